@@ -1,0 +1,80 @@
+"""minigpt trains miniature GPTs: point it at text, watch it learn to write, ship the model.
+
+The way of the data, and where it is written down:
+
+    text → documents → token ids on disk → batch(seed, step) → model → loss
+           corpus/     tokenizers/         corpus/batches      models/  training/
+
+    prompt → token ids → prefill → one token at a time → text
+             tokenizers/ generation/                      tokenizers/
+
+Shape letters used everywhere: B batch, T sequence length, S key/value length, D model width, H heads,
+K query and key width of a head, F feed-forward width, V vocabulary, L layers.
+
+In Python: `minigpt.train(config)` trains and returns the run; `minigpt.load(run)` opens it for
+`.generate(prompts)`, `.logits(ids)`, `.latents(ids)` and `.evaluate(texts)`.
+"""
+
+import importlib
+import os
+from typing import TYPE_CHECKING, Any
+
+import wrapt
+
+from minigpt.quiet import tensorflow_noise_hidden
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+if TYPE_CHECKING:
+    from minigpt.config import Config, load_config
+    from minigpt.corpus.sizes import config_for_text
+    from minigpt.errors import UserError
+    from minigpt.evaluation import evaluate_run
+    from minigpt.export import export_run
+    from minigpt.run import Run
+    from minigpt.text_model import TextModel, load
+    from minigpt.training.text_generator import TextGenerator
+    from minigpt.training.trainer import train
+
+# TensorFlow takes seconds to import: a mistyped setting should not wait for it.
+_HOMES = {
+    "Config": "minigpt.config",
+    "Run": "minigpt.run",
+    "TextGenerator": "minigpt.training.text_generator",
+    "TextModel": "minigpt.text_model",
+    "UserError": "minigpt.errors",
+    "config_for_text": "minigpt.corpus.sizes",
+    "evaluate_run": "minigpt.evaluation",
+    "export_run": "minigpt.export",
+    "load": "minigpt.text_model",
+    "load_config": "minigpt.config",
+    "train": "minigpt.training.trainer",
+}
+
+__all__ = [
+    "Config",
+    "Run",
+    "TextGenerator",
+    "TextModel",
+    "UserError",
+    "config_for_text",
+    "evaluate_run",
+    "export_run",
+    "load",
+    "load_config",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'minigpt' has no attribute {name!r}")
+    with tensorflow_noise_hidden():
+        return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+@wrapt.when_imported("keras")
+def _register_layers(keras: Any) -> None:
+    """`keras.models.load_model` knows our layers as soon as both packages are imported."""
+    importlib.import_module("minigpt.models.gpt")

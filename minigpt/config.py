@@ -1,0 +1,327 @@
+"""Every setting: its name, default, check and one line of help.
+
+A configuration is a TOML file with one table a section (`[data]`, `[tokenizer]`, `[model]`, `[training]`,
+`[sampling]`). What a file leaves out has the default given here. All that is wrong with a file and its
+overrides is reported together, as one `UserError`.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
+
+from minigpt.errors import UserError
+
+IMDB_URL = "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"
+IMDB_SHA256 = "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe"
+SHAKESPEARE_URL = (
+    "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+)
+SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+_DOWNLOADS = {
+    "imdb": (IMDB_URL, IMDB_SHA256),
+    "shakespeare": (SHAKESPEARE_URL, SHAKESPEARE_SHA256),
+}
+
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+Rate = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    # Strict: "10" is not 10 and true is not 1; a slip in a file should be seen, not guessed at.
+    model_config = ConfigDict(extra="forbid", strict=True, validate_default=True, frozen=True)
+
+
+class DataConfig(Section):
+    source: Literal["stories", "files", "imdb", "shakespeare", "python"] = Field(
+        "stories", description="where the text comes from"
+    )
+    paths: list[str] = Field([], description="files, folders and globs, for source = 'files'")
+    document_separator: str | None = Field(
+        None, min_length=1, description="text that stands between two documents of one file"
+    )
+    val_fraction: Fraction = Field(
+        0.1, description="share of the documents held out from everything that is learned"
+    )
+    url: str | None = Field(None, description="address of a download; file:// works too")
+    sha256: str | None = Field(
+        None, pattern="^[0-9a-f]{64}$", description="what the download must hash to"
+    )
+
+    @field_validator("paths")
+    @classmethod
+    def _files_need_paths(cls, paths: list[str], info: ValidationInfo) -> list[str]:
+        if info.data.get("source") == "files" and not paths:
+            raise PydanticCustomError("paths", "should name at least one file for source = 'files'")
+        return paths
+
+    @field_validator("url", "sha256")
+    @classmethod
+    def _published_download(cls, value: str | None, info: ValidationInfo) -> str | None:
+        published = _DOWNLOADS.get(info.data.get("source", ""))
+        if value is None and published:
+            return published[0 if info.field_name == "url" else 1]
+        return value
+
+
+class TokenizerConfig(Section):
+    kind: Literal["word", "character", "byte_pair"] = Field(
+        "byte_pair", description="what a token is"
+    )
+    vocab_size: int = Field(
+        2048, ge=4, description="most entries of the vocabulary, special tokens included"
+    )
+    lowercase: bool = Field(False, description="lower-case all text first (what is lost is lost)")
+
+    @field_validator("vocab_size")
+    @classmethod
+    def _room_for_bytes(cls, vocab_size: int, info: ValidationInfo) -> int:
+        # 256 bytes, <end>, the unknown token, and at least one pair.
+        if info.data.get("kind") == "byte_pair" and vocab_size < 259:
+            raise PydanticCustomError(
+                "vocab_size",
+                "should be at least 259 for kind = 'byte_pair': all 256 bytes are in it",
+            )
+        return vocab_size
+
+
+class ModelConfig(Section):
+    max_len: int = Field(128, ge=2, description="T, the context: tokens the model sees at once")
+    embed_dim: Positive = Field(192, description="D, the width of a token's vector")
+    head_dim: Positive | None = Field(
+        None, validate_default=True, description="K, the width of a head; embed_dim / num_heads"
+    )
+    num_heads: Positive = Field(4, description="H, attention heads in a block")
+    ff_dim: Positive | None = Field(
+        None, description="F, the inner width of the feed-forward part; 4 x embed_dim"
+    )
+    num_layers: Positive = Field(4, description="L, transformer blocks")
+    dropout_rate: Rate = Field(0.0, description="share of activations dropped while training")
+    norm: Literal["post", "pre"] = Field(
+        "pre", description="LayerNorm after each sublayer's sum (post) or before the sublayer (pre)"
+    )
+    position: Literal["learned", "sinusoidal"] = Field(
+        "learned", description="how a token's place is told to the model"
+    )
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "relu_squared"] = Field(
+        "gelu_tanh", description="the non-linearity of the feed-forward part"
+    )
+    tie_embeddings: bool = Field(
+        True, description="the head's matrix is the token table, transposed"
+    )
+
+    @field_validator("num_heads")
+    @classmethod
+    def _heads_share_the_width(cls, num_heads: int, info: ValidationInfo) -> int:
+        embed_dim = info.data.get("embed_dim")
+        if embed_dim and "head_dim" in info.data and info.data["head_dim"] is None:
+            if embed_dim % num_heads:
+                raise PydanticCustomError(
+                    "num_heads",
+                    "should divide model.embed_dim = {embed_dim}, or model.head_dim be set",
+                    {"embed_dim": embed_dim},
+                )
+        return num_heads
+
+    def resolved(self) -> "ModelConfig":
+        """The same with `head_dim` and `ff_dim` written out."""
+        return self.model_copy(
+            update={
+                "head_dim": self.head_dim or self.embed_dim // self.num_heads,
+                "ff_dim": self.ff_dim or 4 * self.embed_dim,
+            }
+        )
+
+
+class TrainingConfig(Section):
+    epochs: Positive = Field(5, description="times samples, validation and a checkpoint are made")
+    steps_per_epoch: Positive | None = Field(
+        None, description="weight updates in an epoch; once over the training text"
+    )
+    max_minutes: float | None = Field(
+        None, gt=0, description="end in good order after this time, the learning rate decayed"
+    )
+    batch_size: Positive = Field(32, description="B, sequences in a batch")
+    accumulate_steps: Positive = Field(
+        1, description="batches whose gradients are averaged for one weight update"
+    )
+    learning_rate: float = Field(1e-3, gt=0, description="the highest learning rate")
+    schedule: Literal["constant", "linear", "cosine"] = Field(
+        "cosine", description="how the learning rate falls to zero after the warm-up, if it does"
+    )
+    warmup_steps: int = Field(
+        0, ge=0, description="updates over which the learning rate rises from zero"
+    )
+    optimizer: Literal["adam", "adamw", "muon", "sgd"] = Field(
+        "adamw", description="muon: for the blocks' matrices, AdamW for the rest"
+    )
+    adam_beta_2: Rate = Field(0.999, description="decay of Adam's mean of squared gradients")
+    weight_decay: float = Field(0.0, ge=0, description="decoupled; on matrices only")
+    clip_norm: float | None = Field(
+        None, gt=0, description="largest norm of all gradients together"
+    )
+    early_stopping_patience: Positive | None = Field(
+        None, description="stop after so many epochs without a better validation loss"
+    )
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
+        "float32", description="what the products are computed in"
+    )
+    device: str = Field(
+        "auto", pattern=r"^(auto|cpu|gpu(:\d+)?)$", description="auto, cpu, gpu or gpu:N"
+    )
+    seed: int = Field(0, ge=0, lt=2**31, description="initial weights, batches and dropout")
+    deterministic: bool = Field(
+        False, description="the same bits on every run on this machine; slower (no XLA)"
+    )
+
+
+class SamplingConfig(Section):
+    prompts: list[str] = Field([""], description="what the samples after an epoch continue")
+    max_new_tokens: int = Field(40, ge=0, description="tokens to add at most")
+    temperature: float = Field(
+        1.0, ge=0, allow_inf_nan=False, description="0 is greedy, 1 is the model's own distribution"
+    )
+    top_k: int = Field(10, ge=0, description="draw from the k likeliest tokens; 0: no limit")
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="draw from the fewest tokens with this much probability"
+    )
+    seed: int = Field(0, ge=0, lt=2**31, description="the same seed gives the same text")
+    print_every: Positive = Field(1, description="epochs between two looks at what it writes")
+
+
+class Config(Section):
+    """All settings of a run."""
+
+    data: DataConfig = Field(default_factory=DataConfig)
+    tokenizer: TokenizerConfig = Field(default_factory=TokenizerConfig)
+    model: ModelConfig = Field(default_factory=ModelConfig)
+    training: TrainingConfig = Field(default_factory=TrainingConfig)
+    sampling: SamplingConfig = Field(default_factory=SamplingConfig)
+
+
+SECTIONS = tuple(Config.model_fields)
+
+
+def _settings(section: str) -> Mapping[str, Any]:
+    annotation: Any = Config.model_fields[section].annotation
+    return annotation.model_fields
+
+
+def shipped_configs() -> dict[str, Path]:
+    """Name → path of every configuration that travels with the package, `default` first."""
+    here = Path(__file__).resolve().parent
+    # An installed wheel holds them beside this file, a checkout one level up.
+    folder = here / "configs" if (here / "configs").is_dir() else here.parent / "configs"
+    names = sorted(folder.glob("*.toml"), key=lambda path: (path.stem != "default", path.stem))
+    return {path.stem: path for path in names}
+
+
+def load_config(
+    source: str | Path | Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+    text: Sequence[str] = (),
+) -> Config:
+    """Reads and checks a configuration.
+
+    Args:
+      source: a path, the name of a shipped configuration, a nested dictionary, or None for the
+        defaults of this file.
+      overrides: `"SECTION.KEY=VALUE"` strings; VALUE is TOML, or plain text where TOML does not read it.
+      text: paths that become `data.paths`, with `data.source = "files"`.
+    Raises:
+      UserError: with every problem found, one line each.
+    """
+    origin, raw = _read(source)
+    if text and isinstance(data := raw.setdefault("data", {}), dict):
+        data |= {"source": "files", "paths": list(text)}
+        # The address of a download belongs to the source that is not used now.
+        data.pop("url", None), data.pop("sha256", None)
+    problems = [_override(raw, text) for text in overrides]
+    try:
+        config = Config.model_validate(raw)
+    except ValidationError as error:
+        problems += [_problem(origin, details) for details in error.errors()]
+    problems = [problem for problem in problems if problem]
+    if problems:
+        raise UserError(*problems)
+    return config
+
+
+def dump_config(config: Config, comment: str = "") -> str:
+    """TOML that `load_config` reads back to an equal configuration."""
+    resolved = config.model_copy(update={"model": config.model.resolved()})
+    header = "".join(f"# {line}\n" for line in comment.splitlines())
+    return header + tomli_w.dumps(resolved.model_dump(exclude_none=True))
+
+
+def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
+    if source is None:
+        return "", {}
+    if isinstance(source, Mapping):
+        return "", {key: dict(v) if isinstance(v, Mapping) else v for key, v in source.items()}
+    shipped = shipped_configs()
+    path = shipped.get(str(source), Path(source))
+    try:
+        return f"{path}: ", tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: not valid TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not valid UTF-8 at byte {error.start}") from None
+    except OSError as error:
+        names = ", ".join(shipped)
+        raise UserError(
+            f"--config {source}: {error.strerror or error}; should be a TOML file or one of: {names}"
+        ) from None
+
+
+def _override(raw: dict[str, Any], text: str) -> str | None:
+    """Puts one `SECTION.KEY=VALUE` into `raw`; returns the problem, if there is one."""
+    name, equals, value = text.partition("=")
+    section, dot, key = name.strip().partition(".")
+    if not (equals and dot and key):
+        return f"--set {text}: should be SECTION.KEY=VALUE, such as training.epochs=3"
+    if section not in SECTIONS:
+        return f"--set {text}: no section {section!r}{_nearest(section, SECTIONS)}"
+    table = raw.setdefault(section, {})
+    if isinstance(table, dict):
+        table[key] = _value(section, key, value)
+    return None
+
+
+def _value(section: str, key: str, text: str) -> Any:
+    field = _settings(section).get(key)
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+    # Text that happens to look like a number is still text where a setting takes text.
+    takes = (field.annotation, *get_args(field.annotation)) if field else ()
+    return text if str in takes and not isinstance(value, str) else value
+
+
+def _problem(origin: str, details: Any) -> str:
+    """One line for one of pydantic's findings."""
+    place = [str(part) for part in details["loc"]]
+    name, given = ".".join(place[:2]), details["input"]
+    if details["type"] == "extra_forbidden":
+        if len(place) == 1:
+            return f"{origin}unknown section [{name}]{_nearest(name, SECTIONS)}"
+        return f"{origin}unknown setting {name} = {given!r}" + _nearest(
+            place[1], _settings(place[0]), prefix=f"{place[0]}."
+        )
+    message = details["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    message = message.replace("valid dictionary or instance of", "table of settings like")
+    return f"{origin}{name} = {given!r}: {message}"
+
+
+def _nearest(name: str, known: Any, prefix: str = "") -> str:
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean {prefix}{close[0]}?"
+    return f"; known are {', '.join(known)}"

@@ -1,0 +1,29 @@
+"""A folder that appears whole or not at all."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from minigpt.errors import UserError
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Gives an unfinished folder to write into, and puts it at `folder` at the end.
+
+    Raises:
+      UserError: if there is something at `folder` already, or it cannot be written.
+    """
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UserError(f"--output {folder}: is not empty; should be a new or empty directory")
+    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.mkdir(parents=True)
+        yield unfinished
+        os.replace(unfinished, folder)
+    except OSError as error:
+        raise UserError(f"--output {folder}: cannot be written: {error.strerror}") from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)

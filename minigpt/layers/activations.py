@@ -1,0 +1,30 @@
+"""The feed-forward part's non-linearities that Keras has under no name of its own."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("minigpt")
+def gelu_tanh(x: Any) -> Any:
+    """GELU in its tanh form (Hendrycks & Gimpel 2016), as in GPT-2.
+
+    0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))).
+    """
+    return keras.activations.gelu(x, approximate=True)
+
+
+@keras.saving.register_keras_serializable("minigpt")
+def relu_squared(x: Any) -> Any:
+    """max(0, x)² (So et al. 2021, Primer)."""
+    return ops.square(ops.relu(x))
+
+
+ACTIVATIONS = {
+    "relu": keras.activations.relu,
+    "gelu": keras.activations.gelu,
+    "gelu_tanh": gelu_tanh,
+    "silu": keras.activations.silu,
+    "relu_squared": relu_squared,
+}

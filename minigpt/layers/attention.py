@@ -1,0 +1,116 @@
+"""Multi-head attention, written out, with a cache for decoding token by token."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class MultiHeadAttention(keras.layers.Layer):
+    """Causal self-attention of Vaswani et al. 2017, section 3.2.
+
+    Every token asks (query) all tokens up to itself what they have (key) and takes a mean of what
+    they say (value), weighted by how well the two agree: softmax(Q Kᵀ / sqrt(K)) V, for every head
+    in parallel; a dense projection of the concatenated heads follows.
+
+    Args:
+      num_heads: H.
+      head_dim: K, width of a head's queries, keys and values.
+      dropout_rate: share of the attention weights dropped while training.
+      kernel_initializer: of the projection to queries, keys and values.
+      output_initializer: of the output projection's kernel; the same if None.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        head_dim: int,
+        dropout_rate: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        output_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.head_dim = head_dim
+        self.dropout_rate = dropout_rate
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
+        self.dropout = keras.layers.Dropout(dropout_rate, dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any) -> None:
+        width = self.num_heads * self.head_dim
+        # One product for all three is faster than three.
+        self.qkv = keras.layers.Dense(
+            3 * width,
+            kernel_initializer=self.kernel_initializer,
+            dtype=self.dtype_policy,
+            name="qkv",
+        )
+        self.output_projection = keras.layers.Dense(
+            input_shape[-1],
+            kernel_initializer=self.output_initializer,
+            dtype=self.dtype_policy,
+            name="output",
+        )
+        self.qkv.build(input_shape)
+        self.output_projection.build((*input_shape[:-1], width))
+        self.built = True
+
+    def call(
+        self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
+    ) -> tuple[Any, Any]:
+        """Attends from every token of `x` to the tokens before it and to itself.
+
+        Args:
+          x: float[B, T, D].
+          cache: None, or a pair (keys, values) of float[B, S, H, K]: those of earlier tokens.
+          index: int32[B], slot of each row's first token in the cache. Slots from there on are
+            overwritten before they are read.
+        Returns:
+          float[B, T, D], and the cache with the tokens of `x` in it (None if none was given).
+        """
+        batch, length = ops.shape(x)[0], ops.shape(x)[1]
+        qkv = ops.reshape(self.qkv(x), (batch, length, 3, self.num_heads, self.head_dim))
+        query, key, value = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
+
+        positions = ops.arange(length)[None]
+        if cache is not None:
+            positions = positions + index[:, None]
+            slots = ops.stack([_rows_like(positions), positions], axis=-1)
+            key = ops.scatter_update(cache[0], slots, key)
+            value = ops.scatter_update(cache[1], slots, value)
+            cache = (key, value)
+
+        scores = ops.einsum("bthk,bshk->bhts", query / self.head_dim**0.5, key)
+        visible = ops.arange(ops.shape(key)[1]) <= positions[:, None, :, None]
+        # No row is without a visible token (its own), so no softmax is of -inf alone.
+        scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
+        weights = self.dropout(ops.softmax(scores, axis=-1), training=training)
+        heads = ops.einsum("bhts,bshk->bthk", weights, value)
+        heads = ops.reshape(heads, (batch, length, self.num_heads * self.head_dim))
+        return self.output_projection(heads), cache
+
+    def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
+        """Keys and values of no token yet: a pair of zeros[B, max_len, H, K]."""
+        shape = (batch_size, max_len, self.num_heads, self.head_dim)
+        return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
+
+    def compute_output_spec(self, x: Any, cache: Any = None, **kwargs: Any) -> Any:
+        return keras.KerasTensor(x.shape, dtype=self.compute_dtype), cache
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "head_dim": self.head_dim,
+            "dropout_rate": self.dropout_rate,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "output_initializer": keras.initializers.serialize(self.output_initializer),
+        }
+
+
+def _rows_like(positions: Any) -> Any:
+    """int32[B, T] whose entries are their row's number."""
+    return ops.arange(ops.shape(positions)[0])[:, None] + ops.zeros_like(positions)

@@ -1,0 +1,152 @@
+"""Attention and a feed-forward network, each with a shortcut around it."""
+
+from typing import Any
+
+import keras
+
+from minigpt.layers.activations import ACTIVATIONS
+from minigpt.layers.attention import MultiHeadAttention
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class TransformerBlock(keras.layers.Layer):
+    """The post-norm block of the Keras example (Vaswani et al. 2017, section 3.1).
+
+        x = LN(x + drop(MHA(x)))
+        x = LN(x + drop(FFN(x)))
+
+    Args:
+      embed_dim: D.
+      num_heads: H.
+      ff_dim: F, inner width of FFN = Dense(F, activation) → Dense(D).
+      dropout_rate: share dropped of both sublayers' outputs while training.
+      head_dim: K, width of a head; D // H if None.
+      activation: of the FFN.
+      epsilon: of LayerNorm, inside the root.
+      kernel_initializer: of every matrix but these:
+      output_initializer: of the two matrices whose product is added to `x`; the same if None.
+    """
+
+    # The example drops nothing from the attention weights.
+    attention_dropout = False
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        ff_dim: int,
+        dropout_rate: float = 0.1,
+        head_dim: int | None = None,
+        activation: str = "relu",
+        epsilon: float = 1e-6,
+        kernel_initializer: Any = "glorot_uniform",
+        output_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if head_dim is None and embed_dim % num_heads:
+            raise ValueError(
+                "`num_heads` must divide `embed_dim` unless `head_dim` is given. "
+                f"Received: embed_dim={embed_dim}, num_heads={num_heads}"
+            )
+        self.embed_dim = embed_dim
+        self.num_heads = num_heads
+        self.ff_dim = ff_dim
+        self.dropout_rate = dropout_rate
+        self.head_dim = head_dim or embed_dim // num_heads
+        self.activation = keras.activations.get(ACTIVATIONS.get(activation, activation))
+        self.epsilon = epsilon
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
+
+        policy = self.dtype_policy
+        self.attention = MultiHeadAttention(
+            num_heads,
+            self.head_dim,
+            dropout_rate if self.attention_dropout else 0.0,
+            self.kernel_initializer,
+            self.output_initializer,
+            dtype=policy,
+            name="attention",
+        )
+        self.expand = keras.layers.Dense(
+            ff_dim,
+            self.activation,
+            kernel_initializer=self.kernel_initializer,
+            dtype=policy,
+            name="expand",
+        )
+        self.contract = keras.layers.Dense(
+            embed_dim, kernel_initializer=self.output_initializer, dtype=policy, name="contract"
+        )
+        self.norm1 = keras.layers.LayerNormalization(epsilon=epsilon, dtype=policy, name="norm1")
+        self.norm2 = keras.layers.LayerNormalization(epsilon=epsilon, dtype=policy, name="norm2")
+        self.dropout1 = keras.layers.Dropout(dropout_rate, dtype=policy)
+        self.dropout2 = keras.layers.Dropout(dropout_rate, dtype=policy)
+
+    def build(self, input_shape: Any) -> None:
+        self.attention.build(input_shape)
+        self.expand.build(input_shape)
+        self.contract.build((*input_shape[:-1], self.ff_dim))
+        self.norm1.build(input_shape)
+        self.norm2.build(input_shape)
+        self.built = True
+
+    def call(
+        self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
+    ) -> tuple[Any, Any]:
+        """One block.
+
+        Args:
+          x: float[B, T, D].
+          cache: the attention's, or None.
+          index: int32[B], slot of each row's first token in the cache.
+        Returns:
+          float[B, T, D], and the new cache (None if none was given).
+        """
+        attended, cache = self.attention(x, cache, index, training=training)
+        x = self.norm1(x + self.dropout1(attended, training=training))
+        x = self.norm2(x + self.dropout2(self.feed_forward(x), training=training))
+        return x, cache
+
+    def feed_forward(self, x: Any) -> Any:
+        """float[B, T, D] → float[B, T, D], each token by itself."""
+        return self.contract(self.expand(x))
+
+    def compute_output_spec(self, x: Any, cache: Any = None, **kwargs: Any) -> Any:
+        return keras.KerasTensor(x.shape, dtype=self.compute_dtype), cache
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "embed_dim": self.embed_dim,
+            "num_heads": self.num_heads,
+            "ff_dim": self.ff_dim,
+            "dropout_rate": self.dropout_rate,
+            "head_dim": self.head_dim,
+            "activation": keras.activations.serialize(self.activation),
+            "epsilon": self.epsilon,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "output_initializer": keras.initializers.serialize(self.output_initializer),
+        }
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class PreNormTransformerBlock(TransformerBlock):
+    """The pre-norm block of GPT-2 (Radford et al. 2019, section 2.3).
+
+        x = x + drop(MHA(LN(x)))
+        x = x + drop(FFN(LN(x)))
+
+    Nothing normalises the sum itself, so a last LayerNorm belongs behind the last block.
+    """
+
+    attention_dropout = True
+
+    def call(
+        self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
+    ) -> tuple[Any, Any]:
+        attended, cache = self.attention(self.norm1(x), cache, index, training=training)
+        x = x + self.dropout1(attended, training=training)
+        x = x + self.dropout2(self.feed_forward(self.norm2(x)), training=training)
+        return x, cache

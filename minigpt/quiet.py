@@ -1,0 +1,42 @@
+"""TensorFlow's start-up noise, kept from the user."""
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# What the C++ side logs before it has read its settings: "I0000 00:00:1795223707.597663 ...".
+_LOG_LINE = re.compile(
+    rb"^([IWE]\d{4} \d\d:\d\d:|\d{4}-\d\d-\d\d \d\d:\d\d:[\d.]+: [IWE] |WARNING: All log messages before)"
+)
+
+
+@contextmanager
+def tensorflow_noise_hidden() -> Iterator[None]:
+    """Drops TensorFlow's log lines from standard error; whatever else is written there comes later.
+
+    Works on the file descriptor: the lines come from C++, not through `sys.stderr`.
+    """
+    if "tensorflow" in sys.modules:
+        yield
+        return
+    sys.stderr.flush()
+    try:
+        stderr = os.dup(2)
+    except OSError:  # Standard error is closed: nothing to hide.
+        yield
+        return
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            kept.seek(0)
+            for line in kept:
+                if not _LOG_LINE.match(line):
+                    os.write(2, line)

@@ -1,0 +1,6 @@
+"""Training: what is minimised, how, and what is watched meanwhile."""
+
+from minigpt.training.text_generator import TextGenerator
+from minigpt.training.trainer import train
+
+__all__ = ["TextGenerator", "train"]

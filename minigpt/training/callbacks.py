@@ -1,0 +1,178 @@
+"""What happens beside the weight updates: schedule, validation, checkpoints, limits."""
+
+import signal
+import time
+from types import FrameType
+from typing import Any
+
+import keras
+import numpy as np
+
+from minigpt.config import TrainingConfig
+from minigpt.corpus.token_store import Part
+from minigpt.evaluation import Evaluator, score
+from minigpt.run import Run, save_model
+from minigpt.training.optimizer import learning_rate
+
+
+class Clock(keras.callbacks.Callback):
+    """Counts updates and seconds, and ends the training when its time is over.
+
+    Attributes:
+      step: weight updates made.
+      seconds: since training began.
+      tokens_per_second: of this epoch's updates so far, without the first, in which things compile.
+      out_of_time: whether `max_minutes` ended the training.
+    """
+
+    def __init__(self, config: TrainingConfig, total_steps: int, tokens_per_step: int) -> None:
+        super().__init__()
+        self.config = config
+        self.total_steps = total_steps
+        self.tokens_per_step = tokens_per_step
+        self.out_of_time = False
+        self.tokens_per_second = 0.0
+        self._batches = 0
+        self._began = self._epoch_began = time.perf_counter()
+        self._epoch_step = 0
+
+    @property
+    def step(self) -> int:
+        return self._batches // self.config.accumulate_steps
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._began
+
+    @property
+    def progress(self) -> float:
+        """Share of the training that is over: of its updates or of its time, whichever is more."""
+        limit = self.config.max_minutes
+        return max(self.step / self.total_steps, self.seconds / (60 * limit) if limit else 0.0)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._began = time.perf_counter()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._epoch_step = self.step
+        self._epoch_began = time.perf_counter()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._batches += 1
+        now = time.perf_counter()
+        steps = self.step - self._epoch_step
+        if batch == 0:
+            self._epoch_began = now
+        else:
+            batches = steps * self.config.accumulate_steps - 1
+            per_batch = self.tokens_per_step / self.config.accumulate_steps
+            self.tokens_per_second = max(0, batches) * per_batch / (now - self._epoch_began)
+        if self.config.max_minutes and self.seconds >= 60 * self.config.max_minutes:
+            self.out_of_time = self.step < self.total_steps
+            self.model.stop_training = True
+
+
+class LearningRate(keras.callbacks.Callback):
+    """Sets the learning rate of every update; near a time limit it falls with the time that is left."""
+
+    def __init__(self, config: TrainingConfig, clock: Clock) -> None:
+        super().__init__()
+        self.config = config
+        self.clock = clock
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self.model.optimizer.learning_rate = learning_rate(
+            self.config, self.clock.step, self.clock.progress
+        )
+
+
+class Validation(keras.callbacks.Callback):
+    """Adds val_loss, val_perplexity and val_bits_per_byte to an epoch's figures."""
+
+    def __init__(self, evaluator: Evaluator, part: Part, lossless: bool) -> None:
+        super().__init__()
+        self.evaluator = evaluator
+        self.part = part
+        self.lossless = lossless
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        assert logs is not None
+        scored = score(self.evaluator.loss(self.part.ids), self.part, self.lossless)
+        logs["val_loss"] = scored.loss
+        logs["val_perplexity"] = scored.perplexity
+        logs["val_bits_per_byte"] = scored.bits_per_byte
+
+
+class Recorder(keras.callbacks.Callback):
+    """Writes each epoch's checkpoint, then its line in metrics.jsonl."""
+
+    def __init__(self, run: Run, clock: Clock) -> None:
+        super().__init__()
+        self.run = run
+        self.clock = clock
+        self.best = float("inf")
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        assert logs is not None
+        self.save_last()
+        if logs["val_loss"] < self.best:
+            self.best = logs["val_loss"]
+            save_model(self.model, self.run.best_checkpoint)
+        self.run.append(
+            self.run.metrics_file,
+            {
+                "epoch": epoch + 1,
+                "step": self.clock.step,
+                "train_loss": logs["loss"],
+                "val_loss": logs["val_loss"],
+                "val_perplexity": logs["val_perplexity"],
+                "val_bits_per_byte": logs["val_bits_per_byte"],
+                "tokens_per_second": round(self.clock.tokens_per_second, 1),
+                "seconds": round(self.clock.seconds, 3),
+                "learning_rate": float(np.asarray(self.model.optimizer.learning_rate)),
+            },
+        )
+
+    def save_last(self) -> None:
+        save_model(self.model, self.run.last_checkpoint)
+
+
+class Interrupt(keras.callbacks.Callback):
+    """Turns the first Ctrl-C (or SIGTERM) into a stop after the running update.
+
+    A second one ends the program at once, as it always does.
+    """
+
+    def __init__(self, say: Any) -> None:
+        super().__init__()
+        self.say = say
+        self.requested = False
+        self._previous: dict[int, Any] = {}
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        try:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._request)
+        except ValueError:
+            pass  # Not the main thread: signals are not ours to take.
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self.restore()
+
+    def restore(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self.requested:
+            raise TrainingInterrupted
+
+    def _request(self, number: int, frame: FrameType | None) -> None:
+        self.requested = True
+        self.restore()
+        self.say("Stopping after this step; Ctrl-C again ends at once.")
+
+
+class TrainingInterrupted(Exception):
+    """Leaves `fit` without the end of an epoch that did not end."""

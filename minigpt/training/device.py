@@ -1,0 +1,41 @@
+"""Where the work is done."""
+
+import os
+
+import keras
+import tensorflow as tf
+
+from minigpt.config import TrainingConfig
+from minigpt.errors import UserError
+
+
+def set_up_device(config: TrainingConfig) -> str:
+    """Chooses the device, seeds every random number, and names the device.
+
+    A GPU's memory is taken as it is needed, not all at once.
+
+    Raises:
+      UserError: if the device is not there.
+    """
+    gpus = tf.config.list_physical_devices("GPU")
+    kind, _, number = config.device.partition(":")
+    if kind == "gpu" and int(number or 0) >= len(gpus):
+        raise UserError(
+            f"training.device = {config.device!r}: this machine has {len(gpus)} GPUs that TensorFlow "
+            "can use; should be 'cpu' or 'auto'"
+        )
+    used = [] if kind == "cpu" else gpus[int(number or 0) :][:1]
+    try:
+        tf.config.set_visible_devices(used, "GPU")
+        for gpu in used:
+            tf.config.experimental.set_memory_growth(gpu, True)
+    except RuntimeError:
+        # TensorFlow was in use before, in a notebook, say: devices stay as they are.
+        used = [gpu for gpu in used if gpu in tf.config.get_visible_devices("GPU")]
+    keras.utils.set_random_seed(config.seed)
+    if config.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    if used:
+        return tf.config.experimental.get_device_details(used[0]).get("device_name", "GPU")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"CPU, {cores} cores"

@@ -1,0 +1,183 @@
+"""Text to a trained model: corpus, model, callbacks, fit, export."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+from rich.console import Console
+
+from minigpt.config import Config, load_config
+from minigpt.corpus.batches import batch_dataset, windows_in_pass
+from minigpt.corpus.token_store import Corpus, open_corpus
+from minigpt.evaluation import Evaluator
+from minigpt.export import export_saved_model
+from minigpt.models import build_gpt
+from minigpt.run import Run, new_run_path, refuse_taken, save_model
+from minigpt.training.callbacks import (
+    Clock,
+    Interrupt,
+    LearningRate,
+    Recorder,
+    TrainingInterrupted,
+    Validation,
+)
+from minigpt.training.device import set_up_device
+from minigpt.training.display import Display, duration, new_console
+from minigpt.training.optimizer import build_optimizer
+from minigpt.training.summary import describe
+from minigpt.training.text_generator import TextGenerator
+
+
+def train(
+    config: Config | Mapping[str, Any] | str | Path = "default",
+    run: str | Path | None = None,
+    *,
+    name: str | None = None,
+    command: str = "minigpt",
+    console: Console | None = None,
+) -> Run:
+    """Trains a model from text, shows what it writes, and exports the best one.
+
+    Args:
+      config: settings; a nested dictionary, a path or a shipped configuration's name will do.
+      run: the run directory, new or empty; `runs/NAME-N` if None.
+      name: NAME of the default run directory; the configuration's if None.
+      command: how the user calls minigpt, for the closing line.
+      console: where to print; standard output if None.
+    Returns:
+      The finished run.
+    Raises:
+      UserError: if a setting, the text or the directory cannot be used. Nothing is left behind.
+      KeyboardInterrupt: after Ctrl-C, with the state saved.
+    """
+    name = name or (Path(config).stem if isinstance(config, str | Path) else "run")
+    config = config if isinstance(config, Config) else load_config(config)
+    console = console or new_console()
+    path = Path(run) if run else new_run_path(name)
+    refuse_taken(path)
+
+    device = set_up_device(config.training)
+    corpus = open_corpus(config.data, config.tokenizer, report=console.print)
+    steps_per_epoch = _steps_per_epoch(config, corpus)
+    config = _resolve(config, steps_per_epoch)
+    training = config.training
+    total_steps = training.epochs * steps_per_epoch
+    batches = batch_dataset(
+        corpus.train.ids,
+        config.model.max_len,
+        training.batch_size,
+        training.seed,
+        0,
+        total_steps * training.accumulate_steps,
+    )
+
+    model = build_gpt(config.model, corpus.tokenizer.vocab_size, training.precision)
+    model.compile(
+        optimizer=build_optimizer(training, model),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=not training.deterministic,
+    )
+    evaluator = Evaluator(model, training.batch_size)
+    console.print(describe(config, corpus, model, evaluator, device, total_steps))
+
+    run = Run.create(path, config, corpus.tokenizer, {"fingerprint": corpus.fingerprint})
+    console.print(f"Run         {run.path}")
+    clock = Clock(
+        training,
+        total_steps,
+        config.model.max_len * training.batch_size * training.accumulate_steps,
+    )
+    display = Display(console, clock, training.epochs, steps_per_epoch)
+    interrupt = Interrupt(console.print)
+    recorder = Recorder(run, clock)
+    callbacks = [
+        clock,
+        LearningRate(training, clock),
+        Validation(evaluator, corpus.val, corpus.tokenizer.lossless),
+        display,
+        _text_generator(config, corpus, display, run),
+        recorder,
+        interrupt,
+    ]
+    if training.early_stopping_patience:
+        callbacks.append(
+            keras.callbacks.EarlyStopping(patience=training.early_stopping_patience, verbose=0)
+        )
+    try:
+        model.fit(
+            batches,
+            epochs=training.epochs,
+            steps_per_epoch=steps_per_epoch * training.accumulate_steps,
+            callbacks=callbacks,
+            shuffle=False,
+            verbose=0,
+        )
+    except (TrainingInterrupted, KeyboardInterrupt):
+        interrupt.restore()
+        display.close()
+        recorder.save_last()
+        console.print(
+            f"Interrupted at step {clock.step:,} of {total_steps:,}. Its state is saved in "
+            f"{run.last_checkpoint}.\nSample from it with: {command} sample {run.path}"
+        )
+        raise KeyboardInterrupt from None
+    _say_why_it_ended(console, config, clock, total_steps)
+
+    best = run.load_model()
+    save_model(best, run.model_file)
+    export_saved_model(best, corpus.tokenizer, run.saved_model_folder)
+    console.print(
+        f"Done in {duration(clock.seconds)}. The best model is in {run.path}: model.keras for Keras, "
+        f"saved_model/ for everything else.\nSample from it with: {command} sample {run.path}"
+    )
+    return run
+
+
+def _steps_per_epoch(config: Config, corpus: Corpus) -> int:
+    """As set, or once over the training text."""
+    if config.training.steps_per_epoch:
+        return config.training.steps_per_epoch
+    windows = windows_in_pass(corpus.train.tokens, config.model.max_len)
+    return max(1, windows // (config.training.batch_size * config.training.accumulate_steps))
+
+
+def _resolve(config: Config, steps_per_epoch: int) -> Config:
+    """Writes out what was left to the program, so that the same settings give the same run."""
+    paths = [str(Path(path).absolute()) for path in config.data.paths]
+    return config.model_copy(
+        update={
+            "data": config.data.model_copy(update={"paths": paths}),
+            "model": config.model.resolved(),
+            "training": config.training.model_copy(update={"steps_per_epoch": steps_per_epoch}),
+        }
+    )
+
+
+def _text_generator(config: Config, corpus: Corpus, display: Display, run: Run) -> TextGenerator:
+    sampling = config.sampling
+    return TextGenerator(
+        corpus.tokenizer,
+        sampling.prompts,
+        sampling.max_new_tokens,
+        sampling.top_k,
+        sampling.temperature,
+        sampling.seed,
+        sampling.print_every,
+        show=display.show_sample,
+        record=lambda record: run.append(run.samples_file, record),
+        top_p=sampling.top_p,
+    )
+
+
+def _say_why_it_ended(console: Console, config: Config, clock: Clock, total_steps: int) -> None:
+    if clock.out_of_time:
+        console.print(
+            f"Stopped at step {clock.step:,} of {total_steps:,}: "
+            f"training.max_minutes = {config.training.max_minutes:g} are over."
+        )
+    elif clock.step < total_steps:
+        console.print(
+            f"Stopped at step {clock.step:,} of {total_steps:,}: no better validation loss for "
+            f"training.early_stopping_patience = {config.training.early_stopping_patience} epochs."
+        )
