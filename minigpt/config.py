@@ -9,7 +9,7 @@ import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
@@ -242,12 +242,16 @@ def load_config(
         data |= {"source": "files", "paths": list(text)}
         # The address of a download belongs to the source that is not used now.
         data.pop("url", None), data.pop("sha256", None)
-    problems = [_override(raw, text) for text in overrides]
+    problems, overridden = [], set()
+    for override in overrides:
+        try:
+            overridden.add(_override(raw, override))
+        except ValueError as error:
+            problems.append(f"--set {override}: {error}")
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
-        problems += [_problem(origin, details) for details in error.errors()]
-    problems = [problem for problem in problems if problem]
+        problems += [_problem(origin, overridden, details) for details in error.errors()]
     if problems:
         raise UserError(*problems)
     return config
@@ -280,18 +284,18 @@ def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, dict[str,
         ) from None
 
 
-def _override(raw: dict[str, Any], text: str) -> str | None:
-    """Puts one `SECTION.KEY=VALUE` into `raw`; returns the problem, if there is one."""
+def _override(raw: dict[str, Any], text: str) -> str:
+    """Puts one `SECTION.KEY=VALUE` into `raw`; returns `SECTION.KEY`."""
     name, equals, value = text.partition("=")
     section, dot, key = name.strip().partition(".")
     if not (equals and dot and key):
-        return f"--set {text}: should be SECTION.KEY=VALUE, such as training.epochs=3"
+        raise ValueError("should be SECTION.KEY=VALUE, such as training.epochs=3")
     if section not in SECTIONS:
-        return f"--set {text}: no section {section!r}{_nearest(section, SECTIONS)}"
+        raise ValueError(f"no section {section!r}{_nearest(section, SECTIONS)}")
     table = raw.setdefault(section, {})
     if isinstance(table, dict):
         table[key] = _value(section, key, value)
-    return None
+    return f"{section}.{key}"
 
 
 def _value(section: str, key: str, text: str) -> Any:
@@ -301,14 +305,15 @@ def _value(section: str, key: str, text: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text
     # Text that happens to look like a number is still text where a setting takes text.
-    takes = (field.annotation, *get_args(field.annotation)) if field else ()
-    return text if str in takes and not isinstance(value, str) else value
+    takes_text = field is not None and field.annotation in (str, str | None)
+    return text if takes_text and not isinstance(value, str) else value
 
 
-def _problem(origin: str, details: Any) -> str:
+def _problem(origin: str, overridden: set[str], details: Any) -> str:
     """One line for one of pydantic's findings."""
     place = [str(part) for part in details["loc"]]
     name, given = ".".join(place[:2]), details["input"]
+    origin = "--set " if name in overridden else origin
     if details["type"] == "extra_forbidden":
         if len(place) == 1:
             return f"{origin}unknown section [{name}]{_nearest(name, SECTIONS)}"

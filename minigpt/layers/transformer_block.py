@@ -21,7 +21,7 @@ class TransformerBlock(keras.layers.Layer):
       ff_dim: F, inner width of FFN = Dense(F, activation) → Dense(D).
       dropout_rate: share dropped of both sublayers' outputs while training.
       head_dim: K, width of a head; D // H if None.
-      activation: of the FFN.
+      activation: of the FFN: a name in `ACTIVATIONS`.
       epsilon: of LayerNorm, inside the root.
       kernel_initializer: of every matrix but these:
       output_initializer: of the two matrices whose product is added to `x`; the same if None.
@@ -54,7 +54,11 @@ class TransformerBlock(keras.layers.Layer):
         self.ff_dim = ff_dim
         self.dropout_rate = dropout_rate
         self.head_dim = head_dim or embed_dim // num_heads
-        self.activation = keras.activations.get(ACTIVATIONS.get(activation, activation))
+        if activation not in ACTIVATIONS:
+            raise ValueError(
+                f"`activation` must be one of {', '.join(ACTIVATIONS)}. Received: {activation}"
+            )
+        self.activation = activation
         self.epsilon = epsilon
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
@@ -71,7 +75,7 @@ class TransformerBlock(keras.layers.Layer):
         )
         self.expand = keras.layers.Dense(
             ff_dim,
-            self.activation,
+            ACTIVATIONS[activation],
             kernel_initializer=self.kernel_initializer,
             dtype=policy,
             name="expand",
@@ -124,7 +128,7 @@ class TransformerBlock(keras.layers.Layer):
             "ff_dim": self.ff_dim,
             "dropout_rate": self.dropout_rate,
             "head_dim": self.head_dim,
-            "activation": keras.activations.serialize(self.activation),
+            "activation": self.activation,
             "epsilon": self.epsilon,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "output_initializer": keras.initializers.serialize(self.output_initializer),

@@ -6,11 +6,8 @@ import keras
 from keras import ops
 
 from minigpt.config import ModelConfig
-from minigpt.layers import (
-    PreNormTransformerBlock,
-    TokenAndPositionEmbedding,
-    TransformerBlock,
-)
+from minigpt.layers.embedding import TokenAndPositionEmbedding
+from minigpt.layers.transformer_block import PreNormTransformerBlock, TransformerBlock
 
 BLOCKS = {"post": TransformerBlock, "pre": PreNormTransformerBlock}
 

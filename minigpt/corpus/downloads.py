@@ -1,0 +1,92 @@
+"""Downloads, verified by checksum and kept in the cache folder."""
+
+import hashlib
+import http.client
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from rich.console import Console
+from rich.progress import wrap_file
+
+from minigpt.corpus.cache import cache_folder, fsync, scratch_folder
+from minigpt.errors import UserError
+
+TIMEOUT_SECONDS = 60
+_BLOCK_BYTES = 1 << 18
+
+
+def download(url: str, sha256: str, report: Callable[[str], None] = lambda line: None) -> Path:
+    """The file at `url`, from the cache folder where it is there already.
+
+    Args:
+      url: http, https or file.
+      sha256: 64 hex digits; a cached file is held against them too.
+      report: gets one line when a transfer begins; a terminal shows a progress bar as well.
+    Raises:
+      UserError: the address cannot be reached, the transfer ends early, or the checksum is another.
+        Nothing is left behind then.
+    """
+    address = urllib.parse.urlsplit(url)
+    if address.scheme not in ("http", "https", "file"):
+        raise UserError(f"data.url = {url}: should begin with https://, http:// or file://")
+    name = urllib.parse.unquote(address.path).rsplit("/", 1)[-1]
+    name = re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)[-100:] or "download"
+    path = cache_folder() / "downloads" / f"{sha256}-{name}"
+    if path.is_file() and _file_sha256(path) == sha256:
+        return path
+
+    report(f"downloading {url}")
+    with scratch_folder(path.parent) as scratch:
+        partial = scratch / name
+        found = _transfer(url, partial)
+        if found != sha256:
+            raise UserError(f"{url}: wrong checksum: expected sha256 {sha256}, found {found}")
+        partial.replace(path)
+        fsync(path.parent)
+    return path
+
+
+def _file_sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _transfer(url: str, path: Path) -> str:
+    """Writes what is at `url` to `path`, through to the disk; returns its SHA-256."""
+    request = urllib.request.Request(url, headers={"User-Agent": "minigpt"})
+    digest, received = hashlib.sha256(), 0
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
+            length = response.headers.get("Content-Length")
+            total = int(length) if length else None
+            with _progress(response, total) as body, open(path, "wb") as file:
+                while block := body.read(_BLOCK_BYTES):
+                    file.write(block)
+                    digest.update(block)
+                    received += len(block)
+    except urllib.error.HTTPError as error:
+        raise UserError(f"{url}: the server answered {error.code} {error.reason}") from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        reason = getattr(reason, "strerror", None) or reason
+        raise UserError(f"{url}: cannot be downloaded: {reason}".replace("\n", " ")) from None
+    # http.client takes an early end of a body read in blocks for the end.
+    if total is not None and received != total:
+        raise UserError(
+            f"{url}: the transfer ended after {received:,} of {total:,} bytes; try again"
+        )
+    fsync(path)
+    return digest.hexdigest()
+
+
+def _progress(response: BinaryIO, total: int | None) -> Any:
+    console = Console(stderr=True)
+    if total is None or not console.is_terminal:
+        return nullcontext(response)
+    return wrap_file(response, total, description="downloading", console=console, transient=True)

@@ -1,0 +1,71 @@
+"""Settings that fit a text, for those who give a text and nothing else."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from minigpt.config import Config, load_config
+from minigpt.corpus.text_files import TextFiles
+
+MAX_MINUTES = 10.0
+
+
+def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Config:
+    """A sensible model for the text of some files, by the number of its bytes.
+
+    Args:
+      paths: files, folders, globs, as `data.paths`.
+      overrides: `"SECTION.KEY=VALUE"` strings, stronger than what is chosen here.
+    Raises:
+      UserError: if the text cannot be read, or an override is wrong.
+    """
+    # The overrides are checked first: reading the text can take a while.
+    load_config({"data": {"source": "files", "paths": list(paths)}}, overrides)
+    size = sum(len(piece.text) for piece in TextFiles(paths).pieces())
+    chosen = settings_for_size(size)
+    chosen["data"] |= {"source": "files", "paths": list(paths)}
+    return load_config(chosen, overrides)
+
+
+def settings_for_size(size: int) -> dict[str, Any]:
+    """Sections of a configuration for a text of `size` bytes.
+
+    Little text: characters, a small model and many passes, with dropout against learning by heart.
+    More text: longer pieces, a larger model, fewer passes. The widths are such that two cores get
+    through the passes in about ten minutes.
+    """
+    if size < 300_000:
+        sizes = {"max_len": 64 if size < 30_000 else 128, "embed_dim": 128, "num_layers": 4}
+        tokenizer: dict[str, Any] = {"kind": "character", "vocab_size": 512}
+        dropout_rate, batch_size, bytes_per_token = 0.2, 8 if size < 30_000 else 32, 1.0
+    else:
+        vocab_size = min(8192, max(512, 2 ** round(size / 1000 - 1).bit_length()))
+        tokenizer = {"kind": "byte_pair", "vocab_size": vocab_size}
+        large = size >= 20_000_000
+        sizes = {
+            "max_len": 256 if large else 128,
+            "embed_dim": 256 if large else 192,
+            "num_layers": 4,
+        }
+        dropout_rate, batch_size = (0.2 if size < 3_000_000 else 0.1 if not large else 0.0), 32
+        bytes_per_token = 3.0
+    tokens = 0.9 * size / bytes_per_token
+    per_step = sizes["max_len"] * batch_size
+    # Ten looks at what it writes, over at most thirty passes and at least one.
+    steps = max(10, min(3000, int(30 * tokens / per_step)))
+    return {
+        "data": {"val_fraction": 0.1 if size < 10_000_000 else round(1e6 / size, 6)},
+        "tokenizer": tokenizer,
+        "model": {**sizes, "num_heads": 4, "dropout_rate": dropout_rate},
+        "training": {
+            "epochs": 10,
+            "steps_per_epoch": max(1, steps // 10),
+            "max_minutes": MAX_MINUTES,
+            "batch_size": batch_size,
+            "learning_rate": 2e-3,
+            "warmup_steps": max(1, steps // 20),
+            "weight_decay": 0.1,
+            "clip_norm": 1.0,
+            "adam_beta_2": 0.99,
+        },
+        "sampling": {"max_new_tokens": 100 if bytes_per_token == 1 else 60},
+    }

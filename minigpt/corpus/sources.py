@@ -1,0 +1,146 @@
+"""Where text comes from: one class a source, all with `fingerprint()` and `pieces()`."""
+
+import codecs
+import hashlib
+import re
+import sysconfig
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from minigpt.config import DataConfig
+from minigpt.corpus import stories
+from minigpt.corpus.documents import Piece
+from minigpt.corpus.downloads import download
+from minigpt.corpus.text_files import TextFiles
+from minigpt.errors import UserError
+
+Report = Callable[[str], None]
+
+
+class Source(Protocol):
+    def fingerprint(self) -> str:
+        """SHA-256 of the bytes that decide the documents; names and dates do not count."""
+
+    def pieces(self) -> Iterator[Piece]:
+        """The documents, always in the same order.
+
+        Raises:
+          UserError: with everything that is wrong with the text, one line each.
+        """
+
+
+def open_source(data: DataConfig, report: Report = lambda line: None) -> Source:
+    """The source that `data.source` names."""
+    if data.source == "files":
+        return TextFiles(data.paths, data.document_separator)
+    if data.source == "imdb":
+        return Imdb(*_download(data), report)
+    if data.source == "shakespeare":
+        return DownloadedText(*_download(data), data.document_separator, report)
+    return Stories() if data.source == "stories" else PythonLibrary()
+
+
+def _download(data: DataConfig) -> tuple[str, str]:
+    if data.url is None or data.sha256 is None:
+        raise UserError(f"data.source = {data.source!r} needs data.url and data.sha256")
+    return data.url, data.sha256
+
+
+class Stories:
+    """The stories made by `corpus.stories`."""
+
+    def fingerprint(self) -> str:
+        return stories.fingerprint()
+
+    def pieces(self) -> Iterator[Piece]:
+        return (Piece(story.encode(), True) for story in stories.stories())
+
+
+class DownloadedText:
+    """One text file from the network."""
+
+    def __init__(self, url: str, sha256: str, separator: str | None, report: Report):
+        self._url, self._sha256, self._separator, self._report = url, sha256, separator, report
+
+    def fingerprint(self) -> str:
+        # Known before the download, which a token store that is there makes needless.
+        return self._sha256
+
+    def pieces(self) -> Iterator[Piece]:
+        path = download(self._url, self._sha256, self._report)
+        return TextFiles([path], self._separator).pieces()
+
+
+class Imdb:
+    """The labelled reviews of the Large Movie Review Dataset, one a document, sorted by name.
+
+    Maas et al. 2011, https://ai.stanford.edu/~amaas/data/sentiment/. Each `<br />` is a space.
+    """
+
+    _REVIEW = re.compile(r"aclImdb/(train|test)/(pos|neg)/[^/.][^/]*\.txt")
+
+    def __init__(self, url: str, sha256: str, report: Report):
+        self._url, self._sha256, self._report = url, sha256, report
+
+    def fingerprint(self) -> str:
+        return self._sha256
+
+    def pieces(self) -> Iterator[Piece]:
+        archive = download(self._url, self._sha256, self._report)
+        # The archive can only be read in its own order; the nameless file is there for sorting.
+        with tempfile.TemporaryFile() as unsorted:
+            places: dict[str, tuple[int, int]] = {}
+            problems = []
+            for name, text in self._reviews(archive):
+                try:
+                    text.decode()
+                except UnicodeDecodeError as error:
+                    problems.append(f"{self._url}: {name}: not valid UTF-8 at byte {error.start}")
+                places[name] = (unsorted.tell(), len(text))
+                unsorted.write(text)
+            if problems or not places:
+                raise UserError(*problems or [f"{self._url}: no IMDB reviews in it"])
+            for name in sorted(places):
+                start, size = places[name]
+                unsorted.seek(start)
+                yield Piece(unsorted.read(size), True)
+
+    def _reviews(self, archive: Path) -> Iterator[tuple[str, bytes]]:
+        try:
+            with tarfile.open(archive, "r|gz") as tar:
+                for member in tar:
+                    # Else tarfile keeps every member it has seen.
+                    tar.members = []  # type: ignore[attr-defined]
+                    if member.isreg() and self._REVIEW.fullmatch(member.name):
+                        file = tar.extractfile(member)
+                        if file is not None:
+                            yield member.name, file.read().replace(b"<br />", b" ")
+        except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+            raise UserError(f"{self._url}: not a readable .tar.gz archive: {error}") from None
+
+
+class PythonLibrary:
+    """The source of Python's standard library as it is installed here, one file a document."""
+
+    _LEFT_OUT = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})
+
+    def fingerprint(self) -> str:
+        total = hashlib.sha256()
+        for piece in self.pieces():
+            total.update(hashlib.sha256(piece.text).digest())
+        return total.hexdigest()
+
+    def pieces(self) -> Iterator[Piece]:
+        library = Path(sysconfig.get_path("stdlib"))
+        for path in sorted(library.rglob("*.py")):
+            if self._LEFT_OUT.isdisjoint(path.relative_to(library).parts) and path.is_file():
+                text = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+                try:
+                    text.decode()
+                except UnicodeDecodeError:
+                    continue
+                yield Piece(text, True)

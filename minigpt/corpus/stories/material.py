@@ -1,0 +1,68 @@
+"""Reading the hand-written material of the stories."""
+
+import tomllib
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+Entry = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One kind of story: whom and what it needs, and its text in the template language."""
+
+    name: str
+    cast: tuple[str, ...]
+    text: str
+    episodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Material:
+    """All the material: groups of people and things, phrases by name, plots in fixed order."""
+
+    groups: dict[str, list[Entry]] = field(default_factory=dict)
+    phrases: dict[str, list[str]] = field(default_factory=dict)
+    plots: list[Plot] = field(default_factory=list)
+
+
+def material_folder() -> Path:
+    """Return the folder with the material: inside the installed package, or in the checkout."""
+    package = Path(__file__).resolve().parents[2]
+    candidates = [package / "data" / "stories", package.parent / "data" / "stories"]
+    for folder in candidates:
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(
+        "the material of the stories is missing: looked for "
+        + " and ".join(str(folder) for folder in candidates)
+    )
+
+
+@lru_cache(maxsize=2)
+def load_material(folder: Path | None = None) -> Material:
+    """Return the material of all files of the folder, read in order of their names.
+
+    A table `phrases` holds phrases, tables `plot` hold plots, any other list is a group.
+    """
+    material = Material()
+    for path in sorted((folder or material_folder()).glob("*.toml")):
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        for key, value in data.items():
+            if key == "phrases":
+                material.phrases.update(value)
+            elif key == "plot":
+                material.plots.extend(_plot(table) for table in value)
+            else:
+                material.groups.setdefault(key, []).extend(value)
+    return material
+
+
+def _plot(table: dict[str, object]) -> Plot:
+    def strings(key: str) -> tuple[str, ...]:
+        values = table.get(key, [])
+        assert isinstance(values, list)
+        return tuple(str(value) for value in values)
+
+    return Plot(str(table["name"]), strings("cast"), str(table["text"]), strings("episodes"))

@@ -1,0 +1,65 @@
+"""What several tests share: a cache folder of their own, a tiny run."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+import minigpt
+
+# Before anything asks for it: no test reads or writes the user's own cache.
+SHARED_DATA = Path(
+    os.environ.get("MINIGPT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cache")
+    os.environ["MINIGPT_CACHE"] = str(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    if not SHARED_DATA.is_dir():
+        pytest.skip("needs the shared development data: set MINIGPT_DATA to its folder")
+    return SHARED_DATA
+
+
+def tiny_text(sentences: int = 600, seed: int = 0) -> str:
+    """Text with something to learn: who sat where, with letters outside ASCII."""
+    draw = random.Random(seed)
+    names, places = ("Ana", "Béla", "Čeněk", "Dirk"), ("hill", "roof", "boat", "wall")
+    return "\n".join(
+        f"{draw.choice(names)} sat on the {draw.choice(places)} and ate {draw.randint(2, 9)} figs."
+        for _ in range(sentences)
+    )
+
+
+TINY_SETTINGS = {
+    "tokenizer": {"kind": "byte_pair", "vocab_size": 320},
+    "model": {"max_len": 16, "embed_dim": 16, "num_heads": 2, "num_layers": 2},
+    "training": {"epochs": 2, "steps_per_epoch": 40, "batch_size": 8, "learning_rate": 1e-2},
+    "sampling": {"prompts": ["Ana sat", ""], "max_new_tokens": 12},
+}
+
+
+@pytest.fixture(scope="session")
+def tiny_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("text") / "tiny.txt"
+    file.write_text(tiny_text(), encoding="utf-8")
+    return file
+
+
+def tiny_settings(file: Path, **sections: dict) -> dict:
+    """TINY_SETTINGS on a file, some settings changed."""
+    settings = {"data": {"source": "files", "paths": [str(file)]}, **TINY_SETTINGS}
+    return {name: {**settings.get(name, {}), **sections.get(name, {})} for name in settings}
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tiny_file: Path, tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
+    """A finished run of a model that is small enough to be trained in seconds."""
+    return minigpt.train(tiny_settings(tiny_file), tmp_path_factory.mktemp("runs") / "tiny")

@@ -1,0 +1,112 @@
+"""A batch is a pure function of (seed, step)."""
+
+import keras
+import numpy as np
+import pytest
+
+from minigpt.corpus import batches
+from minigpt.corpus.batches import batch_dataset, eval_windows, training_batch, windows_in_pass
+from minigpt.errors import UserError
+
+# Ids that are their own place, so that a window tells where it was taken.
+IDS = np.arange(1001, dtype=np.uint16)
+T, B = 7, 5
+
+
+def collect(seed, first_step, steps, ids=IDS, batch_size=B):
+    dataset = batch_dataset(ids, T, batch_size, seed, first_step, steps)
+    return np.array([(inputs, targets) for inputs, targets in dataset.as_numpy_iterator()])
+
+
+def test_shapes_are_static_and_targets_are_moved_on_by_one():
+    dataset = batch_dataset(IDS, T, B, seed=0, first_step=0, steps=3)
+    assert [(spec.shape, spec.dtype.name) for spec in dataset.element_spec] == [
+        ((B, T), "int32")
+    ] * 2
+    assert dataset.cardinality() == 3
+    found = collect(0, 0, 3)
+    np.testing.assert_array_equal(found[:, 0] + 1, found[:, 1])
+    assert (np.diff(found) == 1).all()
+
+
+@pytest.mark.parametrize("n_tokens", [34, 41, 500, 1000])
+def test_every_window_once_a_pass(n_tokens):
+    windows = windows_in_pass(n_tokens, T)
+    ids = IDS[: n_tokens + 1]
+    passes = 6
+    rows = np.concatenate([training_batch(ids, T, B, 3, step)[0] for step in range(windows)])
+    rows = np.concatenate(
+        [rows]
+        + [training_batch(ids, T, B, 3, windows + step)[0] for step in range(windows * passes // B)]
+    )
+    offsets, orders = set(), set()
+    for number in range(passes):
+        starts = rows[number * windows : (number + 1) * windows, 0]
+        places = np.sort(starts)
+        np.testing.assert_array_equal(places, places[0] + T * np.arange(windows))
+        assert 0 <= places[0] < T
+        offsets.add(int(places[0]))
+        orders.add(tuple((starts - places[0]).tolist()))
+    assert len(offsets) > 1 and len(orders) == passes
+
+
+@pytest.mark.parametrize("offset", range(T))
+def test_the_last_window_ends_inside_the_text(monkeypatch, offset):
+    monkeypatch.setattr(batches, "_pass_order", lambda s, p, windows: (offset, np.arange(windows)))
+    for n_tokens in range(2 * T, 4 * T):
+        rows = windows_in_pass(n_tokens, T)
+        _, targets = training_batch(IDS[: n_tokens + 1], T, rows, 0, 0)
+        assert n_tokens - 2 * T < targets.max() <= n_tokens
+
+
+def test_equal_seed_and_step_give_equal_batches_whatever_came_before():
+    whole = collect(1, 0, 80)
+    for first in (1, 27, 28, 79):
+        batches._pass_order.cache_clear()
+        np.testing.assert_array_equal(collect(1, first, 80 - first), whole[first:])
+    assert (collect(2, 0, 80) != whole).any()
+    # The batch size does not change the row of windows.
+    np.testing.assert_array_equal(
+        collect(1, 0, 40, batch_size=2 * B).swapaxes(0, 1).reshape(2, -1, T),
+        whole.swapaxes(0, 1).reshape(2, -1, T),
+    )
+
+
+def test_a_late_step_is_as_quick_as_the_first():
+    assert training_batch(IDS, T, B, 0, 2**40)[0].shape == (B, T)
+
+
+def test_the_very_batches():
+    # Literally: another version of numpy or of this file must not change what a resumed run sees.
+    assert training_batch(IDS, T, B, 0, 0)[0][:, 0].tolist() == [70, 637, 784, 14, 133]
+
+
+def test_too_short_a_text():
+    needed = (B + 1) * T - 1
+    assert len(collect(0, 0, 1, IDS[: needed + 1])) == 1
+    with pytest.raises(UserError, match=rf"has {needed - 1} tokens.*need {needed}.*batch_size"):
+        batch_dataset(IDS[:needed], T, B, 0, 0, 1)
+
+
+@pytest.mark.parametrize("n_tokens", [0, 1, 6, 7, 8, 35, 36, 1000])
+def test_evaluation_sees_every_target_once(n_tokens):
+    windows = list(eval_windows(IDS[: n_tokens + 1], T, B))
+    assert len(windows) == -(-n_tokens // (T * B))
+    seen = []
+    for inputs, targets, weights in windows:
+        assert inputs.shape == targets.shape == weights.shape == (B, T)
+        assert (inputs.dtype, targets.dtype, weights.dtype) == (np.int32, np.int32, np.float32)
+        np.testing.assert_array_equal(targets[weights == 1], inputs[weights == 1] + 1)
+        assert not inputs[weights == 0].any() and set(np.unique(weights)) <= {0, 1}
+        seen += targets[weights == 1].tolist()
+    assert seen == list(range(1, n_tokens + 1))
+
+
+def test_compiled_fit(tmp_path):
+    IDS.tofile(tmp_path / "ids")
+    ids = np.memmap(tmp_path / "ids", np.uint16, mode="r")
+    model = keras.Sequential([keras.layers.Embedding(1001, 4), keras.layers.Dense(1001)])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("adam", loss, jit_compile=True)
+    history = model.fit(batch_dataset(ids, T, B, 0, 0, 6), epochs=1, verbose=0)
+    assert np.isfinite(history.history["loss"]).all()

@@ -1,0 +1,57 @@
+"""Documents in one mapped file, and the pieces they are cut into."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minigpt.corpus.documents import Piece, ingest
+
+
+def documents_of(*texts):
+    return ingest(Piece(text.encode(), True) for text in texts)
+
+
+def test_blank_documents_are_left_out():
+    documents = documents_of("one", "", " \n", "two", "\t")
+    assert list(documents.pieces()) == [("one", True), ("two", True)]
+    assert documents.bytes == 6
+    assert len(documents_of("", " ")) == 0
+
+
+def test_a_document_in_several_pieces_is_one():
+    pieces = [(b"a", False), (b"", False), (b"b", True), (b" ", False), (b"", True), (b"c", True)]
+    documents = ingest(Piece(*piece) for piece in pieces)
+    assert list(documents.pieces()) == [("ab", True), ("c", True)]
+
+
+def test_nothing_stays_on_disk(tmp_path):
+    documents = ingest([Piece(b"text", True)], tmp_path)
+    assert documents.text[:] == b"text"
+    assert not list(tmp_path.iterdir())
+
+
+@given(
+    st.lists(st.text(st.sampled_from("ab é€😀\n"), max_size=60).filter(str.strip), min_size=1),
+    st.integers(8, 30),
+)
+def test_pieces_join_to_the_documents(texts, size):
+    joined, current = [], ""
+    for piece, ends in documents_of(*texts).pieces(size):
+        assert 0 < len(piece.encode()) <= max(size, max(len(t.encode()) for t in texts))
+        assert len(piece.encode()) <= size
+        current += piece
+        if ends:
+            joined.append(current)
+            current = ""
+    assert joined == texts and current == ""
+
+
+def test_cut_before_the_white_space_after_a_word():
+    pieces = [piece for piece, _ in documents_of("one two  three\n\nfour").pieces(9)]
+    assert pieces == ["one two", "  three", "\n\nfour"]
+
+
+@pytest.mark.parametrize("text", ["x" * 1000, " " * 999 + "x", "€" * 400])
+def test_text_without_a_good_place(text):
+    pieces = [piece for piece, _ in documents_of(text).pieces(100)]
+    assert "".join(pieces) == text and len(pieces) > 9

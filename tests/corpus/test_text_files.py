@@ -1,0 +1,131 @@
+"""The user's files: which are found, how they become documents, and all that can be wrong."""
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from minigpt.corpus import text_files
+from minigpt.corpus.documents import ingest
+from minigpt.corpus.text_files import TextFiles
+from minigpt.errors import UserError
+
+
+def read(*paths, separator=None):
+    documents = ingest(TextFiles(paths, separator).pieces())
+    return [documents.text[start:stop].decode() for start, stop in documents.spans]
+
+
+def problems(*paths, separator=None):
+    with pytest.raises(UserError) as first:
+        TextFiles(paths, separator).fingerprint()
+        ingest(TextFiles(paths, separator).pieces())
+    return first.value.problems
+
+
+def write(path: Path, content: bytes | str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_a_folder_gives_every_txt_below_sorted(tmp_path):
+    write(tmp_path / "b.txt", "bee")
+    write(tmp_path / "a" / "deep" / "z.txt", "zed")
+    write(tmp_path / "a" / "skipped.md", "no")
+    assert read(tmp_path) == ["zed", "bee"]
+
+
+def test_globs_and_repeated_names(tmp_path):
+    one, two = write(tmp_path / "1.txt", "one"), write(tmp_path / "2.txt", "two")
+    assert read(tmp_path / "*.txt") == ["one", "two"]
+    # A file named twice would be on both sides of the split.
+    assert read(two, tmp_path, one, tmp_path / "?.txt") == ["two", "one"]
+
+
+def test_a_name_with_glob_characters_is_a_name_first(tmp_path):
+    assert read(write(tmp_path / "a[1].txt", "named")) == ["named"]
+
+
+def test_gz(tmp_path):
+    text = "ä line\n" * 300_000  # several blocks
+    assert read(write(tmp_path / "a.txt.gz", gzip.compress(text.encode()))) == [text]
+
+
+def test_byte_order_mark_is_dropped(tmp_path):
+    assert read(write(tmp_path / "a.txt", b"\xef\xbb\xbfhi \xef\xbb\xbf")) == ["hi \ufeff"]
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7, 1000])
+def test_separator_wherever_the_blocks_end(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(text_files, "_BLOCK_BYTES", block)
+    path = write(tmp_path / "a.txt", "<|e|>öne<|e|><|e|>two <|e<|e|>\n<|e|>three")
+    assert read(path, separator="<|e|>") == ["öne", "two <|e", "three"]
+    assert read(path) == [path.read_text("utf-8")]
+
+
+def test_everything_wrong_is_told_together(tmp_path):
+    (tmp_path / "empty_folder").mkdir()
+    bad = {
+        "missing.txt": "no such file",
+        "*.none": "no file matches",
+        "empty_folder": "without any *.txt",
+        str(write(tmp_path / "empty.txt", "").name): "empty",
+        str(write(tmp_path / "nul.txt", b"ab\ncd\0").name): "NUL at byte 5 (line 2)",
+        str(write(tmp_path / "latin.txt", b"ok\nok\ncaf\xe9 x").name): "at byte 9 (line 3)",
+        str(write(tmp_path / "cut.txt", "ok\né".encode()[:-1]).name): "at byte 3 (line 2)",
+        str(write(tmp_path / "16.txt", "hi".encode("utf-16")).name): "looks like UTF-16",
+        str(write(tmp_path / "16le.txt", "hi there".encode("utf-16-le")).name): "like UTF-16",
+        str(write(tmp_path / "a.gz", gzip.compress(b"x" * 9999)[:-9]).name): "broken .gz",
+        str(write(tmp_path / "b.gz", b"not gzip").name): "broken .gz",
+        str(write(tmp_path / "c.gz", gzip.compress(b"")).name): "empty",
+    }
+    good = write(tmp_path / "good.txt", "good")
+    found = problems(good, *(tmp_path / name for name in bad))
+    assert len(found) == len(bad)
+    for name, words in bad.items():
+        (line,) = [line for line in found if line.startswith(f"{tmp_path / name}:")]
+        assert words in line and "\n" not in line
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 5, 1000])
+def test_place_of_a_fault_wherever_the_blocks_end(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(text_files, "_BLOCK_BYTES", block)
+    (line,) = problems(write(tmp_path / "a.txt", "é\né€\n".encode() + b"\xe2\x82x"))
+    assert "byte 9 (line 3)" in line
+    (line,) = problems(write(tmp_path / "a.txt", "é\n€".encode()[:-1]))
+    assert "byte 3 (line 2)" in line
+
+
+def test_valid_text_in_small_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "_BLOCK_BYTES", 1)
+    assert read(write(tmp_path / "a.txt", "a€😀")) == ["a€😀"]
+
+
+def test_unreadable_and_irregular_files(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    (line,) = problems(tmp_path / "pipe")
+    assert "not a regular file" in line
+
+    path = write(tmp_path / "a.txt", "text")
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(text_files, "open", refuse, raising=False)
+    (line,) = problems(path)
+    assert "cannot be read: Permission denied" in line
+
+
+def test_fingerprint_is_of_content_not_of_names_or_dates(tmp_path):
+    path = write(tmp_path / "a.txt", "aaaa")
+    before = TextFiles([path]).fingerprint()
+    status = path.stat()
+    write(path, "aaab")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert TextFiles([path]).fingerprint() != before
+    assert TextFiles([write(tmp_path / "other", "aaaa")]).fingerprint() == before
+    # The same bytes cut differently are other documents.
+    two = [write(tmp_path / "1", "aa"), write(tmp_path / "2", "aa")]
+    assert TextFiles(two).fingerprint() != before

@@ -1,0 +1,346 @@
+"""Token ids on disk: what is in them, when they are made again, what a killed process leaves."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minigpt.config import DataConfig, TokenizerConfig
+from minigpt.corpus import sources, token_store
+from minigpt.corpus.documents import Piece, ingest
+from minigpt.corpus.split import split
+from minigpt.corpus.token_store import encode_texts, even_sample, open_corpus, read_texts
+from minigpt.errors import UserError
+
+CHARACTERS = TokenizerConfig(kind="character", vocab_size=100)
+WORDS = [
+    "apple", "bread", "cloud", "dream", "eagle", "flame", "grass", "house", "ivory", "jewel",
+    "knife", "lemon", "mango", "knight", "ocean", "piano", "queen", "river", "stone", "tiger",
+]  # fmt: skip
+TEXTS = [f"{word} and {word}s" for word in WORDS]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def files(tmp_path, texts, name="text.txt"):
+    path = tmp_path / name
+    path.write_text("|".join(texts), encoding="utf-8")
+    return DataConfig(source="files", paths=[str(path)], document_separator="|")
+
+
+def decoded(part, tokenizer):
+    """The documents of a part, and whether the last one has its end."""
+    ids = np.asarray(part.ids, np.int64)
+    assert ids[0] == tokenizer.end_id
+    *whole, rest = np.split(ids[1:], np.flatnonzero(ids[1:] == tokenizer.end_id) + 1)
+    texts = [tokenizer.decode(document[:-1]) for document in whole]
+    return (texts, True) if not len(rest) else ([*texts, tokenizer.decode(rest)], False)
+
+
+@pytest.mark.parametrize("kind", ["character", "byte_pair"])
+def test_layout_of_whole_documents(tmp_path, cache, kind):
+    config = TokenizerConfig(kind=kind, vocab_size=300)
+    lines = []
+    corpus = open_corpus(files(tmp_path, TEXTS), config, lines.append)
+    train, val = split(ingest(Piece(text.encode(), True) for text in TEXTS), 0.1)
+    for part, documents in ((corpus.train, train), (corpus.val, val)):
+        texts = [text for text, _ in documents.pieces()]
+        assert decoded(part, corpus.tokenizer) == (texts, True)
+        assert part.ids.dtype == np.uint16 and isinstance(part.ids, np.memmap)
+        assert part.documents == len(texts)
+        assert part.bytes == sum(len(text.encode()) for text in texts)
+        assert part.tokens == len(part.ids) - 1
+    assert corpus.token_counts.dtype == np.int64
+    np.testing.assert_array_equal(
+        corpus.token_counts,
+        np.bincount(corpus.train.ids[1:], minlength=corpus.tokenizer.vocab_size),
+    )
+    assert (corpus.train.documents, corpus.val.documents) == (18, 2)
+    assert corpus.path == cache / "tokens" / corpus.fingerprint and not corpus.from_cache
+    assert any(f"learning the {kind} tokenizer" in line for line in lines)
+    smaller = [line for line in lines if "supports only" in line]
+    assert smaller == [
+        f"the text supports only {corpus.tokenizer.vocab_size} of 300 vocabulary entries"
+    ] * (corpus.tokenizer.vocab_size < 300)
+    assert all("\n" not in line for line in lines)
+
+
+def test_layout_of_a_text_cut_in_two(tmp_path):
+    corpus = open_corpus(files(tmp_path, ["abcabcabca"]), CHARACTERS)
+    assert decoded(corpus.train, corpus.tokenizer) == (["abcabcabc"], False)
+    assert decoded(corpus.val, corpus.tokenizer) == (["a"], True)
+    assert (corpus.train.tokens, corpus.val.tokens) == (9, 2)
+
+
+def test_unknown_tokens(tmp_path):
+    corpus = open_corpus(files(tmp_path, ["a" * 90 + "ßßbbbbbbbb"]), CHARACTERS)
+    assert (corpus.train.unknown_tokens, corpus.val.unknown_tokens) == (0, 10)
+
+
+def test_large_vocabularies_need_uint32(tmp_path, monkeypatch):
+    tokenizer = open_corpus(files(tmp_path, TEXTS), CHARACTERS).tokenizer
+    assert encode_texts(TEXTS, tokenizer).ids.dtype == np.uint16
+    monkeypatch.setattr(type(tokenizer), "vocab_size", 65535)
+    assert encode_texts(TEXTS, tokenizer).ids.dtype == np.uint16
+    monkeypatch.setattr(type(tokenizer), "vocab_size", 65536)
+    assert encode_texts(TEXTS, tokenizer).ids.dtype == np.uint32
+
+
+@pytest.mark.parametrize("kind", ["character", "byte_pair", "word"])
+def test_pieces_and_groups_do_not_change_the_ids(tmp_path, monkeypatch, kind):
+    texts = [" ".join(TEXTS), "é  ü\n\n" * 50, "short"]
+    config = TokenizerConfig(kind=kind, vocab_size=400)
+    tokenizer = open_corpus(files(tmp_path, texts), config).tokenizer
+    whole = encode_texts(texts, tokenizer)
+    monkeypatch.setattr(token_store, "_ENCODE_CHARACTERS", 50)
+    monkeypatch.setattr(token_store.Documents.pieces, "__defaults__", (20,))
+    np.testing.assert_array_equal(encode_texts(texts, tokenizer).ids, whole.ids)
+    expected = np.concatenate(
+        [[tokenizer.end_id], *([*tokenizer.encode(text), tokenizer.end_id] for text in texts)]
+    )
+    np.testing.assert_array_equal(whole.ids, expected)
+
+
+def test_a_second_run_reads_nothing_but_the_store(tmp_path, monkeypatch):
+    first = open_corpus(files(tmp_path, TEXTS), CHARACTERS)
+
+    def refuse(*_, **__):
+        raise AssertionError("read again")
+
+    monkeypatch.setattr(token_store, "ingest", refuse)
+    monkeypatch.setattr(token_store, "learn_tokenizer", refuse)
+    second = open_corpus(files(tmp_path, TEXTS), CHARACTERS)
+    assert second.from_cache and second.fingerprint == first.fingerprint
+    np.testing.assert_array_equal(second.train.ids, first.train.ids)
+    np.testing.assert_array_equal(second.token_counts, first.token_counts)
+    assert second.tokenizer.fingerprint() == first.tokenizer.fingerprint()
+    assert (second.val.documents, second.val.bytes) == (first.val.documents, first.val.bytes)
+    # The same text under another name, too.
+    assert open_corpus(files(tmp_path, TEXTS, "renamed.txt"), CHARACTERS).from_cache
+
+
+def test_changed_text_of_equal_size_and_date_is_noticed(tmp_path):
+    first = open_corpus(files(tmp_path, TEXTS), CHARACTERS)
+    path = tmp_path / "text.txt"
+    status = path.stat()
+    path.write_text("|".join([TEXTS[0].upper(), *TEXTS[1:]]))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert path.stat().st_size == status.st_size
+    assert path.stat().st_mtime_ns == status.st_mtime_ns
+    second = open_corpus(
+        DataConfig(source="files", paths=[str(path)], document_separator="|"), CHARACTERS
+    )
+    assert not second.from_cache and second.fingerprint != first.fingerprint
+
+
+def test_every_setting_that_decides_the_ids_is_in_the_key(tmp_path):
+    data = files(tmp_path, TEXTS)
+    keys = {
+        open_corpus(*settings).fingerprint
+        for settings in (
+            (data, CHARACTERS),
+            (data.model_copy(update={"val_fraction": 0.3}), CHARACTERS),
+            (data.model_copy(update={"document_separator": "and"}), CHARACTERS),
+            (data, CHARACTERS.model_copy(update={"vocab_size": 20})),
+            (data, CHARACTERS.model_copy(update={"lowercase": True})),
+            (data, CHARACTERS.model_copy(update={"kind": "word"})),
+        )
+    }
+    assert len(keys) == 6
+
+
+@pytest.mark.parametrize("kind", ["character", "byte_pair", "word"])
+def test_held_out_documents_never_reach_the_tokenizer(tmp_path, kind):
+    config = TokenizerConfig(kind=kind, vocab_size=300)
+    first = open_corpus(files(tmp_path, TEXTS), config)
+    _, val = split(ingest(Piece(text.encode(), True) for text in TEXTS), 0.1)
+    held_out = {text for text, _ in val.pieces()}
+    changed = ["ÄÖÜ new words 123" if text in held_out else text for text in TEXTS]
+    second = open_corpus(files(tmp_path, changed), config)
+    assert not second.from_cache and second.val.bytes != first.val.bytes
+    assert second.tokenizer.fingerprint() == first.tokenizer.fingerprint()
+    np.testing.assert_array_equal(second.train.ids, first.train.ids)
+
+
+def test_learning_from_an_even_sample(tmp_path, monkeypatch):
+    texts = [f"{number:03} " * 20 for number in range(1000)]
+    documents = ingest(Piece(text.encode(), True) for text in texts)
+    sample = [int(text[:3]) for text in even_sample(documents, documents.bytes // 10)]
+    assert len(sample) == 100 and set(np.diff(sample)) == {10}
+    assert list(even_sample(documents, documents.bytes)) == texts
+
+    monkeypatch.setitem(token_store.LEARN_BYTES, "character", 100)
+    lines = []
+    open_corpus(files(tmp_path, TEXTS), CHARACTERS, lines.append)
+    assert any("an even sample" in line for line in lines)
+
+
+def damage(path: Path, how: str) -> None:
+    if how == "shorter":
+        path.write_bytes(path.read_bytes()[:-2])
+    elif how == "garbage":
+        path.write_bytes(b"{")
+    else:
+        path.unlink()
+
+
+@pytest.mark.parametrize("how", ["shorter", "garbage", "missing"])
+@pytest.mark.parametrize("name", ["train.bin", "val.bin", "meta.json", "counts.npy", "tokenizer"])
+def test_a_damaged_store_is_made_again(tmp_path, how, name):
+    first = open_corpus(files(tmp_path, TEXTS), CHARACTERS)
+    ids = np.array(first.train.ids)
+    path = first.path / name
+    damage(next(path.iterdir()) if path.is_dir() else path, how)
+    lines = []
+    second = open_corpus(files(tmp_path, TEXTS), CHARACTERS, lines.append)
+    assert not second.from_cache and any("damaged" in line for line in lines)
+    np.testing.assert_array_equal(second.train.ids, ids)
+    assert open_corpus(files(tmp_path, TEXTS), CHARACTERS).from_cache
+    assert [path.name for path in second.path.parent.iterdir()] == [second.fingerprint]
+
+
+def test_builders_at_the_same_time_both_end_well(tmp_path, cache):
+    data = files(tmp_path, TEXTS)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: open_corpus(data, CHARACTERS), range(4)))
+    for corpus in found:
+        np.testing.assert_array_equal(corpus.train.ids, found[0].train.ids)
+    assert [path.name for path in (cache / "tokens").iterdir()] == [found[0].fingerprint]
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_store_that_appears_while_building(tmp_path, monkeypatch, damaged):
+    data = files(tmp_path, TEXTS)
+    publish = token_store._publish
+
+    def late(built, folder):
+        folder.mkdir()
+        (folder / "meta.json").write_text("{}")
+        if not damaged:
+            (folder / "meta.json").unlink()
+            monkeypatch.setattr(token_store, "_publish", publish)
+            open_corpus(data, CHARACTERS)
+        publish(built, folder)
+
+    monkeypatch.setattr(token_store, "_publish", late)
+    corpus = open_corpus(data, CHARACTERS)
+    assert len(corpus.train.ids) and open_corpus(data, CHARACTERS).from_cache
+    assert [path.name for path in corpus.path.parent.iterdir()] == [corpus.fingerprint]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, UserError, OSError])
+def test_nothing_half_written_stays(tmp_path, cache, monkeypatch, error):
+    def fail(*_, **__):
+        raise error("stop")
+
+    monkeypatch.setattr(token_store, "_publish", fail)
+    with pytest.raises(UserError if error is OSError else error):
+        open_corpus(files(tmp_path, TEXTS), CHARACTERS)
+    assert not list((cache / "tokens").iterdir())
+
+
+def test_killed_while_writing(tmp_path, cache):
+    data = files(tmp_path, TEXTS)
+    script = textwrap.dedent("""
+        import sys, time
+        from minigpt.config import DataConfig, TokenizerConfig
+        from minigpt.corpus import token_store
+        def stop(built, folder):
+            print("written", flush=True)
+            time.sleep(60)
+        token_store._publish = stop
+        token_store.open_corpus(
+            DataConfig(source="files", paths=[sys.argv[1]], document_separator="|"),
+            TokenizerConfig(kind="character", vocab_size=100),
+        )
+    """)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, data.paths[0]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert process.stdout.readline() == "written\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    (left,) = (cache / "tokens").iterdir()
+    assert left.name.startswith(".scratch-")
+
+    assert not open_corpus(data, CHARACTERS).from_cache
+    # A day later nobody can be at work there any more.
+    os.utime(left, (0, 0))
+    open_corpus(data, CHARACTERS.model_copy(update={"lowercase": True}))
+    assert not left.exists()
+
+
+def test_a_text_that_changes_while_it_is_read(tmp_path, cache, monkeypatch):
+    fingerprints = iter(["0" * 64, "1" * 64])
+    monkeypatch.setattr(sources.TextFiles, "fingerprint", lambda self: next(fingerprints))
+    with pytest.raises(UserError, match="changed"):
+        open_corpus(files(tmp_path, TEXTS), CHARACTERS)
+    assert not list((cache / "tokens").iterdir())
+
+
+def test_stories(monkeypatch):
+    monkeypatch.setattr(sources.stories, "stories", lambda: iter(TEXTS))
+    monkeypatch.setattr(sources.stories, "fingerprint", lambda: "0" * 64)
+    corpus = open_corpus(DataConfig(), CHARACTERS)
+    assert corpus.train.documents + corpus.val.documents == len(TEXTS)
+
+
+def test_no_text_and_no_cache_folder(tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="no text"):
+        open_corpus(files(tmp_path, [" ", "\n"]), CHARACTERS)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "file"))
+    with pytest.raises(UserError, match="MINIGPT_CACHE"):
+        open_corpus(files(tmp_path, TEXTS), CHARACTERS)
+
+
+def test_texts_to_evaluate(tmp_path):
+    corpus = open_corpus(files(tmp_path, TEXTS), CHARACTERS)
+    part = encode_texts(read_texts([tmp_path / "text.txt"], "|"), corpus.tokenizer)
+    assert decoded(part, corpus.tokenizer) == (TEXTS, True)
+    assert (part.documents, part.bytes) == (20, sum(map(len, TEXTS)))
+    np.testing.assert_array_equal(encode_texts(TEXTS, corpus.tokenizer).ids, part.ids)
+    with pytest.raises(UserError, match="no such file"):
+        read_texts([tmp_path / "none"])
+    (tmp_path / "blank").write_text(" ")
+    with pytest.raises(UserError, match="white space"):
+        read_texts([tmp_path / "blank"])
+
+
+def test_meta_json_says_what_the_store_is(tmp_path):
+    corpus = open_corpus(files(tmp_path, TEXTS), CHARACTERS)
+    meta = json.loads((corpus.path / "meta.json").read_text())
+    assert meta["settings"]["tokenizer"]["kind"] == "character"
+    assert meta["train"]["tokens"] == corpus.train.tokens
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({"MINIGPT_CACHE": "/a/b", "XDG_CACHE_HOME": "/c"}, "/a/b"),
+        ({"XDG_CACHE_HOME": "/c"}, "/c/minigpt"),
+        ({"HOME": "/home/me"}, "/home/me/.cache/minigpt"),
+    ],
+)
+def test_cache_folder(monkeypatch, environment, folder):
+    for name in ("MINIGPT_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert token_store.cache_folder() == Path(folder)

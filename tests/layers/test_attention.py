@@ -1,0 +1,69 @@
+"""Multi-head attention against Keras' own, and its cache."""
+
+import keras
+import numpy as np
+import pytest
+
+from minigpt.layers import MultiHeadAttention
+
+
+def with_random_weights(layer: keras.layers.Layer, seed: int = 0) -> keras.layers.Layer:
+    draw = np.random.default_rng(seed)
+    layer.set_weights([draw.normal(size=w.shape, scale=0.5) for w in layer.get_weights()])
+    return layer
+
+
+def keras_attention(ours: MultiHeadAttention, embed_dim: int) -> keras.layers.Layer:
+    """keras.layers.MultiHeadAttention with our layer's weights."""
+    heads, width = ours.num_heads, ours.head_dim
+    theirs = keras.layers.MultiHeadAttention(heads, width)
+    theirs.build((None, None, embed_dim), (None, None, embed_dim))
+    kernel, bias = ours.qkv.get_weights()
+    parts = []
+    for part in range(3):
+        columns = slice(part * heads * width, (part + 1) * heads * width)
+        parts += [
+            kernel[:, columns].reshape(embed_dim, heads, width),
+            bias[columns].reshape(heads, width),
+        ]
+    output_kernel, output_bias = ours.output_projection.get_weights()
+    theirs.set_weights([*parts, output_kernel.reshape(heads, width, embed_dim), output_bias])
+    return theirs
+
+
+@pytest.mark.parametrize(("heads", "width", "embed_dim"), [(2, 3, 6), (3, 5, 8), (1, 4, 4)])
+def test_equals_keras_attention_with_the_same_weights(heads, width, embed_dim):
+    ours = MultiHeadAttention(heads, width)
+    ours.build((None, None, embed_dim))
+    with_random_weights(ours)
+    x = np.random.default_rng(1).normal(size=(2, 7, embed_dim)).astype("float32")
+    theirs = keras_attention(ours, embed_dim)(x, x, use_causal_mask=True)
+    np.testing.assert_allclose(ours(x)[0], theirs, atol=1e-5)
+
+
+def test_cached_steps_equal_one_pass_at_different_places_in_the_rows():
+    layer = MultiHeadAttention(2, 3)
+    layer.build((None, None, 6))
+    with_random_weights(layer)
+    x = np.random.default_rng(1).normal(size=(2, 8, 6)).astype("float32")
+    whole, none = layer(x)
+    assert none is None
+    # Row 0 starts with 3 tokens, row 1 with 5; what stands behind a row's start is rubbish.
+    lengths = np.array([3, 5], "int32")
+    start = x[:, :5].copy()
+    start[0, 3:] = 99.0
+    first, cache = layer(start, layer.empty_cache(2, 8), np.array([0, 0], "int32"))
+    np.testing.assert_allclose(first[0, :3], whole[0, :3], atol=1e-5)
+    np.testing.assert_allclose(first[1, :5], whole[1, :5], atol=1e-5)
+    for step in range(3):
+        newest = np.stack([x[0, 3 + step], x[1, 5 + step]])[:, None]
+        out, cache = layer(newest, cache, lengths + step)
+        np.testing.assert_allclose(out[0, 0], whole[0, 3 + step], atol=1e-5)
+        np.testing.assert_allclose(out[1, 0], whole[1, 5 + step], atol=1e-5)
+
+
+def test_dropout_only_while_training():
+    layer = MultiHeadAttention(2, 3, dropout_rate=0.5)
+    x = np.random.default_rng(1).normal(size=(2, 8, 6)).astype("float32")
+    np.testing.assert_array_equal(layer(x)[0], layer(x, training=False)[0])
+    assert np.abs(layer(x)[0] - layer(x, training=True)[0]).max() > 0

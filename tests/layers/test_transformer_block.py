@@ -1,0 +1,89 @@
+"""The blocks against their definition, written out with Keras' own layers' results."""
+
+import keras
+import numpy as np
+import pytest
+
+from minigpt.layers import (
+    MultiHeadAttention,
+    PreNormTransformerBlock,
+    TokenAndPositionEmbedding,
+    TransformerBlock,
+)
+from minigpt.layers.activations import gelu_tanh, relu_squared
+
+
+def layer_norm(x: np.ndarray, epsilon: float = 1e-6) -> np.ndarray:
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + epsilon)
+
+
+def parts_of(block: TransformerBlock):
+    """Attention and feed-forward network as functions on arrays."""
+
+    def attend(x):
+        return keras.ops.convert_to_numpy(block.attention(x.astype("float32"))[0])
+
+    def feed_forward(x):
+        (w1, b1), (w2, b2) = block.expand.get_weights(), block.contract.get_weights()
+        return np.maximum(x @ w1 + b1, 0) @ w2 + b2
+
+    return attend, feed_forward
+
+
+@pytest.fixture
+def x() -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+
+
+def test_post_norm_is_its_definition(x):
+    block = TransformerBlock(embed_dim=8, num_heads=2, ff_dim=12)
+    out, _ = block(x)
+    attend, feed_forward = parts_of(block)
+    x1 = layer_norm(x + attend(x))
+    np.testing.assert_allclose(out, layer_norm(x1 + feed_forward(x1)), atol=1e-5)
+
+
+def test_pre_norm_is_its_definition(x):
+    block = PreNormTransformerBlock(embed_dim=8, num_heads=2, ff_dim=12)
+    out, _ = block(x)
+    attend, feed_forward = parts_of(block)
+    x1 = x + attend(layer_norm(x))
+    np.testing.assert_allclose(out, x1 + feed_forward(layer_norm(x1)), atol=1e-5)
+
+
+def test_layer_norm_worked_example():
+    """x = [2, -1, 3, 0] has mean 1, variance 2.5 and becomes [0.63, -1.26, 1.26, -0.63]."""
+    block = TransformerBlock(embed_dim=4, num_heads=1, ff_dim=4)
+    block.build((None, None, 4))
+    out = keras.ops.convert_to_numpy(block.norm1(np.array([[[2.0, -1.0, 3.0, 0.0]]])))
+    np.testing.assert_allclose(out[0, 0], [0.63, -1.26, 1.26, -0.63], atol=0.005)
+
+
+def test_heads_must_share_the_width():
+    with pytest.raises(ValueError, match="Received: embed_dim=8, num_heads=3"):
+        TransformerBlock(embed_dim=8, num_heads=3, ff_dim=4)
+    assert TransformerBlock(embed_dim=8, num_heads=3, ff_dim=4, head_dim=5).head_dim == 5
+
+
+def test_activations_are_their_formulas():
+    x = np.linspace(-4, 4, 41)
+    cubic = np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
+    np.testing.assert_allclose(gelu_tanh(x), 0.5 * x * (1 + np.tanh(cubic)), atol=1e-5)
+    np.testing.assert_allclose(relu_squared(x), np.where(x > 0, x * x, 0), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        TokenAndPositionEmbedding(5, 7, 8, position="sinusoidal", dropout_rate=0.25),
+        MultiHeadAttention(2, 3, dropout_rate=0.25, output_initializer="zeros"),
+        TransformerBlock(8, 2, 12, dropout_rate=0.25, head_dim=3, activation="gelu_tanh"),
+        PreNormTransformerBlock(8, 2, 12, activation="relu_squared", epsilon=1e-5),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_config_round_trip(layer):
+    config = keras.saving.serialize_keras_object(layer)
+    again = keras.saving.deserialize_keras_object(config)
+    assert type(again) is type(layer)
+    assert again.get_config() == layer.get_config()

@@ -1,0 +1,143 @@
+"""The GPT as a whole."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from minigpt.config import ModelConfig, load_config, shipped_configs
+from minigpt.models import GPT, build_gpt
+
+VOCAB_SIZE = 13
+KINDS = [
+    {"norm": norm, "position": position, "tie_embeddings": tie}
+    for norm in ("post", "pre")
+    for position in ("learned", "sinusoidal")
+    for tie in (False, True)
+]
+
+
+def small_gpt(seed: int = 0, **changes) -> GPT:
+    """A model whose logits differ clearly from token to token."""
+    sizes = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 2, "dropout_rate": 0.1}
+    model = build_gpt(ModelConfig(**{**sizes, **changes}), VOCAB_SIZE)
+    draw = np.random.default_rng(seed)
+    model.set_weights([w + draw.normal(size=w.shape, scale=0.3) for w in model.get_weights()])
+    return model
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
+def model(request) -> GPT:
+    return small_gpt(**request.param)
+
+
+@pytest.fixture
+def ids() -> np.ndarray:
+    return np.random.default_rng(1).integers(0, VOCAB_SIZE, (3, 8)).astype("int32")
+
+
+def test_nothing_before_t_changes_when_token_t_does(model, ids):
+    before = model(ids).numpy()
+    for t in range(8):
+        changed = ids.copy()
+        changed[:, t] = (changed[:, t] + 1) % VOCAB_SIZE
+        after = model(changed).numpy()
+        np.testing.assert_array_equal(after[:, :t], before[:, :t])
+        assert np.abs(after[:, t] - before[:, t]).max() > 1e-3
+
+
+def test_cached_equals_uncached(model, ids):
+    whole = model(ids).numpy()
+    caches = model.empty_caches(3)
+    latents, caches = model.advance(ids[:, :3], caches, np.zeros(3, "int32"))
+    steps = [model.logits(latents).numpy()]
+    for t in range(3, 8):
+        latents, caches = model.advance(ids[:, t : t + 1], caches, np.full(3, t, "int32"))
+        steps.append(model.logits(latents).numpy())
+    np.testing.assert_allclose(np.concatenate(steps, 1), whole, atol=1e-5)
+
+
+def test_logits_are_the_heads_view_of_the_latents(model, ids):
+    latents = model.latents(ids)
+    assert latents.shape == (3, 8, 8)
+    np.testing.assert_allclose(model.logits(latents), model(ids), rtol=1e-6)
+
+
+def test_reloads_with_the_same_logits(model, ids, tmp_path):
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(ids), model(ids))
+    assert again.get_config() == model.get_config()
+
+
+@pytest.mark.parametrize("imports", ["import minigpt, keras", "import keras, minigpt"])
+def test_reloads_in_a_fresh_process_without_custom_objects(imports, ids, tmp_path):
+    model = small_gpt(activation="gelu_tanh")
+    model.save(tmp_path / "model.keras")
+    np.save(tmp_path / "ids.npy", ids)
+    np.save(tmp_path / "logits.npy", model(ids).numpy())
+    code = f"""{imports}
+import numpy as np
+model = keras.models.load_model("model.keras")
+np.testing.assert_allclose(model(np.load("ids.npy")), np.load("logits.npy"), rtol=1e-5)
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+
+
+@pytest.mark.parametrize("module", ["minigpt.layers", "minigpt.models", "minigpt.layers.attention"])
+def test_any_part_can_be_imported_first(module):
+    """Registering the layers when Keras is imported must not run in a circle."""
+    subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+
+
+def expected_parameters(config: ModelConfig, vocab_size: int) -> int:
+    """Counted from the definition: systems S1 and S3."""
+    c = config.resolved()
+    assert c.head_dim is not None
+    assert c.ff_dim is not None
+    d, inner, f = c.embed_dim, c.num_heads * c.head_dim, c.ff_dim
+    attention = 3 * (d * inner + inner) + inner * d + d
+    feed_forward = d * f + f + f * d + d
+    total = vocab_size * d + c.num_layers * (attention + feed_forward + 4 * d)
+    total += c.max_len * d if c.position == "learned" else 0
+    total += 2 * d if c.norm == "pre" else 0
+    return total + (0 if c.tie_embeddings else d * vocab_size + vocab_size)
+
+
+@pytest.mark.parametrize("name", shipped_configs())
+def test_shipped_configs_build_with_the_parameters_of_the_formula(name):
+    config = load_config(name)
+    model = build_gpt(config.model, config.tokenizer.vocab_size)
+    assert model.count_params() == expected_parameters(
+        config.model, config.tokenizer.vocab_size
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS[::3], ids=lambda kind: "-".join(map(str, kind.values())))
+def test_learns_one_batch_by_heart(kind, ids):
+    model = build_gpt(
+        ModelConfig(max_len=8, embed_dim=16, num_heads=2, num_layers=2, **kind), VOCAB_SIZE
+    )
+    model.compile(
+        optimizer=keras.optimizers.Adam(1e-2),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    # No two rows begin alike, so that every target can be known.
+    ids[:, 0] = [0, 1, 2]
+    targets = np.roll(ids, -1, axis=1)
+    model.fit(ids, targets, epochs=150, batch_size=3, verbose=0)
+    assert model.evaluate(ids, targets, verbose=0) < 0.05
+
+
+def test_mixed_precision_still_gives_float32_logits(ids):
+    model = build_gpt(ModelConfig(max_len=8, embed_dim=8, num_layers=1), VOCAB_SIZE, "mixed_bfloat16")
+    assert model.latents(ids).dtype == "bfloat16"
+    assert model(ids).dtype == "float32"
+    assert {v.dtype for v in model.trainable_variables} == {"float32"}
+
+
+def test_unknown_norm():
+    with pytest.raises(ValueError, match="Received: middle"):
+        GPT(VOCAB_SIZE, 8, 8, 2, 16, norm="middle")

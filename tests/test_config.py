@@ -1,0 +1,124 @@
+"""Settings: defaults, checks, overrides."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from minigpt.config import Config, dump_config, load_config, shipped_configs
+from minigpt.errors import UserError
+
+
+def problems_of(source=None, overrides=(), **options) -> list[str]:
+    with pytest.raises(UserError) as caught:
+        load_config(source, overrides, **options)
+    return list(caught.value.problems)
+
+
+@pytest.mark.parametrize("name", shipped_configs())
+def test_every_shipped_config_loads_and_says_what_to_expect(name):
+    path = shipped_configs()[name]
+    assert isinstance(load_config(name), Config)
+    header = [line for line in path.read_text().splitlines() if line.startswith("#")]
+    assert any(f"minigpt train --config {name}" in line for line in header)
+    assert any("min" in line for line in header)
+
+
+def test_dumped_config_reads_back_equal():
+    config = load_config(
+        {"data": {"document_separator": "\n\n"}, "sampling": {"prompts": ["é\"'\n", ""]}},
+        ["training.clip_norm=0.5"],
+    )
+    again = load_config(tomllib.loads(dump_config(config)))
+    assert again.model == config.model.resolved()
+    assert again.model_copy(update={"model": config.model}) == config
+
+
+def test_head_dim_and_ff_dim_are_resolved():
+    model = load_config({"model": {"embed_dim": 24, "num_heads": 3}}).model.resolved()
+    assert (model.head_dim, model.ff_dim) == (8, 96)
+
+
+def test_all_problems_are_reported_together():
+    found = problems_of(
+        {
+            "model": {"max_len": 1, "num_heads": 5, "embed_dim": 64, "dropout": 0.1},
+            "sampling": {"top_k": -1, "temperature": -1.0},
+            "traning": {},
+            "tokenizer": {"kind": "wrd"},
+            "data": {"val_fraction": 1.5},
+        },
+        ["training.epochs=ten", "nonsense", "foo.bar=1"],
+    )
+    for thing, right in {
+        "model.max_len = 1": "greater than or equal to 2",
+        "model.num_heads = 5": "should divide model.embed_dim = 64",
+        "model.dropout = 0.1": "did you mean model.dropout_rate?",
+        "sampling.top_k = -1": "greater than or equal to 0",
+        "sampling.temperature = -1.0": "greater than or equal to 0",
+        "[traning]": "did you mean training?",
+        "tokenizer.kind = 'wrd'": "'word', 'character' or 'byte_pair'",
+        "data.val_fraction = 1.5": "less than 1",
+        "training.epochs = 'ten'": "valid integer",
+        "--set nonsense": "SECTION.KEY=VALUE",
+        "--set foo.bar=1": "no section 'foo'",
+    }.items():
+        matching = [line for line in found if thing in line]
+        assert len(matching) == 1, thing
+        assert right in matching[0]
+    assert len(found) == 11
+    assert not any("\n" in line for line in found)
+
+
+def test_problem_names_where_it_comes_from(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text("[model]\nmax_len = 0\n[training]\nepochs = 3\n")
+    found = problems_of(file, ["training.epochs=0"])
+    assert found[0].startswith(f"{file}: model.max_len = 0")
+    assert found[1].startswith("--set training.epochs = 0")
+
+
+def test_head_dim_frees_the_width_from_the_heads():
+    assert load_config({"model": {"embed_dim": 64, "num_heads": 5, "head_dim": 7}}).model.head_dim == 7
+
+
+@pytest.mark.parametrize(
+    ("override", "section", "key", "value"),
+    [
+        ("training.learning_rate=1e-5", "training", "learning_rate", 1e-5),
+        ("training.learning_rate=1", "training", "learning_rate", 1.0),
+        ("training.device=cpu", "training", "device", "cpu"),
+        ("data.document_separator=1", "data", "document_separator", "1"),
+        ('sampling.prompts=["a", "b"]', "sampling", "prompts", ["a", "b"]),
+        ("model.tie_embeddings=false", "model", "tie_embeddings", False),
+    ],
+)
+def test_override_values(override, section, key, value):
+    assert getattr(getattr(load_config(None, [override]), section), key) == value
+
+
+@pytest.mark.parametrize("wrong", ["true", "1.0", "'3'"])
+def test_wrong_types_are_not_guessed_at(wrong):
+    assert "valid integer" in problems_of(None, [f"training.epochs={wrong}"])[0]
+
+
+def test_unreadable_files(tmp_path):
+    assert "should be a TOML file or one of: default" in problems_of("missing")[0]
+    (tmp_path / "a.toml").write_text("[model\n")
+    assert "not valid TOML" in problems_of(tmp_path / "a.toml")[0]
+    (tmp_path / "b.toml").write_bytes(b"\xff")
+    assert "not valid UTF-8 at byte 0" in problems_of(tmp_path / "b.toml")[0]
+    assert len(problems_of(tmp_path)) == 1
+
+
+def test_text_takes_the_place_of_a_download():
+    data = load_config("imdb", text=["a.txt"]).data
+    assert (data.source, data.paths, data.url, data.sha256) == ("files", ["a.txt"], None, None)
+
+
+def test_downloads_have_the_published_checksums():
+    data = load_config({"data": {"source": "imdb"}}).data
+    assert data.url is not None
+    assert Path(data.url).name == "aclImdb_v1.tar.gz"
+    assert data.sha256 is not None
+    assert len(data.sha256) == 64

@@ -1,0 +1,134 @@
+"""Byte-pair encoding against the rule of systems.md, S4."""
+
+import itertools
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minigpt.tokenizers.byte_pair import BASE_SIZE, BytePairTokenizer
+
+
+def naive_merges(words, limit):
+    """The most frequent pair becomes a symbol, until there are `limit` or no pair repeats."""
+    sequences, merges = [list(word) for word in words], []
+    while len(merges) < limit:
+        pairs = Counter(pair for s in sequences for pair in itertools.pairwise(s))
+        ranked = pairs.most_common(2)
+        if not ranked or ranked[0][1] < 2:
+            break
+        assert len(ranked) == 1 or ranked[0][1] > ranked[1][1], "the text should have no ties"
+        (left, right), _ = ranked[0]
+        merges.append(left + right)
+        for s in sequences:
+            for i in range(len(s) - 1, 0, -1):
+                if s[i - 1 : i + 1] == [left, right]:
+                    s[i - 1 : i + 1] = [left + right]
+    return merges, sequences
+
+
+# ab 17, abc 15, abcd 11, ef 6, ...: every count differs from every other.
+WORDS = ["abcd"] * 11 + ["abc"] * 4 + ["ab"] * 2 + ["efg"] * 5 + ["ef"] * 3 + ["gh"] * 3
+ONCE = ["xy", "zxw"]
+
+
+def merges_of(tokenizer):
+    return [piece.decode() for piece in tokenizer.pieces[BASE_SIZE:] if len(piece) > 1]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 6])
+def test_merges_the_most_frequent_pair_again_and_again(limit):
+    words = WORDS + ONCE
+    expected, sequences = naive_merges(words, limit)
+    assert len(expected) == limit
+    characters = len({*"".join(words), " "})
+    room = characters + limit
+    if room // 2 < characters:  # make characters not compete with merges
+        room = 2 * characters
+    tokenizer = BytePairTokenizer.learn(["\n".join(words)], BASE_SIZE + room, False)
+    merges = merges_of(tokenizer)
+    assert merges[:limit] == expected
+    if len(merges) == limit:
+        for word, symbols in zip(words, sequences, strict=True):
+            assert [tokenizer.pieces[i].decode() for i in tokenizer.encode(word)] == symbols
+
+
+def test_stops_where_no_pair_repeats():
+    words = WORDS + ONCE
+    expected, sequences = naive_merges(words, 1000)
+    tokenizer = BytePairTokenizer.learn(["\n".join(words)], 5000, False)
+    assert merges_of(tokenizer) == expected
+    assert tokenizer.vocab_size == BASE_SIZE + len(expected) + len({*"".join(words), " "})
+    for word, symbols in zip(words, sequences, strict=True):
+        assert [tokenizer.pieces[i].decode() for i in tokenizer.encode(word)] == symbols
+
+
+def test_a_space_belongs_to_the_word_behind_it_and_runs_are_pieces():
+    tokenizer = BytePairTokenizer.learn(["    if    if    if\n" * 9], 5000, False)
+    pieces = [tokenizer.pieces[i] for i in tokenizer.encode("if    if\n")]
+    assert b"".join(pieces) == b"if    if\n"
+    assert b"    " in tokenizer.pieces and pieces[-1] == b"\n"
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.sampled_from("\x10ab\u2581\u2585 \n\r\t\0<>\ufeff\u2047") | st.characters()))
+def test_round_trip_of_everything(characters):
+    text = "".join(characters)
+    for tokenizer in (TRAINED, UNTRAINED):
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+TRAINED = BytePairTokenizer.learn(
+    ["\x10 \x10a \u2581 \u2581b \x10b <0x41> é é the the " * 20], 400, False
+)
+UNTRAINED = BytePairTokenizer.learn([], 259, False)
+
+
+def test_escape_sequences_inside_longer_pieces():
+    pieces = [piece for piece in TRAINED.pieces if b"\x10b" in piece or b"\x10a" in piece]
+    assert any(len(piece) > 3 for piece in pieces)
+    text = " \x10a \u2581b \x10b"
+    assert len(TRAINED.encode(text)) < len(text)
+    assert TRAINED.decode(TRAINED.encode(text)) == text
+
+
+def test_half_an_escape_sequence_waits_for_its_end():
+    escape, a, b = (2 + byte for byte in b"\x10ab")
+    assert TRAINED.decode([a, escape]) == "a"
+    assert TRAINED.continuation([a, escape], [b]) == "\u2581"
+    assert TRAINED.continuation([a, escape], [a, b]) == "\x10b"
+
+
+def test_names_of_special_pieces_are_ordinary_text():
+    text = "<end> <0x41> <unk>"
+    tokenizer = BytePairTokenizer.learn([text * 50], 400, False)
+    ids = tokenizer.encode(text).tolist()
+    assert not {tokenizer.end_id, 0, 2 + 0x41} & set(ids)
+    assert tokenizer.decode(ids) == text
+
+
+def test_no_text_is_skipped_in_learning():
+    """Long lines, tabs and sentencepiece's reserved character, each beside a pair of its own."""
+    text = "\u2585\u2585qj\u2585qj\tvk\tvk\0zx\0zx" + "n" * 9_000 + " mw" * 3
+    tokenizer = BytePairTokenizer.learn([text], 5000, False)
+    for pair in (b"qj", b"vk", b"zx", b" mw"):
+        assert pair in tokenizer.pieces
+
+
+def test_rare_characters_leave_room_for_merges():
+    text = "".join(map(chr, range(0x4E00, 0x4F00))) + "abab " * 40
+    tokenizer = BytePairTokenizer.learn([text], BASE_SIZE + 20, False)
+    assert tokenizer.vocab_size <= BASE_SIZE + 20
+    assert b"abab" in tokenizer.pieces
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_the_smallest_vocabulary_works():
+    tokenizer = BytePairTokenizer.learn(["hello there " * 9], 259, False)
+    assert tokenizer.vocab_size == 259
+    assert tokenizer.decode(tokenizer.encode("hello \u2581")) == "hello \u2581"
+
+
+def test_every_byte_has_a_piece():
+    assert TRAINED.pieces[2:BASE_SIZE] == tuple(bytes([byte]) for byte in range(256))

@@ -1,0 +1,243 @@
+"""What every kind of tokenizer promises."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from minigpt.config import TokenizerConfig
+from minigpt.errors import UserError
+from minigpt.tokenizers import base, learn_tokenizer, load_tokenizer
+
+CORPUS = [
+    "The king, the Queen and the fool: 'Who's there?'\nNobody   but the NIGHT \U0001f600.\n",
+    "Ünïcode, 東京 and Σίσυφος; the fool said <end> to the king.\tThe end.",
+]
+# Text that tokenizers trip over: their own marks, controls, invisible and many-byte characters.
+TRAPS = ["<end>", "<0x41>", "<unk>", "[UNK]", "\x10", "\x10a", "\x10b", "\u2581", "\u2585"]
+TRAPS += ["\0", "\ufeff", "\u2047", "\t", "\r\n", "   ", "\x1c", "\x85", "\u2028", "\u200b"]
+TRAPS += ["\ufffe", "\ue000", "\U0010ffff", "İ", "ΑΣ", "the", "東", "\U0001f600"]
+TEXT = st.lists(st.sampled_from(TRAPS) | st.text(max_size=4), max_size=8).map("".join)
+FEW = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+KINDS = [
+    ("word", 30, False),
+    ("word", 30, True),
+    ("character", 25, False),
+    ("character", 90, True),
+    ("byte_pair", 300, False),
+    ("byte_pair", 320, True),
+]
+
+
+def learn(kind, vocab_size, lowercase=False, texts=CORPUS):
+    config = TokenizerConfig(kind=kind, vocab_size=vocab_size, lowercase=lowercase)
+    return learn_tokenizer(texts, config)
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=lambda p: "-".join(map(str, p)))
+def tokenizer(request):
+    return learn(*request.param)
+
+
+def texts_of(tensor):
+    return [text.decode() for text in tensor.numpy()]
+
+
+def ragged(rows):
+    return tf.RaggedTensor.from_row_lengths(
+        np.array([i for row in rows for i in row], np.int32), [len(row) for row in rows]
+    )
+
+
+@FEW
+@given(texts=st.lists(TEXT, min_size=1, max_size=20))
+def test_graph_and_python_encode_alike(tokenizer, texts):
+    expected = [ids.tolist() for ids in tokenizer.encode_many(texts)]
+    assert tokenizer.graph().encode(texts).to_list() == expected
+    assert [tokenizer.encode(text).tolist() for text in texts] == expected
+    assert all(ids.dtype == np.int32 for ids in tokenizer.encode_many(texts))
+
+
+@FEW
+@given(data=st.data())
+def test_graph_and_python_decode_alike_whatever_the_ids(tokenizer, data):
+    ids = st.integers(0, tokenizer.vocab_size - 1)
+    if tokenizer.kind == "byte_pair":  # cut characters and half escapes, more often than by chance
+        hot = b"\x10ab\xe2\x96\x81\xf0\x9f\x98\x80\xed\xa0\xef\xbb\xbf\xf4\x8f\x90\xe0\xc2\xc1\xff"
+        ids |= st.sampled_from([2 + byte for byte in hot])
+    row = st.tuples(st.lists(ids, max_size=6), st.lists(ids, max_size=6))
+    rows = data.draw(st.lists(row, min_size=1, max_size=60))
+    wholes = [prompt + new for prompt, new in rows]
+    decoded = [tokenizer.decode(whole) for whole in wholes]
+    added = [tokenizer.continuation(prompt, new) for prompt, new in rows]
+    for (prompt, _), text, whole in zip(rows, added, decoded, strict=True):
+        assert tokenizer.decode(prompt) + text == whole
+    graph = tokenizer.graph()
+    assert texts_of(graph.decode(ragged(wholes))) == decoded
+    prompts, news = zip(*rows, strict=True)
+    assert texts_of(graph.continuation(ragged(prompts), ragged(news))) == added
+
+
+@FEW
+@given(text=TEXT)
+def test_lossless_tokenizers_lose_nothing(tokenizer, text):
+    ids = tokenizer.encode(text)
+    if tokenizer.lossless and tokenizer.unknown_id not in ids:
+        assert tokenizer.decode(ids) == text
+    assert tokenizer.end_id not in ids
+    assert ids.max(initial=0) < tokenizer.vocab_size and ids.min(initial=0) >= 0
+
+
+def test_which_are_lossless(tokenizer):
+    assert tokenizer.lossless == (tokenizer.kind != "word" and not tokenizer.lowercase)
+
+
+def test_empty_inputs(tokenizer):
+    assert tokenizer.encode_many([]) == []
+    assert tokenizer.encode("").shape == (0,)
+    assert tokenizer.decode([]) == ""
+    assert tokenizer.graph().encode(tf.zeros([0], tf.string)).to_list() == []
+    assert texts_of(tokenizer.graph().decode(ragged([[], []]))) == ["", ""]
+
+
+def test_special_tokens_stand_for_nothing(tokenizer):
+    ids = tokenizer.encode("the king").tolist()
+    special = [tokenizer.end_id, *tokenizer.undrawable_ids]
+    assert all(tokenizer.pieces[i] == b"" for i in special)
+    assert tokenizer.decode(special + ids[:1] + special + ids[1:] + special) == "the king"
+
+
+def test_ids_outside_the_vocabulary(tokenizer):
+    for wrong in (-1, tokenizer.vocab_size):
+        with pytest.raises(ValueError, match=f"Received: {wrong}"):
+            tokenizer.decode([3, wrong])
+        ids = tokenizer.encode("the").tolist()
+        assert texts_of(tokenizer.graph().decode(ragged([[wrong, *ids, wrong]]))) == ["the"]
+
+
+def test_half_a_surrogate_pair_is_an_error(tokenizer):
+    with pytest.raises(ValueError, match=r"U\+D800, at character 1"):
+        tokenizer.encode("a\ud800")
+    with pytest.raises(ValueError, match=r"U\+D800"):
+        type(tokenizer).learn(["\ud800"], 300, False)
+
+
+def test_the_graph_reads_what_is_not_utf8(tokenizer):
+    ids = tokenizer.graph().encode([b"the \xff king\xe2\x96"]).to_list()[0]
+    assert ids == tokenizer.encode("the \ufffd king\ufffd").tolist()
+
+
+def test_cutting_the_work_changes_nothing(tokenizer, monkeypatch):
+    text = "".join(CORPUS * 3) + "\n\n \nΟΔΟΣ\nΣ\r\n the\u2581\x10\n"
+    whole = tokenizer.encode_many([text, "", text[:9]])
+    monkeypatch.setattr(base, "PART_SIZE", 7)
+    monkeypatch.setattr(base, "GROUP_SIZE", 10)
+    for ids, expected in zip(tokenizer.encode_many([text, "", text[:9]]), whole, strict=True):
+        np.testing.assert_array_equal(ids, expected)
+
+
+@pytest.mark.parametrize(("kind", "vocab_size", "lowercase"), KINDS)
+def test_learning_is_deterministic(tmp_path, tokenizer, kind, vocab_size, lowercase):
+    if (kind, lowercase) != (tokenizer.kind, tokenizer.lowercase):
+        other = learn(kind, vocab_size, lowercase)
+        assert other.fingerprint() != tokenizer.fingerprint()
+        return
+    again = learn(kind, vocab_size, lowercase)
+    assert again.pieces == tokenizer.pieces
+    assert again.fingerprint() == tokenizer.fingerprint()
+    assert learn(kind, vocab_size - 1, lowercase).fingerprint() != tokenizer.fingerprint()
+
+
+def test_saved_and_opened_it_is_the_same(tokenizer, tmp_path):
+    tokenizer.save(tmp_path / "new")
+    opened = load_tokenizer(tmp_path / "new")
+    assert type(opened) is type(tokenizer)
+    assert opened.pieces == tokenizer.pieces
+    assert opened.fingerprint() == tokenizer.fingerprint()
+    text = CORPUS[0] + "".join(TRAPS)
+    np.testing.assert_array_equal(opened.encode(text), tokenizer.encode(text))
+    assert type(tokenizer).load(tmp_path / "new").lossless == tokenizer.lossless
+
+
+def test_damaged_files_are_named(tokenizer, tmp_path):
+    tokenizer.save(tmp_path)
+    files = sorted(tmp_path.iterdir())
+    assert [f.name for f in files] == (
+        ["sentencepiece.model"] * (tokenizer.kind == "byte_pair")
+    ) + ["tokenizer.json"]
+    for file in files:
+        good = file.read_bytes()
+        for bad in (good[:-20], b"", b"{}", b"\xff", good.replace(b'"lowercase"', b'"x"')):
+            if bad == good:
+                continue
+            file.write_bytes(bad)
+            with pytest.raises(UserError) as caught:
+                load_tokenizer(tmp_path)
+            (problem,) = caught.value.problems
+            assert problem.startswith(f"{file}: ") and "\n" not in problem
+        file.unlink()
+        with pytest.raises(UserError, match=f"{file.name}: No such file"):
+            load_tokenizer(tmp_path)
+        file.write_bytes(good)
+
+
+@pytest.mark.parametrize(("old", "new"), [(b'"word"', b'"x"'), (b'"format": 1', b'"format": 9')])
+def test_unknown_kind_or_format(tmp_path, old, new):
+    learn("word", 30).save(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    file.write_bytes(file.read_bytes().replace(old, new))
+    with pytest.raises(UserError, match="should be"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["word", "character", "byte_pair"])
+@pytest.mark.parametrize("texts", [[], [""], ["a"], [" \t\n\0"], ["\u2585\u2581"]])
+def test_vocabulary_shrinks_to_the_text(kind, texts):
+    tokenizer = learn(kind, 5000, texts=texts)
+    assert tokenizer.vocab_size < 265
+    text = "a b\n\u2581 \u2585"
+    assert tokenizer.graph().encode([text]).to_list() == [tokenizer.encode(text).tolist()]
+    if kind == "byte_pair":
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+FRESH = """
+import sys
+import tensorflow as tf
+import tensorflow_text
+assert not any(name.startswith("minigpt") for name in sys.modules)
+for folder in sys.argv[1:]:
+    module = tf.saved_model.load(folder)
+    text = "the king \\u2581 <end> \\U0001f600"
+    ids = module.encode(tf.constant([text, ""]))
+    print(ids.to_list(), module.decode(ids).numpy().tolist(), module.continuation(ids, ids).numpy())
+"""
+
+
+def test_inside_a_saved_model_in_a_fresh_process(tmp_path):
+    """All three kinds, in one process because importing TensorFlow is slow."""
+    expected, folders = [], []
+    for kind, size in (("word", 30), ("character", 25), ("byte_pair", 300)):
+        tokenizer = learn(kind, size)
+        folders.append(str(tmp_path / kind))
+        tf.saved_model.save(tokenizer.graph(), folders[-1])
+        ids = tokenizer.encode("the king \u2581 <end> \U0001f600")
+        text = [tokenizer.decode(ids).encode(), b""]
+        added = np.array([tokenizer.continuation(ids, ids).encode(), b""], object)
+        expected.append(f"{[ids.tolist(), []]} {text} {added}")
+    run = subprocess.run(
+        [sys.executable, "-c", FRESH, *folders],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"TF_CPP_MIN_LOG_LEVEL": "3", "PATH": ""},
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines() == expected
