@@ -71,7 +71,7 @@ def _pass_order(seed: int, number: int, windows: int) -> tuple[int, np.ndarray]:
 def batch_dataset(
     ids: np.ndarray, max_len: int, batch_size: int, seed: int, first_step: int, steps: int
 ) -> tf.data.Dataset:
-    """The batches of `steps` steps from `first_step` on, prefetched.
+    """The batches of `steps` steps from `first_step` on.
 
     Args:
       ids: uint16 or uint32[n + 1] token ids.
@@ -96,9 +96,11 @@ def batch_dataset(
         shape = (batch_size, max_len)
         return tf.ensure_shape(inputs, shape), tf.ensure_shape(targets, shape)
 
-    return (
-        tf.data.Dataset.range(first_step, first_step + steps).map(batch).prefetch(tf.data.AUTOTUNE)
-    )
+    # Without prefetching: its thread may be in `read` when Python ends, and then waits for ever for
+    # a lock that is never given again. A batch is quick to make, so little is lost.
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    return tf.data.Dataset.range(first_step, first_step + steps).map(batch).with_options(options)
 
 
 def eval_windows(

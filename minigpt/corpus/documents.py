@@ -89,15 +89,10 @@ def ingest(pieces: Iterable[Piece], folder: Path | None = None) -> Documents:
         for text, ends_document in pieces:
             file.write(text)
             blank = blank and (not text or text.isspace())
-            if not ends_document:
-                continue
-            if blank:
-                file.seek(start)
-                file.truncate()
-            else:
-                spans.extend((start, file.tell()))
-            start, blank = file.tell(), True
-        file.truncate(start)
+            if ends_document:
+                if not blank:
+                    spans.extend((start, file.tell()))
+                start, blank = file.tell(), True
         file.flush()
         text_map = (
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if start else mmap.mmap(-1, 1)

@@ -61,12 +61,11 @@ class WordTokenizer(Tokenizer):
 class WordGraph(GraphTokenizer):
     def __init__(self, tokenizer: WordTokenizer) -> None:
         super().__init__(tokenizer)
-        words = tokenizer.pieces[SPECIAL_TOKENS:]
-        ids = range(SPECIAL_TOKENS, tokenizer.vocab_size)
+        # A table cannot be empty; the empty word never occurs in a text.
+        words = [b"", *tokenizer.pieces[SPECIAL_TOKENS:]]
+        ids = [tokenizer.unknown_id, *range(SPECIAL_TOKENS, tokenizer.vocab_size)]
         self._table = tf.lookup.StaticHashTable(
-            tf.lookup.KeyValueTensorInitializer(
-                tf.constant(words, tf.string, [len(words)]), tf.constant(ids, tf.int32, [len(ids)])
-            ),
+            tf.lookup.KeyValueTensorInitializer(words, ids, tf.string, tf.int32),
             default_value=tokenizer.unknown_id,
         )
 

@@ -1,5 +1,9 @@
 """A batch is a pure function of (seed, step)."""
 
+import os
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -100,6 +104,19 @@ def test_evaluation_sees_every_target_once(n_tokens):
         assert not inputs[weights == 0].any() and set(np.unique(weights)) <= {0, 1}
         seen += targets[weights == 1].tolist()
     assert seen == list(range(1, n_tokens + 1))
+
+
+def test_a_process_ends_with_batches_left():
+    # A thread of tf.data that is in Python code when the interpreter ends never comes back.
+    script = """if True:
+        import numpy as np
+        from minigpt.corpus.batches import batch_dataset
+        batches = iter(batch_dataset(np.arange(60000, dtype=np.uint16), 128, 32, 0, 0, 100000))
+        for _ in range(100):
+            next(batches)
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    subprocess.run([sys.executable, "-c", script], env=environment, timeout=60, check=True)
 
 
 def test_compiled_fit(tmp_path):

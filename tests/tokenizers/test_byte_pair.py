@@ -72,7 +72,7 @@ def test_a_space_belongs_to_the_word_behind_it_and_runs_are_pieces():
 
 
 @settings(deadline=None, max_examples=300)
-@given(st.lists(st.sampled_from("\x10ab\u2581\u2585 \n\r\t\0<>\ufeff\u2047") | st.characters()))
+@given(st.lists(st.sampled_from("\x10ab\u2581\u2585 \n\r\t\0<>\ufeff\u2047") | st.characters(exclude_categories=["Cs"])))
 def test_round_trip_of_everything(characters):
     text = "".join(characters)
     for tokenizer in (TRAINED, UNTRAINED):

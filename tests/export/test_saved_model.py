@@ -1,0 +1,175 @@
+"""The exported model: in a process with tensorflow and tensorflow_text alone, and against the others."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import minigpt
+from minigpt.errors import UserError
+from minigpt.export import export_run
+from minigpt.export.saved_model import export_saved_model
+from minigpt.tokenizers import learn_tokenizer
+from tests.conftest import tiny_text
+from tests.models.test_gpt import small_gpt
+
+PROMPTS = ["Ana sat", "", "Čeněk sat on the roof and ate 3 figs. \x00 \u2581 \U0001f600 " * 4]
+
+
+@pytest.fixture(scope="module")
+def served(tiny_run):
+    return tf.saved_model.load(str(tiny_run.saved_model_folder)).signatures
+
+
+def serve(served, prompts, new=30, temperature=1.0, top_k=1, top_p=1.0, seed=0):
+    texts = served["serving_default"](
+        prompt=tf.constant(prompts, tf.string),
+        max_new_tokens=tf.constant(new),
+        temperature=tf.constant(temperature),
+        top_k=tf.constant(top_k),
+        top_p=tf.constant(top_p),
+        seed=tf.constant(seed),
+    )["text"]
+    return [text.decode("utf-8") for text in texts.numpy()]
+
+
+FRESH = """
+import json, sys
+import tensorflow as tf, tensorflow_text
+assert "minigpt" not in sys.modules and "keras.src.models" not in []
+served = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+texts = served(prompt=tf.constant(json.loads(sys.argv[2])), max_new_tokens=tf.constant(30),
+    temperature=tf.constant(1.0), top_k=tf.constant(1), top_p=tf.constant(1.0), seed=tf.constant(0))
+assert not any(name.split(".")[0] == "minigpt" for name in sys.modules)
+print(json.dumps([text.decode() for text in texts["text"].numpy()]))
+"""
+
+
+def test_answers_in_a_fresh_process_as_sample_does(tiny_run, tmp_path):
+    script = tmp_path / "fresh.py"
+    script.write_text(FRESH)
+    out = subprocess.run(
+        [sys.executable, str(script), str(tiny_run.saved_model_folder.absolute()), json.dumps(PROMPTS)],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert json.loads(out) == minigpt.load(tiny_run).generate(PROMPTS, 30, top_k=1)
+
+
+def test_greedy_text_is_the_same_everywhere(tiny_run, served):
+    """Export, sample, callback, and a naive loop over the `logits` signature."""
+    opened = minigpt.load(tiny_run)
+    exported = serve(served, PROMPTS)
+    assert exported == opened.generate(PROMPTS, 30, top_k=1)
+    assert exported == opened.generate(PROMPTS, 30, temperature=0.0)
+
+    shown = []
+    callback = minigpt.TextGenerator(
+        opened.tokenizer, PROMPTS, 30, top_k=1, show=lambda prompt, text: shown.append(text)
+    )
+    callback.set_model(opened.model)
+    callback.on_epoch_end(0)
+    assert shown == exported
+
+    tokenizer, max_len = opened.tokenizer, opened.model.max_len
+    for prompt, text in zip(PROMPTS, exported, strict=True):
+        encoded = served["tokenize"](text=tf.constant([prompt]))
+        ids = encoded["token_ids"].numpy()[0, : encoded["lengths"].numpy()[0]].tolist()
+        start = len(ids)
+        context = ids or [tokenizer.end_id]
+        for _ in range(30):
+            window = tf.constant([(context + [])[-max_len:]], tf.int32)
+            logits = served["logits"](token_ids=window)["logits"].numpy()[0, -1]
+            logits[list(tokenizer.undrawable_ids)] = -np.inf
+            if logits.argmax() == tokenizer.end_id:
+                break
+            context.append(int(logits.argmax()))
+            ids.append(context[-1])
+        whole = served["detokenize"](
+            token_ids=tf.constant([ids], tf.int32), lengths=tf.constant([len(ids)])
+        )["text"].numpy()[0].decode()
+        assert whole == prompt + text
+        assert len(ids) > start
+
+
+def test_equal_prompts_with_one_seed_give_equal_text_whatever_stands_beside(served):
+    alone = serve(served, ["Ana sat"], top_k=0, seed=5)
+    beside = serve(served, [PROMPTS[2], "Ana sat", "", "Ana sat"], top_k=0, seed=5)
+    assert beside[1] == beside[3] == alone[0]
+    assert serve(served, ["Ana sat"], top_k=0, seed=6) != alone
+
+
+def test_sampled_text_equals_samples_with_the_same_settings(tiny_run, served):
+    settings = {"temperature": 0.7, "top_k": 5, "top_p": 0.9, "seed": 11}
+    assert serve(served, PROMPTS, 20, **settings) == minigpt.load(tiny_run).generate(
+        PROMPTS, 20, **settings
+    )
+
+
+def test_logits_and_latents(tiny_run, served):
+    opened = minigpt.load(tiny_run)
+    ids = np.array([[5, 6, 7], [8, 9, 10]], "int32")
+    out = served["logits"](token_ids=tf.constant(ids))
+    np.testing.assert_allclose(out["logits"], opened.logits(ids), atol=1e-5)
+    np.testing.assert_allclose(out["latents"], opened.latents(ids), atol=1e-5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at most max_len = 16 tokens"):
+        served["logits"](token_ids=tf.zeros([1, 17], tf.int32))
+
+
+def test_tokenize_and_detokenize_round_trip(served):
+    encoded = served["tokenize"](text=tf.constant(PROMPTS))
+    again = served["detokenize"](**encoded)["text"].numpy()
+    assert [text.decode() for text in again] == PROMPTS
+
+
+def test_odd_input_is_answered(served):
+    assert serve(served, [], 5) == []
+    assert serve(served, ["Ana"], 0) == [""]
+    assert serve(served, ["Ana"], -3) == [""]
+    greedy = serve(served, ["Ana"])
+    assert serve(served, ["Ana"], temperature=float("nan"), top_k=0) == greedy
+    assert serve(served, ["Ana"], temperature=-1.0, top_k=0) == greedy
+    assert serve(served, ["Ana"], top_k=0, top_p=0.0) == greedy
+    assert len(serve(served, ["Ana"], top_k=10**9)) == 1
+    assert len(serve(served, [b"\xff\xfe Ana"])) == 1
+
+
+@pytest.mark.parametrize("kind", ["word", "character"])
+def test_the_other_tokenizers_go_along(kind, tmp_path):
+    from minigpt.config import TokenizerConfig
+
+    tokenizer = learn_tokenizer(
+        [tiny_text(50)], TokenizerConfig(kind=kind, vocab_size=13, lowercase=True)
+    )
+    model = small_gpt()
+    export_saved_model(model, tokenizer, tmp_path / "a" / "b")
+    served = tf.saved_model.load(str(tmp_path / "a" / "b")).signatures
+    prompts = ["ANA sat", "", "unseen ż"]
+    assert serve(served, prompts, top_k=0) == minigpt.TextModel(model, tokenizer).generate(
+        prompts, 30, top_k=0
+    )
+
+
+def test_a_full_folder_is_not_overwritten(tiny_run, tmp_path):
+    (tmp_path / "kept.txt").write_text("mine")
+    for format in ("saved_model", "keras"):
+        with pytest.raises(UserError, match="is not empty; should be a new or empty directory"):
+            export_run(tiny_run, format, tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["kept.txt"]
+
+
+def test_keras_export(tiny_run, tmp_path):
+    import keras
+
+    export_run(tiny_run, "keras", tmp_path / "new")
+    model = keras.models.load_model(tmp_path / "new" / "model.keras")
+    ids = np.array([[5, 6, 7]], "int32")
+    np.testing.assert_array_equal(model(ids), minigpt.load(tiny_run).logits(ids))
+    assert Path(tmp_path / "new" / "tokenizer").is_dir()

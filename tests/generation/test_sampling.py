@@ -1,0 +1,107 @@
+"""Choosing the next token, against formulas and a plain numpy formulation."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from minigpt.generation.sampling import apply_temperature, draw, sample, top_k_filter, top_p_filter
+
+
+def sample_many(logits, draws, temperature=1.0, top_k=0, top_p=1.0):
+    """Draws from one row of logits with seeds 0..draws-1."""
+    rows = tf.tile(tf.constant([logits], tf.float32), [draws, 1])
+    ids = sample(
+        rows,
+        tf.range(draws),
+        tf.constant(3),
+        tf.constant(temperature),
+        tf.constant(top_k),
+        tf.constant(top_p),
+    )
+    return ids.numpy()
+
+
+def expected_probabilities(logits, temperature=1.0, top_k=0, top_p=1.0):
+    """First temperature, then top-k, then top-p, by sorting in numpy."""
+    scaled = np.array(logits, "float64") / temperature
+    order = np.argsort(-scaled, kind="stable")
+    probabilities = np.exp(scaled - scaled.max())
+    if top_k:
+        probabilities[order[top_k:]] = 0
+    probabilities /= probabilities.sum()
+    before = np.cumsum(probabilities[order]) - probabilities[order]
+    probabilities[order[before >= top_p]] = 0
+    return probabilities / probabilities.sum()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"temperature": 0.5},
+        {"temperature": 2.0, "top_k": 3},
+        {"top_p": 0.7},
+        {"temperature": 1.5, "top_k": 4, "top_p": 0.6},
+    ],
+    ids=str,
+)
+def test_drawn_frequencies_agree_with_the_probabilities(settings):
+    logits = [0.3, 2.0, -1.0, 1.2, 1.1, -0.5]
+    draws = 4000
+    expected = expected_probabilities(logits, **settings) * draws
+    found = np.bincount(sample_many(logits, draws, **settings), minlength=6)
+    assert (found[expected == 0] == 0).all()
+    possible = expected > 0
+    chi_square = ((found - expected)[possible] ** 2 / expected[possible]).sum()
+    # 0.999 quantiles of the chi-square distribution with 1 to 5 degrees of freedom.
+    assert chi_square < [0, 10.8, 13.8, 16.3, 18.5, 20.5][possible.sum() - 1]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"temperature": 0.0}, {"top_k": 1}, {"top_p": 0.0}, {"temperature": -1.0}], ids=str
+)
+def test_greedy(settings):
+    assert set(sample_many([0.1, 0.3, 0.2], 50, **settings)) == {1}
+
+
+def test_exactly_k_stay_ties_included():
+    candidates = tf.constant([[1.0, 1.0, 1.0, 1.0]])
+    for k in (1, 2, 3):
+        assert np.isfinite(top_k_filter(candidates, tf.constant(k))).sum() == k
+    for no_limit in (0, -3, 4, 99):
+        assert np.isfinite(top_k_filter(candidates, tf.constant(no_limit))).sum() == 4
+
+
+def test_fewest_candidates_with_enough_probability_stay():
+    candidates = tf.math.log(tf.constant([[0.5, 0.3, 0.15, 0.05]]))
+    for p, left in [(0.0, 1), (0.4, 1), (0.6, 2), (0.79, 2), (0.9, 3), (0.97, 4), (1.0, 4)]:
+        assert np.isfinite(top_p_filter(candidates, tf.constant(p))).sum() == left, p
+
+
+def test_temperature_divides_differences():
+    candidates = tf.constant([[3.0, 2.0, -1.0]])
+    np.testing.assert_allclose(apply_temperature(candidates, tf.constant(0.5)), [[0, -2, -8]])
+    for extreme in (1e-30, 1e30):
+        assert not np.isnan(apply_temperature(candidates, tf.constant(extreme))).any()
+
+
+def test_a_draw_depends_on_its_seed_and_step_alone():
+    logits = tf.random.stateless_normal([1, 50], [1, 2])
+
+    def drawn(rows, seeds, step):
+        return draw(tf.repeat(logits, rows, axis=0), tf.constant(seeds), tf.constant(step)).numpy()
+
+    alone = [drawn(1, [seed], 4)[0] for seed in range(20)]
+    assert drawn(20, list(range(20)), 4).tolist() == alone
+    assert drawn(2, [7, 7], 4).tolist() == [alone[7]] * 2
+    assert drawn(20, list(range(20)), 5).tolist() != alone
+    assert len(set(alone)) > 3
+
+
+def test_what_cannot_be_drawn_is_not_drawn():
+    minus = -float("inf")
+    assert set(sample_many([minus, 0.0, minus, 0.0], 200)) == {1, 3}
+
+
+def test_a_broken_model_does_not_crash_the_process():
+    assert sample_many([float("nan")] * 4, 3).max() < 4

@@ -1,0 +1,203 @@
+"""A training as a whole, and what it leaves on disk."""
+
+import json
+import math
+import tomllib
+
+import numpy as np
+import pytest
+
+import minigpt
+from minigpt.config import load_config
+from minigpt.corpus.token_store import open_corpus
+from minigpt.errors import UserError
+from minigpt.evaluation import evaluate_run
+from tests.conftest import tiny_settings, tiny_text
+
+
+def lines(file):
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def test_run_directory_is_complete(tiny_run):
+    assert {path.name for path in tiny_run.path.iterdir()} == {
+        "config.toml",
+        "corpus.json",
+        "tokenizer",
+        "metrics.jsonl",
+        "samples.jsonl",
+        "checkpoints",
+        "model.keras",
+        "saved_model",
+    }
+    names = sorted(path.name for path in (tiny_run.path / "checkpoints").iterdir())
+    assert names == ["best.keras", "last.keras"]
+
+
+def test_it_learns(tiny_run):
+    metrics = lines(tiny_run.metrics_file)
+    assert [line["epoch"] for line in metrics] == [1, 2]
+    assert [line["step"] for line in metrics] == [40, 80]
+    # 320 tokens: a uniform guess is 5.8 nats.
+    assert metrics[1]["val_loss"] < metrics[0]["val_loss"] < 4
+    for line in metrics:
+        assert line["val_perplexity"] == pytest.approx(math.exp(line["val_loss"]))
+        assert 0 < line["seconds"] and 0 < line["tokens_per_second"]
+        assert set(line) == {
+            "epoch",
+            "step",
+            "train_loss",
+            "val_loss",
+            "val_perplexity",
+            "val_bits_per_byte",
+            "tokens_per_second",
+            "seconds",
+            "learning_rate",
+        }
+
+
+def test_samples_are_recorded_with_the_same_seed_every_epoch(tiny_run):
+    samples = lines(tiny_run.samples_file)
+    assert [(s["epoch"], s["prompt"]) for s in samples] == [
+        (1, "Ana sat"),
+        (1, ""),
+        (2, "Ana sat"),
+        (2, ""),
+    ]
+    assert {s["seed"] for s in samples} == {0}
+    assert set(samples[0]) == {"epoch", "prompt", "text", "seed", "temperature", "top_k"}
+
+
+def test_the_recorded_config_gives_the_same_run(tiny_run, tmp_path):
+    again = minigpt.train(tiny_run.config_file, tmp_path / "again")
+    first, second = lines(tiny_run.metrics_file), lines(again.metrics_file)
+    for a, b in zip(first, second, strict=True):
+        for name in set(a) - {"seconds", "tokens_per_second"}:
+            assert a[name] == b[name], name
+    assert lines(again.samples_file) == lines(tiny_run.samples_file)
+    assert tomllib.loads(again.config_file.read_text()) == tomllib.loads(
+        tiny_run.config_file.read_text()
+    )
+
+
+def test_validation_loss_is_that_of_a_plain_loop(tiny_run):
+    """Every held-out token once, end tokens included, in windows side by side."""
+    opened, config = minigpt.load(tiny_run), tiny_run.config
+    part = open_corpus(config.data, config.tokenizer).val
+    ids = np.asarray(part.ids, "int64")
+    losses = []
+    for start in range(0, len(ids) - 1, 16):
+        window = ids[start : start + 17]
+        logits = opened.logits(window[None, :-1]).astype("float64")[0]
+        log_sums = np.log(np.exp(logits).sum(-1))
+        losses += list(log_sums - logits[np.arange(len(window) - 1), window[1:]])
+    assert len(losses) == part.tokens
+    scored = evaluate_run(tiny_run)
+    assert scored.loss == pytest.approx(np.mean(losses), rel=1e-5)
+    assert scored.tokens == part.tokens
+    text = tiny_text()
+    assert scored.bytes == len(text.encode()) - int(len(text.encode()) * 0.9)
+    assert scored.bits_per_byte == pytest.approx(sum(losses) / math.log(2) / scored.bytes, rel=1e-5)
+    best = min(line["val_loss"] for line in lines(tiny_run.metrics_file))
+    assert scored.loss == pytest.approx(best, rel=1e-5)
+
+
+def test_evaluate_on_other_text(tiny_run, tmp_path):
+    (tmp_path / "other.txt").write_text(tiny_text(20, seed=9))
+    by_file = evaluate_run(tiny_run, [str(tmp_path / "other.txt")])
+    assert by_file == minigpt.load(tiny_run).evaluate(tiny_text(20, seed=9))
+    assert by_file.loss < minigpt.load(tiny_run).evaluate("zebra quilt vex! " * 20).loss
+
+
+def test_evaluate_notices_that_the_text_has_changed(tiny_file, tiny_run, tmp_path):
+    original = tiny_file.read_text()
+    try:
+        tiny_file.write_text(original.replace("Ana", "Eva"))
+        with pytest.raises(UserError, match="has changed since the training"):
+            evaluate_run(tiny_run)
+    finally:
+        tiny_file.write_text(original)
+
+
+def test_a_run_is_never_overwritten(tiny_file, tiny_run):
+    before = tiny_run.metrics_file.read_text()
+    with pytest.raises(UserError, match="already holds a run; should be a new or empty directory"):
+        minigpt.train(tiny_settings(tiny_file), tiny_run.path)
+    assert tiny_run.metrics_file.read_text() == before
+
+
+def test_nothing_is_left_of_a_run_that_could_not_begin(tmp_path):
+    (tmp_path / "short.txt").write_text("Too short for a batch.")
+    with pytest.raises(UserError, match=r"training\.batch_size"):
+        minigpt.train(tiny_settings(tmp_path / "short.txt"), tmp_path / "run")
+    assert [path.name for path in tmp_path.iterdir()] == ["short.txt"]
+
+
+def test_no_finished_checkpoint(tiny_run, tmp_path):
+    (tmp_path / "config.toml").write_text(tiny_run.config_file.read_text())
+    with pytest.raises(UserError, match="has no finished checkpoint"):
+        minigpt.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        {"optimizer": "muon", "weight_decay": 0.1, "clip_norm": 1.0},
+        {"optimizer": "sgd", "accumulate_steps": 3, "schedule": "linear", "warmup_steps": 3},
+        {"optimizer": "adam", "precision": "mixed_bfloat16"},
+        {"optimizer": "adamw", "precision": "mixed_float16"},
+    ],
+    ids=lambda training: "-".join(map(str, training.values())),
+)
+def test_optimizers_and_precisions_learn(training, tiny_file, tmp_path):
+    training = {**training, "epochs": 2, "steps_per_epoch": 15}
+    run = minigpt.train(tiny_settings(tiny_file, training=training), tmp_path / "run")
+    metrics = lines(run.metrics_file)
+    assert [line["step"] for line in metrics] == [15, 30]
+    assert metrics[1]["val_loss"] < metrics[0]["val_loss"] < math.log(320)
+
+
+def test_max_minutes_ends_in_good_order(tiny_file, tmp_path):
+    run = minigpt.train(
+        tiny_settings(tiny_file, training={"max_minutes": 0.05, "steps_per_epoch": 100_000}),
+        tmp_path / "run",
+    )
+    (line,) = lines(run.metrics_file)
+    assert 0 < line["step"] < 100_000
+    # The learning rate has fallen with the time.
+    assert line["learning_rate"] < 0.2 * run.config.training.learning_rate
+    assert run.model_file.is_file() and run.saved_model_folder.is_dir()
+
+
+def test_early_stopping(tiny_file, tmp_path, capsys):
+    # A rate this high never gets better after its first epoch.
+    settings = tiny_settings(
+        tiny_file,
+        training={
+            "epochs": 30,
+            "steps_per_epoch": 5,
+            "learning_rate": 30.0,
+            "schedule": "constant",
+            "early_stopping_patience": 2,
+        },
+    )
+    run = minigpt.train(settings, tmp_path / "run")
+    metrics = lines(run.metrics_file)
+    losses = [line["val_loss"] for line in metrics]
+    assert len(losses) < 30
+    assert min(losses) == losses[-3]
+    assert "early_stopping_patience = 2" in capsys.readouterr().out
+
+
+def test_learning_rate_schedules():
+    from minigpt.training.optimizer import learning_rate
+
+    training = load_config(None, ["training.learning_rate=2", "training.warmup_steps=4"]).training
+    assert learning_rate(training, 0, 0.0) == pytest.approx(0.5)
+    assert learning_rate(training, 3, 0.0) == pytest.approx(2)
+    assert learning_rate(training, 50, 0.5) == pytest.approx(1)
+    assert learning_rate(training, 99, 1.0) == pytest.approx(0)
+    linear = training.model_copy(update={"schedule": "linear"})
+    assert learning_rate(linear, 50, 0.75) == pytest.approx(0.5)
+    constant = training.model_copy(update={"schedule": "constant"})
+    assert learning_rate(constant, 50, 0.75) == pytest.approx(2)
