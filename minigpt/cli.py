@@ -56,7 +56,7 @@ def train(
 ) -> None:
     """Train a model, show what it writes after every epoch, export it."""
     if text and not config:
-        settings = config_for_text(text, overrides or ())
+        settings = config_for_text(text, overrides or (), report=print)
         name = Path(text[0]).stem
     else:
         settings = load_config(config or "default", overrides or (), text or ())

@@ -1,20 +1,26 @@
 """Settings that fit a text, for those who give a text and nothing else."""
 
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from minigpt.config import Config, load_config
+from minigpt.config import Config, dump_config, load_config
 from minigpt.corpus.text_files import TextFiles
 
 MAX_MINUTES = 10.0
 
 
-def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Config:
+def config_for_text(
+    paths: Sequence[str],
+    overrides: Sequence[str] = (),
+    report: Callable[[str], None] = lambda line: None,
+) -> Config:
     """A sensible model for the text of some files, by the number of its bytes.
 
     Args:
       paths: files, folders, globs, as `data.paths`.
       overrides: `"SECTION.KEY=VALUE"` strings, stronger than what is chosen here.
+      report: gets a line about everything that was chosen.
     Raises:
       UserError: if the text cannot be read, or an override is wrong.
     """
@@ -23,7 +29,14 @@ def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Conf
     size = sum(len(piece.text) for piece in TextFiles(paths).pieces())
     chosen = settings_for_size(size)
     chosen["data"] |= {"source": "files", "paths": list(paths)}
-    return load_config(chosen, overrides)
+    config = load_config(chosen, overrides)
+    report(f"Chosen for {size:,} bytes of text (--set changes any of it):")
+    taken = tomllib.loads(dump_config(config))
+    for section, settings in chosen.items():
+        for key, value in settings.items():
+            if key not in ("source", "paths") and taken[section][key] == value:
+                report(f"  {section}.{key} = {value!r}")
+    return config
 
 
 def settings_for_size(size: int) -> dict[str, Any]:
@@ -61,7 +74,8 @@ def settings_for_size(size: int) -> dict[str, Any]:
             "steps_per_epoch": max(1, steps // 10),
             "max_minutes": MAX_MINUTES,
             "batch_size": batch_size,
-            "learning_rate": 2e-3,
+            "learning_rate": 4e-3,
+            "optimizer": "muon",
             "warmup_steps": max(1, steps // 20),
             "weight_decay": 0.1,
             "clip_norm": 1.0,

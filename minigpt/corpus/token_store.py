@@ -27,7 +27,7 @@ from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # More text teaches a tokenizer little, and byte_pair keeps what it learns from in memory.
 LEARN_BYTES = {"word": 64_000_000, "character": 64_000_000, "byte_pair": 16_000_000}
 _LEARN_PIECE_BYTES = 64_000

@@ -8,6 +8,7 @@ import tensorflow as tf
 from minigpt.export.folder import new_folder
 from minigpt.generation import Decoder
 from minigpt.models import GPT
+from minigpt.quiet import tensorflow_noise_hidden
 from minigpt.tokenizers import Tokenizer
 
 
@@ -91,12 +92,13 @@ def export_saved_model(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
     Raises:
       UserError: if there is something at `folder` already, or it cannot be written.
     """
-    module = TextToText(model, tokenizer)
+    with tensorflow_noise_hidden():
+        module = TextToText(model, tokenizer)
     signatures: dict[str, Any] = {
         "serving_default": module.serve,
         "logits": module.logits,
         "tokenize": module.tokenize,
         "detokenize": module.detokenize,
     }
-    with new_folder(folder) as unfinished:
+    with new_folder(folder) as unfinished, tensorflow_noise_hidden():
         tf.saved_model.save(module, str(unfinished), signatures)

@@ -39,11 +39,17 @@ ESCAPED_ESCAPE, ESCAPED_SPACE = ESCAPE + "a", ESCAPE + "b"
 BASE_SIZE = 258  # 256 bytes, <end>, and the unknown token that sentencepiece insists on
 COVERAGE = 0.9999  # share of the text whose characters are pieces; the rest is spelled in bytes
 
-# Pairs are counted inside a word: a run of spaces and what follows it up to the next one. Line
-# breaks, tabs and NUL are tokens by themselves. U+2585 is sentencepiece's mark for characters
-# outside the vocabulary: it skips a sentence that holds one, as it does sentences of more than 4192
-# bytes, below which the limits keep every word.
-_WORD = re.compile("[ ]{0,255}[^ \t\n\r\0\u2585]{1,256}|[ ]{1,255}")
+# Pairs are counted inside a word: spaces and the letters, the digits or the other signs behind them
+# (as GPT-2 does; Radford et al. 2019, section 2.2). Were "time," a piece, a prompt that ends with "time"
+# would be unlike anything a model has read. Line breaks, tabs and NUL are tokens by themselves. U+2585
+# is sentencepiece's mark for characters outside the vocabulary: it skips a sentence that holds one, as
+# it does sentences of more than 4192 bytes, below which the limits keep every word.
+_LETTER = r"[^\W\d_]"
+_WORD = re.compile(
+    rf"'{_LETTER}{{1,2}}\b"
+    rf"|[ ]{{0,255}}(?:{_LETTER}{{1,256}}|\d{{1,256}}|(?:[^\w \t\n\r\0\u2585]|_){{1,256}})"
+    r"|[ ]{1,255}"
+)
 
 
 class BytePairTokenizer(Tokenizer):

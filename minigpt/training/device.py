@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from minigpt.config import TrainingConfig
 from minigpt.errors import UserError
+from minigpt.quiet import tensorflow_noise_hidden
 
 
 def set_up_device(config: TrainingConfig) -> str:
@@ -17,7 +18,8 @@ def set_up_device(config: TrainingConfig) -> str:
     Raises:
       UserError: if the device is not there.
     """
-    gpus = tf.config.list_physical_devices("GPU")
+    with tensorflow_noise_hidden():
+        gpus = tf.config.list_physical_devices("GPU")
     kind, _, number = config.device.partition(":")
     if kind == "gpu" and int(number or 0) >= len(gpus):
         raise UserError(

@@ -12,7 +12,7 @@ def build_optimizer(config: TrainingConfig, model: keras.Model) -> keras.optimiz
     """The optimizer of a configuration, built for `model`; its learning rate is set step by step."""
     shared: dict[str, Any] = {
         "learning_rate": config.learning_rate,
-        "weight_decay": config.weight_decay or None,
+        "weight_decay": config.weight_decay,
         "global_clipnorm": config.clip_norm,
         "gradient_accumulation_steps": (
             config.accumulate_steps if config.accumulate_steps > 1 else None
@@ -25,7 +25,7 @@ def build_optimizer(config: TrainingConfig, model: keras.Model) -> keras.optimiz
         # Muon is for the blocks' matrices; tables and the head are AdamW's (Jordan et al. 2024).
         optimizer = keras.optimizers.Muon(
             adam_beta_2=config.adam_beta_2,
-            adam_weight_decay=config.weight_decay or None,
+            adam_weight_decay=config.weight_decay,
             exclude_layers=["embedding", "head"],
             **shared,
         )

@@ -43,12 +43,14 @@ def naive_greedy(model, prompt, new, undrawable=()):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
 def test_greedy_equals_a_naive_loop_even_past_the_context(kind):
     model = small_gpt(seed=3, **kind)
-    decoder = Decoder(model, END, [0])
     prompts = [[3, 4, 5], [6], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4]]
-    expected = [naive_greedy(model, prompt, 20, [0]) for prompt in prompts]
-    assert continuation(decoder, prompts, 20, top_k=1) == expected
-    assert continuation(decoder, prompts, 20, temperature=0.0) == expected
-    assert max(map(len, expected)) > model.max_len
+    # Once with the end token drawable, once without, so that all rows go far past the context.
+    for undrawable in ([0], [0, END]):
+        decoder = Decoder(model, END, undrawable)
+        expected = [naive_greedy(model, prompt, 20, undrawable) for prompt in prompts]
+        assert continuation(decoder, prompts, 20, top_k=1) == expected
+        assert continuation(decoder, prompts, 20, temperature=0.0) == expected
+    assert [len(ids) for ids in expected] == [20] * 4
 
 
 def test_each_row_is_what_it_would_be_alone():

@@ -1,5 +1,6 @@
 """What every kind of tokenizer promises."""
 
+import itertools
 import subprocess
 import sys
 
@@ -83,6 +84,17 @@ def test_graph_and_python_decode_alike_whatever_the_ids(tokenizer, data):
     assert texts_of(graph.decode(ragged(wholes))) == decoded
     prompts, news = zip(*rows, strict=True)
     assert texts_of(graph.continuation(ragged(prompts), ragged(news))) == added
+
+
+def test_every_way_to_cut_a_character():
+    """All ends of up to three bytes, each at an edge of one of UTF-8's ranges."""
+    tokenizer = learn("byte_pair", 300)
+    edges = [0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC]
+    edges += [0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF]
+    ends = [[2 + b for b in end] for n in (1, 2, 3) for end in itertools.product(edges, repeat=n)]
+    decoded = texts_of(tokenizer.graph().decode(ragged(ends)))
+    assert decoded == [tokenizer.decode(end) for end in ends]
+    assert tokenizer.decode([2 + b for b in b"a\xf0\x9f\x98"]) == "a"
 
 
 @FEW

@@ -1,0 +1,271 @@
+"""The commands, as a user calls them: in a process of their own."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import tiny_text
+
+
+def minigpt(*arguments, cwd=None, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "minigpt", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        **options,
+    )
+
+
+def refused(*arguments, **options) -> list[str]:
+    """The lines of a command that must refuse what it was given."""
+    done = minigpt(*arguments, **options)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.stderr.splitlines()
+
+
+SMALL = [
+    f"--set={setting}"
+    for setting in (
+        "model.max_len=16",
+        "model.embed_dim=16",
+        "model.num_heads=2",
+        "model.num_layers=1",
+        "training.epochs=2",
+        "training.steps_per_epoch=10",
+        "training.batch_size=8",
+        "sampling.max_new_tokens=10",
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
+    """An empty folder in which `minigpt train --text book.txt` has run."""
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "book.txt").write_text(tiny_text(), encoding="utf-8")
+    return folder, minigpt("train", "--text", "book.txt", *SMALL, cwd=folder)
+
+
+def test_train_on_a_text_alone(trained):
+    folder, done = trained
+    assert done.returncode == 0, done.stderr
+    # Nothing of TensorFlow's start-up reaches the user.
+    assert done.stderr == ""
+    out = done.stdout
+    # What was chosen is said; what was set by hand is not among it.
+    chosen = out[out.index("Chosen for") :].splitlines()[0]
+    assert f"{len(tiny_text().encode()):,} bytes" in chosen
+    for what in ("tokenizer.kind = 'character'", "model.dropout_rate", "training.max_minutes = 10"):
+        assert what in out
+    assert "model.embed_dim = " not in out
+    for what in ("uniform guessing", "plain token frequencies", "parameters", "tokens a parameter"):
+        assert what in out
+    assert "epoch 2/2: training loss" in out
+    assert "minigpt sample runs/book-1" in out
+    assert (folder / "runs/book-1/saved_model/saved_model.pb").is_file()
+    assert 'kind = "character"' in (folder / "runs/book-1/config.toml").read_text()
+
+
+def test_the_closing_command_works(trained):
+    folder, done = trained
+    command = done.stdout.strip().splitlines()[-1].split(": ")[1].split()
+    done = minigpt(*command[command.index("sample") :], cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_sample_json(trained):
+    folder, _ = trained
+    arguments = ("sample", "runs/book-1", "--json", "--max-new-tokens", 7, "--seed", 3)
+    done = minigpt(*arguments, "--prompt", "Ana", "--prompt", "", "--num-samples", 2, cwd=folder)
+    assert done.stderr == ""
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(sample["prompt"], sample["seed"]) for sample in found] == [
+        ("Ana", 3),
+        ("Ana", 4),
+        ("", 3),
+        ("", 4),
+    ]
+    assert all(set(sample) == {"prompt", "text", "seed", "tokens"} for sample in found)
+    assert all(len(sample["tokens"]) <= 7 for sample in found)
+    again = minigpt(*arguments[:-1], 4, "--prompt", "Ana", cwd=folder)
+    assert json.loads(again.stdout) == found[1]
+
+
+def test_sample_warns_of_what_the_tokenizer_has_never_seen(trained):
+    folder, _ = trained
+    done = minigpt("sample", "runs/book-1", "--prompt", "Ana ☃☃", cwd=folder)
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1
+    assert "2 of its tokens are unknown" in done.stderr
+    assert done.stdout.startswith("Ana ☃☃")
+
+
+def test_evaluate(trained):
+    folder, _ = trained
+    held_out = json.loads(minigpt("evaluate", "runs/book-1", "--json", cwd=folder).stdout)
+    assert set(held_out) == {"loss", "perplexity", "bits_per_byte", "tokens", "bytes"}
+    metrics = [json.loads(line) for line in (folder / "runs/book-1/metrics.jsonl").open()]
+    assert held_out["loss"] == pytest.approx(min(m["val_loss"] for m in metrics), rel=1e-4)
+    other = minigpt("evaluate", "runs/book-1", "--text", "book.txt", cwd=folder).stdout
+    assert f"{len(tiny_text().encode()):,} bytes" in other
+
+
+def test_export(trained):
+    folder, _ = trained
+    done = minigpt(
+        "export", "runs/book-1", "--format", "saved_model", "--output", "a/b", cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    assert (folder / "a/b/saved_model.pb").is_file()
+    (line,) = refused("export", "runs/book-1", "--output", "a/b", cwd=folder)
+    assert "a/b" in line and "is not empty" in line
+
+
+def test_configs_lists_the_shipped_ones():
+    done = minigpt("configs")
+    names = [line.split()[0] for line in done.stdout.splitlines()]
+    assert names[0] == "default"
+    assert {"shakespeare_character", "imdb_keras_example", "imdb", "python"} < set(names)
+
+
+def test_a_mistyped_setting_does_not_wait_for_tensorflow():
+    code = "import sys, minigpt.cli; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["train", "--text", "missing.txt"], ["missing.txt"]),
+        (["train", "--text", "empty.txt"], ["empty.txt"]),
+        (["train", "--text", "binary.txt"], ["binary.txt"]),
+        (["train", "--text", "latin1.txt"], ["latin1.txt"]),
+        (["train", "--text", "empty.txt", "--text", "missing.txt"], ["empty.txt", "missing.txt"]),
+        (["train", "--text", "short.txt"], ["tokens"]),
+        (["train", "--config", "nope"], ["--config nope"]),
+        (["train", "--set", "model.max_len=1"], ["model.max_len = 1"]),
+        (["train", "--set", "training.device=gpu:7"], ["training.device"]),
+        (["train", "--run", "."], ["is not empty"]),
+        (["sample", "nowhere"], ["RUN nowhere: does not exist"]),
+        (["sample", "."], ["holds no config.toml"]),
+        (["evaluate", "nowhere"], ["RUN nowhere"]),
+        (["export", "nowhere", "--output", "x"], ["RUN nowhere"]),
+        (["export", "nowhere", "--format", "onnx", "--output", "x"], ["onnx"]),
+        (["sample"], ["RUN"]),
+        (["smaple", "x"], ["smaple"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_refused_with_one_clear_line_each(arguments, expected, tmp_path):
+    (tmp_path / "empty.txt").write_bytes(b"")
+    (tmp_path / "binary.txt").write_bytes(b"\x7fELF\0\0\1\2" * 50)
+    (tmp_path / "latin1.txt").write_bytes("Grüße\n".encode("latin-1") * 50)
+    (tmp_path / "short.txt").write_text("Hi.")
+    before = sorted(tmp_path.rglob("*"))
+    found = refused(*arguments, cwd=tmp_path)
+    assert len(found) == len(expected)
+    for line, thing in zip(found, expected, strict=True):
+        assert line.startswith("minigpt: ") and thing in line
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("option", ["--top-k=-1", "--temperature=-0.5", "--top-p=2", "--top-k=x"])
+def test_sample_settings_are_checked(option, trained):
+    folder, _ = trained
+    (line,) = refused("sample", "runs/book-1", option, cwd=folder)
+    assert option.split("=")[0].removeprefix("--").replace("-", "_") in line.replace("-", "_")
+
+
+def test_ctrl_c_saves_the_state_and_says_what_to_do(trained):
+    folder, _ = trained
+    process = subprocess.Popen(
+        [sys.executable, "-m", "minigpt", "train", "--text", "book.txt", "--run", "stopped"]
+        + [*SMALL, "--set=training.steps_per_epoch=1000000"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "step" in line and "loss" in line and "tokens/s" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "saved in stopped/checkpoints/last.keras" in out
+    assert "minigpt sample stopped" in out
+    done = minigpt("sample", "stopped", "--prompt", "Ana", cwd=folder)
+    assert done.returncode == 0, done.stderr
+
+
+def test_interrupted_before_training_leaves_nothing(tmp_path):
+    (tmp_path / "big.txt").write_text(tiny_text(30_000))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "minigpt", "train", "--text", "big.txt", "--run", "run"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["big.txt"]
+
+
+def test_the_training_script_is_the_same_function(trained):
+    folder, _ = trained
+    script = Path(__file__).resolve().parents[1] / "scripts" / "train.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--set", "model.max_len=0"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "model.max_len = 0" in done.stderr
+
+
+def test_asks_for_prompts_on_a_terminal(trained):
+    """Through a pseudo-terminal, as a person would."""
+    import pty
+
+    folder, _ = trained
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "minigpt", "sample", "runs/book-1", "--max-new-tokens", "5"],
+        cwd=folder,
+        stdin=slave,
+        stdout=slave,
+        stderr=subprocess.PIPE,
+    )
+    os.close(slave)
+    os.write(master, b"Ana sat\nDirk\n\x04")
+    assert process.wait(timeout=60) == 0
+    shown = os.read(master, 10_000).decode()
+    assert shown.count("> ") == 3
+    assert "Ana sat" in shown and "Dirk" in shown
+    os.close(master)
+
+
+def test_readme_commands_exist():
+    readme = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+    for command in ("make train", "make test", "minigpt train", "minigpt sample", "minigpt export"):
+        assert command in readme
+    assert shutil.which("make")
