@@ -6,7 +6,7 @@ import shutil
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer._click.exceptions import ClickException
@@ -169,7 +169,7 @@ def main() -> None:
         sys.exit(130)
 
 
-def _sampler(settings: SamplingConfig, num_samples: int) -> dict[str, object]:
+def _sampler(settings: SamplingConfig, num_samples: int) -> dict[str, Any]:
     return {
         "max_new_tokens": settings.max_new_tokens,
         "temperature": settings.temperature,

@@ -119,14 +119,14 @@ class ModelConfig(Section):
     @field_validator("num_heads")
     @classmethod
     def _heads_share_the_width(cls, num_heads: int, info: ValidationInfo) -> int:
-        embed_dim = info.data.get("embed_dim")
-        if embed_dim and "head_dim" in info.data and info.data["head_dim"] is None:
-            if embed_dim % num_heads:
-                raise PydanticCustomError(
-                    "num_heads",
-                    "should divide model.embed_dim = {embed_dim}, or model.head_dim be set",
-                    {"embed_dim": embed_dim},
-                )
+        width = info.data.get("embed_dim")
+        shared = "head_dim" in info.data and info.data["head_dim"] is None
+        if width and shared and width % num_heads:
+            raise PydanticCustomError(
+                "num_heads",
+                "should divide model.embed_dim = {embed_dim}, or model.head_dim be set",
+                {"embed_dim": width},
+            )
         return num_heads
 
     def resolved(self) -> "ModelConfig":
@@ -198,11 +198,11 @@ class SamplingConfig(Section):
 class Config(Section):
     """All settings of a run."""
 
-    data: DataConfig = Field(default_factory=DataConfig)
-    tokenizer: TokenizerConfig = Field(default_factory=TokenizerConfig)
-    model: ModelConfig = Field(default_factory=ModelConfig)
-    training: TrainingConfig = Field(default_factory=TrainingConfig)
-    sampling: SamplingConfig = Field(default_factory=SamplingConfig)
+    data: DataConfig = DataConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+    sampling: SamplingConfig = SamplingConfig()
 
 
 SECTIONS = tuple(Config.model_fields)

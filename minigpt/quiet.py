@@ -10,7 +10,10 @@ from contextlib import contextmanager
 # "I0000 00:00:1795223707.597663 ..." before TensorFlow has read its settings, and for every GPU that is
 # not there; sentencepiece's word on a normalizer that is empty on purpose.
 _LOG_LINE = re.compile(
-    rb"^([IWE]\d{4} \d\d:\d\d:|\d{4}-\d\d-\d\d \d\d:\d\d:[\d.]+: [IWE] |WARNING: All log messages before|normalizer\.cc\(\d+\) LOG\(INFO\))"
+    rb"[IWE]\d{4} \d\d:\d\d:"
+    rb"|\d{4}-\d\d-\d\d \d\d:\d\d:[\d.]+: [IWE] "
+    rb"|WARNING: All log messages before"
+    rb"|normalizer\.cc\(\d+\) LOG\(INFO\)"
 )
 
 

@@ -1,13 +1,13 @@
 """What a training leaves on disk, and how it is opened again.
 
-    config.toml      every setting, resolved: training from it again gives the same run
-    corpus.json      fingerprint of the text and its split
-    tokenizer/
-    checkpoints/     last.keras and best.keras (by validation loss), with the optimizer's state
-    metrics.jsonl    one object an epoch
-    samples.jsonl    what it wrote after each epoch
-    model.keras      the best model
-    saved_model/     the same, text to text, for programs that have no minigpt
+config.toml      every setting, resolved: training from it again gives the same run
+corpus.json      fingerprint of the text and its split
+tokenizer/
+checkpoints/     last.keras and best.keras (by validation loss), with the optimizer's state
+metrics.jsonl    one object an epoch
+samples.jsonl    what it wrote after each epoch
+model.keras      the best model
+saved_model/     the same, text to text, for programs that have no minigpt
 """
 
 import json

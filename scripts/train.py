@@ -1,6 +1,6 @@
 """The training script: `minigpt train` without the installed command.
 
-    python scripts/train.py --config default
+python scripts/train.py --config default
 """
 
 import sys

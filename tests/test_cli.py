@@ -190,8 +190,11 @@ def test_sample_settings_are_checked(option, trained):
 def test_ctrl_c_saves_the_state_and_says_what_to_do(trained):
     folder, _ = trained
     process = subprocess.Popen(
-        [sys.executable, "-m", "minigpt", "train", "--text", "book.txt", "--run", "stopped"]
-        + [*SMALL, "--set=training.steps_per_epoch=1000000"],
+        [
+            *(sys.executable, "-m", "minigpt", "train", "--text", "book.txt", "--run", "stopped"),
+            *SMALL,
+            "--set=training.steps_per_epoch=1000000",
+        ],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -79,7 +79,9 @@ def test_problem_names_where_it_comes_from(tmp_path):
 
 
 def test_head_dim_frees_the_width_from_the_heads():
-    assert load_config({"model": {"embed_dim": 64, "num_heads": 5, "head_dim": 7}}).model.head_dim == 7
+    assert (
+        load_config({"model": {"embed_dim": 64, "num_heads": 5, "head_dim": 7}}).model.head_dim == 7
+    )
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,7 @@ class Decoder(tf.Module):
         latents, caches = tf.cond(fits, step_on, full_pass)
         logits = self.model.logits(latents)[:, 0]
         forbidden = tf.reduce_any(
-            tf.range(self.model.vocab_size)[:, None] == tf.constant(self.undrawable_ids, tf.int32), 1
+            tf.range(self.model.vocab_size)[:, None] == tf.constant(self.undrawable_ids, tf.int32),
+            1,
         )
         return tf.where(forbidden, -float("inf"), logits), caches

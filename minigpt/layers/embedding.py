@@ -101,7 +101,9 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         if index is None:
             positions = table[: ops.shape(token_ids)[1]]
         else:
-            positions = ops.take(table, index[:, None] + ops.arange(ops.shape(token_ids)[1]), axis=0)
+            positions = ops.take(
+                table, index[:, None] + ops.arange(ops.shape(token_ids)[1]), axis=0
+            )
         return self.dropout(self.token_embedding(token_ids) + positions, training=training)
 
     def logits(self, latents: Any) -> Any:

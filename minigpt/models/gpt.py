@@ -107,11 +107,15 @@ class GPT(keras.Model):
             if pre
             else None
         )
-        self.head = None if tie_embeddings else keras.layers.Dense(
-            vocab_size,
-            kernel_initializer=normal(0.02) if pre else "glorot_uniform",
-            dtype=policy,
-            name="head",
+        self.head = (
+            None
+            if tie_embeddings
+            else keras.layers.Dense(
+                vocab_size,
+                kernel_initializer=normal(0.02) if pre else "glorot_uniform",
+                dtype=policy,
+                name="head",
+            )
         )
 
     def build(self, input_shape: Any = None) -> None:

@@ -14,7 +14,7 @@ SECONDS_BETWEEN_LINES = 10
 
 
 def duration(seconds: float) -> str:
-    """"42 s", "3 min 20 s", "2 h 5 min"."""
+    """ "42 s", "3 min 20 s", "2 h 5 min"."""
     seconds = round(seconds)
     if seconds < 60:
         return f"{seconds} s"
@@ -70,9 +70,7 @@ class Display(keras.callbacks.Callback):
             f"{duration(self._seconds_left())} left"
         )
         name = f"epoch {self._epoch}/{self.epochs}"
-        self._bar.update(
-            self._task, completed=self.clock.step, description=name, figures=figures
-        )
+        self._bar.update(self._task, completed=self.clock.step, description=name, figures=figures)
         now = time.perf_counter()
         if not self.console.is_terminal and batch and now - self._said > SECONDS_BETWEEN_LINES:
             self._said = now

@@ -81,8 +81,8 @@ def train(
     evaluator = Evaluator(model, training.batch_size)
     console.print(describe(config, corpus, model, evaluator, device, total_steps))
 
-    run = Run.create(path, config, corpus.tokenizer, {"fingerprint": corpus.fingerprint})
-    console.print(f"Run         {run.path}")
+    made = Run.create(path, config, corpus.tokenizer, {"fingerprint": corpus.fingerprint})
+    console.print(f"Run         {made.path}")
     clock = Clock(
         training,
         total_steps,
@@ -90,13 +90,13 @@ def train(
     )
     display = Display(console, clock, training.epochs, steps_per_epoch)
     interrupt = Interrupt(console.print)
-    recorder = Recorder(run, clock)
+    recorder = Recorder(made, clock)
     callbacks = [
         clock,
         LearningRate(training, clock),
         Validation(evaluator, corpus.val, corpus.tokenizer.lossless),
         display,
-        _text_generator(config, corpus, display, run),
+        _text_generator(config, corpus, display, made),
         recorder,
         interrupt,
     ]
@@ -119,19 +119,19 @@ def train(
         recorder.save_last()
         console.print(
             f"Interrupted at step {clock.step:,} of {total_steps:,}. Its state is saved in "
-            f"{run.last_checkpoint}.\nSample from it with: {command} sample {run.path}"
+            f"{made.last_checkpoint}.\nSample from it with: {command} sample {made.path}"
         )
         raise KeyboardInterrupt from None
     _say_why_it_ended(console, config, clock, total_steps)
 
-    best = run.load_model()
-    save_model(best, run.model_file)
-    export_saved_model(best, corpus.tokenizer, run.saved_model_folder)
+    best = made.load_model()
+    save_model(best, made.model_file)
+    export_saved_model(best, corpus.tokenizer, made.saved_model_folder)
     console.print(
-        f"Done in {duration(clock.seconds)}. The best model is in {run.path}: model.keras for Keras, "
-        f"saved_model/ for everything else.\nSample from it with: {command} sample {run.path}"
+        f"Done in {duration(clock.seconds)}. The best model is in {made.path}: model.keras for Keras, "
+        f"saved_model/ for everything else.\nSample from it with: {command} sample {made.path}"
     )
-    return run
+    return made
 
 
 def _steps_per_epoch(config: Config, corpus: Corpus) -> int:

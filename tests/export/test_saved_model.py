@@ -1,4 +1,4 @@
-"""The exported model: in a process with tensorflow and tensorflow_text alone, and against the others."""
+"""The exported model, alone in a fresh process and against the other ways to write text."""
 
 import json
 import subprocess
@@ -40,7 +40,6 @@ def serve(served, prompts, new=30, temperature=1.0, top_k=1, top_p=1.0, seed=0):
 FRESH = """
 import json, sys
 import tensorflow as tf, tensorflow_text
-assert "minigpt" not in sys.modules and "keras.src.models" not in []
 served = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
 texts = served(prompt=tf.constant(json.loads(sys.argv[2])), max_new_tokens=tf.constant(30),
     temperature=tf.constant(1.0), top_k=tf.constant(1), top_p=tf.constant(1.0), seed=tf.constant(0))
@@ -53,7 +52,12 @@ def test_answers_in_a_fresh_process_as_sample_does(tiny_run, tmp_path):
     script = tmp_path / "fresh.py"
     script.write_text(FRESH)
     out = subprocess.run(
-        [sys.executable, str(script), str(tiny_run.saved_model_folder.absolute()), json.dumps(PROMPTS)],
+        [
+            sys.executable,
+            str(script),
+            str(tiny_run.saved_model_folder.absolute()),
+            json.dumps(PROMPTS),
+        ],
         cwd=tmp_path,
         env={"PATH": "/usr/bin:/bin"},
         capture_output=True,
@@ -85,16 +89,20 @@ def test_greedy_text_is_the_same_everywhere(tiny_run, served):
         start = len(ids)
         context = ids or [tokenizer.end_id]
         for _ in range(30):
-            window = tf.constant([(context + [])[-max_len:]], tf.int32)
+            window = tf.constant([context[-max_len:]], tf.int32)
             logits = served["logits"](token_ids=window)["logits"].numpy()[0, -1]
             logits[list(tokenizer.undrawable_ids)] = -np.inf
             if logits.argmax() == tokenizer.end_id:
                 break
             context.append(int(logits.argmax()))
             ids.append(context[-1])
-        whole = served["detokenize"](
-            token_ids=tf.constant([ids], tf.int32), lengths=tf.constant([len(ids)])
-        )["text"].numpy()[0].decode()
+        whole = (
+            served["detokenize"](
+                token_ids=tf.constant([ids], tf.int32), lengths=tf.constant([len(ids)])
+            )["text"]
+            .numpy()[0]
+            .decode()
+        )
         assert whole == prompt + text
         assert len(ids) > start
 

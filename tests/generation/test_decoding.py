@@ -74,7 +74,9 @@ def test_stops_at_the_end_token():
 
 def test_undrawable_tokens_never_come():
     model = small_gpt(tie_embeddings=False)
-    model.head.bias.assign(tf.one_hot([0, 4], VOCAB_SIZE, on_value=100.0)[0] + tf.one_hot(4, VOCAB_SIZE) * 90)
+    model.head.bias.assign(
+        tf.one_hot([0, 4], VOCAB_SIZE, on_value=100.0)[0] + tf.one_hot(4, VOCAB_SIZE) * 90
+    )
     assert 0 in continuation(Decoder(model, END), [[3]])[0]
     assert set(continuation(Decoder(model, END, [0]), [[3]])[0]) == {4}
 

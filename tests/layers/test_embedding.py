@@ -49,7 +49,7 @@ def test_sinusoidal_positions_are_not_trained():
 
 def test_too_long_is_said_clearly():
     layer = TokenAndPositionEmbedding(max_len=3, vocab_size=7, embed_dim=4)
-    with pytest.raises(ValueError, match="at most max_len = 3 tokens. Received: 4"):
+    with pytest.raises(ValueError, match=r"at most max_len = 3 tokens\. Received: 4"):
         layer(np.zeros((1, 4), "int32"))
 
 

@@ -110,9 +110,7 @@ def expected_parameters(config: ModelConfig, vocab_size: int) -> int:
 def test_shipped_configs_build_with_the_parameters_of_the_formula(name):
     config = load_config(name)
     model = build_gpt(config.model, config.tokenizer.vocab_size)
-    assert model.count_params() == expected_parameters(
-        config.model, config.tokenizer.vocab_size
-    )
+    assert model.count_params() == expected_parameters(config.model, config.tokenizer.vocab_size)
 
 
 @pytest.mark.parametrize("kind", KINDS[::3], ids=lambda kind: "-".join(map(str, kind.values())))
@@ -132,7 +130,9 @@ def test_learns_one_batch_by_heart(kind, ids):
 
 
 def test_mixed_precision_still_gives_float32_logits(ids):
-    model = build_gpt(ModelConfig(max_len=8, embed_dim=8, num_layers=1), VOCAB_SIZE, "mixed_bfloat16")
+    model = build_gpt(
+        ModelConfig(max_len=8, embed_dim=8, num_layers=1), VOCAB_SIZE, "mixed_bfloat16"
+    )
     assert model.latents(ids).dtype == "bfloat16"
     assert model(ids).dtype == "float32"
     assert {v.dtype for v in model.trainable_variables} == {"float32"}

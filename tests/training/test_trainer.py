@@ -42,7 +42,7 @@ def test_it_learns(tiny_run):
     assert metrics[1]["val_loss"] < metrics[0]["val_loss"] < 4
     for line in metrics:
         assert line["val_perplexity"] == pytest.approx(math.exp(line["val_loss"]))
-        assert 0 < line["seconds"] and 0 < line["tokens_per_second"]
+        assert line["seconds"] > 0 and line["tokens_per_second"] > 0
         assert set(line) == {
             "epoch",
             "step",
