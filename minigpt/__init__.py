@@ -17,6 +17,7 @@ In Python: `minigpt.train(config)` trains and returns the run; `minigpt.load(run
 
 import importlib
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import wrapt
@@ -24,6 +25,8 @@ import wrapt
 from minigpt.quiet import tensorflow_noise_hidden
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# A GPU's memory is taken as it is needed, not all at once.
+os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
 if TYPE_CHECKING:
@@ -71,7 +74,11 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'minigpt' has no attribute {name!r}")
     with tensorflow_noise_hidden():
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        if "tensorflow" in sys.modules:
+            # Looks for GPUs, and complains on standard error where there are none.
+            sys.modules["tensorflow"].config.list_physical_devices("GPU")
+    return value
 
 
 @wrapt.when_imported("keras")

@@ -7,19 +7,15 @@ import tensorflow as tf
 
 from minigpt.config import TrainingConfig
 from minigpt.errors import UserError
-from minigpt.quiet import tensorflow_noise_hidden
 
 
 def set_up_device(config: TrainingConfig) -> str:
     """Chooses the device, seeds every random number, and names the device.
 
-    A GPU's memory is taken as it is needed, not all at once.
-
     Raises:
       UserError: if the device is not there.
     """
-    with tensorflow_noise_hidden():
-        gpus = tf.config.list_physical_devices("GPU")
+    gpus = tf.config.list_physical_devices("GPU")
     kind, _, number = config.device.partition(":")
     if kind == "gpu" and int(number or 0) >= len(gpus):
         raise UserError(
@@ -29,8 +25,6 @@ def set_up_device(config: TrainingConfig) -> str:
     used = [] if kind == "cpu" else gpus[int(number or 0) :][:1]
     try:
         tf.config.set_visible_devices(used, "GPU")
-        for gpu in used:
-            tf.config.experimental.set_memory_growth(gpu, True)
     except RuntimeError:
         # TensorFlow was in use before, in a notebook, say: devices stay as they are.
         used = [gpu for gpu in used if gpu in tf.config.get_visible_devices("GPU")]

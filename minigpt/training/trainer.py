@@ -1,5 +1,6 @@
 """Text to a trained model: corpus, model, callbacks, fit, export."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -127,9 +128,10 @@ def train(
     best = made.load_model()
     save_model(best, made.model_file)
     export_saved_model(best, corpus.tokenizer, made.saved_model_folder)
+    prompt = next((f" --prompt {shlex.quote(p)}" for p in config.sampling.prompts if p), "")
     console.print(
         f"Done in {duration(clock.seconds)}. The best model is in {made.path}: model.keras for Keras, "
-        f"saved_model/ for everything else.\nSample from it with: {command} sample {made.path}"
+        f"saved_model/ for everything else.\nSample from it with: {command} sample {made.path}{prompt}"
     )
     return made
 

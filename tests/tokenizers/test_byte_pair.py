@@ -114,10 +114,14 @@ def test_names_of_special_pieces_are_ordinary_text():
 
 def test_no_text_is_skipped_in_learning():
     """Long lines, tabs and sentencepiece's reserved character, each beside a pair of its own."""
-    text = "\u2585\u2585qj\u2585qj\tvk\tvk\0zx\0zx" + "n" * 9_000 + " mw" * 3
+    text = "\u2585!?\u2585!?\u2585qj\u2585qj\tvk\tvk\0zx\0zx" + "n" * 9_000 + " mw" * 3
     tokenizer = BytePairTokenizer.learn([text], 5000, False)
-    for pair in (b"qj", b"vk", b"zx", b" mw"):
+    for pair in (b"!?", b"qj", b"vk", b"zx", b"nn", b" mw"):
         assert pair in tokenizer.pieces
+
+
+def test_pairs_of_letters_of_two_scripts_are_merged_too():
+    assert "aб".encode() in BytePairTokenizer.learn(["aб aб aб"], 300, False).pieces
 
 
 def test_rare_characters_leave_room_for_merges():

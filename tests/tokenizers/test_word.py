@@ -49,6 +49,14 @@ def test_splits_like_python(text):
     assert tokenizer.decode(ids) == " ".join(words)
 
 
+def test_all_whitespace_splits():
+    tokenizer = WordTokenizer([b"a", b"b"], lowercase=False)
+    spaces = [chr(c) for c in range(0x110000) if chr(c).isspace()]
+    assert len(spaces) > 25
+    for space in spaces:
+        assert tokenizer.encode(f"a{space}b{space}").tolist() == [3, 4]
+
+
 def test_unseen_words_are_unknown_and_leave_no_space():
     tokenizer = WordTokenizer.learn(["this movie is good"], 20, lowercase=True)
     ids = tokenizer.encode("This horrible movie")
