@@ -10,6 +10,7 @@ import io
 import itertools
 import os
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -44,10 +45,12 @@ COVERAGE = 0.9999  # share of the text whose characters are pieces; the rest is 
 # would be unlike anything a model has read. Line breaks, tabs and NUL are tokens by themselves. U+2585
 # is sentencepiece's mark for characters outside the vocabulary: it skips a sentence that holds one, as
 # it does sentences of more than 4192 bytes, below which the limits keep every word.
-_LETTER = r"[^\W\d_]"
+_MARKS = "".join(c for c in map(chr, range(0x300, 0x10000)) if unicodedata.category(c)[0] == "M")
+_LETTER = rf"(?:[^\W\d_]|[{_MARKS}])"  # A vowel sign of Hindi, say, belongs to its consonant.
+_SIGN = rf"(?:[^\w \t\n\r\0\u2585{_MARKS}]|_)"
 _WORD = re.compile(
     rf"'{_LETTER}{{1,2}}\b"
-    rf"|[ ]{{0,255}}(?:{_LETTER}{{1,256}}|\d{{1,256}}|(?:[^\w \t\n\r\0\u2585]|_){{1,256}})"
+    rf"|[ ]{{0,255}}(?:{_LETTER}{{1,256}}|\d{{1,256}}|{_SIGN}{{1,256}})"
     r"|[ ]{1,255}"
 )
 

@@ -149,3 +149,9 @@ def test_letters_never_merge_with_what_follows_them():
     pieces = [tokenizer.pieces[i].decode() for i in tokenizer.encode(text)]
     expected = ["She", " said", ",", ' "', "Wait", ",", " 3", " more", '!"', " and", " didn", "'t"]
     assert pieces == [*expected, " go", ".", "\n"]
+
+
+def test_marks_stay_with_their_letters():
+    text = "\u0939\u093f\u0928\u094d\u0926\u0940 " * 20
+    tokenizer = BytePairTokenizer.learn([text], 400, False)
+    assert text.rstrip(" ").split(" ")[0].encode() in tokenizer.pieces
