@@ -1,7 +1,8 @@
 """The commands; each a few lines over a public function."""
 
 import json
-import os
+import re
+import shlex
 import shutil
 import sys
 from enum import StrEnum
@@ -57,7 +58,7 @@ def train(
     """Train a model, show what it writes after every epoch, export it."""
     if text and not config:
         settings = config_for_text(text, overrides or (), report=print)
-        name = Path(text[0]).stem
+        name = re.sub(r"[^\w.-]+", "", Path(text[0]).stem) or "text"
     else:
         settings = load_config(config or "default", overrides or (), text or ())
         name = Path(config or "default").stem
@@ -184,7 +185,9 @@ def _command() -> str:
     program = Path(sys.argv[0])
     if program.stem != "minigpt" or shutil.which("minigpt") == str(program.absolute()):
         return "minigpt"
-    return os.path.relpath(program)
+    program = program.absolute()
+    below = program.is_relative_to(Path.cwd())
+    return shlex.quote(str(program.relative_to(Path.cwd()) if below else program))
 
 
 def _warn(line: str) -> None:

@@ -56,6 +56,7 @@ def train(
     config = config if isinstance(config, Config) else load_config(config)
     console = console or new_console()
     path = Path(run) if run else new_run_path(name)
+    path = path if path.name else path.absolute()
     refuse_taken(path)
 
     device = set_up_device(config.training)
@@ -115,7 +116,6 @@ def train(
             verbose=0,
         )
     except (TrainingInterrupted, KeyboardInterrupt):
-        interrupt.restore()
         display.close()
         recorder.save_last()
         console.print(
@@ -123,6 +123,9 @@ def train(
             f"{made.last_checkpoint}.\nSample from it with: {command} sample {made.path}"
         )
         raise KeyboardInterrupt from None
+    finally:
+        interrupt.restore()
+        display.close()
     _say_why_it_ended(console, config, clock, total_steps)
 
     best = made.load_model()
