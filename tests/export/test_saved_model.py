@@ -87,7 +87,7 @@ def test_greedy_text_is_the_same_everywhere(tiny_run, served):
         encoded = served["tokenize"](text=tf.constant([prompt]))
         ids = encoded["token_ids"].numpy()[0, : encoded["lengths"].numpy()[0]].tolist()
         start = len(ids)
-        context = ids or [tokenizer.end_id]
+        context = list(ids) or [tokenizer.end_id]
         for _ in range(30):
             window = tf.constant([context[-max_len:]], tf.int32)
             logits = served["logits"](token_ids=window)["logits"].numpy()[0, -1]
