@@ -16,6 +16,7 @@ import minigpt
 from minigpt.config import SamplingConfig, load_config, shipped_configs
 from minigpt.corpus.sizes import config_for_text
 from minigpt.errors import UserError
+from minigpt.interrupts import remember_interrupts
 
 app = typer.Typer(
     add_completion=False,
@@ -157,6 +158,7 @@ def configs() -> None:
 
 def main() -> None:
     """Runs a command. What a user gave and cannot be used ends with one line a problem, status 2."""
+    remember_interrupts()
     try:
         sys.exit(app(standalone_mode=False))
     except UserError as error:

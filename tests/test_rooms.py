@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "minigpt"
 
 # Every room may import from the rooms above it, and from nothing below.
 ORDER = [
-    {"errors", "quiet"},
+    {"errors", "interrupts", "quiet"},
     {"config"},
     {"tokenizers"},
     {"corpus"},

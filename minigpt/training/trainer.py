@@ -13,6 +13,7 @@ from minigpt.corpus.batches import batch_dataset, windows_in_pass
 from minigpt.corpus.token_store import Corpus, open_corpus
 from minigpt.evaluation import Evaluator
 from minigpt.export import export_saved_model
+from minigpt.interrupts import stop_if_interrupted
 from minigpt.models import build_gpt
 from minigpt.run import Run, new_run_path, refuse_taken, save_model
 from minigpt.training.callbacks import (
@@ -58,6 +59,7 @@ def train(
     path = Path(run) if run else new_run_path(name)
     path = path if path.name else path.absolute()
     refuse_taken(path)
+    stop_if_interrupted()
 
     device = set_up_device(config.training)
     corpus = open_corpus(config.data, config.tokenizer, report=console.print)
@@ -83,6 +85,7 @@ def train(
     evaluator = Evaluator(model, training.batch_size)
     console.print(describe(config, corpus, model, evaluator, device, total_steps))
 
+    stop_if_interrupted()
     made = Run.create(path, config, corpus.tokenizer, {"fingerprint": corpus.fingerprint})
     console.print(f"Run         {made.path}")
     clock = Clock(
