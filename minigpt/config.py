@@ -98,14 +98,25 @@ class ModelConfig(Section):
         None, validate_default=True, description="K, the width of a head; embed_dim / num_heads"
     )
     num_heads: Positive = Field(4, description="H, attention heads in a block")
+    value_dim: Positive | None = Field(
+        None, description="U, the width of a head's values; head_dim"
+    )
     ff_dim: Positive | None = Field(
         None, description="F, the inner width of the feed-forward part; 4 x embed_dim"
     )
     num_layers: Positive = Field(4, description="L, transformer blocks")
-    dropout_rate: Rate = Field(0.0, description="share of activations dropped while training")
+    dropout_rate: Rate = Field(
+        0.0,
+        description="share of each sublayer's output (pre: the embeddings' too) dropped in training",
+    )
+    attention_dropout_rate: Rate = Field(0.0, description="the same of the attention weights")
+    ff_dropout_rate: Rate = Field(0.0, description="the same inside the feed-forward part")
     norm: Literal["post", "pre"] = Field(
         "pre", description="LayerNorm after each sublayer's sum (post) or before the sublayer (pre)"
     )
+    norm_epsilon: float = Field(1e-6, gt=0, description="of LayerNorm, inside the root")
+    qkv_bias: bool = Field(True, description="whether queries, keys and values have a bias")
+    scale_embeddings: bool = Field(False, description="token vectors times sqrt(embed_dim)")
     position: Literal["learned", "sinusoidal"] = Field(
         "learned", description="how a token's place is told to the model"
     )
@@ -130,10 +141,12 @@ class ModelConfig(Section):
         return num_heads
 
     def resolved(self) -> "ModelConfig":
-        """The same with `head_dim` and `ff_dim` written out."""
+        """The same with `head_dim`, `value_dim` and `ff_dim` written out."""
+        head_dim = self.head_dim or self.embed_dim // self.num_heads
         return self.model_copy(
             update={
-                "head_dim": self.head_dim or self.embed_dim // self.num_heads,
+                "head_dim": head_dim,
+                "value_dim": self.value_dim or head_dim,
                 "ff_dim": self.ff_dim or 4 * self.embed_dim,
             }
         )

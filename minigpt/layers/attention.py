@@ -6,6 +6,29 @@ import keras
 from keras import ops
 
 
+def attend(
+    query: Any, key: Any, value: Any, visible: Any, dropout: Any, training: bool | None = None
+) -> Any:
+    """Scaled dot-product attention of every head: softmax(Q Kᵀ / sqrt(K)) V.
+
+    Vaswani et al. 2017, section 3.2.1.
+
+    Args:
+      query: float[B, T, H, K], what each token looks for.
+      key: float[B, S, H, K], what each token has.
+      value: float[B, S, H, U], what each token says.
+      visible: bool, broadcast to [B, H, T, S]: which tokens may be looked at. Every row needs one:
+        the softmax of nothing is nan.
+      dropout: the layer that drops attention weights while training.
+    Returns:
+      float[B, T, H, U].
+    """
+    scores = ops.einsum("bthk,bshk->bhts", query / query.shape[-1] ** 0.5, key)
+    scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
+    weights = dropout(ops.softmax(scores, axis=-1), training=training)
+    return ops.einsum("bhts,bshu->bthu", weights, value)
+
+
 @keras.saving.register_keras_serializable("minigpt")
 class MultiHeadAttention(keras.layers.Layer):
     """Causal self-attention of Vaswani et al. 2017, section 3.2.
@@ -16,7 +39,9 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Args:
       num_heads: H.
-      head_dim: K, width of a head's queries, keys and values.
+      head_dim: K, width of a head's queries and keys.
+      value_dim: U, width of a head's values; K if None.
+      use_bias: whether the projection to queries, keys and values adds a bias.
       dropout_rate: share of the attention weights dropped while training.
       kernel_initializer: of the projection to queries, keys and values.
       output_initializer: of the output projection's kernel; the same if None.
@@ -26,6 +51,8 @@ class MultiHeadAttention(keras.layers.Layer):
         self,
         num_heads: int,
         head_dim: int,
+        value_dim: int | None = None,
+        use_bias: bool = True,
         dropout_rate: float = 0.0,
         kernel_initializer: Any = "glorot_uniform",
         output_initializer: Any = None,
@@ -34,16 +61,18 @@ class MultiHeadAttention(keras.layers.Layer):
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.head_dim = head_dim
+        self.value_dim = value_dim or head_dim
+        self.use_bias = use_bias
         self.dropout_rate = dropout_rate
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
         self.dropout = keras.layers.Dropout(dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
-        width = self.num_heads * self.head_dim
         # One product for all three is faster than three.
         self.qkv = keras.layers.Dense(
-            3 * width,
+            self.num_heads * (2 * self.head_dim + self.value_dim),
+            use_bias=self.use_bias,
             kernel_initializer=self.kernel_initializer,
             dtype=self.dtype_policy,
             name="qkv",
@@ -55,7 +84,7 @@ class MultiHeadAttention(keras.layers.Layer):
             name="output",
         )
         self.qkv.build(input_shape)
-        self.output_projection.build((*input_shape[:-1], width))
+        self.output_projection.build((*input_shape[:-1], self.num_heads * self.value_dim))
         self.built = True
 
     def call(
@@ -65,15 +94,18 @@ class MultiHeadAttention(keras.layers.Layer):
 
         Args:
           x: float[B, T, D].
-          cache: None, or a pair (keys, values) of float[B, S, H, K]: those of earlier tokens.
+          cache: None, or keys float[B, S, H, K] and values float[B, S, H, U] of earlier tokens.
           index: int32[B], slot of each row's first token in the cache. Slots from there on are
             overwritten before they are read.
         Returns:
           float[B, T, D], and the cache with the tokens of `x` in it (None if none was given).
         """
         batch, length = ops.shape(x)[0], ops.shape(x)[1]
-        qkv = ops.reshape(self.qkv(x), (batch, length, 3, self.num_heads, self.head_dim))
-        query, key, value = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
+        keys = self.num_heads * self.head_dim
+        query, key, value = (
+            ops.reshape(part, (batch, length, self.num_heads, part.shape[-1] // self.num_heads))
+            for part in ops.split(self.qkv(x), [keys, 2 * keys], axis=-1)
+        )
 
         positions = ops.arange(length)[None]
         if cache is not None:
@@ -83,19 +115,19 @@ class MultiHeadAttention(keras.layers.Layer):
             value = ops.scatter_update(cache[1], slots, value)
             cache = (key, value)
 
-        scores = ops.einsum("bthk,bshk->bhts", query / self.head_dim**0.5, key)
+        # Every token sees itself at least.
         visible = ops.arange(ops.shape(key)[1]) <= positions[:, None, :, None]
-        # No row is without a visible token (its own), so no softmax is of -inf alone.
-        scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
-        weights = self.dropout(ops.softmax(scores, axis=-1), training=training)
-        heads = ops.einsum("bhts,bshk->bthk", weights, value)
-        heads = ops.reshape(heads, (batch, length, self.num_heads * self.head_dim))
+        heads = attend(query, key, value, visible, self.dropout, training)
+        heads = ops.reshape(heads, (batch, length, self.num_heads * self.value_dim))
         return self.output_projection(heads), cache
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
-        """Keys and values of no token yet: a pair of zeros[B, max_len, H, K]."""
-        shape = (batch_size, max_len, self.num_heads, self.head_dim)
-        return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
+        """Keys and values of no token yet: zeros[B, max_len, H, K] and [B, max_len, H, U]."""
+        shape = (batch_size, max_len, self.num_heads)
+        return (
+            ops.zeros((*shape, self.head_dim), self.compute_dtype),
+            ops.zeros((*shape, self.value_dim), self.compute_dtype),
+        )
 
     def compute_output_spec(self, x: Any, cache: Any = None, **kwargs: Any) -> Any:
         return keras.KerasTensor(x.shape, dtype=self.compute_dtype), cache
@@ -105,6 +137,8 @@ class MultiHeadAttention(keras.layers.Layer):
             **super().get_config(),
             "num_heads": self.num_heads,
             "head_dim": self.head_dim,
+            "value_dim": self.value_dim,
+            "use_bias": self.use_bias,
             "dropout_rate": self.dropout_rate,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "output_initializer": keras.initializers.serialize(self.output_initializer),

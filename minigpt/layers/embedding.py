@@ -34,6 +34,7 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
       embed_dim: D, width of a vector.
       position: "learned", a trained table, or "sinusoidal", a fixed one.
       dropout_rate: share of the sum's entries dropped while training.
+      scale: whether a token's vector is multiplied by sqrt(D) (Vaswani et al. 2017, section 3.4).
       initializer: of both tables.
     """
 
@@ -44,6 +45,7 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         embed_dim: int,
         position: str = "learned",
         dropout_rate: float = 0.0,
+        scale: bool = False,
         initializer: Any = "uniform",
         **kwargs: Any,
     ) -> None:
@@ -55,6 +57,7 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         self.embed_dim = embed_dim
         self.position = position
         self.dropout_rate = dropout_rate
+        self.scale = scale
         self.initializer = keras.initializers.get(initializer)
         self.token_embedding = keras.layers.ReversibleEmbedding(
             vocab_size,
@@ -104,7 +107,10 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
             positions = ops.take(
                 table, index[:, None] + ops.arange(ops.shape(token_ids)[1]), axis=0
             )
-        return self.dropout(self.token_embedding(token_ids) + positions, training=training)
+        tokens = self.token_embedding(token_ids)
+        if self.scale:
+            tokens = tokens * self.embed_dim**0.5
+        return self.dropout(tokens + positions, training=training)
 
     def logits(self, latents: Any) -> Any:
         """Scores each token by its vector's product with `latents`: a tied head.
@@ -127,5 +133,6 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
             "embed_dim": self.embed_dim,
             "position": self.position,
             "dropout_rate": self.dropout_rate,
+            "scale": self.scale,
             "initializer": keras.initializers.serialize(self.initializer),
         }

@@ -22,13 +22,14 @@ class TransformerBlock(keras.layers.Layer):
       dropout_rate: share dropped of both sublayers' outputs while training.
       head_dim: K, width of a head; D // H if None.
       activation: of the FFN: a name in `ACTIVATIONS`.
-      epsilon: of LayerNorm, inside the root.
+      value_dim: U, width of a head's values; K if None.
+      qkv_bias: whether the projection to queries, keys and values adds a bias.
+      attention_dropout_rate: share of the attention weights dropped while training.
+      ff_dropout_rate: share of the FFN's inner activations dropped while training.
+      norm_epsilon: of LayerNorm, inside the root.
       kernel_initializer: of every matrix but these:
       output_initializer: of the two matrices whose product is added to `x`; the same if None.
     """
-
-    # The example drops nothing from the attention weights.
-    attention_dropout = False
 
     def __init__(
         self,
@@ -38,7 +39,11 @@ class TransformerBlock(keras.layers.Layer):
         dropout_rate: float = 0.1,
         head_dim: int | None = None,
         activation: str = "relu",
-        epsilon: float = 1e-6,
+        value_dim: int | None = None,
+        qkv_bias: bool = True,
+        attention_dropout_rate: float = 0.0,
+        ff_dropout_rate: float = 0.0,
+        norm_epsilon: float = 1e-6,
         kernel_initializer: Any = "glorot_uniform",
         output_initializer: Any = None,
         **kwargs: Any,
@@ -59,7 +64,11 @@ class TransformerBlock(keras.layers.Layer):
                 f"`activation` must be one of {', '.join(ACTIVATIONS)}. Received: {activation}"
             )
         self.activation = activation
-        self.epsilon = epsilon
+        self.value_dim = value_dim or self.head_dim
+        self.qkv_bias = qkv_bias
+        self.attention_dropout_rate = attention_dropout_rate
+        self.ff_dropout_rate = ff_dropout_rate
+        self.norm_epsilon = norm_epsilon
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
 
@@ -67,7 +76,9 @@ class TransformerBlock(keras.layers.Layer):
         self.attention = MultiHeadAttention(
             num_heads,
             self.head_dim,
-            dropout_rate if self.attention_dropout else 0.0,
+            self.value_dim,
+            qkv_bias,
+            attention_dropout_rate,
             self.kernel_initializer,
             self.output_initializer,
             dtype=policy,
@@ -83,8 +94,13 @@ class TransformerBlock(keras.layers.Layer):
         self.contract = keras.layers.Dense(
             embed_dim, kernel_initializer=self.output_initializer, dtype=policy, name="contract"
         )
-        self.norm1 = keras.layers.LayerNormalization(epsilon=epsilon, dtype=policy, name="norm1")
-        self.norm2 = keras.layers.LayerNormalization(epsilon=epsilon, dtype=policy, name="norm2")
+        self.norm1 = keras.layers.LayerNormalization(
+            epsilon=norm_epsilon, dtype=policy, name="norm1"
+        )
+        self.norm2 = keras.layers.LayerNormalization(
+            epsilon=norm_epsilon, dtype=policy, name="norm2"
+        )
+        self.ff_dropout = keras.layers.Dropout(ff_dropout_rate, dtype=policy)
         self.dropout1 = keras.layers.Dropout(dropout_rate, dtype=policy)
         self.dropout2 = keras.layers.Dropout(dropout_rate, dtype=policy)
 
@@ -110,12 +126,12 @@ class TransformerBlock(keras.layers.Layer):
         """
         attended, cache = self.attention(x, cache, index, training=training)
         x = self.norm1(x + self.dropout1(attended, training=training))
-        x = self.norm2(x + self.dropout2(self.feed_forward(x), training=training))
+        x = self.norm2(x + self.dropout2(self.feed_forward(x, training), training=training))
         return x, cache
 
-    def feed_forward(self, x: Any) -> Any:
+    def feed_forward(self, x: Any, training: bool | None = None) -> Any:
         """float[B, T, D] → float[B, T, D], each token by itself."""
-        return self.contract(self.expand(x))
+        return self.contract(self.ff_dropout(self.expand(x), training=training))
 
     def compute_output_spec(self, x: Any, cache: Any = None, **kwargs: Any) -> Any:
         return keras.KerasTensor(x.shape, dtype=self.compute_dtype), cache
@@ -129,7 +145,11 @@ class TransformerBlock(keras.layers.Layer):
             "dropout_rate": self.dropout_rate,
             "head_dim": self.head_dim,
             "activation": self.activation,
-            "epsilon": self.epsilon,
+            "value_dim": self.value_dim,
+            "qkv_bias": self.qkv_bias,
+            "attention_dropout_rate": self.attention_dropout_rate,
+            "ff_dropout_rate": self.ff_dropout_rate,
+            "norm_epsilon": self.norm_epsilon,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "output_initializer": keras.initializers.serialize(self.output_initializer),
         }
@@ -145,12 +165,10 @@ class PreNormTransformerBlock(TransformerBlock):
     Nothing normalises the sum itself, so a last LayerNorm belongs behind the last block.
     """
 
-    attention_dropout = True
-
     def call(
         self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
     ) -> tuple[Any, Any]:
         attended, cache = self.attention(self.norm1(x), cache, index, training=training)
         x = x + self.dropout1(attended, training=training)
-        x = x + self.dropout2(self.feed_forward(self.norm2(x)), training=training)
+        x = x + self.dropout2(self.feed_forward(self.norm2(x), training), training=training)
         return x, cache

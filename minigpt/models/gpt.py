@@ -32,6 +32,12 @@ class GPT(keras.Model):
       position: "learned" or "sinusoidal".
       activation: of the feed-forward networks.
       tie_embeddings: whether the head's matrix is the token table.
+      value_dim: U, K if None.
+      qkv_bias: whether queries, keys and values have a bias.
+      attention_dropout_rate: share of the attention weights dropped while training.
+      ff_dropout_rate: share of the FFN's inner activations dropped while training.
+      norm_epsilon: of every LayerNorm.
+      scale_embeddings: whether token vectors are multiplied by sqrt(D).
     """
 
     def __init__(
@@ -48,6 +54,12 @@ class GPT(keras.Model):
         position: str = "learned",
         activation: str = "relu",
         tie_embeddings: bool = False,
+        value_dim: int | None = None,
+        qkv_bias: bool = True,
+        attention_dropout_rate: float = 0.0,
+        ff_dropout_rate: float = 0.0,
+        norm_epsilon: float = 1e-6,
+        scale_embeddings: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -66,6 +78,12 @@ class GPT(keras.Model):
             "position": position,
             "activation": activation,
             "tie_embeddings": tie_embeddings,
+            "value_dim": value_dim,
+            "qkv_bias": qkv_bias,
+            "attention_dropout_rate": attention_dropout_rate,
+            "ff_dropout_rate": ff_dropout_rate,
+            "norm_epsilon": norm_epsilon,
+            "scale_embeddings": scale_embeddings,
         }
         self.max_len = max_len
         self.vocab_size = vocab_size
@@ -81,6 +99,7 @@ class GPT(keras.Model):
             embed_dim,
             position,
             dropout_rate if pre else 0.0,
+            scale_embeddings,
             # A tied table of the example's width would start with logits far from uniform.
             normal(0.02) if pre or tie_embeddings else "uniform",
             dtype=policy,
@@ -94,6 +113,11 @@ class GPT(keras.Model):
                 dropout_rate,
                 head_dim,
                 activation,
+                value_dim,
+                qkv_bias,
+                attention_dropout_rate,
+                ff_dropout_rate,
+                norm_epsilon,
                 kernel_initializer=normal(0.02) if pre else "glorot_uniform",
                 # Each of the 2 L sums into the residual stream starts small (GPT-2, section 2.3).
                 output_initializer=normal(0.02 / (2 * num_layers) ** 0.5) if pre else None,
@@ -103,7 +127,7 @@ class GPT(keras.Model):
             for layer in range(num_layers)
         ]
         self.final_norm = (
-            keras.layers.LayerNormalization(epsilon=1e-6, dtype=policy, name="final_norm")
+            keras.layers.LayerNormalization(epsilon=norm_epsilon, dtype=policy, name="final_norm")
             if pre
             else None
         )
@@ -161,6 +185,10 @@ class GPT(keras.Model):
         """float[B, T, D] → float32[B, T, V]."""
         scores = self.embedding.logits(latents) if self.head is None else self.head(latents)
         return ops.cast(scores, "float32")
+
+    def log_probabilities(self, token_ids: Any) -> Any:
+        """int32[B, T] → float32[B, T, V]: log-softmax of the logits, the annotated GPT's generator."""
+        return ops.log_softmax(self(token_ids, training=False))
 
     def empty_caches(self, batch_size: Any) -> list[Any]:
         """A cache a block with room for max_len tokens."""

@@ -78,7 +78,7 @@ def test_activations_are_their_formulas():
         TokenAndPositionEmbedding(5, 7, 8, position="sinusoidal", dropout_rate=0.25),
         MultiHeadAttention(2, 3, dropout_rate=0.25, output_initializer="zeros"),
         TransformerBlock(8, 2, 12, dropout_rate=0.25, head_dim=3, activation="gelu_tanh"),
-        PreNormTransformerBlock(8, 2, 12, activation="relu_squared", epsilon=1e-5),
+        PreNormTransformerBlock(8, 2, 12, activation="relu_squared", norm_epsilon=1e-5),
     ],
     ids=lambda layer: type(layer).__name__,
 )
