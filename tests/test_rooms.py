@@ -18,6 +18,7 @@ ORDER = [
     {"generation"},
     {"run"},
     {"evaluation"},
+    {"samples"},
     {"text_model"},
     {"export"},
     {"training"},

@@ -163,18 +163,11 @@ def _resolve(config: Config, steps_per_epoch: int) -> Config:
 
 
 def _text_generator(config: Config, corpus: Corpus, display: Display, run: Run) -> TextGenerator:
-    sampling = config.sampling
     return TextGenerator(
         corpus.tokenizer,
-        sampling.prompts,
-        sampling.max_new_tokens,
-        sampling.top_k,
-        sampling.temperature,
-        sampling.seed,
-        sampling.print_every,
         show=display.show_sample,
         record=lambda record: run.append(run.samples_file, record),
-        top_p=sampling.top_p,
+        **config.sampling.model_dump(),
     )
 
 
