@@ -85,3 +85,4 @@ def __getattr__(name: str) -> Any:
 def _register_layers(keras: Any) -> None:
     """`keras.models.load_model` knows our layers as soon as both packages are imported."""
     importlib.import_module("minigpt.models.gpt")
+    importlib.import_module("minigpt.models.encoder_decoder")
