@@ -1,0 +1,121 @@
+"""Beam search against all continuations there are, written out."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from minigpt.generation.beam_search import beam_search
+
+END = 0
+
+
+def search(tables, beams, new, length_penalty=0.0):
+    """Rows of Markov chains: tables[b, t, i] are the logits at step t behind token i.
+
+    Returns:
+      For each row a list of (tokens, score), best first.
+    """
+    tables = tf.constant(tables, tf.float32)
+
+    def next_logits(ids, step, state):
+        table, newest = state
+        newest = tf.where(step > 0, ids[:, tf.maximum(step - 1, 0)], newest)
+        return tf.gather(table[:, step], newest, batch_dims=1), (table, newest)
+
+    rows = tf.shape(tables)[0]
+    ids, lengths, scores = tf.function(beam_search)(
+        next_logits,
+        (tables, tf.fill([rows], END)),
+        rows,
+        tf.constant(beams),
+        tf.constant(new),
+        END,
+        tf.constant(length_penalty),
+    )
+    return [
+        [
+            (tuple(row[:length].tolist()), float(score))
+            for row, length, score in zip(*of_row, strict=True)
+        ]
+        for of_row in zip(ids.numpy(), lengths.numpy(), scores.numpy(), strict=True)
+    ]
+
+
+def every_continuation(table, new, length_penalty):
+    """All (tokens, score) of one chain, best first."""
+    table = np.asarray(table, "float64")
+    logs = table - np.log(np.exp(table).sum(-1, keepdims=True))
+    tokens = range(1, table.shape[-1])
+    found = []
+    for length in range(new + 1):
+        for ids in itertools.product(tokens, repeat=length):
+            path = [END, *ids] + ([END] if length < new else [])
+            total = sum(logs[t, a, b] for t, (a, b) in enumerate(itertools.pairwise(path)))
+            found.append((ids, total / (len(path) - 1) ** length_penalty))
+    return sorted(found, key=lambda pair: -pair[1])
+
+
+def random_tables(rows, size=4, new=6, seed=0):
+    return np.random.default_rng(seed).normal(0, 1.5, (rows, new, size, size))
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 0.7, 1.0, 2.0, -1.0])
+def test_with_room_for_all_it_finds_the_best_of_all(length_penalty):
+    tables = random_tables(5)
+    # 3 ** 4 beginnings of 4 tokens, and no beam is ever dropped.
+    found = search(tables, 81, 4, length_penalty)
+    for table, row in zip(tables, found, strict=True):
+        expected = every_continuation(table, 4, length_penalty)[:81]
+        assert [tokens for tokens, _ in row[:20]] == [tokens for tokens, _ in expected[:20]]
+        np.testing.assert_allclose([s for _, s in row], [s for _, s in expected], rtol=1e-4)
+
+
+def test_scores_are_those_of_the_tokens():
+    tables = random_tables(8, seed=1)
+    for table, row in zip(tables, search(tables, 3, 5, 1.0), strict=True):
+        expected = dict(every_continuation(table, 5, 1.0))
+        assert [score for _, score in row] == sorted((score for _, score in row), reverse=True)
+        assert len({tokens for tokens, _ in row}) == 3
+        for tokens, score in row:
+            assert score == pytest.approx(expected[tokens], rel=1e-4)
+
+
+def test_more_beams_find_what_greedy_misses():
+    # The likeliest first token leads into a flat row, the second one to a sure end.
+    table = np.log([[0.01, 0.55, 0.44], [0.3, 0.36, 0.34], [0.98, 0.01, 0.01]])
+    assert search([[table] * 2], 1, 2)[0][0][0] == (1, 1)
+    assert search([[table] * 2], 2, 2)[0][0][0] == (2,)
+
+
+def test_each_row_is_what_it_would_be_alone():
+    tables = random_tables(6, seed=2)
+    tables[3, ..., END] += 6  # one row ends long before the others
+    together = search(tables, 3, 6, 0.6)
+    for table, row in zip(tables, together, strict=True):
+        alone = search([table], 3, 6, 0.6)[0]
+        assert [tokens for tokens, _ in row] == [tokens for tokens, _ in alone]
+
+
+def test_a_higher_length_penalty_favours_longer_texts():
+    tables = random_tables(20, seed=3)
+    tables[..., END] += 1
+    mean_length = [
+        np.mean([len(row[0][0]) for row in search(tables, 4, 6, penalty)])
+        for penalty in (0.0, 1.0, 3.0)
+    ]
+    assert mean_length == sorted(mean_length) and mean_length[0] < mean_length[2]
+
+
+@pytest.mark.parametrize(("rows", "new"), [(0, 3), (2, 0)])
+def test_nothing_to_search(rows, new):
+    found = search(random_tables(rows), 2, new)
+    assert len(found) == rows
+    assert all(row[0] == ((), 0.0) for row in found)
+
+
+def test_more_beams_than_continuations():
+    found = search(random_tables(1, size=2), 5, 1)[0]
+    assert sorted(tokens for tokens, _ in found[:2]) == [(), (1,)]
+    assert [score for _, score in found[2:]] == [-np.inf] * 3
