@@ -79,7 +79,11 @@ class DataConfig(Section):
     @classmethod
     def _lines_of_pairs(cls, value: Any, info: ValidationInfo) -> Any:
         pairs = info.data.get("source") == "pairs"
-        if value is not None and "source" in info.data and pairs != (info.field_name == "val_pairs"):
+        if (
+            value is not None
+            and "source" in info.data
+            and pairs != (info.field_name == "val_pairs")
+        ):
             raise PydanticCustomError(
                 "pairs",
                 "should not be set for source = '{source}'",

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from minigpt.errors import UserError
 from minigpt.evaluation import Evaluation, Evaluator, score
 from minigpt.generation import Decoder
 from minigpt.models import GPT
-from minigpt.run import Run
 from minigpt.tokenizers import Tokenizer
 
 
@@ -159,13 +157,3 @@ class TextModel:
         part = encode_texts(documents, self.tokenizer)
         loss = Evaluator(self.model).loss(part.ids)
         return score(loss, part, self.tokenizer.lossless)
-
-
-def load(run: Run | str | Path) -> TextModel:
-    """Opens a run's best model.
-
-    Raises:
-      UserError: if there is no run, or it has no finished checkpoint.
-    """
-    run = run if isinstance(run, Run) else Run(run)
-    return TextModel(run.load_model(), run.load_tokenizer())

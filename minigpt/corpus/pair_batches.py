@@ -44,12 +44,12 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.source_lengths)
 
-    def source(self, number: int) -> np.ndarray:
+    def source(self, number: int | np.integer) -> np.ndarray:
         """int32[S], the end token included."""
         start, stop = self._starts[2 * number : 2 * number + 2]
         return self.ids[start:stop].astype(np.int32)
 
-    def target(self, number: int) -> np.ndarray:
+    def target(self, number: int | np.integer) -> np.ndarray:
         """int32[T], the end token included."""
         start, stop = self._starts[2 * number + 1 : 2 * number + 3]
         return self.ids[start:stop].astype(np.int32)
@@ -160,8 +160,7 @@ class Buckets:
         order = _order(seed, passes, which, len(bucket.numbers))
         # Parts of an even cut differ by one pair at most.
         begin, end = (
-            (batch - self._first_of[which] + side) * len(order) // bucket.batches
-            for side in (0, 1)
+            (batch - self._first_of[which] + side) * len(order) // bucket.batches for side in (0, 1)
         )
         return bucket.numbers[order[begin:end]], bucket.shape
 
@@ -192,7 +191,9 @@ class Buckets:
         # Without prefetching: see `batches.batch_dataset`.
         options = tf.data.Options()
         options.experimental_optimization.inject_prefetch = False
-        return tf.data.Dataset.range(first_step, first_step + steps).map(batch).with_options(options)
+        return (
+            tf.data.Dataset.range(first_step, first_step + steps).map(batch).with_options(options)
+        )
 
     def once(self) -> Iterator[PairBatch]:
         """Every pair exactly once, bucket by bucket, in their own order."""

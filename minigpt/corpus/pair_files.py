@@ -31,8 +31,7 @@ class PairFiles(TextFiles):
         longer = number = 0
         for number, line in enumerate(_lines(checked_blocks(path)), start=1):
             columns = line.split(b"\t")
-            # As text: white space is more than ASCII's.
-            source, target = (column.decode().strip() for column in (columns + [b""])[:2])
+            source, target = (column.strip() for column in [*columns, b""][:2])
             if len(columns) < 2:
                 faults.setdefault("no tab", []).append(number)
             elif not source:
@@ -41,12 +40,14 @@ class PairFiles(TextFiles):
                 faults.setdefault("an empty target sentence", []).append(number)
             else:
                 longer += len(columns) > 2
-                yield Piece(source.encode(), True)
-                yield Piece(target.encode(), True)
+                yield Piece(source, True)
+                yield Piece(target, True)
         if faults:
             raise UserError(*(_fault(path, what, lines) for what, lines in faults.items()))
         if longer:
-            self._report(f"{path}: {longer:,} lines have more than two columns: the first two are read")
+            self._report(
+                f"{path}: {longer:,} lines have more than two columns: the first two are read"
+            )
 
 
 def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:

@@ -69,7 +69,7 @@ def split_pairs(
         if sizes[group] <= missing:
             held_out[group] = True
             missing -= sizes[group]
-    if val_pairs is not None and missing or not held_out.any():
+    if (val_pairs is not None and missing) or not held_out.any():
         raise UserError(
             f"{setting}: cannot be met, as all pairs of a source sentence stay together; "
             f"{wanted - missing:,} can"

@@ -22,6 +22,7 @@ import numpy as np
 from minigpt.config import DataConfig, TokenizerConfig
 from minigpt.corpus.cache import cache_folder, fsync, scratch_folder
 from minigpt.corpus.documents import Documents, Piece, ingest
+from minigpt.corpus.pair_files import PairFiles
 from minigpt.corpus.sources import Report, Source, open_source
 from minigpt.corpus.split import split, split_pairs
 from minigpt.corpus.text_files import TextFiles
@@ -127,6 +128,15 @@ def read_texts(paths: Sequence[str | Path], separator: str | None = None) -> Doc
     if not len(documents):
         raise UserError(f"{', '.join(map(str, paths))}: nothing but white space")
     return documents
+
+
+def read_pairs(paths: Sequence[str | Path], report: Report = lambda line: None) -> Documents:
+    """The sentences of the user's pair files, sources and targets in turn.
+
+    Raises:
+      UserError: with everything that is wrong with the files, one line each.
+    """
+    return ingest(PairFiles(paths, report).pieces())
 
 
 def encode_texts(texts: Documents | Iterable[str], tokenizer: Tokenizer) -> Part:

@@ -100,7 +100,7 @@ class DecoderBlock(TransformerBlock):
         x = self.norm2(x + self.dropout2(self.feed_forward(x, training), training=training))
         return x, cache
 
-    def compute_output_spec(
+    def compute_output_spec(  # type: ignore[override]
         self, x: Any, source: Any, lengths: Any, cache: Any = None, **kwargs: Any
     ) -> Any:
         return keras.KerasTensor(x.shape, dtype=self.compute_dtype), cache

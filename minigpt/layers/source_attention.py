@@ -45,12 +45,10 @@ class SourceAttention(MultiHeadAttention):
 
     def keys_and_values(self, source: Any) -> tuple[Any, Any]:
         """float[B, S, D] → keys float[B, S, H, K] and values float[B, S, H, U]."""
-        key, value = ops.split(
-            self.key_value(source), [self.num_heads * self.head_dim], axis=-1
-        )
+        key, value = ops.split(self.key_value(source), [self.num_heads * self.head_dim], axis=-1)
         return self._by_head(key), self._by_head(value)
 
-    def call(
+    def call(  # type: ignore[override]
         self, x: Any, source: tuple[Any, Any], lengths: Any, training: bool | None = None
     ) -> Any:
         """Attends from every token of `x` to the first `lengths` tokens of the source.

@@ -14,5 +14,6 @@ def build_model(
     config: ModelConfig, vocab_size: int, precision: str = "float32"
 ) -> GPT | EncoderDecoder:
     """The model of `config.kind`, with its initial weights; see the builders."""
-    build = {"gpt": build_gpt, "encoder_decoder": build_encoder_decoder}[config.kind]
-    return build(config, vocab_size, precision)
+    if config.kind == "encoder_decoder":
+        return build_encoder_decoder(config, vocab_size, precision)
+    return build_gpt(config, vocab_size, precision)

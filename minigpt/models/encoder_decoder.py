@@ -114,9 +114,7 @@ class EncoderDecoder(keras.Model):
             DecoderBlock(**block, name=f"decoder_block{layer}") for layer in range(num_layers)
         ]
         self.head = (
-            None
-            if tie_embeddings
-            else keras.layers.Dense(vocab_size, dtype=policy, name="head")
+            None if tie_embeddings else keras.layers.Dense(vocab_size, dtype=policy, name="head")
         )
 
     def build(self, input_shape: Any = None) -> None:
