@@ -8,11 +8,14 @@ The way of the data, and where it is written down:
     prompt → token ids → prefill → one token at a time → text
              tokenizers/ generation/                      tokenizers/
 
+Pairs of sentences go the same way: the encoder reads the source, the decoder writes the target.
+
 Shape letters used everywhere: B batch, T sequence length, S key/value length, D model width, H heads,
 K query and key width of a head, F feed-forward width, V vocabulary, L layers.
 
 In Python: `minigpt.train(config)` trains and returns the run; `minigpt.load(run)` opens it for
-`.generate(prompts)`, `.logits(ids)`, `.latents(ids)` and `.evaluate(texts)`.
+`.generate(prompts)`, `.logits(ids)`, `.latents(ids)` and `.evaluate(texts)`; a model of pairs for
+`.translate(texts)`.
 """
 
 import importlib
@@ -33,33 +36,39 @@ if TYPE_CHECKING:
     from minigpt.config import Config, load_config
     from minigpt.corpus.sizes import config_for_text
     from minigpt.errors import UserError
-    from minigpt.evaluation import evaluate_run
+    from minigpt.evaluation import PairEvaluation, evaluate_run
     from minigpt.export import export_run
+    from minigpt.loading import load
     from minigpt.run import Run
-    from minigpt.text_model import TextModel, load
+    from minigpt.text_model import TextModel
     from minigpt.training.text_generator import TextGenerator
     from minigpt.training.trainer import train
+    from minigpt.translation_model import TranslationModel
 
 # TensorFlow takes seconds to import: a mistyped setting should not wait for it.
 _HOMES = {
     "Config": "minigpt.config",
+    "PairEvaluation": "minigpt.evaluation",
     "Run": "minigpt.run",
     "TextGenerator": "minigpt.training.text_generator",
     "TextModel": "minigpt.text_model",
+    "TranslationModel": "minigpt.translation_model",
     "UserError": "minigpt.errors",
     "config_for_text": "minigpt.corpus.sizes",
     "evaluate_run": "minigpt.evaluation",
     "export_run": "minigpt.export",
-    "load": "minigpt.text_model",
+    "load": "minigpt.loading",
     "load_config": "minigpt.config",
     "train": "minigpt.training.trainer",
 }
 
 __all__ = [
     "Config",
+    "PairEvaluation",
     "Run",
     "TextGenerator",
     "TextModel",
+    "TranslationModel",
     "UserError",
     "config_for_text",
     "evaluate_run",
@@ -85,3 +94,4 @@ def __getattr__(name: str) -> Any:
 def _register_layers(keras: Any) -> None:
     """`keras.models.load_model` knows our layers as soon as both packages are imported."""
     importlib.import_module("minigpt.models.gpt")
+    importlib.import_module("minigpt.models.encoder_decoder")

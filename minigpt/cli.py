@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import sys
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from minigpt.config import load_config, shipped_configs
 from minigpt.corpus.sizes import config_for_text
 from minigpt.errors import UserError
 from minigpt.interrupts import remember_interrupts
+from minigpt.reading import read_lines
 
 app = typer.Typer(
     add_completion=False,
@@ -114,13 +116,14 @@ def sample(
         "banned_tokens": ban,
         "seed": seed,
     }
-    opened = minigpt.Run(run)
+    opened = _run_of_kind(run, "gpt")
     defaults = opened.config.sampling.model_dump()
     chosen = {name: defaults[name] if value is None else value for name, value in given.items()}
     settings = load_config({"sampling": chosen}).sampling
     _refuse_idle(settings.beams, given, as_stream, as_json)
     how = settings.model_dump(exclude={"prompts", "print_every"})
     model = minigpt.load(opened)
+    assert isinstance(model, minigpt.TextModel)
 
     def answer(text: str) -> None:
         unknown = model.unknown_tokens(text)
@@ -158,11 +161,82 @@ def sample(
 
 
 @app.command()
+def translate(
+    run: RunArgument,
+    text: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="A sentence. Repeatable.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Sentences, one a line.")
+    ] = None,
+    beams: Annotated[
+        int | None, typer.Option(help="Translations followed at once; 1 is greedy.")
+    ] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(help="Of the beams; more favours longer translations.")
+    ] = None,
+    max_new_tokens: Annotated[
+        int | None, typer.Option(min=0, help="Tokens of a translation at most.")
+    ] = None,
+) -> None:
+    """Translate sentences, one a line; from standard input without --text and --file."""
+    opened = _run_of_kind(run, "encoder_decoder")
+    given = {"beams": beams, "length_penalty": length_penalty}
+    defaults = opened.config.sampling.model_dump()
+    chosen = {name: defaults[name] if value is None else value for name, value in given.items()}
+    settings = load_config({"sampling": chosen}).sampling
+    asked = not (text or file) and sys.stdin.isatty()
+    sources = [
+        *(text or []),
+        *(read_lines(file) if file else []),
+        *(read_lines(None) if not (text or file or asked) else []),
+    ]
+    model = minigpt.load(opened)
+    assert isinstance(model, minigpt.TranslationModel)
+
+    def answer(texts: list[str]) -> None:
+        for number, source in enumerate(texts, start=1):
+            if unknown := model.unknown_tokens(source):
+                _warn(
+                    f"source {number}: {unknown} of its tokens are unknown to the tokenizer and "
+                    "read as [UNK]"
+                )
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", UserWarning)
+            found = model.translate(texts, settings.beams, settings.length_penalty, max_new_tokens)
+        for warning in said:
+            _warn(str(warning.message))
+        for translation in found:
+            # A line is a line, whatever characters a model strings together.
+            print(re.sub(r"[\r\n]+", " ", translation), flush=True)
+
+    if not asked:
+        answer(sources)
+        return
+    _warn("Type a sentence and press Enter; Ctrl-D ends.")
+    while True:
+        try:
+            answer([input("> ")])
+        except EOFError:
+            print()
+            break
+
+
+@app.command()
 def evaluate(run: RunArgument, text: Texts = None, as_json: Json = False) -> None:
     """Score a model on its held-out text, or on other text."""
     scored = minigpt.evaluate_run(minigpt.Run(run), text, report=_warn)
     if as_json:
         print(json.dumps(scored.as_dict()))
+        return
+    if isinstance(scored, minigpt.PairEvaluation):
+        bits = scored.bits_per_byte
+        print(
+            f"loss {scored.loss:.4f} nats per target token, perplexity {scored.perplexity:.4g}, "
+            f"{'–' if bits is None else f'{bits:.4f}'} bits per byte, over {scored.tokens:,} tokens "
+            f"of {scored.bytes:,} bytes; BLEU {scored.bleu:.2f} with {scored.beams} "
+            f"beam{'s' * (scored.beams > 1)}, over {scored.pairs:,} pairs"
+        )
         return
     bits = scored.bits_per_byte
     print(
@@ -225,6 +299,16 @@ def _refuse_idle(beams: int, given: dict[str, Any], stream: bool, as_json: bool)
         problems.append("--stream: cannot be with --json, which prints whole objects")
     if problems:
         raise UserError(*problems)
+
+
+def _run_of_kind(path: Path, kind: str) -> minigpt.Run:
+    """Opens a run whose model is for this command."""
+    run = minigpt.Run(path)
+    if run.config.model.kind != kind:
+        other = {"gpt": "translates; use `minigpt translate`", "encoder_decoder": "continues text"}
+        use = {"gpt": "", "encoder_decoder": "; use `minigpt sample`"}
+        raise UserError(f"RUN {path}: its model {other[kind]}{use[kind]}")
+    return run
 
 
 def _command() -> str:

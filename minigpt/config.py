@@ -28,6 +28,9 @@ _DOWNLOADS = {
     "shakespeare": (SHAKESPEARE_URL, SHAKESPEARE_SHA256),
 }
 
+# Sources whose text is files of the user's.
+TAKES_PATHS = ("files", "pairs")
+
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[int, Field(ge=1)]
@@ -39,15 +42,23 @@ class Section(BaseModel):
 
 
 class DataConfig(Section):
-    source: Literal["stories", "files", "imdb", "shakespeare", "python"] = Field(
-        "stories", description="where the text comes from"
+    source: Literal["stories", "files", "imdb", "shakespeare", "python", "pairs"] = Field(
+        "stories", description="where the text comes from; pairs: of sentences to translate"
     )
-    paths: list[str] = Field([], description="files, folders and globs, for source = 'files'")
+    paths: list[str] = Field(
+        [], description="files, folders and globs, for source = 'files' and 'pairs'"
+    )
     document_separator: str | None = Field(
         None, min_length=1, description="text that stands between two documents of one file"
     )
     val_fraction: Fraction = Field(
         0.1, description="share of the documents held out from everything that is learned"
+    )
+    val_pairs: Positive | None = Field(
+        None, description="pairs held out, in place of a share of them, for source = 'pairs'"
+    )
+    length_buckets: Positive = Field(
+        4, description="shapes of batches at most, for source = 'pairs'; each is compiled once"
     )
     url: str | None = Field(None, description="address of a download; file:// works too")
     sha256: str | None = Field(
@@ -57,9 +68,28 @@ class DataConfig(Section):
     @field_validator("paths")
     @classmethod
     def _files_need_paths(cls, paths: list[str], info: ValidationInfo) -> list[str]:
-        if info.data.get("source") == "files" and not paths:
-            raise PydanticCustomError("paths", "should name at least one file for source = 'files'")
+        source = info.data.get("source")
+        if source in TAKES_PATHS and not paths:
+            raise PydanticCustomError(
+                "paths", "should name at least one file for source = '{source}'", {"source": source}
+            )
         return paths
+
+    @field_validator("document_separator", "val_pairs")
+    @classmethod
+    def _lines_of_pairs(cls, value: Any, info: ValidationInfo) -> Any:
+        pairs = info.data.get("source") == "pairs"
+        if (
+            value is not None
+            and "source" in info.data
+            and pairs != (info.field_name == "val_pairs")
+        ):
+            raise PydanticCustomError(
+                "pairs",
+                "should not be set for source = '{source}'",
+                {"source": info.data["source"]},
+            )
+        return value
 
     @field_validator("url", "sha256")
     @classmethod
@@ -92,7 +122,12 @@ class TokenizerConfig(Section):
 
 
 class ModelConfig(Section):
-    max_len: int = Field(128, ge=2, description="T, the context: tokens the model sees at once")
+    kind: Literal["gpt", "encoder_decoder"] = Field(
+        "gpt", description="encoder_decoder: reads one sequence, writes another, for pairs"
+    )
+    max_len: int = Field(
+        128, ge=2, description="T, the context: tokens the model sees at once (of each sequence)"
+    )
     embed_dim: Positive = Field(192, description="D, the width of a token's vector")
     head_dim: Positive | None = Field(
         None, validate_default=True, description="K, the width of a head; embed_dim / num_heads"
@@ -126,6 +161,13 @@ class ModelConfig(Section):
     tie_embeddings: bool = Field(
         True, description="the head's matrix is the token table, transposed"
     )
+
+    @field_validator("norm")
+    @classmethod
+    def _norm_of_the_kind(cls, norm: str, info: ValidationInfo) -> str:
+        if info.data.get("kind") == "encoder_decoder" and norm != "post":
+            raise PydanticCustomError("norm", "should be 'post' for kind = 'encoder_decoder'")
+        return norm
 
     @field_validator("num_heads")
     @classmethod
@@ -179,6 +221,9 @@ class TrainingConfig(Section):
     clip_norm: float | None = Field(
         None, gt=0, description="largest norm of all gradients together"
     )
+    label_smoothing: Rate = Field(
+        0.0, description="share of a target's probability spread over all tokens, for pairs"
+    )
     early_stopping_patience: Positive | None = Field(
         None, description="stop after so many epochs without a better validation loss"
     )
@@ -227,6 +272,9 @@ class SamplingConfig(Section):
     banned_tokens: list[Annotated[int, Field(ge=0)]] = Field([], description="ids never to draw")
     seed: int = Field(0, ge=0, lt=2**31, description="the same seed gives the same text")
     print_every: Positive = Field(1, description="epochs between two looks at what it writes")
+    translations: int = Field(
+        5, ge=0, description="held-out sentences whose translation is shown, for pairs"
+    )
 
 
 class Config(Section):
@@ -237,6 +285,34 @@ class Config(Section):
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
     sampling: SamplingConfig = SamplingConfig()
+
+    @field_validator("model")
+    @classmethod
+    def _kind_of_the_source(cls, model: ModelConfig, info: ValidationInfo) -> ModelConfig:
+        data = info.data.get("data")
+        if data and (data.source == "pairs") != (model.kind == "encoder_decoder"):
+            right = "encoder_decoder" if data.source == "pairs" else "gpt"
+            raise _combination(
+                "model.kind", model.kind, f"should be {right!r} for data.source = {data.source!r}"
+            )
+        return model
+
+    @field_validator("training")
+    @classmethod
+    def _smoothing_is_for_pairs(cls, value: TrainingConfig, info: ValidationInfo) -> TrainingConfig:
+        data = info.data.get("data")
+        if data and data.source != "pairs" and value.label_smoothing:
+            raise _combination(
+                "training.label_smoothing",
+                value.label_smoothing,
+                f"should be 0 for data.source = {data.source!r}",
+            )
+        return value
+
+
+def _combination(setting: str, given: Any, message: str) -> PydanticCustomError:
+    """Two sections that do not go together; `_problem` names the setting, not its section."""
+    return PydanticCustomError("combination", message, {"setting": setting, "given": given})
 
 
 SECTIONS = tuple(Config.model_fields)
@@ -267,13 +343,16 @@ def load_config(
       source: a path, the name of a shipped configuration, a nested dictionary, or None for the
         defaults of this file.
       overrides: `"SECTION.KEY=VALUE"` strings; VALUE is TOML, or plain text where TOML does not read it.
-      text: paths that become `data.paths`, with `data.source = "files"`.
+      text: paths that become `data.paths`, with `data.source = "files"` unless the source takes paths
+        of another kind.
     Raises:
       UserError: with every problem found, one line each.
     """
     origin, raw = _read(source)
     if text and isinstance(data := raw.setdefault("data", {}), dict):
-        data |= {"source": "files", "paths": list(text)}
+        if data.get("source") not in TAKES_PATHS:
+            data["source"] = "files"
+        data["paths"] = list(text)
         # The address of a download belongs to the source that is not used now.
         data.pop("url", None), data.pop("sha256", None)
     problems, overridden = [], set()
@@ -347,6 +426,8 @@ def _problem(origin: str, overridden: set[str], details: Any) -> str:
     """One line for one of pydantic's findings."""
     place = [str(part) for part in details["loc"]]
     name, given = ".".join(place[:2]), details["input"]
+    if details["type"] == "combination":
+        name, given = details["ctx"]["setting"], details["ctx"]["given"]
     origin = "--set " if name in overridden else origin
     if details["type"] == "extra_forbidden":
         if len(place) == 1:

@@ -20,7 +20,7 @@ import keras
 
 from minigpt.config import Config, dump_config, load_config
 from minigpt.errors import UserError
-from minigpt.models import GPT
+from minigpt.models import GPT, EncoderDecoder
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 
 
@@ -88,7 +88,7 @@ class Run:
     def load_tokenizer(self) -> Tokenizer:
         return load_tokenizer(self.tokenizer_folder)
 
-    def load_model(self) -> GPT:
+    def load_model(self) -> GPT | EncoderDecoder:
         """The best model by validation loss; the last one if no epoch was finished.
 
         Raises:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -14,7 +13,6 @@ from minigpt.errors import UserError
 from minigpt.evaluation import Evaluation, Evaluator, score
 from minigpt.generation import Decoder
 from minigpt.models import GPT
-from minigpt.run import Run
 from minigpt.samples import Sample, generate, stream
 from minigpt.tokenizers import Tokenizer
 
@@ -124,13 +122,3 @@ def sampling_settings(**settings: Any) -> SamplingConfig:
       UserError: with every problem found.
     """
     return load_config({"sampling": settings}).sampling
-
-
-def load(run: Run | str | Path) -> TextModel:
-    """Opens a run's best model.
-
-    Raises:
-      UserError: if there is no run, or it has no finished checkpoint.
-    """
-    run = run if isinstance(run, Run) else Run(run)
-    return TextModel(run.load_model(), run.load_tokenizer())

@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "minigpt"
 # Every room may import from the rooms above it, and from nothing below.
 ORDER = [
     {"errors", "interrupts", "quiet"},
+    {"reading"},
     {"config"},
     {"tokenizers"},
     {"corpus"},
@@ -20,6 +21,8 @@ ORDER = [
     {"evaluation"},
     {"samples"},
     {"text_model"},
+    {"translation_model"},
+    {"loading"},
     {"export"},
     {"training"},
     {"cli"},

@@ -15,6 +15,7 @@ from minigpt.config import DataConfig
 from minigpt.corpus import stories
 from minigpt.corpus.documents import Piece
 from minigpt.corpus.downloads import download
+from minigpt.corpus.pair_files import PairFiles
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 
@@ -37,6 +38,8 @@ def open_source(data: DataConfig, report: Report = lambda line: None) -> Source:
     """The source that `data.source` names."""
     if data.source == "files":
         return TextFiles(data.paths, data.document_separator)
+    if data.source == "pairs":
+        return PairFiles(data.paths, report)
     if data.source == "imdb":
         return Imdb(*_download(data), report)
     if data.source == "shakespeare":

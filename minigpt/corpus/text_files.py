@@ -7,7 +7,7 @@ import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, ClassVar, cast
 
 from minigpt.corpus.documents import Piece
 from minigpt.errors import UserError
@@ -22,15 +22,18 @@ class TextFiles:
     A file is a document; with a separator, each stretch between two separators is one.
     """
 
+    # What is read of a folder.
+    suffixes: ClassVar[tuple[str, ...]] = (".txt",)
+
     def __init__(self, paths: Sequence[str | Path], separator: str | None = None):
         self._separator = separator.encode() if separator else None
         self._files: list[Path] = []
         self._problems: list[str] = []
         seen = set()
         for path in paths:
-            found = _find(str(path))
+            found = _find(str(path), self.suffixes)
             if not found:
-                self._problems.append(_nothing_found(str(path)))
+                self._problems.append(_nothing_found(str(path), self.suffixes))
             for file in found:
                 # Named twice, a text would stand on both sides of the split.
                 if (real := file.resolve()) in seen:
@@ -70,23 +73,27 @@ class TextFiles:
         problems = list(self._problems)
         for path in self._files:
             try:
-                blocks = _checked(path)
-                if self._separator:
-                    yield from _separated(blocks, self._separator)
-                else:
-                    yield from (Piece(block, False) for block in blocks)
-                    yield Piece(b"", True)
+                yield from self._documents(path)
             except UserError as error:
                 problems += error.problems
         if problems:
             raise UserError(*problems)
+
+    def _documents(self, path: Path) -> Iterator[Piece]:
+        """The documents of one file; UserError with all that is wrong with it."""
+        blocks = checked_blocks(path)
+        if self._separator:
+            yield from _separated(blocks, self._separator)
+        else:
+            yield from (Piece(block, False) for block in blocks)
+            yield Piece(b"", True)
 
     def _check(self) -> None:
         for _ in self.pieces():
             pass
 
 
-def _find(path: str) -> list[Path]:
+def _find(path: str, suffixes: tuple[str, ...]) -> list[Path]:
     named = Path(path).expanduser()
     if named.exists():
         matches = [named]
@@ -94,16 +101,21 @@ def _find(path: str) -> list[Path]:
         matches = sorted(Path(match) for match in glob.glob(str(named), recursive=True))
     else:
         matches = []
-    return [file for match in matches for file in (_below(match) if match.is_dir() else [match])]
+    return [
+        file
+        for match in matches
+        for file in (_below(match, suffixes) if match.is_dir() else [match])
+    ]
 
 
-def _below(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.rglob("*.txt") if not file.is_dir())
+def _below(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    return sorted(f for f in folder.rglob("*") if f.suffix in suffixes and not f.is_dir())
 
 
-def _nothing_found(path: str) -> str:
+def _nothing_found(path: str, suffixes: tuple[str, ...]) -> str:
     if Path(path).expanduser().is_dir():
-        return f"{path}: a folder without any *.txt below it"
+        kinds = " or ".join(f"*{suffix}" for suffix in suffixes)
+        return f"{path}: a folder without any {kinds} below it"
     if _WILD.intersection(path):
         return f"{path}: no file matches"
     return f"{path}: no such file or folder"
@@ -113,7 +125,7 @@ def _is_gzip(path: Path) -> bool:
     return path.suffix == ".gz"
 
 
-def _checked(path: Path) -> Iterator[bytes]:
+def checked_blocks(path: Path) -> Iterator[bytes]:
     """The text of a file in blocks, none empty; UserError at the first fault."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     read = lines = 0

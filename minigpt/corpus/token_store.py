@@ -2,7 +2,8 @@
 
 A store is a folder `tokens/KEY` in the cache folder: `train.bin` and `val.bin` (ids, uint16, or
 uint32 for a vocabulary of more than 65,535), `counts.npy`, `tokenizer/` and `meta.json`. Each part
-is `<end>`, then each document's ids followed by `<end>`: n + 1 ids, n targets, every token once.
+is `<end>`, then each document's ids followed by `<end>`: n + 1 ids, n targets, every token once. Of
+pairs, every sentence is a document, each source before its target.
 """
 
 import errno
@@ -21,8 +22,9 @@ import numpy as np
 from minigpt.config import DataConfig, TokenizerConfig
 from minigpt.corpus.cache import cache_folder, fsync, scratch_folder
 from minigpt.corpus.documents import Documents, Piece, ingest
+from minigpt.corpus.pair_files import PairFiles
 from minigpt.corpus.sources import Report, Source, open_source
-from minigpt.corpus.split import split
+from minigpt.corpus.split import split, split_pairs
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
@@ -128,6 +130,15 @@ def read_texts(paths: Sequence[str | Path], separator: str | None = None) -> Doc
     return documents
 
 
+def read_pairs(paths: Sequence[str | Path], report: Report = lambda line: None) -> Documents:
+    """The sentences of the user's pair files, sources and targets in turn.
+
+    Raises:
+      UserError: with everything that is wrong with the files, one line each.
+    """
+    return ingest(PairFiles(paths, report).pieces())
+
+
 def encode_texts(texts: Documents | Iterable[str], tokenizer: Tokenizer) -> Part:
     """Documents, whole ones, as a part of a corpus; its ids are in a nameless temporary file."""
     if not isinstance(texts, Documents):
@@ -145,6 +156,8 @@ def _settings(fingerprint: str, data: DataConfig, tokenizer: TokenizerConfig) ->
         "source": fingerprint,
         "document_separator": data.document_separator,
         "val_fraction": data.val_fraction,
+        # Pairs are split by another rule.
+        "pairs": data.source == "pairs" and (data.val_pairs or True),
         "tokenizer": tokenizer.model_dump(),
     }
 
@@ -164,7 +177,11 @@ def _make_store(
             raise UserError("the text changed while it was read; start again")
         if not len(documents):
             raise UserError(f"data.source = {data.source!r}: there is no text in it")
-        _write_store(scratch, documents, settings, data.val_fraction, tokenizer, report)
+        if data.source == "pairs":
+            parts = split_pairs(documents, data.val_fraction, data.val_pairs)
+        else:
+            parts = split(documents, data.val_fraction)
+        _write_store(scratch, parts, settings, tokenizer, report)
         # Opened before it has its name: what another process does there then does not matter.
         corpus = _open_store(scratch)
         if corpus is None:
@@ -175,14 +192,13 @@ def _make_store(
 
 def _write_store(
     folder: Path,
-    documents: Documents,
+    parts: tuple[Documents, Documents],
     settings: dict[str, Any],
-    val_fraction: float,
     config: TokenizerConfig,
     report: Report,
 ) -> None:
     """Fills `folder`; every byte is on the disk at the end."""
-    train, val = split(documents, val_fraction)
+    train, val = parts
     limit = LEARN_BYTES[config.kind]
     learned = min(train.bytes, limit)
     report(
@@ -192,7 +208,7 @@ def _write_store(
     tokenizer = learn_tokenizer(even_sample(train, limit), config)
     tokenizer.save(folder / "tokenizer")
 
-    report(f"writing the tokens of {_megabytes(documents.bytes)}")
+    report(f"writing the tokens of {_megabytes(train.bytes + val.bytes)}")
     meta: dict[str, Any] = {"settings": settings, "tokenizer": tokenizer.fingerprint()}
     for name, part in (("train", train), ("val", val)):
         with open(folder / f"{name}.bin", "wb") as file:

@@ -3,8 +3,24 @@
 from pathlib import Path
 
 from minigpt.export.keras_file import export_keras
-from minigpt.export.saved_model import export_saved_model
+from minigpt.export.saved_model import export_saved_model as export_text_to_text
+from minigpt.export.translation import export_translation
+from minigpt.models import GPT, EncoderDecoder
 from minigpt.run import Run
+from minigpt.tokenizers import Tokenizer
+
+
+def export_saved_model(model: GPT | EncoderDecoder, tokenizer: Tokenizer, folder: Path) -> None:
+    """Writes `folder` as the SavedModel of a model of this kind, whole or not at all.
+
+    Raises:
+      UserError: if there is something at `folder` already, or it cannot be written.
+    """
+    if isinstance(model, EncoderDecoder):
+        export_translation(model, tokenizer, folder)
+    else:
+        export_text_to_text(model, tokenizer, folder)
+
 
 FORMATS = {"saved_model": export_saved_model, "keras": export_keras}
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from minigpt.export.folder import new_folder
-from minigpt.models import GPT
+from minigpt.models import GPT, EncoderDecoder
 from minigpt.tokenizers import Tokenizer
 
 
-def export_keras(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
+def export_keras(model: GPT | EncoderDecoder, tokenizer: Tokenizer, folder: Path) -> None:
     """Writes `folder/model.keras` and `folder/tokenizer/`, whole or not at all.
 
     `keras.models.load_model` opens the file wherever minigpt has been imported.

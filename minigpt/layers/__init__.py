@@ -1,15 +1,20 @@
-"""Plain Keras layers: the two halves of a GPT and the attention inside."""
+"""Plain Keras layers: what the models are built from."""
 
 # Keras first: its import registers the models (see minigpt/__init__.py), which need these layers' modules.
 import keras  # noqa: F401
 
 from minigpt.layers.attention import MultiHeadAttention
 from minigpt.layers.embedding import TokenAndPositionEmbedding
+from minigpt.layers.encoder_decoder_blocks import DecoderBlock, EncoderBlock
+from minigpt.layers.source_attention import SourceAttention
 from minigpt.layers.transformer_block import PreNormTransformerBlock, TransformerBlock
 
 __all__ = [
+    "DecoderBlock",
+    "EncoderBlock",
     "MultiHeadAttention",
     "PreNormTransformerBlock",
+    "SourceAttention",
     "TokenAndPositionEmbedding",
     "TransformerBlock",
 ]

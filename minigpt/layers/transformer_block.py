@@ -31,6 +31,9 @@ class TransformerBlock(keras.layers.Layer):
       output_initializer: of the two matrices whose product is added to `x`; the same if None.
     """
 
+    # What attends; blocks that attend otherwise name their own.
+    attention_class: type[MultiHeadAttention] = MultiHeadAttention
+
     def __init__(
         self,
         embed_dim: int,
@@ -73,7 +76,7 @@ class TransformerBlock(keras.layers.Layer):
         self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
 
         policy = self.dtype_policy
-        self.attention = MultiHeadAttention(
+        self.attention = self.attention_class(
             num_heads,
             self.head_dim,
             self.value_dim,

@@ -3,6 +3,17 @@
 # Keras first: its import already brings the module below (see minigpt/__init__.py).
 import keras  # noqa: F401
 
+from minigpt.config import ModelConfig
+from minigpt.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
 from minigpt.models.gpt import GPT, build_gpt
 
-__all__ = ["GPT", "build_gpt"]
+__all__ = ["GPT", "EncoderDecoder", "build_encoder_decoder", "build_gpt", "build_model"]
+
+
+def build_model(
+    config: ModelConfig, vocab_size: int, precision: str = "float32"
+) -> GPT | EncoderDecoder:
+    """The model of `config.kind`, with its initial weights; see the builders."""
+    if config.kind == "encoder_decoder":
+        return build_encoder_decoder(config, vocab_size, precision)
+    return build_gpt(config, vocab_size, precision)

@@ -209,6 +209,7 @@ def build_gpt(config: ModelConfig, vocab_size: int, precision: str = "float32") 
       vocab_size: V, of the tokenizer.
       precision: a Keras dtype policy, such as "mixed_bfloat16".
     """
-    model = GPT(vocab_size=vocab_size, dtype=precision, **config.resolved().model_dump())
+    sizes = config.resolved().model_dump(exclude={"kind"})
+    model = GPT(vocab_size=vocab_size, dtype=precision, **sizes)
     model.build()
     return model

@@ -2,6 +2,7 @@
 
 import signal
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -9,8 +10,6 @@ import keras
 import numpy as np
 
 from minigpt.config import TrainingConfig
-from minigpt.corpus.token_store import Part
-from minigpt.evaluation import Evaluator, score
 from minigpt.run import Run, save_model
 from minigpt.training.optimizer import learning_rate
 
@@ -25,7 +24,7 @@ class Clock(keras.callbacks.Callback):
       out_of_time: whether `max_minutes` ended the training.
     """
 
-    def __init__(self, config: TrainingConfig, total_steps: int, tokens_per_step: int) -> None:
+    def __init__(self, config: TrainingConfig, total_steps: int, tokens_per_step: float) -> None:
         super().__init__()
         self.config = config
         self.total_steps = total_steps
@@ -86,21 +85,21 @@ class LearningRate(keras.callbacks.Callback):
         )
 
 
-class Validation(keras.callbacks.Callback):
-    """Adds val_loss, val_perplexity and val_bits_per_byte to an epoch's figures."""
+def training_loss(logs: dict[str, Any]) -> float:
+    """The plain loss a token, of a task that minimises something else (smoothed, a mean of means)."""
+    return logs.get("plain_loss", logs["loss"])
 
-    def __init__(self, evaluator: Evaluator, part: Part, lossless: bool) -> None:
+
+class Validation(keras.callbacks.Callback):
+    """Adds what `scores` finds, val_loss and others, to an epoch's figures."""
+
+    def __init__(self, scores: Callable[[], dict[str, float | None]]) -> None:
         super().__init__()
-        self.evaluator = evaluator
-        self.part = part
-        self.lossless = lossless
+        self.scores = scores
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
-        scored = score(self.evaluator.loss(self.part.ids), self.part, self.lossless)
-        logs["val_loss"] = scored.loss
-        logs["val_perplexity"] = scored.perplexity
-        logs["val_bits_per_byte"] = scored.bits_per_byte
+        logs |= self.scores()
 
 
 class Recorder(keras.callbacks.Callback):
@@ -123,10 +122,8 @@ class Recorder(keras.callbacks.Callback):
             {
                 "epoch": epoch + 1,
                 "step": self.clock.step,
-                "train_loss": logs["loss"],
-                "val_loss": logs["val_loss"],
-                "val_perplexity": logs["val_perplexity"],
-                "val_bits_per_byte": logs["val_bits_per_byte"],
+                "train_loss": training_loss(logs),
+                **{name: value for name, value in logs.items() if name.startswith("val_")},
                 "tokens_per_second": round(self.clock.tokens_per_second, 1),
                 "seconds": round(self.clock.seconds, 3),
                 "learning_rate": float(np.asarray(self.model.optimizer.learning_rate)),

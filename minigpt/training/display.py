@@ -1,14 +1,16 @@
 """What a person sees of a training."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import keras
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
-from minigpt.training.callbacks import Clock
+from minigpt.training.callbacks import Clock, training_loss
 
 SECONDS_BETWEEN_LINES = 10
 
@@ -66,7 +68,7 @@ class Display(keras.callbacks.Callback):
         assert logs is not None
         figures = (
             f"step {self.clock.step:,}/{self.epochs * self.steps_per_epoch:,}  "
-            f"loss {logs['loss']:.3f}  {self.clock.tokens_per_second:,.0f} tokens/s  "
+            f"loss {training_loss(logs):.3f}  {self.clock.tokens_per_second:,.0f} tokens/s  "
             f"{duration(self._seconds_left())} left"
         )
         name = f"epoch {self._epoch}/{self.epochs}"
@@ -78,12 +80,13 @@ class Display(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
-        bits = logs["val_bits_per_byte"]
+        bits, bleu = logs["val_bits_per_byte"], logs.get("val_bleu")
         self.console.print(
-            f"epoch {epoch + 1}/{self.epochs}: training loss {logs['loss']:.3f}, "
+            f"epoch {epoch + 1}/{self.epochs}: training loss {training_loss(logs):.3f}, "
             f"validation loss {logs['val_loss']:.3f} nats per token, "
             f"perplexity {logs['val_perplexity']:.4g}, "
-            f"{'–' if bits is None else f'{bits:.3f}'} bits per byte; "
+            f"{'–' if bits is None else f'{bits:.3f}'} bits per byte"
+            f"{'' if bleu is None else f', BLEU {bleu:.1f}'}; "
             f"{self.clock.tokens_per_second:,.0f} tokens/s, {duration(self.clock.seconds)}",
             style="bold",
         )
@@ -95,6 +98,16 @@ class Display(keras.callbacks.Callback):
         line.append(f"[{prompt}]", style="cyan")
         line.append(text)
         self.console.print(Text("\n  ").join(line.split("\n", allow_blank=True)))
+
+    def show_translations(self, rows: Sequence[tuple[str, str, str]]) -> None:
+        """Source, reference and translation of some sentences, side by side."""
+        rows = [("source", "reference", "translation"), *rows]
+        first, second = (max(cell_len(row[column]) for row in rows) for column in (0, 1))
+        for source, reference, translation in rows:
+            line = Text("  ")
+            line.append(set_cell_size(source, first), style="cyan")
+            line.append(f"  {set_cell_size(reference, second)}  {translation}")
+            self.console.print(line)
 
     def _seconds_left(self) -> float:
         """By updates at today's speed, and never more than the time limit leaves."""

@@ -1,6 +1,5 @@
 """Text to a trained model: corpus, model, callbacks, fit, export."""
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,10 @@ import keras
 from rich.console import Console
 
 from minigpt.config import Config, load_config
-from minigpt.corpus.batches import batch_dataset, windows_in_pass
-from minigpt.corpus.token_store import Corpus, open_corpus
-from minigpt.evaluation import Evaluator
+from minigpt.corpus.token_store import open_corpus
 from minigpt.export import export_saved_model
 from minigpt.interrupts import stop_if_interrupted
-from minigpt.models import build_gpt
+from minigpt.models import build_model
 from minigpt.run import Run, new_run_path, refuse_taken, save_model
 from minigpt.training.callbacks import (
     Clock,
@@ -26,9 +23,13 @@ from minigpt.training.callbacks import (
 )
 from minigpt.training.device import set_up_device
 from minigpt.training.display import Display, duration, new_console
+from minigpt.training.language_modeling import LanguageModeling
 from minigpt.training.optimizer import build_optimizer
 from minigpt.training.summary import describe
-from minigpt.training.text_generator import TextGenerator
+from minigpt.training.task import Task
+from minigpt.training.translation import Translation
+
+TASKS: dict[str, type[Task]] = {"gpt": LanguageModeling, "encoder_decoder": Translation}
 
 
 def train(
@@ -63,45 +64,36 @@ def train(
 
     device = set_up_device(config.training)
     corpus = open_corpus(config.data, config.tokenizer, report=console.print)
-    steps_per_epoch = _steps_per_epoch(config, corpus)
-    config = _resolve(config, steps_per_epoch)
+    task = TASKS[config.model.kind](config, corpus)
+    config = task.config = _resolve(config, task)
     training = config.training
+    steps_per_epoch = training.steps_per_epoch
+    assert steps_per_epoch is not None  # Resolved.
     total_steps = training.epochs * steps_per_epoch
-    batches = batch_dataset(
-        corpus.train.ids,
-        config.model.max_len,
-        training.batch_size,
-        training.seed,
-        0,
-        total_steps * training.accumulate_steps,
-    )
+    batches = task.batches(total_steps * training.accumulate_steps)
 
-    model = build_gpt(config.model, corpus.tokenizer.vocab_size, training.precision)
+    model = build_model(config.model, corpus.tokenizer.vocab_size, training.precision)
     model.compile(
         optimizer=build_optimizer(training, model),
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=not training.deterministic,
+        **task.objective(),
     )
-    evaluator = Evaluator(model, training.batch_size)
-    console.print(describe(config, corpus, model, evaluator, device, total_steps))
+    task.watch(model)
+    console.print(describe(task, model, device, total_steps))
 
     stop_if_interrupted()
     made = Run.create(path, config, corpus.tokenizer, {"fingerprint": corpus.fingerprint})
     console.print(f"Run         {made.path}")
-    clock = Clock(
-        training,
-        total_steps,
-        config.model.max_len * training.batch_size * training.accumulate_steps,
-    )
+    clock = Clock(training, total_steps, task.tokens_per_batch * training.accumulate_steps)
     display = Display(console, clock, training.epochs, steps_per_epoch)
     interrupt = Interrupt(console.print)
     recorder = Recorder(made, clock)
     callbacks = [
         clock,
         LearningRate(training, clock),
-        Validation(evaluator, corpus.val, corpus.tokenizer.lossless),
+        Validation(task.scores),
         display,
-        _text_generator(config, corpus, display, made),
+        task.samples(display, lambda record: made.append(made.samples_file, record)),
         recorder,
         interrupt,
     ]
@@ -123,7 +115,7 @@ def train(
         recorder.save_last()
         console.print(
             f"Interrupted at step {clock.step:,} of {total_steps:,}. Its state is saved in "
-            f"{made.last_checkpoint}.\nSample from it with: {command} sample {made.path}"
+            f"{made.last_checkpoint}.\n{task.command(command, made)}"
         )
         raise KeyboardInterrupt from None
     finally:
@@ -134,40 +126,29 @@ def train(
     best = made.load_model()
     save_model(best, made.model_file)
     export_saved_model(best, corpus.tokenizer, made.saved_model_folder)
-    prompt = next((f" --prompt {shlex.quote(p)}" for p in config.sampling.prompts if p), "")
+    if last_words := task.last_words(best):
+        console.print(last_words)
     console.print(
         f"Done in {duration(clock.seconds)}. The best model is in {made.path}: model.keras for Keras, "
-        f"saved_model/ for everything else.\nSample from it with: {command} sample {made.path}{prompt}"
+        f"saved_model/ for everything else.\n{task.command(command, made)}"
     )
     return made
 
 
-def _steps_per_epoch(config: Config, corpus: Corpus) -> int:
-    """As set, or once over the training text."""
-    if config.training.steps_per_epoch:
-        return config.training.steps_per_epoch
-    windows = windows_in_pass(corpus.train.tokens, config.model.max_len)
-    return max(1, windows // (config.training.batch_size * config.training.accumulate_steps))
-
-
-def _resolve(config: Config, steps_per_epoch: int) -> Config:
+def _resolve(config: Config, task: Task) -> Config:
     """Writes out what was left to the program, so that the same settings give the same run."""
+    training = config.training
+    # Once over the training text, unless set.
+    steps = max(1, task.batches_in_pass // training.accumulate_steps)
     paths = [str(Path(path).absolute()) for path in config.data.paths]
     return config.model_copy(
         update={
             "data": config.data.model_copy(update={"paths": paths}),
             "model": config.model.resolved(),
-            "training": config.training.model_copy(update={"steps_per_epoch": steps_per_epoch}),
+            "training": training.model_copy(
+                update={"steps_per_epoch": training.steps_per_epoch or steps}
+            ),
         }
-    )
-
-
-def _text_generator(config: Config, corpus: Corpus, display: Display, run: Run) -> TextGenerator:
-    return TextGenerator(
-        corpus.tokenizer,
-        show=display.show_sample,
-        record=lambda record: run.append(run.samples_file, record),
-        **config.sampling.model_dump(),
     )
 
 

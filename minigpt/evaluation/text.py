@@ -1,7 +1,6 @@
 """How well a model predicts text it has not learned from."""
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,10 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.corpus.batches import eval_windows
-from minigpt.corpus.token_store import Part, encode_texts, open_corpus, read_texts
-from minigpt.errors import UserError
+from minigpt.corpus.token_store import Part
 from minigpt.models import GPT
-from minigpt.run import Run
 
 # Logits of one batch, float32[B, T, V], take at most so many bytes.
 LOGITS_BYTES = 64 * 2**20
@@ -109,33 +106,3 @@ def baselines(part: Part, token_counts: np.ndarray) -> tuple[float, float]:
     log_frequency = np.log((token_counts + 1) / (token_counts.sum() + vocab_size))
     held_out = np.bincount(np.asarray(part.ids[1:], np.int64), minlength=vocab_size)
     return math.log(vocab_size), float(-(held_out @ log_frequency) / part.tokens)
-
-
-def evaluate_run(
-    run: Run,
-    paths: Sequence[str] | None = None,
-    report: Callable[[str], None] = lambda line: None,
-) -> Evaluation:
-    """Scores a run's best model on files, or on the text that was held out from its training.
-
-    Args:
-      run: the run.
-      paths: files, folders, globs; None for the held-out text.
-      report: gets a line about everything that takes time.
-    Raises:
-      UserError: if the text cannot be read, or is not the one that the run held text out from.
-    """
-    config = run.config
-    model, tokenizer = run.load_model(), run.load_tokenizer()
-    if paths:
-        part = encode_texts(read_texts(paths, config.data.document_separator), tokenizer)
-    else:
-        corpus = open_corpus(config.data, config.tokenizer, report)
-        if corpus.fingerprint != run.corpus["fingerprint"]:
-            raise UserError(
-                f"RUN {run.path}: its text (data.source = {config.data.source!r}) has changed since "
-                "the training, and with it what was held out; name a text with --text"
-            )
-        part = corpus.val
-    loss = Evaluator(model, config.training.batch_size).loss(part.ids)
-    return score(loss, part, tokenizer.lossless)

@@ -1,0 +1,65 @@
+"""The scores of a run, on its own held-out text or on another."""
+
+from collections.abc import Callable, Sequence
+
+from minigpt.corpus.pair_batches import Pairs
+from minigpt.corpus.token_store import Part, encode_texts, open_corpus, read_pairs, read_texts
+from minigpt.errors import UserError
+from minigpt.evaluation.pairs import PairEvaluation, evaluate_pairs
+from minigpt.evaluation.text import Evaluation, Evaluator, score
+from minigpt.models import EncoderDecoder
+from minigpt.run import Run
+from minigpt.tokenizers import Tokenizer
+
+
+def evaluate_run(
+    run: Run,
+    paths: Sequence[str] | None = None,
+    report: Callable[[str], None] = lambda line: None,
+) -> Evaluation | PairEvaluation:
+    """Scores a run's best model on files, or on the text that was held out from its training.
+
+    Args:
+      run: the run.
+      paths: files, folders, globs; of pairs for a model that translates. None for the held-out text.
+      report: gets a line about everything that takes time.
+    Raises:
+      UserError: if the text cannot be read, or is not the one that the run held text out from.
+    """
+    config = run.config
+    model, tokenizer = run.load_model(), run.load_tokenizer()
+    part = _held_out(run, report) if not paths else _read(run, paths, tokenizer, report)
+    if isinstance(model, EncoderDecoder):
+        pairs = Pairs(part.ids, tokenizer.end_id, model.max_len)
+        sampling = config.sampling
+        return evaluate_pairs(
+            model,
+            tokenizer,
+            pairs,
+            config.training.batch_size,
+            sampling.beams,
+            sampling.length_penalty,
+            report,
+        )
+    loss = Evaluator(model, config.training.batch_size).loss(part.ids)
+    return score(loss, part, tokenizer.lossless)
+
+
+def _read(
+    run: Run, paths: Sequence[str], tokenizer: Tokenizer, report: Callable[[str], None]
+) -> Part:
+    data = run.config.data
+    if data.source == "pairs":
+        return encode_texts(read_pairs(paths, report), tokenizer)
+    return encode_texts(read_texts(paths, data.document_separator), tokenizer)
+
+
+def _held_out(run: Run, report: Callable[[str], None]) -> Part:
+    config = run.config
+    corpus = open_corpus(config.data, config.tokenizer, report)
+    if corpus.fingerprint != run.corpus["fingerprint"]:
+        raise UserError(
+            f"RUN {run.path}: its text (data.source = {config.data.source!r}) has changed since "
+            "the training, and with it what was held out; name a text with --text"
+        )
+    return corpus.val

@@ -1,0 +1,106 @@
+"""The two post-norm blocks of a model that reads one sequence and writes another."""
+
+from typing import Any
+
+import keras
+
+from minigpt.layers.source_attention import SourceAttention
+from minigpt.layers.transformer_block import TransformerBlock
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class EncoderBlock(TransformerBlock):
+    """A layer of the encoder (Vaswani et al. 2017, section 3.1): every token sees the whole source.
+
+        x = LN(x + drop(MHA(x)))
+        x = LN(x + drop(FFN(x)))
+
+    Arguments are those of `TransformerBlock`.
+    """
+
+    attention_class = SourceAttention
+
+    def call(self, x: Any, lengths: Any, training: bool | None = None) -> Any:  # type: ignore[override]
+        """One block.
+
+        Args:
+          x: float[B, S, D].
+          lengths: int32[B]; the tokens behind them are padding, which nobody sees.
+        Returns:
+          float[B, S, D].
+        """
+        itself = self.attention.keys_and_values(x)
+        attended = self.attention(x, itself, lengths, training=training)
+        x = self.norm1(x + self.dropout1(attended, training=training))
+        return self.norm2(x + self.dropout2(self.feed_forward(x, training), training=training))
+
+    def compute_output_spec(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        return keras.KerasTensor(x.shape, dtype=self.compute_dtype)
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class DecoderBlock(TransformerBlock):
+    """A layer of the decoder (Vaswani et al. 2017, section 3.1).
+
+        x = LN(x + drop(MHA(x)))            causal
+        x = LN(x + drop(MHA(x, source)))    cross-attention
+        x = LN(x + drop(FFN(x)))
+
+    Arguments are those of `TransformerBlock`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        policy = self.dtype_policy
+        self.cross_attention = SourceAttention(
+            self.num_heads,
+            self.head_dim,
+            self.value_dim,
+            self.qkv_bias,
+            self.attention_dropout_rate,
+            self.kernel_initializer,
+            self.output_initializer,
+            dtype=policy,
+            name="cross_attention",
+        )
+        self.cross_norm = keras.layers.LayerNormalization(
+            epsilon=self.norm_epsilon, dtype=policy, name="cross_norm"
+        )
+        self.cross_dropout = keras.layers.Dropout(self.dropout_rate, dtype=policy)
+
+    def build(self, input_shape: Any) -> None:
+        self.cross_attention.build(input_shape)
+        self.cross_norm.build(input_shape)
+        super().build(input_shape)
+
+    def call(  # type: ignore[override]
+        self,
+        x: Any,
+        source: tuple[Any, Any],
+        lengths: Any,
+        cache: Any = None,
+        index: Any = None,
+        training: bool | None = None,
+    ) -> tuple[Any, Any]:
+        """One block.
+
+        Args:
+          x: float[B, T, D].
+          source: `cross_attention.keys_and_values` of the encoder's output.
+          lengths: int32[B], of the source.
+          cache: the self-attention's, or None.
+          index: int32[B], slot of each row's first token in the cache.
+        Returns:
+          float[B, T, D], and the new cache (None if none was given).
+        """
+        attended, cache = self.attention(x, cache, index, training=training)
+        x = self.norm1(x + self.dropout1(attended, training=training))
+        attended = self.cross_attention(x, source, lengths, training=training)
+        x = self.cross_norm(x + self.cross_dropout(attended, training=training))
+        x = self.norm2(x + self.dropout2(self.feed_forward(x, training), training=training))
+        return x, cache
+
+    def compute_output_spec(  # type: ignore[override]
+        self, x: Any, source: Any, lengths: Any, cache: Any = None, **kwargs: Any
+    ) -> Any:
+        return keras.KerasTensor(x.shape, dtype=self.compute_dtype), cache
