@@ -93,14 +93,14 @@ class DecoderBlock(TransformerBlock):
         Returns:
           float[B, T, D], and the new cache (None if none was given).
         """
-        attended, cache = self.attention(x, cache, index, training=training)
+        attended, cache = self.attention.advance(x, cache, index, training)
         x = self.norm1(x + self.dropout1(attended, training=training))
         attended = self.cross_attention(x, source, lengths, training=training)
         x = self.cross_norm(x + self.cross_dropout(attended, training=training))
         x = self.norm2(x + self.dropout2(self.feed_forward(x, training), training=training))
         return x, cache
 
-    def compute_output_spec(  # type: ignore[override]
+    def compute_output_spec(
         self, x: Any, source: Any, lengths: Any, cache: Any = None, **kwargs: Any
     ) -> Any:
         return keras.KerasTensor(x.shape, dtype=self.compute_dtype), cache
