@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer._click.exceptions import ClickException
+from typer._click.exceptions import ClickException, NoArgsIsHelpError
 
 import minigpt
 from minigpt.config import load_config, shipped_configs
 from minigpt.corpus.sizes import config_for_text
-from minigpt.errors import UserError
-from minigpt.interrupts import remember_interrupts
+from minigpt.corpus.text_files import TextFiles
+from minigpt.errors import UserError, gathering
 from minigpt.reading import read_lines
+from minigpt.run_path import refuse_taken
 
 app = typer.Typer(
     add_completion=False,
@@ -59,11 +60,20 @@ def train(
     ] = None,
 ) -> None:
     """Train a model, show what it writes after every epoch, export it."""
+    problems: list[str] = []
+    with gathering(problems):
+        settings = load_config(config or "default", overrides or (), text or ())
+    with gathering(problems):
+        if run:
+            refuse_taken(run)
+    if problems:
+        with gathering(problems):
+            TextFiles(text or ()).check_found()
+        raise UserError(*problems)
     if text and not config:
         settings = config_for_text(text, overrides or (), report=print)
         name = re.sub(r"[^\w.-]+", "", Path(text[0]).stem) or "text"
     else:
-        settings = load_config(config or "default", overrides or (), text or ())
         name = Path(config or "default").stem
     minigpt.train(settings, run, name=name, command=_command())
 
@@ -265,20 +275,22 @@ def configs() -> None:
             print(f"{name:<24}{next(lines).lstrip('# ').strip()}")
 
 
-def main() -> None:
+def run_command() -> None:
     """Runs a command. What a user gave and cannot be used ends with one line a problem, status 2."""
-    remember_interrupts()
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(standalone_mode=False, prog_name="minigpt"))
     except UserError as error:
         for problem in error.problems:
             print(f"minigpt: {problem}", file=sys.stderr)
         sys.exit(2)
+    except NoArgsIsHelpError as error:
+        print(error.format_message())
+        sys.exit(2)
     except ClickException as error:
         print(f"minigpt: {error.format_message()}", file=sys.stderr)
         sys.exit(2)
-    except (typer.Abort, KeyboardInterrupt):
-        sys.exit(130)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
 
 
 def _refuse_idle(beams: int, given: dict[str, Any], stream: bool, as_json: bool) -> None:
@@ -301,7 +313,7 @@ def _refuse_idle(beams: int, given: dict[str, Any], stream: bool, as_json: bool)
         raise UserError(*problems)
 
 
-def _run_of_kind(path: Path, kind: str) -> minigpt.Run:
+def _run_of_kind(path: Path, kind: str) -> "minigpt.Run":
     """Opens a run whose model is for this command."""
     run = minigpt.Run(path)
     if run.config.model.kind != kind:

@@ -38,7 +38,9 @@ Positive = Annotated[int, Field(ge=1)]
 
 class Section(BaseModel):
     # Strict: "10" is not 10 and true is not 1; a slip in a file should be seen, not guessed at.
-    model_config = ConfigDict(extra="forbid", strict=True, validate_default=True, frozen=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, validate_default=True, frozen=True, allow_inf_nan=False
+    )
 
 
 class DataConfig(Section):
@@ -73,6 +75,12 @@ class DataConfig(Section):
             raise PydanticCustomError(
                 "paths", "should name at least one file for source = '{source}'", {"source": source}
             )
+        if source and paths and source not in TAKES_PATHS:
+            raise PydanticCustomError(
+                "paths",
+                "should not be set for source = '{source}', which reads none; is source = 'files' meant?",
+                {"source": source},
+            )
         return paths
 
     @field_validator("document_separator", "val_pairs")
@@ -91,10 +99,28 @@ class DataConfig(Section):
             )
         return value
 
+    @field_validator("document_separator")
+    @classmethod
+    def _separates_files(cls, value: str | None, info: ValidationInfo) -> str | None:
+        source = info.data.get("source")
+        if value and source in ("stories", "imdb", "python"):
+            raise PydanticCustomError(
+                "document_separator",
+                "should not be set for source = '{source}', whose documents are known",
+                {"source": source},
+            )
+        return value
+
     @field_validator("url", "sha256")
     @classmethod
     def _published_download(cls, value: str | None, info: ValidationInfo) -> str | None:
         published = _DOWNLOADS.get(info.data.get("source", ""))
+        if value and not published and "source" in info.data:
+            raise PydanticCustomError(
+                "download",
+                "should not be set for source = '{source}', which downloads nothing",
+                {"source": info.data["source"]},
+            )
         if value is None and published:
             return published[0 if info.field_name == "url" else 1]
         return value
@@ -249,7 +275,7 @@ class SamplingConfig(Section):
     prompts: list[str] = Field([""], description="what the samples after an epoch continue")
     max_new_tokens: int = Field(40, ge=0, le=1_000_000, description="tokens to add at most")
     temperature: float = Field(
-        1.0, ge=0, allow_inf_nan=False, description="0 is greedy, 1 is the model's own distribution"
+        1.0, ge=0, description="0 is greedy, 1 is the model's own distribution"
     )
     top_k: int = Field(
         10, ge=0, lt=2**31, description="draw from the k likeliest tokens; 0: no limit"
@@ -264,13 +290,13 @@ class SamplingConfig(Section):
         description="draw from tokens at least p times as probable as the likeliest",
     )
     repetition_penalty: float = Field(
-        1.0, gt=0, allow_inf_nan=False, description="above 1: what the text holds comes less often"
+        1.0, gt=0, description="above 1: what the text holds comes less often"
     )
     beams: Positive = Field(
         1, le=1000, description="above 1: beam search for the likeliest text; nothing is drawn"
     )
     length_penalty: float = Field(
-        1.0, allow_inf_nan=False, description="of beam search: higher favours longer texts; 0: none"
+        1.0, description="of beam search: higher favours longer texts; 0: none"
     )
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
         [], description="strings that end a text; not part of it"

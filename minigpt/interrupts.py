@@ -6,6 +6,10 @@ from types import FrameType
 _requested = False
 
 
+class Interrupted(KeyboardInterrupt):
+    """A Ctrl-C that was answered: what is saved, and what to do next, has been said."""
+
+
 def remember_interrupts() -> None:
     """From now on Ctrl-C raises `KeyboardInterrupt` as always, and is remembered. Main thread only."""
     signal.signal(signal.SIGINT, _remember)

@@ -21,6 +21,7 @@ import keras
 from minigpt.config import Config, dump_config, load_config
 from minigpt.errors import UserError
 from minigpt.models import GPT, EncoderDecoder
+from minigpt.run_path import refuse_taken
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 
 
@@ -45,7 +46,8 @@ class Run:
         self.model_file = self.path / "model.keras"
         self.saved_model_folder = self.path / "saved_model"
         if not self.config_file.is_file():
-            what = "holds no config.toml" if self.path.is_dir() else "does not exist"
+            what = "is a file" if self.path.is_file() else "does not exist"
+            what = "holds no config.toml" if self.path.is_dir() else what
             raise UserError(
                 f"RUN {self.path}: {what}; should be a run directory that `minigpt train` made"
             )
@@ -92,7 +94,17 @@ class Run:
 
     @property
     def corpus(self) -> dict[str, Any]:
-        return json.loads(self.corpus_file.read_text())
+        """What `create` was given.
+
+        Raises:
+          UserError: the file is missing or damaged.
+        """
+        try:
+            return {"fingerprint": json.loads(self.corpus_file.read_text())["fingerprint"]}
+        except OSError as error:
+            raise UserError(f"{self.corpus_file}: {error.strerror or error}") from None
+        except (ValueError, TypeError, KeyError):
+            raise UserError(f"{self.corpus_file}: damaged, not what training wrote") from None
 
     def load_tokenizer(self) -> Tokenizer:
         return load_tokenizer(self.tokenizer_folder)
@@ -120,23 +132,6 @@ class Run:
             lines.write(json.dumps(record, ensure_ascii=False) + "\n")
             lines.flush()
             os.fsync(lines.fileno())
-
-
-def refuse_taken(path: Path) -> None:
-    """Raises a `UserError` if `path` holds anything: a run is never overwritten."""
-    if path.is_dir() and not any(path.iterdir()):
-        return
-    if path.exists():
-        what = "already holds a run" if (path / "config.toml").exists() else "is not empty"
-        raise UserError(f"--run {path}: {what}; should be a new or empty directory")
-
-
-def new_run_path(name: str, folder: Path = Path("runs")) -> Path:
-    """`runs/NAME-1`, or the first number that is free."""
-    number = 1
-    while (folder / f"{name}-{number}").exists():
-        number += 1
-    return folder / f"{name}-{number}"
 
 
 def save_model(model: keras.Model, path: Path) -> None:

@@ -220,13 +220,18 @@ def _check(
         for seed in seeds
         if not 0 <= seed <= 2**31 - num_samples
     ]
-    for prompt in prompts:
-        # Bytes on a command line that are not UTF-8 arrive as halves of surrogate pairs.
-        half = re.search("[\ud800-\udfff]", prompt)
-        if half:
-            problems.append(
-                f"prompt {prompt!r}: not valid Unicode at character {half.start()} (half of a "
-                "surrogate pair, or a byte that is not UTF-8)"
-            )
     if problems:
         raise UserError(*problems)
+    for prompt in prompts:
+        check_prompt(prompt)
+
+
+def check_prompt(prompt: str) -> None:
+    """Raises a `UserError` for a prompt that no encoding of Unicode can hold."""
+    # Bytes on a command line that are not UTF-8 arrive as halves of surrogate pairs.
+    half = re.search("[\ud800-\udfff]", prompt)
+    if half:
+        raise UserError(
+            f"prompt {prompt!r}: not valid Unicode at character {half.start()} (half of a surrogate "
+            "pair, or a byte that is not UTF-8); should be UTF-8"
+        )

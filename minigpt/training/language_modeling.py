@@ -51,7 +51,7 @@ class LanguageModeling(Task):
         train, val, tokenizer = self.corpus.train, self.corpus.val, self.corpus.tokenizer
         split = f"{train.documents:,} documents to learn from, {val.documents:,} held out"
         if train.documents + val.documents <= 10:
-            split = f"{train.bytes:,} bytes to learn from, the last {val.bytes:,} held out"
+            split = f"{train.bytes:,} bytes to learn from, {val.bytes:,} held out"
         guesses = []
         for what, loss in zip(
             ("uniform guessing", "plain token frequencies"),
