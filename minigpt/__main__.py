@@ -2,7 +2,7 @@
 
 import sys
 
-from minigpt.interrupts import Interrupted, remember_interrupts
+from minigpt.interrupts import remember_interrupts, was_answered
 
 
 def main() -> None:
@@ -12,10 +12,9 @@ def main() -> None:
         from minigpt.cli import run_command
 
         run_command()
-    except Interrupted:
-        sys.exit(130)
     except KeyboardInterrupt:
-        print("minigpt: interrupted; no file was written", file=sys.stderr)
+        if not was_answered():
+            print("minigpt: interrupted; no file was written", file=sys.stderr)
         sys.exit(130)
 
 

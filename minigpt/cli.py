@@ -29,6 +29,8 @@ app = typer.Typer(
     help="Trains miniature GPTs: point it at text, watch it learn to write, ship the model.",
 )
 
+INTERRUPTED = 130
+
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON objects, one a line.")]
 Texts = Annotated[
@@ -278,7 +280,7 @@ def configs() -> None:
 def run_command() -> None:
     """Runs a command. What a user gave and cannot be used ends with one line a problem, status 2."""
     try:
-        sys.exit(app(standalone_mode=False, prog_name="minigpt"))
+        status = app(standalone_mode=False, prog_name="minigpt")
     except UserError as error:
         for problem in error.problems:
             print(f"minigpt: {problem}", file=sys.stderr)
@@ -290,7 +292,11 @@ def run_command() -> None:
         print(f"minigpt: {error.format_message()}", file=sys.stderr)
         sys.exit(2)
     except typer.Abort:
-        raise KeyboardInterrupt from None
+        status = INTERRUPTED
+    # typer has turned the exception into a number.
+    if status == INTERRUPTED:
+        raise KeyboardInterrupt
+    sys.exit(status)
 
 
 def _refuse_idle(beams: int, given: dict[str, Any], stream: bool, as_json: bool) -> None:
