@@ -14,7 +14,7 @@ import typer
 from typer._click.exceptions import ClickException
 
 import minigpt
-from minigpt.config import SamplingConfig, load_config, shipped_configs
+from minigpt.config import load_config, shipped_configs
 from minigpt.corpus.sizes import config_for_text
 from minigpt.errors import UserError
 from minigpt.interrupts import remember_interrupts
@@ -78,8 +78,28 @@ def sample(
     temperature: Annotated[float | None, typer.Option(help="0 is greedy.")] = None,
     top_k: Annotated[int | None, typer.Option(help="0: no limit.")] = None,
     top_p: Annotated[float | None, typer.Option(help="1: no limit.")] = None,
+    min_p: Annotated[
+        float | None, typer.Option(help="Share of the likeliest token's probability; 0: no limit.")
+    ] = None,
+    repetition_penalty: Annotated[
+        float | None, typer.Option(help="Above 1: what the text holds comes less often.")
+    ] = None,
+    beams: Annotated[
+        int | None, typer.Option(help="Above 1: search for the likeliest text, draw nothing.")
+    ] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(help="Of the search; higher favours longer texts.")
+    ] = None,
+    stop: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Ends a text. Repeatable.")
+    ] = None,
+    ban: Annotated[
+        list[int] | None,
+        typer.Option(metavar="ID", help="A token never to draw; see tokenize. Repeatable."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
     num_samples: Annotated[int, typer.Option(min=1, help="Sample i uses seed + i.")] = 1,
+    as_stream: Annotated[bool, typer.Option("--stream", help="Show text as it is made.")] = False,
     as_json: Json = False,
 ) -> None:
     """Continue prompts with a trained model; without --prompt, ask for them."""
@@ -88,12 +108,20 @@ def sample(
         "temperature": temperature,
         "top_k": top_k,
         "top_p": top_p,
+        "min_p": min_p,
+        "repetition_penalty": repetition_penalty,
+        "beams": beams,
+        "length_penalty": length_penalty,
+        "stop": stop,
+        "banned_tokens": ban,
         "seed": seed,
     }
     opened = _run_of_kind(run, "gpt")
     defaults = opened.config.sampling.model_dump()
     chosen = {name: defaults[name] if value is None else value for name, value in given.items()}
     settings = load_config({"sampling": chosen}).sampling
+    _refuse_idle(settings.beams, given, as_stream, as_json)
+    how = settings.model_dump(exclude={"prompts", "print_every"})
     model = minigpt.load(opened)
     assert isinstance(model, minigpt.TextModel)
 
@@ -104,7 +132,14 @@ def sample(
                 f"--prompt {text!r}: {unknown} of its tokens are unknown to the tokenizer and "
                 "read as [UNK]"
             )
-        for found in model.samples([text] * num_samples, **_sampler(settings, num_samples)):
+        if as_stream:
+            for number in range(num_samples):
+                print(text, end="", flush=True)
+                for piece in model.stream(text, **how | {"seed": settings.seed + number}):
+                    print(piece, end="", flush=True)
+                print()
+            return
+        for found in model.samples(text, num_samples=num_samples, **how):
             if as_json:
                 print(json.dumps(found.as_dict(), ensure_ascii=False), flush=True)
             else:
@@ -246,6 +281,26 @@ def main() -> None:
         sys.exit(130)
 
 
+def _refuse_idle(beams: int, given: dict[str, Any], stream: bool, as_json: bool) -> None:
+    """Raises a `UserError` for options that would change nothing, or contradict one another."""
+    problems = []
+    if beams > 1:
+        problems += [
+            f"--{name.replace('_', '-')} {given[name]}: plays no part with --beams {beams}, which "
+            "draws nothing; leave out one of the two"
+            for name in ("temperature", "top_k", "top_p", "min_p", "seed")
+            if given[name] is not None
+        ]
+    elif given["length_penalty"] is not None:
+        problems.append(f"--length-penalty {given['length_penalty']}: is of --beams 2 or more")
+    if stream and beams > 1:
+        problems.append(f"--stream: the best of --beams {beams} is known at the end only")
+    if stream and as_json:
+        problems.append("--stream: cannot be with --json, which prints whole objects")
+    if problems:
+        raise UserError(*problems)
+
+
 def _run_of_kind(path: Path, kind: str) -> minigpt.Run:
     """Opens a run whose model is for this command."""
     run = minigpt.Run(path)
@@ -254,16 +309,6 @@ def _run_of_kind(path: Path, kind: str) -> minigpt.Run:
         use = {"gpt": "", "encoder_decoder": "; use `minigpt sample`"}
         raise UserError(f"RUN {path}: its model {other[kind]}{use[kind]}")
     return run
-
-
-def _sampler(settings: SamplingConfig, num_samples: int) -> dict[str, Any]:
-    return {
-        "max_new_tokens": settings.max_new_tokens,
-        "temperature": settings.temperature,
-        "top_k": settings.top_k,
-        "top_p": settings.top_p,
-        "seed": [settings.seed + number for number in range(num_samples)],
-    }
 
 
 def _command() -> str:

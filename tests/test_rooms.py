@@ -19,6 +19,7 @@ ORDER = [
     {"generation"},
     {"run"},
     {"evaluation"},
+    {"samples"},
     {"text_model"},
     {"translation_model"},
     {"loading"},

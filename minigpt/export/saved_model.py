@@ -6,9 +6,10 @@ from typing import Any
 import tensorflow as tf
 
 from minigpt.export.folder import new_folder
-from minigpt.generation import Decoder
+from minigpt.generation import SETTINGS_SPEC, Decoder, Settings, cut_at_stop
 from minigpt.models import GPT
 from minigpt.quiet import tensorflow_noise_hidden
+from minigpt.samples import STOP_EVERY
 from minigpt.tokenizers import Tokenizer
 
 
@@ -47,13 +48,106 @@ class TextToText(tf.Module):
             prompt_ids.to_tensor(),
             lengths,
             max_new_tokens,
-            temperature,
-            top_k,
-            top_p,
+            Settings(temperature, top_k, top_p).as_tensors(),
             tf.repeat(seed, tf.size(prompt)),
+            tf.zeros([0], tf.int32),
         )
         new_ids = tf.RaggedTensor.from_tensor(new_ids, new_lengths)
         return {"text": self.tokenizer.continuation(prompt_ids, new_ids)}
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None], tf.string, "prompt"),
+            tf.TensorSpec([], tf.int32, "max_new_tokens"),
+            *SETTINGS_SPEC,
+            tf.TensorSpec([], tf.int32, "beams"),
+            tf.TensorSpec([], tf.float32, "length_penalty"),
+            tf.TensorSpec([None], tf.string, "stop"),
+            tf.TensorSpec([None], tf.int32, "banned_tokens"),
+            tf.TensorSpec([], tf.int32, "num_samples"),
+            tf.TensorSpec([], tf.int32, "seed"),
+        ]
+    )
+    def generate(  # type: ignore[no-untyped-def]
+        self,
+        prompt,
+        max_new_tokens,
+        temperature,
+        top_k,
+        top_p,
+        min_p,
+        repetition_penalty,
+        beams,
+        length_penalty,
+        stop,
+        banned_tokens,
+        num_samples,
+        seed,
+    ):
+        """`serve` with every option; see `Settings`, `beam_search` and `cut_at_stop`.
+
+        With beams > 1 nothing is drawn: of temperature, top_k, top_p, min_p and seed none plays a part.
+
+        Returns:
+          {"text": string[B, num_samples]}: sample i uses seed + i. With beams > 1 the best ones, at
+          most as many as there are beams.
+        """
+        prompt_ids = self.tokenizer.encode(prompt)
+        beams, num_samples = tf.maximum(beams, 1), tf.maximum(num_samples, 1)
+        settings = Settings(temperature, top_k, top_p, min_p, repetition_penalty)
+
+        def searched():  # type: ignore[no-untyped-def]
+            count = tf.minimum(num_samples, beams)
+            new_ids, new_lengths = self.decoder.search(
+                prompt_ids.to_tensor(),
+                tf.cast(prompt_ids.row_lengths(), tf.int32),
+                max_new_tokens,
+                beams,
+                length_penalty,
+                repetition_penalty,
+                banned_tokens,
+            )
+            new_ids = tf.reshape(new_ids[:, :count], [-1, tf.shape(new_ids)[2]])
+            return new_ids, tf.reshape(new_lengths[:, :count], [-1]), count
+
+        def drawn():  # type: ignore[no-untyped-def]
+            new_ids, new_lengths = self._drawn(
+                self._repeat(prompt_ids, num_samples),
+                max_new_tokens,
+                settings,
+                tf.tile(seed + tf.range(num_samples), [tf.size(prompt)]),
+                banned_tokens,
+                stop,
+            )
+            return new_ids, new_lengths, num_samples
+
+        new_ids, new_lengths, count = tf.cond(beams > 1, searched, drawn)
+        texts = self.tokenizer.continuation(
+            self._repeat(prompt_ids, count),
+            tf.RaggedTensor.from_tensor(new_ids, new_lengths),
+        )
+        return {"text": tf.reshape(cut_at_stop(texts, stop)[0], [-1, count])}
+
+    def _repeat(self, prompt_ids, count):  # type: ignore[no-untyped-def]
+        return tf.gather(prompt_ids, tf.repeat(tf.range(prompt_ids.nrows(tf.int32)), count))
+
+    def _drawn(self, prompt_ids, max_new_tokens, settings, seeds, banned_tokens, stop):  # type: ignore[no-untyped-def]
+        """`Decoder.continuation`, or less where all rows have come to a stop string."""
+        stride = tf.where(tf.size(stop) > 0, STOP_EVERY, max_new_tokens)
+
+        def go_on(progress, stopped):  # type: ignore[no-untyped-def]
+            unfinished = ~tf.reduce_all(stopped | progress.finished)
+            return unfinished & (progress.step < max_new_tokens)
+
+        def write_on(progress, stopped):  # type: ignore[no-untyped-def]
+            progress = self.decoder.proceed(progress, stride, settings, seeds, banned_tokens)
+            new_ids = tf.RaggedTensor.from_tensor(*self.decoder.written(progress))
+            return progress, cut_at_stop(self.tokenizer.continuation(prompt_ids, new_ids), stop)[1]
+
+        lengths = tf.cast(prompt_ids.row_lengths(), tf.int32)
+        progress = self.decoder.begin(prompt_ids.to_tensor(), lengths, max_new_tokens)
+        progress, _ = tf.while_loop(go_on, write_on, (progress, tf.zeros_like(seeds, tf.bool)))
+        return self.decoder.written(progress)
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, "token_ids")])
     def logits(self, token_ids):  # type: ignore[no-untyped-def]
@@ -87,7 +181,8 @@ class TextToText(tf.Module):
 def export_saved_model(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
     """Writes `folder` as a SavedModel, whole or not at all; parents are created.
 
-    Signatures: `serving_default`, `logits`, `tokenize`, `detokenize`: the methods of `TextToText`.
+    The signatures `serving_default`, `generate`, `logits`, `tokenize` and `detokenize` are the methods of
+    `TextToText`.
 
     Raises:
       UserError: if there is something at `folder` already, or it cannot be written.
@@ -96,6 +191,7 @@ def export_saved_model(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
         module = TextToText(model, tokenizer)
     signatures: dict[str, Any] = {
         "serving_default": module.serve,
+        "generate": module.generate,
         "logits": module.logits,
         "tokenize": module.tokenize,
         "detokenize": module.detokenize,

@@ -1,18 +1,55 @@
 """Prompt ids to continuation ids: prefill, then one token at a time.
 
-Everything that writes text runs this one function: the callback, `minigpt sample` and the exported model.
+Everything that writes text runs this: the callback, `minigpt sample` and the exported model.
 """
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from minigpt.generation.sampling import sample
+from minigpt.generation.beam_search import beam_search
+from minigpt.generation.sampling import (
+    SETTINGS_SPEC,
+    ban,
+    penalize_repetition,
+    sample,
+)
 from minigpt.models import GPT
+
+_TOKEN_IDS = tf.TensorSpec([None, None], tf.int32, "token_ids")
+_LENGTHS = tf.TensorSpec([None], tf.int32, "lengths")
+_COUNT = tf.TensorSpec([], tf.int32, "max_new_tokens")
+_SEEDS = tf.TensorSpec([None], tf.int32, "seeds")
+_BANNED = tf.TensorSpec([None], tf.int32, "banned_tokens")
+
+
+class Progress(NamedTuple):
+    """A text half written.
+
+    Attributes:
+      token_ids: int32[B, W], prompts and behind each its continuation; W leaves room for all of it.
+      lengths: int32[B], tokens in each prompt.
+      step: int32[], new tokens so far.
+      finished: bool[B], whether the end token came.
+      seen: bool[B, V], tokens in prompt and continuation.
+      caches: keys and values of all tokens but the newest.
+    """
+
+    token_ids: Any
+    lengths: Any
+    step: Any
+    finished: Any
+    seen: Any
+    caches: Any
 
 
 class Decoder(tf.Module):
     """Continues prompts with a model's own tokens.
+
+    Up to max_len tokens each step feeds one token and reads the others from the cache. Beyond, all
+    positions shift with every token and no cache is of use: each step is a full pass over the newest
+    max_len tokens.
 
     Args:
       model: its weights are read at every call, so a decoder made once follows the training.
@@ -26,74 +63,181 @@ class Decoder(tf.Module):
         self.end_id = end_id
         self.undrawable_ids = sorted(set(undrawable_ids))
 
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([None, None], tf.int32, "token_ids"),
-            tf.TensorSpec([None], tf.int32, "lengths"),
-            tf.TensorSpec([], tf.int32, "max_new_tokens"),
-            tf.TensorSpec([], tf.float32, "temperature"),
-            tf.TensorSpec([], tf.int32, "top_k"),
-            tf.TensorSpec([], tf.float32, "top_p"),
-            tf.TensorSpec([None], tf.int32, "seeds"),
-        ]
-    )
-    def continuation(self, token_ids, lengths, max_new_tokens, temperature, top_k, top_p, seeds):  # type: ignore[no-untyped-def]
-        """Draws until the end token or max_new_tokens.
+        def spec(tensor):  # type: ignore[no-untyped-def]
+            return tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype)
 
-        Up to max_len tokens each step feeds one token and reads the others from the cache. Beyond, all
-        positions shift with every token and no cache is of use: each step is a full pass over the newest
-        max_len tokens.
+        progress = Progress(
+            _TOKEN_IDS,
+            _LENGTHS,
+            tf.TensorSpec([], tf.int32),
+            tf.TensorSpec([None], tf.bool),
+            tf.TensorSpec([None, model.vocab_size], tf.bool),
+            tf.nest.map_structure(spec, model.empty_caches(0)),
+        )
+        # Its arguments depend on the model's sizes.
+        self.proceed = tf.function(
+            self._proceed,
+            input_signature=[progress, _COUNT, SETTINGS_SPEC, _SEEDS, _BANNED],
+        )
+
+    @tf.function(input_signature=[_TOKEN_IDS, _LENGTHS, _COUNT, SETTINGS_SPEC, _SEEDS, _BANNED])
+    def continuation(self, token_ids, lengths, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
+        """Draws until the end token or max_new_tokens.
 
         Args:
           token_ids: int32[B, P], prompts, right-padded with anything.
           lengths: int32[B], tokens in each prompt; a prompt of none starts a document.
           max_new_tokens: int32[]; less than 0 is 0.
-          temperature, top_k, top_p: see `sampling.sample`.
+          settings: see `sampling.Settings`.
           seeds: int32[B].
+          banned_tokens: int32[N], ids never to draw; the end token may be one.
         Returns:
           int32[B, N] with N ≤ max_new_tokens, the continuations, right-padded with the end token, and
           int32[B], their lengths.
         """
+        progress = self.begin(token_ids, lengths, max_new_tokens)
+        progress = self.proceed(progress, max_new_tokens, settings, seeds, banned_tokens)
+        return self.written(progress)
+
+    @tf.function(input_signature=[_TOKEN_IDS, _LENGTHS, _COUNT])
+    def begin(self, token_ids, lengths, max_new_tokens):  # type: ignore[no-untyped-def]
+        """Reads the prompts; arguments as for `continuation`.
+
+        Returns:
+          A `Progress` with room for max_new_tokens.
+        """
         rows = tf.shape(token_ids)[0]
-        max_new_tokens = tf.maximum(max_new_tokens, 0)
         # A document begins behind an end token; an empty prompt begins one.
         empty = lengths == 0
         token_ids = tf.pad(token_ids, [[0, 0], [0, 1]])
         token_ids = tf.where(empty[:, None], self.end_id, token_ids)
-        lengths = tf.where(empty, 1, lengths)
-        token_ids = token_ids[:, : tf.reduce_max(tf.concat([lengths, [1]], 0))]
-
+        filled = tf.where(empty, 1, lengths)
+        token_ids = token_ids[:, : tf.reduce_max(tf.concat([filled, [1]], 0))]
         caches = self._prefill(token_ids)
-        token_ids = tf.pad(token_ids, [[0, 0], [0, max_new_tokens]])
-        finished = tf.zeros([rows], tf.bool)
-
-        def unfinished(step, token_ids, finished, caches):  # type: ignore[no-untyped-def]
-            return (step < max_new_tokens) & ~tf.reduce_all(finished)
-
-        def add_token(step, token_ids, finished, caches):  # type: ignore[no-untyped-def]
-            written = lengths + step
-            logits, caches = self._next_logits(token_ids, written, caches)
-            drawn = sample(logits, seeds, step, temperature, top_k, top_p)
-            finished = finished | (drawn == self.end_id)
-            drawn = tf.where(finished, self.end_id, drawn)
-            places = tf.stack([tf.range(rows), written], axis=1)
-            token_ids = tf.tensor_scatter_nd_update(token_ids, places, drawn)
-            return step + 1, token_ids, finished, caches
-
-        steps, token_ids, _, _ = tf.while_loop(
-            unfinished,
-            add_token,
-            (tf.constant(0), token_ids, finished, caches),
-            shape_invariants=(
-                tf.TensorShape([]),
-                tf.TensorShape([None, None]),
-                tf.TensorShape([None]),
-                [tuple(tf.TensorShape([None, *t.shape[1:]]) for t in cache) for cache in caches],
-            ),
+        in_prompt = tf.sequence_mask(lengths, tf.shape(token_ids)[1])
+        places = tf.repeat(tf.range(rows)[:, None], tf.shape(token_ids)[1], axis=1)
+        seen = tf.tensor_scatter_nd_max(
+            tf.zeros([rows, self.model.vocab_size], tf.int32),
+            tf.stack([places, tf.where(in_prompt, token_ids, 0)], axis=2),
+            tf.cast(in_prompt, tf.int32),
         )
-        new_ids = tf.gather(token_ids, lengths[:, None] + tf.range(steps), axis=1, batch_dims=1)
+        token_ids = tf.pad(token_ids, [[0, 0], [0, tf.maximum(max_new_tokens, 0)]])
+        return Progress(
+            token_ids, filled, tf.constant(0), tf.zeros([rows], tf.bool), seen > 0, caches
+        )
+
+    def _proceed(self, progress, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
+        """Draws up to max_new_tokens more, as far as there is room.
+
+        What comes does not depend on the number of calls it is made in.
+        """
+        room = tf.shape(progress.token_ids)[1] - tf.reduce_max(
+            tf.concat([progress.lengths, [0]], 0)
+        )
+        last = tf.minimum(progress.step + tf.maximum(max_new_tokens, 0), room)
+        banned = self._banned(banned_tokens)
+
+        def unfinished(token_ids, lengths, step, finished, seen, caches):  # type: ignore[no-untyped-def]
+            return (step < last) & ~tf.reduce_all(finished)
+
+        def add_token(token_ids, lengths, step, finished, seen, caches):  # type: ignore[no-untyped-def]
+            logits, caches = self._next_logits(token_ids, lengths + step, caches)
+            logits = penalize_repetition(logits, seen, settings.repetition_penalty)
+            drawn = sample(ban(logits, banned), seeds, step, settings)
+            # Where all is banned there is nothing to say.
+            finished = finished | (drawn == self.end_id) | tf.reduce_all(banned)
+            drawn = tf.where(finished, self.end_id, drawn)
+            token_ids, seen = self._write(token_ids, seen, lengths + step, drawn)
+            return Progress(token_ids, lengths, step + 1, finished, seen, caches)
+
+        return Progress(
+            *tf.while_loop(
+                unfinished,
+                add_token,
+                progress,
+                shape_invariants=tf.nest.map_structure(
+                    lambda tensor: tf.TensorShape([None, *tensor.shape[1:]][: tensor.shape.rank]),
+                    progress,
+                )._replace(token_ids=tf.TensorShape([None, None])),
+            )
+        )
+
+    def written(self, progress):  # type: ignore[no-untyped-def]
+        """int32[B, N], the continuations, right-padded with the end token; int32[B], their lengths."""
+        places = progress.lengths[:, None] + tf.range(progress.step)
+        new_ids = tf.gather(progress.token_ids, places, axis=1, batch_dims=1)
         ended = tf.cast(new_ids == self.end_id, tf.int32)
         return new_ids, tf.reduce_sum(1 - tf.minimum(tf.cumsum(ended, axis=1), 1), axis=1)
+
+    @tf.function(
+        input_signature=[
+            _TOKEN_IDS,
+            _LENGTHS,
+            _COUNT,
+            tf.TensorSpec([], tf.int32, "beams"),
+            tf.TensorSpec([], tf.float32, "length_penalty"),
+            tf.TensorSpec([], tf.float32, "repetition_penalty"),
+            _BANNED,
+        ]
+    )
+    def search(  # type: ignore[no-untyped-def]
+        self,
+        token_ids,
+        lengths,
+        max_new_tokens,
+        beams,
+        length_penalty,
+        repetition_penalty,
+        banned_tokens,
+    ):
+        """The likeliest continuations that beam search finds: nothing is drawn.
+
+        Args:
+          token_ids, lengths, max_new_tokens, banned_tokens: as for `continuation`.
+          beams: int32[], W ≥ 1.
+          length_penalty: see `beam_search`.
+          repetition_penalty: see `penalize_repetition`.
+        Returns:
+          int32[B, W, N], best first, right-padded with the end token, and int32[B, W], their lengths.
+        """
+        begun = self.begin(token_ids, lengths, max_new_tokens)
+        banned = self._banned(banned_tokens)
+
+        def next_logits(new_ids, step, state):  # type: ignore[no-untyped-def]
+            token_ids, seen, lengths, caches = state
+            token_ids, seen = tf.cond(
+                step > 0,
+                lambda: self._write(token_ids, seen, lengths + step - 1, new_ids[:, step - 1]),
+                lambda: (token_ids, seen),
+            )
+            logits, caches = self._next_logits(token_ids, lengths + step, caches)
+            logits = ban(penalize_repetition(logits, seen, repetition_penalty), banned)
+            return logits, (token_ids, seen, lengths, caches)
+
+        new_ids, new_lengths, _ = beam_search(
+            next_logits,
+            (begun.token_ids, begun.seen, begun.lengths, begun.caches),
+            tf.shape(token_ids)[0],
+            beams,
+            tf.maximum(max_new_tokens, 0),
+            self.end_id,
+            length_penalty,
+        )
+        return new_ids, new_lengths
+
+    def _banned(self, banned_tokens):  # type: ignore[no-untyped-def]
+        """bool[V], with the undrawable tokens in it."""
+        ids = tf.concat([tf.constant(self.undrawable_ids, tf.int32), banned_tokens], 0)
+        return tf.reduce_any(tf.range(self.model.vocab_size)[:, None] == ids, 1)
+
+    def _write(self, token_ids, seen, places, drawn):  # type: ignore[no-untyped-def]
+        """Puts a token a row into its place, and among those that were seen."""
+        rows = tf.range(tf.shape(token_ids)[0])
+        token_ids = tf.tensor_scatter_nd_update(token_ids, tf.stack([rows, places], 1), drawn)
+        seen = tf.tensor_scatter_nd_update(
+            seen, tf.stack([rows, drawn], 1), tf.fill(tf.shape(drawn), True)
+        )
+        return token_ids, seen
 
     def _prefill(self, token_ids):  # type: ignore[no-untyped-def]
         """Caches of the prompts' first max_len tokens; where a prompt is longer they go unread."""
@@ -118,11 +262,5 @@ class Decoder(tf.Module):
             last = (written - start - 1)[:, None]
             return tf.gather(latents, last, axis=1, batch_dims=1), caches
 
-        fits = tf.reduce_all(written <= max_len)
-        latents, caches = tf.cond(fits, step_on, full_pass)
-        logits = self.model.logits(latents)[:, 0]
-        forbidden = tf.reduce_any(
-            tf.range(self.model.vocab_size)[:, None] == tf.constant(self.undrawable_ids, tf.int32),
-            1,
-        )
-        return tf.where(forbidden, -float("inf"), logits), caches
+        latents, caches = tf.cond(tf.reduce_all(written <= max_len), step_on, full_pass)
+        return self.model.logits(latents)[:, 0], caches

@@ -1,38 +1,106 @@
 """How the next token is chosen: pure functions on logits.
 
-The filters work on candidates sorted from likeliest to least likely, so that each is a cut at a place in
-the row. Their order is temperature, top-k, top-p, draw. Settings are tensors: changing one traces nothing.
+Their order is: penalties and bans, temperature, top-k, top-p, min-p, draw. From the temperature on they
+work on candidates sorted from likeliest to least likely, so that each filter is a cut at a place in the
+row. Settings are tensors: changing one traces nothing.
 """
+
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 
-def sample(
-    logits: tf.Tensor,
-    seeds: tf.Tensor,
-    step: tf.Tensor,
-    temperature: tf.Tensor,
-    top_k: tf.Tensor,
-    top_p: tf.Tensor,
-) -> tf.Tensor:
-    """Chooses one token a row.
+class Settings(NamedTuple):
+    """How a token is drawn. The defaults leave a model's distribution as it is.
 
-    Args:
-      logits: float32[B, V], unnormalised.
-      seeds: int32[B]; a row's draw depends on its seed, the step and its logits, on nothing else.
-      step: int32[].
+    Attributes:
       temperature: float32[]; 0 or less is greedy.
       top_k: int32[]; 0 or less is no limit, 1 is greedy.
       top_p: float32[]; 1 is no limit, 0 or less is greedy.
+      min_p: float32[]; 0 is no limit, 1 or more is greedy.
+      repetition_penalty: float32[]; 1 or less than 0 is none.
+    """
+
+    temperature: Any = 1.0
+    top_k: Any = 0
+    top_p: Any = 1.0
+    min_p: Any = 0.0
+    repetition_penalty: Any = 1.0
+
+    def as_tensors(self) -> "Settings":
+        """Python numbers made scalars of the dtypes above."""
+        return Settings(
+            *(tf.cast(value, spec.dtype) for value, spec in zip(self, SETTINGS_SPEC, strict=True))
+        )
+
+
+SETTINGS_SPEC = Settings(
+    *(
+        tf.TensorSpec([], tf.int32 if name == "top_k" else tf.float32, name)
+        for name in Settings._fields
+    )
+)
+
+
+def sample(logits: tf.Tensor, seeds: tf.Tensor, step: tf.Tensor, settings: Settings) -> tf.Tensor:
+    """Chooses one token a row: temperature, top-k, top-p, min-p, draw.
+
+    Args:
+      logits: float32[B, V], unnormalised, with penalties and bans in them.
+      seeds: int32[B]; a row's draw depends on its seed, the step and its logits, on nothing else.
+      step: int32[].
+      settings: see `Settings`.
     Returns:
       int32[B], token ids.
     """
-    candidates, token_ids = tf.math.top_k(logits, k=tf.shape(logits)[1])
-    candidates = apply_temperature(candidates, temperature)
-    candidates = top_k_filter(candidates, top_k)
-    candidates = top_p_filter(candidates, top_p)
+    candidates, token_ids = shape_distribution(logits, settings)
     rank = draw(candidates, seeds, step)
     return tf.gather(token_ids, rank, axis=1, batch_dims=1)
+
+
+def shape_distribution(logits: tf.Tensor, settings: Settings) -> tuple[tf.Tensor, tf.Tensor]:
+    """What is drawn from: temperature, top-k, top-p, min-p.
+
+    Args:
+      logits: float32[B, V].
+      settings: see `Settings`.
+    Returns:
+      float32[B, V], the candidates' logits, largest first, -inf for what cannot be drawn; and
+      int32[B, V], their token ids.
+    """
+    candidates, token_ids = tf.math.top_k(logits, k=tf.shape(logits)[1])
+    candidates = apply_temperature(candidates, settings.temperature)
+    candidates = top_k_filter(candidates, settings.top_k)
+    candidates = top_p_filter(candidates, settings.top_p)
+    return min_p_filter(candidates, settings.min_p), token_ids
+
+
+def penalize_repetition(logits: tf.Tensor, seen: tf.Tensor, penalty: tf.Tensor) -> tf.Tensor:
+    """Makes what the text already holds less likely: Keskar et al. 2019 (CTRL), section 4.1.
+
+    Args:
+      logits: float32[B, V].
+      seen: bool[B, V], which tokens the text holds.
+      penalty: float32[]; positive logits are divided by it, negative ones multiplied. 1 is none, and
+        so is a penalty of 0 or less.
+    Returns:
+      float32[B, V].
+    """
+    penalty = tf.where(penalty > 0, penalty, 1)
+    penalized = tf.where(logits > 0, logits / penalty, logits * penalty)
+    return tf.where(seen, penalized, logits)
+
+
+def ban(logits: tf.Tensor, banned: tf.Tensor) -> tf.Tensor:
+    """Removes tokens from every draw.
+
+    Args:
+      logits: float32[B, V].
+      banned: bool[V].
+    Returns:
+      float32[B, V]; banned entries are -inf.
+    """
+    return tf.where(banned, -float("inf"), logits)
 
 
 def apply_temperature(candidates: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:
@@ -77,6 +145,20 @@ def top_p_filter(candidates: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
     before = tf.math.cumsum(tf.nn.softmax(candidates), axis=-1, exclusive=True)
     first = tf.range(tf.shape(candidates)[1]) == 0
     return tf.where((before < p) | (p >= 1) | first, candidates, -float("inf"))
+
+
+def min_p_filter(candidates: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+    """Keeps the candidates at least p times as probable as the likeliest (Nguyen et al. 2024).
+
+    Args:
+      candidates: float32[B, V], sorted, largest first.
+      p: float32[]; 0 or less is no limit; the likeliest candidate stays whatever p is.
+    Returns:
+      float32[B, V]; removed entries are -inf.
+    """
+    ratio = tf.exp(candidates - candidates[:, :1])
+    first = tf.range(tf.shape(candidates)[1]) == 0
+    return tf.where((ratio >= p) | first, candidates, -float("inf"))
 
 
 def draw(candidates: tf.Tensor, seeds: tf.Tensor, step: tf.Tensor) -> tf.Tensor:

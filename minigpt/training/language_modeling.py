@@ -93,18 +93,9 @@ class LanguageModeling(Task):
     def samples(
         self, display: Display, record: Callable[[dict[str, Any]], None]
     ) -> keras.callbacks.Callback:
-        sampling = self.config.sampling
+        sampling = self.config.sampling.model_dump()
         return TextGenerator(
-            self.corpus.tokenizer,
-            sampling.prompts,
-            sampling.max_new_tokens,
-            sampling.top_k,
-            sampling.temperature,
-            sampling.seed,
-            sampling.print_every,
-            show=display.show_sample,
-            record=record,
-            top_p=sampling.top_p,
+            self.corpus.tokenizer, show=display.show_sample, record=record, **sampling
         )
 
     def command(self, program: str, run: Run) -> str:

@@ -6,7 +6,8 @@ from typing import Any
 import keras
 
 from minigpt.generation import Decoder
-from minigpt.text_model import generate
+from minigpt.samples import generate
+from minigpt.text_model import sampling_settings
 from minigpt.tokenizers import Tokenizer
 
 
@@ -26,7 +27,8 @@ class TextGenerator(keras.callbacks.Callback):
       print_every: epochs between two looks.
       show: called with (prompt, continuation); prints by default.
       record: called with a dictionary (epoch, prompt, text, seed, temperature, top_k).
-      top_p: draw from the fewest tokens with this much probability; 1: no limit.
+      **settings: top_p, min_p, repetition_penalty, beams, length_penalty, stop and banned_tokens, as in
+        a configuration's `[sampling]`.
     """
 
     def __init__(
@@ -40,19 +42,18 @@ class TextGenerator(keras.callbacks.Callback):
         print_every: int = 1,
         show: Callable[[str, str], None] | None = None,
         record: Callable[[dict[str, Any]], None] | None = None,
-        top_p: float = 1.0,
+        **settings: Any,
     ) -> None:
         super().__init__()
         self.tokenizer = tokenizer
         self.prompts = list(prompts)
-        self.max_new_tokens = max_new_tokens
-        self.top_k = top_k
-        self.temperature = temperature
+        self.sampling = sampling_settings(
+            max_new_tokens=max_new_tokens, top_k=top_k, temperature=temperature, **settings
+        )
         self.seed = seed
         self.print_every = print_every
         self.show = show or (lambda prompt, text: print(f"[{prompt}]{text}"))
         self.record = record
-        self.top_p = top_p
         self._decoder: Decoder | None = None
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -66,11 +67,8 @@ class TextGenerator(keras.callbacks.Callback):
             self._decoder,
             self.tokenizer,
             self.prompts,
-            self.max_new_tokens,
-            self.temperature,
-            self.top_k,
-            self.top_p,
             [self.seed] * len(self.prompts),
+            self.sampling,
         )
         for sample in samples:
             self.show(sample.prompt, sample.text)
@@ -81,7 +79,7 @@ class TextGenerator(keras.callbacks.Callback):
                         "prompt": sample.prompt,
                         "text": sample.text,
                         "seed": sample.seed,
-                        "temperature": self.temperature,
-                        "top_k": self.top_k,
+                        "temperature": self.sampling.temperature,
+                        "top_k": self.sampling.top_k,
                     }
                 )

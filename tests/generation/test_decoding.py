@@ -4,28 +4,35 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.generation import Decoder
+from minigpt.generation import Decoder, Settings
 from tests.models.test_gpt import KINDS, VOCAB_SIZE, small_gpt
 
 END = 1
 
 
-def continuation(decoder, prompts, new=6, temperature=1.0, top_k=0, top_p=1.0, seeds=None):
-    """Lists of ids in, lists of ids out."""
+def arguments(prompts, new=6, seeds=None, banned=(), **settings):
+    """The arguments of `Decoder.continuation`, from lists of ids."""
     lengths = [len(prompt) for prompt in prompts]
     padded = np.full((len(prompts), max(lengths, default=0)), 7, "int32")
     for row, prompt in zip(padded, prompts, strict=True):
         row[: len(prompt)] = prompt
-    ids, counts = decoder.continuation(
+    return (
         tf.constant(padded),
         tf.constant(lengths, tf.int32),
         tf.constant(new),
-        tf.constant(temperature),
-        tf.constant(top_k),
-        tf.constant(top_p),
+        Settings(**settings).as_tensors(),
         tf.constant(seeds or [0] * len(prompts), tf.int32),
+        tf.constant(banned, tf.int32),
     )
+
+
+def rows(ids, counts):
     return [row[:count].tolist() for row, count in zip(ids.numpy(), counts.numpy(), strict=True)]
+
+
+def continuation(decoder, prompts, new=6, **settings):
+    """Lists of ids in, lists of ids out."""
+    return rows(*decoder.continuation(*arguments(prompts, new, **settings)))
 
 
 def naive_greedy(model, prompt, new, undrawable=()):
@@ -94,7 +101,9 @@ def test_settings_and_lengths_trace_nothing_anew():
     decoder = Decoder(small_gpt(), END)
     continuation(decoder, [[3]])
     before = decoder.continuation.experimental_get_tracing_count()
-    continuation(decoder, [[3, 4], [5, 6]], 9, 0.5, 3, 0.9, [1, 2])
+    continuation(
+        decoder, [[3, 4], [5, 6]], 9, temperature=0.5, top_k=3, top_p=0.9, seeds=[1, 2], banned=[4]
+    )
     assert decoder.continuation.experimental_get_tracing_count() == before == 1
 
 
@@ -104,3 +113,94 @@ def test_follows_the_weights():
     continuation(decoder, [[3]], top_k=1)
     model.set_weights(small_gpt(seed=9).get_weights())
     assert continuation(decoder, [[3]], 20, top_k=1) == [naive_greedy(model, [3], 20)]
+
+
+def test_it_does_not_matter_in_how_many_calls_it_is_written():
+    decoder = Decoder(small_gpt(), END, [0])
+    how = arguments([[3, 4, 5], [6], [], list(range(2, 12))], 13, [1, 2, 3, 4])
+    whole = rows(*decoder.continuation(*how))
+    for pieces in ([1] * 13, [5, 5, 5], [0, 40]):
+        progress = decoder.begin(*how[:3])
+        for piece in pieces:
+            progress = decoder.proceed(progress, piece, *how[3:])
+        assert rows(*decoder.written(progress)) == whole
+        assert int(progress.step) <= 13
+    assert decoder.proceed.experimental_get_tracing_count() == 1
+
+
+def penalized(model, prompt, new, penalty):
+    """Greedy, with Keskar's penalty, by a whole pass for every token."""
+    ids = list(prompt) or [END]
+    start = len(ids)
+    for _ in range(new):
+        logits = model(np.array([ids[-model.max_len :]], "int32")).numpy()[0, -1]
+        for token in set(ids[0 if prompt else 1 :]):
+            logits[token] = (
+                logits[token] / penalty if logits[token] > 0 else logits[token] * penalty
+            )
+        logits[[0, END]] = -np.inf
+        ids.append(int(logits.argmax()))
+    return ids[start:]
+
+
+def test_repetition_is_penalized_in_prompt_and_continuation():
+    model = small_gpt(seed=5)
+    decoder = Decoder(model, END, [0, END])
+    prompts = [[3, 4, 5], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4]]
+    expected = [penalized(model, prompt, 12, 3.0) for prompt in prompts]
+    found = continuation(decoder, prompts, 12, temperature=0.0, repetition_penalty=3.0)
+    assert found == expected
+    assert found != continuation(decoder, prompts, 12, temperature=0.0)
+
+
+def test_banned_tokens_never_come():
+    decoder = Decoder(small_gpt(), END, [0])
+    free = continuation(decoder, [[3], [4]], 30, seeds=[1, 2])
+    banned = [END, free[0][0], free[1][0]]
+    held = continuation(decoder, [[3], [4]], 30, seeds=[1, 2], banned=banned)
+    assert [len(ids) for ids in held] == [30, 30]
+    assert not set(banned) & {token for ids in held for token in ids}
+    assert continuation(decoder, [[3]], 5, banned=list(range(VOCAB_SIZE))) == [[]]
+
+
+def log_probabilities(model, ids, banned):
+    logits = model(np.array([ids[-model.max_len :]], "int32")).numpy()[0, -1].astype("float64")
+    logits[list(banned)] = -np.inf
+    return logits - np.log(np.exp(logits).sum())
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
+def test_search_finds_the_likeliest_two_tokens(length_penalty):
+    model = small_gpt(seed=3)
+    decoder = Decoder(model, END, [0])
+    prompts = [[3, 4, 5], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4]]
+    ids, lengths, *_ = arguments(prompts)
+    # As many beams as tokens: no beginning is ever dropped.
+    found = decoder.search(ids, lengths, 2, VOCAB_SIZE, length_penalty, 1.0, [5])
+    for prompt, of_row, row_lengths in zip(prompts, *(x.numpy() for x in found), strict=True):
+        prompt = prompt or [END]
+        first = log_probabilities(model, prompt, [0, 5])
+        scores = {(): first[END]}
+        for token in set(range(VOCAB_SIZE)) - {0, 5, END}:
+            second = log_probabilities(model, [*prompt, token], [0, 5])
+            scores[(token,)] = (first[token] + second[END]) / 2**length_penalty
+            for other in set(range(VOCAB_SIZE)) - {0, 5, END}:
+                scores[(token, other)] = (first[token] + second[other]) / 2**length_penalty
+        expected = sorted(scores, key=scores.get, reverse=True)[:5]
+        assert rows(*map(tf.constant, (of_row, row_lengths)))[:5] == [list(e) for e in expected]
+
+
+def test_search_may_write_past_the_context():
+    model = small_gpt(seed=3)
+    decoder = Decoder(model, END, [0, END])
+    ids, lengths, *_ = arguments([[3, 4]])
+    ids, lengths = decoder.search(ids, lengths, 12, 3, 1.0, 1.0, [])
+    assert lengths.numpy().tolist() == [[12] * 3]
+
+    # The best of three is likelier than what greedy finds.
+    def likelihood(new):
+        whole = [3, 4, *new]
+        return sum(log_probabilities(model, whole[: 2 + i], [0, END])[t] for i, t in enumerate(new))
+
+    best = likelihood(ids.numpy()[0, 0].tolist())
+    assert best >= likelihood(naive_greedy(model, [3, 4], 12, [0, END]))

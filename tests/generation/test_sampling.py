@@ -1,28 +1,34 @@
 """Choosing the next token, against formulas and a plain numpy formulation."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.generation.sampling import apply_temperature, draw, sample, top_k_filter, top_p_filter
+from minigpt.generation.sampling import (
+    Settings,
+    apply_temperature,
+    ban,
+    draw,
+    penalize_repetition,
+    sample,
+    shape_distribution,
+    top_k_filter,
+    top_p_filter,
+)
 
 
-def sample_many(logits, draws, temperature=1.0, top_k=0, top_p=1.0):
+def sample_many(logits, draws, **settings):
     """Draws from one row of logits with seeds 0..draws-1."""
     rows = tf.tile(tf.constant([logits], tf.float32), [draws, 1])
-    ids = sample(
-        rows,
-        tf.range(draws),
-        tf.constant(3),
-        tf.constant(temperature),
-        tf.constant(top_k),
-        tf.constant(top_p),
-    )
-    return ids.numpy()
+    settings = Settings(**settings).as_tensors()
+    # A graph: the seeds are taken one by one.
+    return tf.function(sample)(rows, tf.range(draws), tf.constant(3), settings).numpy()
 
 
-def expected_probabilities(logits, temperature=1.0, top_k=0, top_p=1.0):
-    """First temperature, then top-k, then top-p, by sorting in numpy."""
+def expected_probabilities(logits, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0):
+    """First temperature, then top-k, top-p, min-p, by sorting in numpy."""
     scaled = np.array(logits, "float64") / temperature
     order = np.argsort(-scaled, kind="stable")
     probabilities = np.exp(scaled - scaled.max())
@@ -31,6 +37,7 @@ def expected_probabilities(logits, temperature=1.0, top_k=0, top_p=1.0):
     probabilities /= probabilities.sum()
     before = np.cumsum(probabilities[order]) - probabilities[order]
     probabilities[order[before >= top_p]] = 0
+    probabilities[probabilities < min_p * probabilities.max()] = 0
     return probabilities / probabilities.sum()
 
 
@@ -42,23 +49,27 @@ def expected_probabilities(logits, temperature=1.0, top_k=0, top_p=1.0):
         {"temperature": 2.0, "top_k": 3},
         {"top_p": 0.7},
         {"temperature": 1.5, "top_k": 4, "top_p": 0.6},
+        {"min_p": 0.4},
+        {"temperature": 1.5, "top_k": 5, "top_p": 0.99, "min_p": 0.2},
     ],
     ids=str,
 )
 def test_drawn_frequencies_agree_with_the_probabilities(settings):
     logits = [0.3, 2.0, -1.0, 1.2, 1.1, -0.5]
-    draws = 4000
+    draws = 100_000
     expected = expected_probabilities(logits, **settings) * draws
     found = np.bincount(sample_many(logits, draws, **settings), minlength=6)
     assert (found[expected == 0] == 0).all()
     possible = expected > 0
     chi_square = ((found - expected)[possible] ** 2 / expected[possible]).sum()
     # 0.999 quantiles of the chi-square distribution with 1 to 5 degrees of freedom.
-    assert chi_square < [0, 10.8, 13.8, 16.3, 18.5, 20.5][possible.sum() - 1]
+    assert chi_square < [0, 10.83, 13.82, 16.27, 18.47, 20.52][possible.sum() - 1]
 
 
 @pytest.mark.parametrize(
-    "settings", [{"temperature": 0.0}, {"top_k": 1}, {"top_p": 0.0}, {"temperature": -1.0}], ids=str
+    "settings",
+    [{"temperature": 0.0}, {"top_k": 1}, {"top_p": 0.0}, {"min_p": 1.0}, {"temperature": -1.0}],
+    ids=str,
 )
 def test_greedy(settings):
     assert set(sample_many([0.1, 0.3, 0.2], 50, **settings)) == {1}
@@ -105,3 +116,30 @@ def test_what_cannot_be_drawn_is_not_drawn():
 
 def test_a_broken_model_does_not_crash_the_process():
     assert sample_many([float("nan")] * 4, 3).max() < 4
+
+
+FIXTURE = np.load(Path(__file__).parents[1] / "fixtures" / "sampling.npz")
+
+
+@pytest.mark.parametrize("number", range(len(FIXTURE["cases"])))
+def test_distributions_are_those_of_transformers(number):
+    """scripts/make_sampling_fixtures.py has run the logits processors of transformers."""
+    *settings, banned = FIXTURE["cases"][number].tolist()
+    settings = Settings(*settings).as_tensors()
+    logits, texts = FIXTURE["logits"][number], FIXTURE["texts"][number]
+    vocab_size = logits.shape[1]
+    seen = np.stack([np.isin(np.arange(vocab_size), text) for text in texts])
+    scores = penalize_repetition(logits, seen, settings.repetition_penalty)
+    scores = ban(scores, np.isin(np.arange(vocab_size), FIXTURE["banned"] if banned else []))
+    candidates, token_ids = shape_distribution(scores, settings)
+    found = np.zeros_like(logits)
+    np.put_along_axis(found, token_ids.numpy(), tf.nn.softmax(candidates).numpy(), axis=1)
+    np.testing.assert_allclose(found, FIXTURE["probabilities"][number], atol=1e-6)
+    assert ((found > 0) == (FIXTURE["probabilities"][number] > 0)).all()
+
+
+@pytest.mark.parametrize("none", [1.0, 0.0, -2.0])
+def test_no_repetition_penalty(none):
+    logits = tf.constant([[1.0, -2.0]])
+    seen = tf.constant([[True, True]])
+    assert (penalize_repetition(logits, seen, tf.constant(none)) == logits).numpy().all()

@@ -1,0 +1,53 @@
+"""Stop strings, against a search character by character."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minigpt.generation import cut_at_stop
+
+CUT = tf.function(cut_at_stop, reduce_retracing=True)
+
+
+def cut(texts, stops):
+    found = CUT(tf.constant(texts, tf.string), tf.constant(stops, tf.string))
+    return [text.decode() for text in found[0].numpy()], found[1].numpy().tolist()
+
+
+def by_growing(text, stops):
+    """Adds a character at a time and looks whether the text ends with a stop string."""
+    for length in range(1, len(text) + 1):
+        ending = [stop for stop in stops if stop and text[:length].endswith(stop)]
+        if ending:
+            return text[: length - max(map(len, ending))], True
+    return text, False
+
+
+@given(
+    st.lists(st.text("ab\n.é\0", max_size=12), max_size=4),
+    st.lists(st.text("ab\n.é\0", max_size=3), max_size=3),
+)
+def test_cuts_before_the_stop_string_that_is_complete_first(texts, stops):
+    expected = [by_growing(text, stops) for text in texts]
+    assert cut(texts, stops) == ([text for text, _ in expected], [found for _, found in expected])
+
+
+@pytest.mark.parametrize(
+    ("text", "stops", "expected"),
+    [
+        ("One. Two.", ["."], "One"),
+        ("a+b", ["+", "a+b"], "a"),
+        ("a+b", ["b", "a+b"], ""),
+        ("no stop", [], "no stop"),
+    ],
+)
+def test_examples(text, stops, expected):
+    assert cut([text], stops)[0] == [expected]
+
+
+def test_no_texts():
+    texts, found = CUT(tf.zeros([0], tf.string), tf.constant(["x"]))
+    assert texts.shape == found.shape == (0,)
+    assert np.asarray(found).dtype == bool

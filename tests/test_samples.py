@@ -1,0 +1,154 @@
+"""Every option of `generate`: in Python, as a stream, and in the export."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import minigpt
+from minigpt.errors import UserError
+
+PROMPTS = ["Ana sat", "", "Čeněk ate 3 figs. \u2581 \U0001f600"]
+DEFAULTS = {
+    "max_new_tokens": 30,
+    "temperature": 1.0,
+    "top_k": 0,
+    "top_p": 1.0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "beams": 1,
+    "length_penalty": 1.0,
+    "stop": [],
+    "banned_tokens": [],
+    "num_samples": 1,
+    "seed": 0,
+}
+DTYPES = {
+    "top_k": tf.int32,
+    "max_new_tokens": tf.int32,
+    "beams": tf.int32,
+    "num_samples": tf.int32,
+    "seed": tf.int32,
+    "banned_tokens": tf.int32,
+    "stop": tf.string,
+}
+CASES = [
+    {},
+    {"temperature": 0.0},
+    {"temperature": 0.8, "top_k": 9, "top_p": 0.9, "min_p": 0.05, "seed": 3},
+    {"repetition_penalty": 1.5, "num_samples": 3, "seed": 5},
+    {"stop": ["figs", ". "], "num_samples": 2},
+    {"stop": ["\n"], "banned_tokens": [1], "max_new_tokens": 50},
+    {"beams": 4, "length_penalty": 0.6},
+    {"beams": 3, "num_samples": 2, "stop": ["."], "repetition_penalty": 1.2, "banned_tokens": [70]},
+    {"max_new_tokens": 0},
+]
+
+
+@pytest.fixture(scope="module")
+def opened(tiny_run):
+    return minigpt.load(tiny_run)
+
+
+@pytest.fixture(scope="module")
+def signature(tiny_run):
+    return tf.saved_model.load(str(tiny_run.saved_model_folder)).signatures["generate"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_export_writes_what_python_writes(opened, signature, case):
+    settings = {**DEFAULTS, **case}
+    tensors = {
+        name: tf.constant(value, DTYPES.get(name, tf.float32)) for name, value in settings.items()
+    }
+    texts = signature(prompt=tf.constant(PROMPTS), **tensors)["text"]
+    assert texts.shape == (len(PROMPTS), settings["num_samples"])
+    expected = opened.generate(PROMPTS, **settings)
+    assert [text.decode() for text in texts.numpy().reshape(-1)] == expected
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if not {"beams", "num_samples"} & set(case)], ids=str
+)
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_pieces_of_a_stream_make_the_text(opened, prompt, case):
+    settings = {**DEFAULTS, **case}
+    del settings["num_samples"]
+    pieces = list(opened.stream(prompt, **settings))
+    assert "".join(pieces) == opened.generate(prompt, **settings)[0]
+    assert all(pieces)
+    if settings["max_new_tokens"] and not settings["stop"]:
+        assert len(pieces) > 5
+
+
+def test_a_stream_holds_back_what_may_begin_a_stop_string(opened):
+    text = opened.generate("Ana sat", 30, temperature=0.0)[0]
+    stop = text[10:14]
+    pieces = list(opened.stream("Ana sat", 30, temperature=0.0, stop=[stop]))
+    assert "".join(pieces) == text[: text.index(stop)]
+    # A stop string that only begins at the very end is text after all.
+    nearly = text[-2:] + "\x00"
+    assert "".join(opened.stream("Ana sat", 30, temperature=0.0, stop=[nearly])) == text
+
+
+def test_a_stream_shows_no_broken_character(opened):
+    tokenizer = opened.tokenizer
+    # Only the bytes of a four-byte character may be drawn, so that most texts are cut inside one.
+    keep = [tokenizer.encode("\U0001f600")[i] for i in range(4)]
+    banned = [i for i in range(tokenizer.vocab_size) if i not in keep]
+    settings = {"top_k": 0, "banned_tokens": banned, "temperature": 5.0}
+    for seed in range(5):
+        pieces = list(opened.stream("", 40, seed=seed, **settings))
+        assert "".join(pieces) == opened.generate("", 40, seed=seed, **settings)[0]
+
+
+def test_sample_i_uses_seed_plus_i(opened):
+    samples = opened.samples(PROMPTS, 20, seed=[3, 10, 20], num_samples=2, top_k=0)
+    assert [sample.seed for sample in samples] == [3, 4, 10, 11, 20, 21]
+    assert [sample.prompt for sample in samples] == [p for p in PROMPTS for _ in range(2)]
+    alone = [opened.samples(s.prompt, 20, seed=np.int64(s.seed), top_k=0)[0] for s in samples]
+    assert samples == alone
+
+
+def test_tokens_end_with_the_one_that_completed_the_stop_string(opened):
+    free = opened.samples("Ana sat", 60, seed=1)[0]
+    stopped = opened.samples("Ana sat", 60, seed=1, stop=["figs"])[0]
+    assert stopped.text == free.text[: free.text.index("figs")]
+    assert stopped.tokens == free.tokens[: len(stopped.tokens)]
+    ids = opened.tokenizer.encode("Ana sat")
+    assert "figs" in opened.tokenizer.continuation(ids, stopped.tokens)
+    assert "figs" not in opened.tokenizer.continuation(ids, stopped.tokens[:-1])
+
+
+def test_beams_give_the_best_first_and_no_two_alike(opened):
+    texts = opened.generate("Ana sat", 20, beams=4, num_samples=4)
+    assert len(set(texts)) == 4
+    assert texts[:2] == opened.generate("Ana sat", 20, beams=4, num_samples=2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"top_k": -1}, "sampling.top_k = -1"),
+        ({"temperature": float("nan")}, "sampling.temperature = nan"),
+        ({"stop": [""]}, "sampling.stop"),
+        ({"tok_k": 3}, "did you mean sampling.top_k?"),
+        ({"banned_tokens": [10**6]}, "banned_tokens: 1000000"),
+        ({"beams": 2, "num_samples": 3}, "num_samples = 3"),
+        ({"seed": 2**31 - 1, "num_samples": 2}, "seed"),
+        ({"max_new_tokens": 10**9}, "sampling.max_new_tokens = 1000000000"),
+    ],
+)
+def test_refused(opened, settings, named):
+    with pytest.raises(UserError, match=None) as refused:
+        opened.generate("Ana", **settings)
+    assert named in str(refused.value)
+
+
+def test_refused_prompt(opened):
+    with pytest.raises(UserError, match="half of a surrogate pair"):
+        opened.generate("Ana \udcff")
+
+
+def test_beams_are_not_streamed(opened):
+    with pytest.raises(UserError, match="beams = 2"):
+        list(opened.stream("Ana", beams=2))
