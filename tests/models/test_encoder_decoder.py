@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from minigpt.config import ModelConfig
+from minigpt.config import ModelConfig, load_config
 from minigpt.models import EncoderDecoder, build_encoder_decoder, build_model
 
 VOCAB_SIZE = 13
@@ -212,6 +212,13 @@ def test_parameters_are_those_of_the_formula(num_layers):
     model = build_model(config, 50)
     assert isinstance(model, EncoderDecoder)
     assert model.count_params() == expected_parameters(config, 50)
+
+
+def test_the_shipped_config_has_the_parameters_of_the_formula():
+    config = load_config("translate_eng_deu")
+    vocab_size = config.tokenizer.vocab_size
+    model = build_model(config.model, vocab_size)
+    assert model.count_params() == expected_parameters(config.model, vocab_size)
 
 
 def test_mixed_precision_still_gives_float32_logits(inputs):
