@@ -202,6 +202,12 @@ class TrainingConfig(Section):
     max_minutes: float | None = Field(
         None, gt=0, description="end in good order after this time, the learning rate decayed"
     )
+    plan: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]] = (
+        Field(
+            [],
+            description="what max_minutes made of the steps, written by a run: [at step, last step]",
+        )
+    )
     batch_size: Positive = Field(32, description="B, sequences in a batch")
     accumulate_steps: Positive = Field(
         1, description="batches whose gradients are averaged for one weight update"

@@ -77,6 +77,15 @@ class Run:
             shutil.rmtree(temporary, ignore_errors=True)
         return cls(path)
 
+    def replace_config(self, config: Config) -> None:
+        """Writes config.toml anew; at every moment it is either the old or the new one."""
+        temporary = self.path / f".config.{os.getpid()}.tmp"
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(dump_config(config))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, self.config_file)
+
     @property
     def config(self) -> Config:
         return load_config(self.config_file)

@@ -41,7 +41,7 @@ def evaluate_run(
             sampling.length_penalty,
             report,
         )
-    loss = Evaluator(model, config.training.batch_size).loss(part.ids)
+    loss = Evaluator(model).loss(part.ids)
     return score(loss, part, tokenizer.lossless)
 
 

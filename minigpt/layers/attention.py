@@ -87,10 +87,14 @@ class MultiHeadAttention(keras.layers.Layer):
         self.output_projection.build((*input_shape[:-1], self.num_heads * self.value_dim))
         self.built = True
 
-    def call(
+    def call(self, x: Any, training: bool | None = None) -> Any:
+        """float[B, T, D] → float[B, T, D]: from every token to the tokens before it and to itself."""
+        return self.advance(x, training=training)[0]
+
+    def advance(
         self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
     ) -> tuple[Any, Any]:
-        """Attends from every token of `x` to the tokens before it and to itself.
+        """The same, with the tokens of earlier calls in a cache or without.
 
         Args:
           x: float[B, T, D].
@@ -129,8 +133,8 @@ class MultiHeadAttention(keras.layers.Layer):
             ops.zeros((*shape, self.value_dim), self.compute_dtype),
         )
 
-    def compute_output_spec(self, x: Any, cache: Any = None, **kwargs: Any) -> Any:
-        return keras.KerasTensor(x.shape, dtype=self.compute_dtype), cache
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
 
     def get_config(self) -> dict[str, Any]:
         return {

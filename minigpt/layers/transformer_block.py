@@ -115,10 +115,14 @@ class TransformerBlock(keras.layers.Layer):
         self.norm2.build(input_shape)
         self.built = True
 
-    def call(
+    def call(self, x: Any, training: bool | None = None) -> Any:
+        """float[B, T, D] → float[B, T, D]."""
+        return self.advance(x, training=training)[0]
+
+    def advance(
         self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
     ) -> tuple[Any, Any]:
-        """One block.
+        """The same, with the tokens of earlier calls in a cache or without.
 
         Args:
           x: float[B, T, D].
@@ -127,7 +131,7 @@ class TransformerBlock(keras.layers.Layer):
         Returns:
           float[B, T, D], and the new cache (None if none was given).
         """
-        attended, cache = self.attention(x, cache, index, training=training)
+        attended, cache = self.attention.advance(x, cache, index, training)
         x = self.norm1(x + self.dropout1(attended, training=training))
         x = self.norm2(x + self.dropout2(self.feed_forward(x, training), training=training))
         return x, cache
@@ -136,8 +140,8 @@ class TransformerBlock(keras.layers.Layer):
         """float[B, T, D] → float[B, T, D], each token by itself."""
         return self.contract(self.ff_dropout(self.expand(x), training=training))
 
-    def compute_output_spec(self, x: Any, cache: Any = None, **kwargs: Any) -> Any:
-        return keras.KerasTensor(x.shape, dtype=self.compute_dtype), cache
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -168,10 +172,10 @@ class PreNormTransformerBlock(TransformerBlock):
     Nothing normalises the sum itself, so a last LayerNorm belongs behind the last block.
     """
 
-    def call(
+    def advance(
         self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
     ) -> tuple[Any, Any]:
-        attended, cache = self.attention(self.norm1(x), cache, index, training=training)
+        attended, cache = self.attention.advance(self.norm1(x), cache, index, training)
         x = x + self.dropout1(attended, training=training)
         x = x + self.dropout2(self.feed_forward(self.norm2(x), training), training=training)
         return x, cache

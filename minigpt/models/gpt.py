@@ -157,7 +157,10 @@ class GPT(keras.Model):
         return self.logits(self.latents(token_ids, training=training))
 
     def latents(self, token_ids: Any, training: bool | None = None) -> Any:
-        """int32[B, T] → float[B, T, D]: what goes into the head."""
+        """int32[B, T] → float[B, T, D]: what goes into the head.
+
+        That is the last block's output; with pre-norm, behind the last LayerNorm.
+        """
         return self.advance(token_ids, training=training)[0]
 
     def advance(
@@ -175,7 +178,7 @@ class GPT(keras.Model):
         x = self.embedding(token_ids, index, training=training)
         updated = []
         for block, cache in zip(self.blocks, caches or [None] * len(self.blocks), strict=True):
-            x, cache = block(x, cache, index, training=training)
+            x, cache = block.advance(x, cache, index, training)
             updated.append(cache)
         if self.final_norm is not None:
             x = self.final_norm(x)

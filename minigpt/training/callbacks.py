@@ -12,28 +12,44 @@ import numpy as np
 from minigpt.config import TrainingConfig
 from minigpt.run import Run, save_model
 from minigpt.training.optimizer import learning_rate
+from minigpt.training.plan import Plan
+
+# A plan that would end later than this share of the time limit is shortened, one that time has cut and
+# that would end sooner than that is stretched, both so that they end at AIM.
+LATEST, AIM, SOONEST = 1.02, 0.99, 0.93
 
 
 class Clock(keras.callbacks.Callback):
-    """Counts updates and seconds, and ends the training when its time is over.
+    """Counts updates and seconds, and fits the plan to the time limit.
 
     Attributes:
       step: weight updates made.
       seconds: since training began.
       tokens_per_second: of this epoch's updates so far, without the first, in which things compile.
-      out_of_time: whether `max_minutes` ended the training.
+      plan: how many updates there are.
     """
 
-    def __init__(self, config: TrainingConfig, total_steps: int, tokens_per_step: float) -> None:
+    def __init__(
+        self,
+        config: TrainingConfig,
+        plan: Plan,
+        tokens_per_step: float,
+        replanned: Callable[[], None] = lambda: None,
+    ) -> None:
+        """replanned: called after each change of the plan."""
         super().__init__()
         self.config = config
-        self.total_steps = total_steps
+        self.plan = plan
         self.tokens_per_step = tokens_per_step
-        self.out_of_time = False
+        self.replanned = replanned
+        # Who repeats a run wants its updates, not new ones in the time that is left.
+        self.may_stretch = not config.plan
         self.tokens_per_second = 0.0
         self._batches = 0
-        self._began = self._epoch_began = time.perf_counter()
+        self._began = self._epoch_began = self._batch_ended = time.perf_counter()
         self._epoch_step = 0
+        self._in_updates = self._beside_updates = 0.0
+        self._timed_batches = 0
 
     @property
     def step(self) -> int:
@@ -44,10 +60,9 @@ class Clock(keras.callbacks.Callback):
         return time.perf_counter() - self._began
 
     @property
-    def progress(self) -> float:
-        """Share of the training that is over: of its updates or of its time, whichever is more."""
-        limit = self.config.max_minutes
-        return max(self.step / self.total_steps, self.seconds / (60 * limit) if limit else 0.0)
+    def end(self) -> int:
+        """The last update's number, as planned now."""
+        return self.plan.end(self.step)
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._began = time.perf_counter()
@@ -55,6 +70,8 @@ class Clock(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch_step = self.step
         self._epoch_began = time.perf_counter()
+        if epoch:
+            self._beside_updates += self._epoch_began - self._batch_ended
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._batches += 1
@@ -66,13 +83,36 @@ class Clock(keras.callbacks.Callback):
             batches = steps * self.config.accumulate_steps - 1
             per_batch = self.tokens_per_step / self.config.accumulate_steps
             self.tokens_per_second = max(0, batches) * per_batch / (now - self._epoch_began)
-        if self.config.max_minutes and self.seconds >= 60 * self.config.max_minutes:
-            self.out_of_time = self.step < self.total_steps
-            self.model.stop_training = True
+            self._in_updates += now - self._batch_ended
+            self._timed_batches += 1
+        self._batch_ended = now
+        if self._batches % self.config.accumulate_steps == 0:
+            self._keep_to_time_limit()
+            if self.step >= self.end:
+                self.model.stop_training = True
+
+    def _keep_to_time_limit(self) -> None:
+        limit, seconds = 60 * (self.config.max_minutes or 0), self.seconds
+        # Ten batches and a second tell the speed; without them, only being late counts.
+        known = self._timed_batches >= 10 and self._in_updates >= 1.0
+        if not limit or not (known or seconds >= limit):
+            return
+        per_step = self._in_updates / max(1, self._timed_batches) * self.config.accumulate_steps
+        if self._epoch_step:
+            # Validation, samples and checkpoints of the epochs so far, spread over their updates.
+            per_step += self._beside_updates / self._epoch_step
+        step, end = self.step, self.end
+        finish = seconds + (end - step) * per_step
+        late = finish > LATEST * limit
+        early = end < self.plan.total_steps and finish < SOONEST * limit and self.may_stretch
+        if step < end and (late or early):
+            more = max(0.0, AIM * limit - seconds) / per_step if per_step else 0.0
+            self.plan.change(step, min(self.plan.total_steps, step + int(more)))
+            self.replanned()
 
 
 class LearningRate(keras.callbacks.Callback):
-    """Sets the learning rate of every update; near a time limit it falls with the time that is left."""
+    """Sets the learning rate of every update, by the share of the plan that is done."""
 
     def __init__(self, config: TrainingConfig, clock: Clock) -> None:
         super().__init__()
@@ -81,7 +121,7 @@ class LearningRate(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         self.model.optimizer.learning_rate = learning_rate(
-            self.config, self.clock.step, self.clock.progress
+            self.config, self.clock.step, self.clock.plan.progress(self.clock.step)
         )
 
 

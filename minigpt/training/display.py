@@ -67,12 +67,18 @@ class Display(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
         figures = (
-            f"step {self.clock.step:,}/{self.epochs * self.steps_per_epoch:,}  "
+            f"step {self.clock.step:,}/{self.clock.end:,}  "
             f"loss {training_loss(logs):.3f}  {self.clock.tokens_per_second:,.0f} tokens/s  "
             f"{duration(self._seconds_left())} left"
         )
         name = f"epoch {self._epoch}/{self.epochs}"
-        self._bar.update(self._task, completed=self.clock.step, description=name, figures=figures)
+        self._bar.update(
+            self._task,
+            total=self.clock.end,
+            completed=self.clock.step,
+            description=name,
+            figures=figures,
+        )
         now = time.perf_counter()
         if not self.console.is_terminal and batch and now - self._said > SECONDS_BETWEEN_LINES:
             self._said = now
@@ -110,12 +116,7 @@ class Display(keras.callbacks.Callback):
             self.console.print(line)
 
     def _seconds_left(self) -> float:
-        """By updates at today's speed, and never more than the time limit leaves."""
+        """By updates at today's speed."""
         clock = self.clock
-        left = (clock.total_steps - clock.step) * clock.tokens_per_step
-        seconds = left / clock.tokens_per_second if clock.tokens_per_second else float("nan")
-        limit = clock.config.max_minutes
-        if limit:
-            rest = max(0.0, 60 * limit - clock.seconds)
-            seconds = min(seconds, rest) if seconds == seconds else rest
-        return seconds if seconds == seconds else 0.0
+        left = (clock.end - clock.step) * clock.tokens_per_step
+        return left / clock.tokens_per_second if clock.tokens_per_second else 0.0

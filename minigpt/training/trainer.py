@@ -25,6 +25,7 @@ from minigpt.training.device import set_up_device
 from minigpt.training.display import Display, duration, new_console
 from minigpt.training.language_modeling import LanguageModeling
 from minigpt.training.optimizer import build_optimizer
+from minigpt.training.plan import Plan
 from minigpt.training.summary import describe
 from minigpt.training.task import Task
 from minigpt.training.translation import Translation
@@ -84,7 +85,17 @@ def train(
     stop_if_interrupted()
     made = Run.create(path, config, corpus.tokenizer, {"fingerprint": corpus.fingerprint})
     console.print(f"Run         {made.path}")
-    clock = Clock(training, total_steps, task.tokens_per_batch * training.accumulate_steps)
+    plan = Plan(total_steps, training.plan)
+
+    def record_plan() -> None:
+        made.replace_config(
+            config.model_copy(
+                update={"training": training.model_copy(update={"plan": plan.changes})}
+            )
+        )
+
+    tokens_per_step = task.tokens_per_batch * training.accumulate_steps
+    clock = Clock(training, plan, tokens_per_step, record_plan)
     display = Display(console, clock, training.epochs, steps_per_epoch)
     interrupt = Interrupt(console.print)
     recorder = Recorder(made, clock)
@@ -114,14 +125,14 @@ def train(
         display.close()
         recorder.save_last()
         console.print(
-            f"Interrupted at step {clock.step:,} of {total_steps:,}. Its state is saved in "
+            f"Interrupted at step {clock.step:,} of {clock.end:,}. Its state is saved in "
             f"{made.last_checkpoint}.\n{task.command(command, made)}"
         )
         raise KeyboardInterrupt from None
     finally:
         interrupt.restore()
         display.close()
-    _say_why_it_ended(console, config, clock, total_steps)
+    _say_why_it_ended(console, config, clock)
 
     best = made.load_model()
     save_model(best, made.model_file)
@@ -152,14 +163,13 @@ def _resolve(config: Config, task: Task) -> Config:
     )
 
 
-def _say_why_it_ended(console: Console, config: Config, clock: Clock, total_steps: int) -> None:
-    if clock.out_of_time:
+def _say_why_it_ended(console: Console, config: Config, clock: Clock) -> None:
+    training, all_steps = config.training, clock.plan.total_steps
+    if clock.step < clock.end:
         console.print(
-            f"Stopped at step {clock.step:,} of {total_steps:,}: "
-            f"training.max_minutes = {config.training.max_minutes:g} are over."
+            f"Stopped at step {clock.step:,} of {clock.end:,}: no better validation loss for "
+            f"training.early_stopping_patience = {training.early_stopping_patience} epochs."
         )
-    elif clock.step < total_steps:
-        console.print(
-            f"Stopped at step {clock.step:,} of {total_steps:,}: no better validation loss for "
-            f"training.early_stopping_patience = {config.training.early_stopping_patience} epochs."
-        )
+    elif clock.end < all_steps:
+        limit = f": training.max_minutes = {training.max_minutes:g}" if training.max_minutes else ""
+        console.print(f"Ended after {clock.step:,} of {all_steps:,} steps{limit}.")

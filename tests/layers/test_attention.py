@@ -15,30 +15,40 @@ def with_random_weights(layer: keras.layers.Layer, seed: int = 0) -> keras.layer
 
 def keras_attention(ours: MultiHeadAttention, embed_dim: int) -> keras.layers.Layer:
     """keras.layers.MultiHeadAttention with our layer's weights."""
-    heads, width = ours.num_heads, ours.head_dim
-    theirs = keras.layers.MultiHeadAttention(heads, width)
+    heads, widths = ours.num_heads, (ours.head_dim, ours.head_dim, ours.value_dim)
+    theirs = keras.layers.MultiHeadAttention(
+        heads, ours.head_dim, ours.value_dim, use_bias=ours.use_bias
+    )
     theirs.build((None, None, embed_dim), (None, None, embed_dim))
-    kernel, bias = ours.qkv.get_weights()
+    ends = np.cumsum([heads * width for width in widths])[:-1]
+    kernels, *biases = (np.split(w, ends, axis=-1) for w in ours.qkv.get_weights())
     parts = []
-    for part in range(3):
-        columns = slice(part * heads * width, (part + 1) * heads * width)
-        parts += [
-            kernel[:, columns].reshape(embed_dim, heads, width),
-            bias[columns].reshape(heads, width),
-        ]
+    for number, width in enumerate(widths):
+        parts.append(kernels[number].reshape(embed_dim, heads, width))
+        parts += [bias[number].reshape(heads, width) for bias in biases]
     output_kernel, output_bias = ours.output_projection.get_weights()
-    theirs.set_weights([*parts, output_kernel.reshape(heads, width, embed_dim), output_bias])
+    parts.append(output_kernel.reshape(heads, ours.value_dim, embed_dim))
+    # Keras' use_bias is of the output projection too; ours always has one there.
+    theirs.set_weights([*parts, *([output_bias] if ours.use_bias else [])])
     return theirs
 
 
-@pytest.mark.parametrize(("heads", "width", "embed_dim"), [(2, 3, 6), (3, 5, 8), (1, 4, 4)])
-def test_equals_keras_attention_with_the_same_weights(heads, width, embed_dim):
-    ours = MultiHeadAttention(heads, width)
+@pytest.mark.parametrize(
+    ("heads", "width", "value_width", "embed_dim"),
+    [(2, 3, None, 6), (3, 5, None, 8), (1, 4, None, 4), (2, 3, 5, 6), (2, 6, 2, 8)],
+)
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_equals_keras_attention_with_the_same_weights(
+    heads, width, value_width, embed_dim, use_bias
+):
+    ours = MultiHeadAttention(heads, width, value_width, use_bias)
     ours.build((None, None, embed_dim))
     with_random_weights(ours)
+    if not use_bias:
+        ours.output_projection.bias.assign(np.zeros(embed_dim))
     x = np.random.default_rng(1).normal(size=(2, 7, embed_dim)).astype("float32")
     theirs = keras_attention(ours, embed_dim)(x, x, use_causal_mask=True)
-    np.testing.assert_allclose(ours(x)[0], theirs, atol=1e-5)
+    np.testing.assert_allclose(ours(x), theirs, atol=1e-5)
 
 
 def test_cached_steps_equal_one_pass_at_different_places_in_the_rows():
@@ -46,18 +56,17 @@ def test_cached_steps_equal_one_pass_at_different_places_in_the_rows():
     layer.build((None, None, 6))
     with_random_weights(layer)
     x = np.random.default_rng(1).normal(size=(2, 8, 6)).astype("float32")
-    whole, none = layer(x)
-    assert none is None
+    whole = layer(x)
     # Row 0 starts with 3 tokens, row 1 with 5; what stands behind a row's start is rubbish.
     lengths = np.array([3, 5], "int32")
     start = x[:, :5].copy()
     start[0, 3:] = 99.0
-    first, cache = layer(start, layer.empty_cache(2, 8), np.array([0, 0], "int32"))
+    first, cache = layer.advance(start, layer.empty_cache(2, 8), np.array([0, 0], "int32"))
     np.testing.assert_allclose(first[0, :3], whole[0, :3], atol=1e-5)
     np.testing.assert_allclose(first[1, :5], whole[1, :5], atol=1e-5)
     for step in range(3):
         newest = np.stack([x[0, 3 + step], x[1, 5 + step]])[:, None]
-        out, cache = layer(newest, cache, lengths + step)
+        out, cache = layer.advance(newest, cache, lengths + step)
         np.testing.assert_allclose(out[0, 0], whole[0, 3 + step], atol=1e-5)
         np.testing.assert_allclose(out[1, 0], whole[1, 5 + step], atol=1e-5)
 
@@ -65,5 +74,5 @@ def test_cached_steps_equal_one_pass_at_different_places_in_the_rows():
 def test_dropout_only_while_training():
     layer = MultiHeadAttention(2, 3, dropout_rate=0.5)
     x = np.random.default_rng(1).normal(size=(2, 8, 6)).astype("float32")
-    np.testing.assert_array_equal(layer(x)[0], layer(x, training=False)[0])
-    assert np.abs(layer(x)[0] - layer(x, training=True)[0]).max() > 0
+    np.testing.assert_array_equal(layer(x), layer(x, training=False))
+    assert np.abs(layer(x) - layer(x, training=True)).max() > 0

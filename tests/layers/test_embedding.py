@@ -64,3 +64,10 @@ def test_tied_head_scores_by_product_with_the_table():
 def test_unknown_position_kind():
     with pytest.raises(ValueError, match="Received: rotary"):
         TokenAndPositionEmbedding(3, 7, 4, position="rotary")
+
+
+def test_scaled_token_vectors():
+    layer = TokenAndPositionEmbedding(5, 7, 4, position="sinusoidal", scale=True)
+    out = layer(np.array([[1, 2]], "int32"))
+    tokens = layer.token_embedding.embeddings.numpy()
+    np.testing.assert_allclose(out[0], 2.0 * tokens[[1, 2]] + sinusoid(5, 4)[:2], rtol=1e-6)

@@ -21,7 +21,7 @@ def parts_of(block: TransformerBlock):
     """Attention and feed-forward network as functions on arrays."""
 
     def attend(x):
-        return keras.ops.convert_to_numpy(block.attention(x.astype("float32"))[0])
+        return keras.ops.convert_to_numpy(block.attention(x.astype("float32")))
 
     def feed_forward(x):
         (w1, b1), (w2, b2) = block.expand.get_weights(), block.contract.get_weights()
@@ -37,7 +37,7 @@ def x() -> np.ndarray:
 
 def test_post_norm_is_its_definition(x):
     block = TransformerBlock(embed_dim=8, num_heads=2, ff_dim=12)
-    out, _ = block(x)
+    out = block(x)
     attend, feed_forward = parts_of(block)
     x1 = layer_norm(x + attend(x))
     np.testing.assert_allclose(out, layer_norm(x1 + feed_forward(x1)), atol=1e-5)
@@ -45,10 +45,38 @@ def test_post_norm_is_its_definition(x):
 
 def test_pre_norm_is_its_definition(x):
     block = PreNormTransformerBlock(embed_dim=8, num_heads=2, ff_dim=12)
-    out, _ = block(x)
+    out = block(x)
     attend, feed_forward = parts_of(block)
     x1 = x + attend(layer_norm(x))
     np.testing.assert_allclose(out, x1 + feed_forward(layer_norm(x1)), atol=1e-5)
+
+
+def test_dropout_inside_the_feed_forward_network(x):
+    block = TransformerBlock(8, 2, 12, dropout_rate=0.0, ff_dropout_rate=0.5)
+    block.build(x.shape)
+    block.expand.set_weights([np.zeros((8, 12)), np.ones(12)])
+    block.contract.set_weights([np.eye(12, 8), np.zeros(8)])
+    # Half of the inner activations, all 1, are dropped; the others are doubled.
+    dropped = keras.ops.convert_to_numpy(block.feed_forward(x, training=True))
+    assert set(np.unique(dropped)) == {0.0, 2.0}
+    assert (keras.ops.convert_to_numpy(block.feed_forward(x)) == 1.0).all()
+
+
+@pytest.mark.parametrize("kind", [TransformerBlock, PreNormTransformerBlock])
+@pytest.mark.parametrize("length", [5, None])
+def test_a_functional_model_of_the_layers(kind, length, tmp_path):
+    """The Keras example's own way to put them together."""
+    inputs = keras.Input((length,), dtype="int32")
+    x = TokenAndPositionEmbedding(5, 7, 8)(inputs)
+    x = kind(8, 2, 12)(x)
+    x = MultiHeadAttention(2, 3)(x)
+    model = keras.Model(inputs, [keras.layers.Dense(7)(x), x])
+    assert model.output_shape == [(None, length, 7), (None, length, 8)]
+    model.save(tmp_path / "model.keras")
+    ids = np.array([[3, 1, 4, 1, 5]], "int32")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    for first, second in zip(model(ids), again(ids), strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 def test_layer_norm_worked_example():

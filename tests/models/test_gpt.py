@@ -95,10 +95,9 @@ def test_any_part_can_be_imported_first(module):
 def expected_parameters(config: ModelConfig, vocab_size: int) -> int:
     """Counted from the definition: systems S1 and S3."""
     c = config.resolved()
-    assert c.head_dim is not None
-    assert c.ff_dim is not None
-    d, inner, f = c.embed_dim, c.num_heads * c.head_dim, c.ff_dim
-    attention = 3 * (d * inner + inner) + inner * d + d
+    assert c.head_dim and c.value_dim and c.ff_dim
+    d, keys, values, f = c.embed_dim, c.num_heads * c.head_dim, c.num_heads * c.value_dim, c.ff_dim
+    attention = (d + c.qkv_bias) * (2 * keys + values) + values * d + d
     feed_forward = d * f + f + f * d + d
     total = vocab_size * d + c.num_layers * (attention + feed_forward + 4 * d)
     total += c.max_len * d if c.position == "learned" else 0
@@ -107,10 +106,30 @@ def expected_parameters(config: ModelConfig, vocab_size: int) -> int:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in shipped_configs() if load_config(name).model.kind == "gpt"]
+    "changes",
+    [
+        {},
+        {"norm": "post", "tie_embeddings": False, "value_dim": 7},
+        {"head_dim": 3, "qkv_bias": False, "position": "sinusoidal", "value_dim": 2},
+    ],
+    ids=str,
 )
+def test_parameters_are_those_of_the_formula(changes):
+    config = ModelConfig(max_len=9, embed_dim=12, num_heads=3, num_layers=2, ff_dim=20, **changes)
+    assert build_gpt(config, VOCAB_SIZE).count_params() == expected_parameters(config, VOCAB_SIZE)
+
+
+def test_log_probabilities(model, ids):
+    logits = model(ids).numpy().astype("float64")
+    expected = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    np.testing.assert_allclose(model.log_probabilities(ids), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", shipped_configs())
 def test_shipped_configs_build_with_the_parameters_of_the_formula(name):
     config = load_config(name)
+    if config.model.kind != "gpt":
+        pytest.skip("another model's; tests/models/test_encoder_decoder.py")
     model = build_gpt(config.model, config.tokenizer.vocab_size)
     assert model.count_params() == expected_parameters(config.model, config.tokenizer.vocab_size)
 

@@ -1,0 +1,112 @@
+"""How many updates there are, with a time limit and without."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from minigpt.config import load_config
+from minigpt.training.callbacks import Clock
+from minigpt.training.plan import Plan
+
+
+def test_progress_is_the_share_of_the_plan_that_is_done():
+    plan = Plan(100)
+    assert [plan.progress(step) for step in (0, 25, 100, 120)] == [0, 0.25, 1, 1]
+    assert plan.end(7) == 100
+
+
+def test_where_the_end_moves_the_rest_is_shortened_or_stretched():
+    plan = Plan(100)
+    plan.change(20, 60)
+    # A fifth is done; four fifths are left for 40 updates.
+    assert [plan.progress(step) for step in (10, 20, 40, 60)] == pytest.approx([0.1, 0.2, 0.6, 1])
+    assert [plan.end(step) for step in (19, 20, 59)] == [100, 60, 60]
+    plan.change(40, 80)
+    assert [plan.progress(step) for step in (20, 40, 60, 80)] == pytest.approx([0.2, 0.6, 0.8, 1])
+    assert Plan(100, plan.changes).progress(60) == plan.progress(60)
+
+
+class Machine:
+    """Runs a Clock with updates that take so many seconds, by a clock that the test moves."""
+
+    def __init__(self, monkeypatch, **training):
+        self.now = 100.0
+        monkeypatch.setattr("time.perf_counter", lambda: self.now)
+        overrides = [f"training.{name}={value}" for name, value in training.items()]
+        config = load_config(None, overrides).training
+        self.model = SimpleNamespace(stop_training=False)
+        self.changes = 0
+        self.plan = Plan(config.epochs * config.steps_per_epoch, config.plan)
+        self.clock = Clock(config, self.plan, 1, self.count)
+        self.clock.set_model(self.model)
+        self.config = config
+
+    def count(self):
+        self.changes += 1
+
+    def run(self, seconds_of_step, compiling=5.0, beside=0.0):
+        self.clock.on_train_begin()
+        for epoch in range(self.config.epochs):
+            self.clock.on_epoch_begin(epoch)
+            for batch in range(self.config.steps_per_epoch * self.config.accumulate_steps):
+                self.now += seconds_of_step(self.clock.step) / self.config.accumulate_steps
+                self.now += compiling if self.clock.step == 0 and batch == 0 else 0
+                self.clock.on_train_batch_end(batch)
+                if self.model.stop_training:
+                    return self.now - 100
+            self.now += beside
+        return self.now - 100
+
+
+def test_within_the_limit_the_clock_changes_nothing(monkeypatch):
+    machine = Machine(monkeypatch, max_minutes=2, epochs=3, steps_per_epoch=20)
+    machine.run(lambda step: 1.5, beside=4)
+    assert machine.clock.step == 60
+    assert machine.changes == 0
+    assert machine.plan.changes == []
+
+
+@pytest.mark.parametrize("accumulate_steps", [1, 4])
+def test_a_plan_that_takes_too_long_is_shortened_once(monkeypatch, accumulate_steps):
+    machine = Machine(
+        monkeypatch,
+        max_minutes=2,
+        epochs=5,
+        steps_per_epoch=40,
+        accumulate_steps=accumulate_steps,
+    )
+    seconds = machine.run(lambda step: 1.0, beside=0)
+    assert 115 <= seconds <= 120
+    assert machine.changes == 1
+    assert machine.plan.progress(machine.clock.step) == 1
+
+
+def test_time_beside_the_updates_counts(monkeypatch):
+    machine = Machine(monkeypatch, max_minutes=2, epochs=8, steps_per_epoch=20)
+    assert 110 <= machine.run(lambda step: 0.7, beside=8) <= 122.5
+    assert machine.plan.progress(machine.clock.step) == 1
+
+
+def test_a_machine_that_becomes_slow_or_quick_again(monkeypatch):
+    machine = Machine(monkeypatch, max_minutes=2, epochs=1, steps_per_epoch=2000)
+    seconds = machine.run(lambda step: 0.1 if step < 300 else 0.4)
+    assert 108 <= seconds <= 122.5
+    machine = Machine(monkeypatch, max_minutes=2, epochs=1, steps_per_epoch=2000)
+    seconds = machine.run(lambda step: 0.4 if step < 100 else 0.1)
+    assert 108 <= seconds <= 122.5
+    assert machine.plan.progress(machine.clock.step) == 1
+
+
+def test_a_repeated_run_makes_the_same_updates_on_a_quicker_machine(monkeypatch):
+    machine = Machine(
+        monkeypatch, max_minutes=2, epochs=1, steps_per_epoch=2000, plan="[[30, 400]]"
+    )
+    machine.run(lambda step: 0.01)
+    assert machine.clock.step == 400
+    assert machine.plan.changes == [[30, 400]]
+
+
+def test_even_updates_longer_than_the_limit_end(monkeypatch):
+    machine = Machine(monkeypatch, max_minutes=1, epochs=2, steps_per_epoch=50)
+    machine.run(lambda step: 90.0)
+    assert machine.clock.step == 1
