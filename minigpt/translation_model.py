@@ -56,12 +56,12 @@ class TranslationModel:
             power; more favours longer translations.
           max_new_tokens: tokens of a translation at most; the model's max_len if None.
         Raises:
-          ValueError: beams is less than 1, or another number negative.
+          ValueError: beams is less than 1, or max_new_tokens less than 0.
         """
-        if beams < 1 or length_penalty < 0 or (max_new_tokens or 0) < 0:
+        if beams < 1 or (max_new_tokens or 0) < 0:
             raise ValueError(
-                "`beams` must be at least 1, `length_penalty` and `max_new_tokens` 0. Received: "
-                f"beams={beams}, length_penalty={length_penalty}, max_new_tokens={max_new_tokens}"
+                "`beams` must be at least 1 and `max_new_tokens` 0. "
+                f"Received: beams={beams}, max_new_tokens={max_new_tokens}"
             )
         texts = [texts] if isinstance(texts, str) else list(texts)
         sources = self._sources(texts)

@@ -63,3 +63,60 @@ def tiny_settings(file: Path, **sections: dict) -> dict:
 def tiny_run(tiny_file: Path, tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
     """A finished run of a model that is small enough to be trained in seconds."""
     return minigpt.train(tiny_settings(tiny_file), tmp_path_factory.mktemp("runs") / "tiny")
+
+
+def letters(count: int, seed: int) -> list[str]:
+    """Strings of letters with spaces between them: "c a b"."""
+    draw = random.Random(seed)
+    return [" ".join(draw.choices("abcdefgh", k=draw.randint(3, 8))) for _ in range(count)]
+
+
+def backwards(text: str) -> str:
+    return " ".join(reversed(text.split()))
+
+
+PAIR_SETTINGS = {
+    "data": {"source": "pairs", "val_pairs": 200, "length_buckets": 2},
+    "tokenizer": {"kind": "character", "vocab_size": 64},
+    "model": {
+        "kind": "encoder_decoder",
+        "norm": "post",
+        "max_len": 20,
+        "embed_dim": 32,
+        "num_heads": 4,
+        "num_layers": 1,
+        "position": "sinusoidal",
+        "scale_embeddings": True,
+        "activation": "relu",
+    },
+    "training": {
+        "epochs": 2,
+        "steps_per_epoch": 300,
+        "batch_size": 64,
+        "learning_rate": 1e-2,
+        "warmup_steps": 50,
+        "adam_beta_2": 0.98,
+    },
+    "sampling": {"translations": 3},
+}
+
+
+def pair_settings(file: Path, **sections: dict) -> dict:
+    """PAIR_SETTINGS on a file, some settings changed."""
+    settings = {**PAIR_SETTINGS, "data": {**PAIR_SETTINGS["data"], "paths": [str(file)]}}
+    return {name: {**settings[name], **sections.get(name, {})} for name in settings}
+
+
+@pytest.fixture(scope="session")
+def pair_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pairs with something to learn: the target is the source backwards."""
+    file = tmp_path_factory.mktemp("pairs") / "backwards.tsv"
+    pairs = (f"{text}\t{backwards(text)}\n" for text in letters(4000, seed=0))
+    file.write_text("".join(pairs), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="session")
+def pair_run(pair_file: Path, tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
+    """A finished run of a model that says a sequence backwards; trained in less than a minute."""
+    return minigpt.train(pair_settings(pair_file), tmp_path_factory.mktemp("runs") / "backwards")

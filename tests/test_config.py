@@ -124,3 +124,51 @@ def test_downloads_have_the_published_checksums():
     assert Path(data.url).name == "aclImdb_v1.tar.gz"
     assert data.sha256 is not None
     assert len(data.sha256) == 64
+
+
+PAIRS = {
+    "data": {"source": "pairs", "paths": ["a.tsv"]},
+    "model": {"kind": "encoder_decoder", "norm": "post"},
+}
+
+
+def test_text_keeps_a_source_of_pairs():
+    data = load_config(PAIRS, text=["b.tsv", "c.tsv"]).data
+    assert (data.source, data.paths) == ("pairs", ["b.tsv", "c.tsv"])
+
+
+def test_pairs_and_encoder_decoder_belong_together():
+    assert problems_of({"data": PAIRS["data"]}) == [
+        "model.kind = 'gpt': should be 'encoder_decoder' for data.source = 'pairs'"
+    ]
+    assert problems_of({"model": PAIRS["model"]}) == [
+        "model.kind = 'encoder_decoder': should be 'gpt' for data.source = 'stories'"
+    ]
+
+
+def test_what_pairs_cannot_have_is_reported_together():
+    found = problems_of(
+        {
+            "data": {"source": "pairs", "document_separator": "x", "val_pairs": 0},
+            "model": {"kind": "encoder_decoder"},
+        },
+        ["training.label_smoothing=1.5"],
+    )
+    for line in [
+        "data.paths = []: should name at least one file for source = 'pairs'",
+        "data.document_separator = 'x': should not be set for source = 'pairs'",
+        "data.val_pairs = 0: should be greater than or equal to 1",
+        "model.norm = 'pre': should be 'post' for kind = 'encoder_decoder'",
+        "--set training.label_smoothing = 1.5: should be less than 1",
+    ]:
+        assert line in found
+    assert len(found) == 5
+
+
+def test_what_only_pairs_can_have():
+    assert problems_of({"data": {"val_pairs": 3}}) == [
+        "data.val_pairs = 3: should not be set for source = 'stories'"
+    ]
+    assert problems_of(None, ["training.label_smoothing=0.1"]) == [
+        "--set training.label_smoothing = 0.1: should be 0 for data.source = 'stories'"
+    ]

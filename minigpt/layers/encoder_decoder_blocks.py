@@ -34,9 +34,6 @@ class EncoderBlock(TransformerBlock):
         x = self.norm1(x + self.dropout1(attended, training=training))
         return self.norm2(x + self.dropout2(self.feed_forward(x, training), training=training))
 
-    def compute_output_spec(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        return keras.KerasTensor(x.shape, dtype=self.compute_dtype)
-
 
 @keras.saving.register_keras_serializable("minigpt")
 class DecoderBlock(TransformerBlock):
@@ -74,6 +71,12 @@ class DecoderBlock(TransformerBlock):
         super().build(input_shape)
 
     def call(  # type: ignore[override]
+        self, x: Any, source: tuple[Any, Any], lengths: Any, training: bool | None = None
+    ) -> Any:
+        """float[B, T, D] → float[B, T, D]; `source` and `lengths` as in `advance`."""
+        return self.advance(x, source, lengths, training=training)[0]
+
+    def advance(  # type: ignore[override]
         self,
         x: Any,
         source: tuple[Any, Any],
@@ -82,7 +85,7 @@ class DecoderBlock(TransformerBlock):
         index: Any = None,
         training: bool | None = None,
     ) -> tuple[Any, Any]:
-        """One block.
+        """The same, with the tokens of earlier calls in a cache or without.
 
         Args:
           x: float[B, T, D].
@@ -99,8 +102,3 @@ class DecoderBlock(TransformerBlock):
         x = self.cross_norm(x + self.cross_dropout(attended, training=training))
         x = self.norm2(x + self.dropout2(self.feed_forward(x, training), training=training))
         return x, cache
-
-    def compute_output_spec(
-        self, x: Any, source: Any, lengths: Any, cache: Any = None, **kwargs: Any
-    ) -> Any:
-        return keras.KerasTensor(x.shape, dtype=self.compute_dtype), cache

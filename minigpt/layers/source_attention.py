@@ -71,6 +71,3 @@ class SourceAttention(MultiHeadAttention):
         """float[B, T, H·N] → float[B, T, H, N]."""
         size = x.shape[-1] // self.num_heads
         return ops.reshape(x, (ops.shape(x)[0], ops.shape(x)[1], self.num_heads, size))
-
-    def compute_output_spec(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        return keras.KerasTensor(x.shape, dtype=self.compute_dtype)

@@ -179,7 +179,7 @@ class EncoderDecoder(keras.Model):
         for block, keys_and_values, cache in zip(
             self.decoder_blocks, read, caches_or_none, strict=True
         ):
-            x, cache = block(x, keys_and_values, lengths, cache, index, training=training)
+            x, cache = block.advance(x, keys_and_values, lengths, cache, index, training)
             updated.append(cache)
         return x, updated if caches else None
 

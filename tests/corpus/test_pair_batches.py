@@ -1,0 +1,145 @@
+"""Batches of pairs: every pair once a pass, little padding, no state."""
+
+import numpy as np
+import pytest
+
+from minigpt.corpus.pair_batches import Buckets, Pairs
+from minigpt.errors import UserError
+
+END = 1
+
+
+def made(count=500, seed=0, longest=20):
+    """Sentences that can be told apart, as ids of a corpus, and the sentences themselves."""
+    draw = np.random.default_rng(seed)
+    sentences, ids = [], [END]
+    for number in range(count):
+        pair = []
+        for _ in range(2):
+            length = int(min(longest, 1 + draw.geometric(0.25)))
+            pair.append([100 + number, *draw.integers(2, 99, length - 1)])
+            ids += [*pair[-1], END]
+        sentences.append(pair)
+    return np.array(ids, np.uint16), sentences
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return Pairs(made()[0], END, max_len=32)
+
+
+def test_pairs_are_the_sentences_with_their_end_tokens(pairs):
+    for number, (source, target) in enumerate(made()[1]):
+        assert pairs.source(number).tolist() == [*source, END]
+        assert pairs.target(number).tolist() == [*target, END]
+        assert pairs.source_lengths[number] == len(source) + 1
+
+
+def rows_of(batch):
+    """Source and target of every row that is a pair, read back from a batch."""
+    (source_ids, lengths, target_ids), targets, weights = batch
+    np.testing.assert_array_equal(target_ids[:, 0], END)
+    np.testing.assert_array_equal(target_ids[:, 1:], targets[:, :-1])
+    found = []
+    for row in range(len(source_ids)):
+        length = int(weights[row].sum())
+        # Weights are 1 for the tokens of the target and 0 behind.
+        np.testing.assert_array_equal(weights[row], np.arange(len(weights[row])) < length)
+        if length:
+            found.append((tuple(source_ids[row, : lengths[row]]), tuple(targets[row, :length])))
+    return found
+
+
+@pytest.mark.parametrize(("batch_size", "most_buckets"), [(7, 1), (16, 3), (64, 4), (500, 2)])
+def test_every_pair_exactly_once_a_pass(pairs, batch_size, most_buckets):
+    buckets = Buckets(pairs, batch_size, most_buckets)
+    expected = sorted((tuple([*s, END]), tuple([*t, END])) for s, t in made()[1])
+    for first in (0, buckets.batches_in_pass):
+        steps = range(first, first + buckets.batches_in_pass)
+        rows = [row for step in steps for row in rows_of(buckets.training_batch(3, step))]
+        assert sorted(rows) == expected
+    once = [row for batch in buckets.once() for row in rows_of(batch)]
+    assert sorted(once) == expected
+
+
+def test_a_batch_is_a_function_of_seed_and_step(pairs):
+    def flat(batch):
+        (source, lengths, target), targets, weights = batch
+        return [*map(np.ndarray.tolist, (source, lengths, target, targets, weights))]
+
+    one, other = Buckets(pairs, 16, 3), Buckets(pairs, 16, 3)
+    steps = [5, 80, 3, 5]
+    assert [flat(one.training_batch(7, s)) for s in steps] == [
+        flat(other.training_batch(7, s)) for s in steps
+    ]
+    assert flat(one.training_batch(7, 5)) != flat(one.training_batch(8, 5))
+    assert flat(one.training_batch(7, 5)) != flat(one.training_batch(7, 5 + one.batches_in_pass))
+    streamed = list(one.dataset(7, 4, 3).as_numpy_iterator())
+    assert [flat(batch) for batch in streamed] == [
+        flat(one.training_batch(7, step)) for step in (4, 5, 6)
+    ]
+
+
+def test_a_pass_does_not_go_from_short_to_long(pairs):
+    buckets = Buckets(pairs, 16, 3)
+    widths = [buckets.numbers(0, step)[1].source for step in range(buckets.batches_in_pass)]
+    assert widths != sorted(widths)
+    pairs_of_pass = [buckets.numbers(0, step)[0].tolist() for step in range(len(widths))]
+    other_pass = [buckets.numbers(0, step + len(widths))[0].tolist() for step in range(len(widths))]
+    assert {tuple(sorted(p)) for p in pairs_of_pass} != {tuple(sorted(p)) for p in other_pass}
+
+
+@pytest.mark.parametrize("most_buckets", [1, 2, 4])
+def test_few_shapes_and_little_padding(pairs, most_buckets):
+    buckets = Buckets(pairs, 32, most_buckets)
+    batches = [buckets.training_batch(0, step) for step in range(buckets.batches_in_pass)]
+    shapes = {(inputs[0].shape, targets.shape) for inputs, targets, _ in batches}
+    assert len(shapes) <= most_buckets
+    places = sum(inputs[0].size + targets.size for inputs, targets, _ in batches)
+    assert places == buckets.places_in_pass
+    tokens = sum(len(s) + len(t) + 2 for s, t in made()[1])
+    assert tokens == buckets.tokens_in_pass
+    padding = 1 - tokens / places
+    assert padding < {1: 0.80, 2: 0.55, 4: 0.40}[most_buckets]
+    # Rows without a pair: at most one a batch.
+    assert all((weights.sum(1) == 0).sum() <= 1 for _, _, weights in batches)
+
+
+def test_batches_compute_about_the_same(pairs):
+    buckets = Buckets(pairs, 32, 4)
+    sizes = [b.shape.rows * (b.shape.source + b.shape.target) for b in buckets.buckets]
+    assert max(sizes) < 2 * min(sizes)
+    assert buckets.batches_in_pass == pytest.approx(500 / 32, abs=3)
+
+
+def test_the_cut_into_buckets_is_the_best_one():
+    """Against all cuts of a few lengths."""
+    ids, sentences = made(60, seed=2, longest=8)
+    pairs = Pairs(ids, END, max_len=32)
+    longer = np.array([max(len(s), len(t)) + 1 for s, t in sentences])
+
+    def places(cut):
+        total = 0
+        for part in (longer < cut, longer >= cut):
+            sides = (pairs.source_lengths[part], pairs.target_lengths[part])
+            total += part.sum() * sum(side.max(initial=0) for side in sides)
+        return total
+
+    best = min(places(cut) for cut in range(2, 12))
+    buckets = Buckets(pairs, 10, 2)
+    assert best == sum(len(b.numbers) * (b.shape.source + b.shape.target) for b in buckets.buckets)
+
+
+def test_pairs_that_are_too_long_are_in_no_batch():
+    ids, sentences = made(200, seed=4)
+    pairs = Pairs(ids, END, max_len=8)
+    short = [max(len(s), len(t)) + 1 <= 8 for s, t in sentences]
+    np.testing.assert_array_equal(pairs.fits, short)
+    assert 0 < sum(short) < 200
+    rows = [row for batch in Buckets(pairs, 10, 2).once() for row in rows_of(batch)]
+    assert len(rows) == sum(short)
+
+
+def test_too_few_pairs(pairs):
+    with pytest.raises(UserError, match=r"500 pairs; should be at least training.batch_size = 501"):
+        Buckets(pairs, 501, 2)

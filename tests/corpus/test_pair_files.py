@@ -1,0 +1,174 @@
+"""Tab-separated pairs: what is read, what is refused, what is held out."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from minigpt.config import DataConfig, TokenizerConfig
+from minigpt.corpus.documents import Piece, ingest
+from minigpt.corpus.pair_files import PairFiles
+from minigpt.corpus.split import split_pairs
+from minigpt.corpus.token_store import open_corpus
+from minigpt.errors import UserError
+
+DATA = Path(os.environ.get("MINIGPT_DATA", Path(__file__).parents[3] / "shared" / "data"))
+
+
+def write(tmp_path, content, name="pairs.tsv"):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def sentences(*paths):
+    return [piece.text.decode() for piece in PairFiles(paths).pieces()]
+
+
+def problems(*paths):
+    with pytest.raises(UserError) as caught:
+        sentences(*paths)
+    return list(caught.value.problems)
+
+
+def test_sources_and_targets_in_turn(tmp_path):
+    path = write(tmp_path, "Go.\tGeh.\r\n  Hi!\t Grüß Gott! ")
+    assert sentences(path) == ["Go.", "Geh.", "Hi!", "Grüß Gott!"]
+
+
+def test_lines_may_lie_across_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr("minigpt.corpus.text_files._BLOCK_BYTES", 3)
+    path = write(tmp_path, "Go on.\tGeh weiter.\nHi!\tGrüß Gott!\n")
+    assert sentences(path) == ["Go on.", "Geh weiter.", "Hi!", "Grüß Gott!"]
+
+
+def test_more_columns_are_left_out_and_that_is_said(tmp_path):
+    path = write(tmp_path, "Go.\tGeh.\tCC-BY 2.0\nHi!\tHallo!\tCC-BY\tx\nNo.\tNein.\n")
+    said = []
+    texts = [piece.text for piece in PairFiles([path], said.append).pieces()]
+    assert texts == [b"Go.", b"Geh.", b"Hi!", b"Hallo!", b"No.", b"Nein."]
+    assert said == [f"{path}: 2 lines have more than two columns: the first two are read"]
+
+
+def test_all_faults_are_told_with_their_lines(tmp_path):
+    path = write(
+        tmp_path, "a\tb\nno tab\n\tb\n" + "again none\n" * 6 + "a\t \n" + " \t\n" + "\n" + "a\tb\n"
+    )
+    right = "each should be SOURCE, a tab, TARGET"
+    assert problems(path) == [
+        f"{path}: 8 lines have no tab (lines 2, 4, 5, 6, 7 and 3 more); {right}",
+        f"{path}: 2 lines have an empty source sentence (lines 3, 11); {right}",
+        f"{path}: 1 line has an empty target sentence (line 10); {right}",
+    ]
+
+
+def test_files_without_pairs_and_files_that_are_no_text(tmp_path):
+    empty = write(tmp_path, "", "empty.tsv")
+    latin = write(tmp_path, b"a\tb\nGr\xfc\xdf\tb\n", "latin.tsv")
+    binary = write(tmp_path, b"a\tb\0\n", "binary.tsv")
+    found = problems(empty, latin, binary, tmp_path / "none.tsv")
+    assert any(line.startswith(f"{empty}: empty") for line in found)
+    assert any(line.startswith(f"{latin}: not valid UTF-8 at byte 6 (line 2)") for line in found)
+    assert any(line.startswith(f"{binary}: binary file: NUL at byte 3 (line 1)") for line in found)
+    assert any("none.tsv: no such file or folder" in line for line in found)
+
+
+def test_a_folder_gives_tsv_and_txt(tmp_path):
+    write(tmp_path, "a\tb\n", "one.tsv")
+    write(tmp_path, "c\td\n", "two.txt")
+    write(tmp_path, "nothing", "three.md")
+    assert sentences(tmp_path) == ["a", "b", "c", "d"]
+    (tmp_path / "empty").mkdir()
+    assert problems(tmp_path / "empty") == [
+        f"{tmp_path / 'empty'}: a folder without any *.tsv or *.txt below it"
+    ]
+
+
+def pairs_of(documents):
+    texts = [documents.text[start:stop].decode() for start, stop in documents.spans]
+    return list(zip(texts[0::2], texts[1::2], strict=True))
+
+
+def documents_of(pairs):
+    return ingest(Piece(text.encode(), True) for pair in pairs for text in pair)
+
+
+MANY = [(f"source {n % 37}", f"target {n}") for n in range(100)]
+
+
+@pytest.mark.parametrize("val_pairs", [1, 2, 10, 31, 99])
+def test_exactly_so_many_pairs_and_no_source_on_both_sides(val_pairs):
+    # Sources of 2, 3 and 1 pairs: any number can be met.
+    pairs = [*MANY, *((f"single {n}", "x") for n in range(30))]
+    train, val = map(pairs_of, split_pairs(documents_of(pairs), 0.1, val_pairs))
+    assert len(val) == val_pairs
+    assert Counter(train + val) == Counter(pairs)
+    assert not {source for source, _ in train} & {source for source, _ in val}
+    assert train == sorted(train, key=pairs.index) and val == sorted(val, key=pairs.index)
+
+
+def test_a_share_of_the_pairs():
+    train, val = map(pairs_of, split_pairs(documents_of(MANY), 0.2, None))
+    assert 17 <= len(val) <= 20
+    assert not {source for source, _ in train} & {source for source, _ in val}
+
+
+def test_numbers_that_cannot_be_met():
+    same = documents_of([("same", str(n)) for n in range(5)])
+    with pytest.raises(UserError, match=r"data\.val_pairs = 2: cannot be met"):
+        split_pairs(same, 0.1, 2)
+    with pytest.raises(UserError, match=r"data\.val_fraction = 0\.1: cannot be met"):
+        split_pairs(same, 0.1, None)
+    with pytest.raises(UserError, match=r"val_pairs = 5: should be less than the 5 pairs"):
+        split_pairs(same, 0.1, 5)
+
+
+def test_the_same_split_every_time():
+    # Literally: a change of it would make every published score incomparable.
+    pairs = [(str(n), "x") for n in range(20)]
+    assert [source for source, _ in pairs_of(split_pairs(documents_of(pairs), 0.1, 4)[1])] == [
+        "4",
+        "6",
+        "10",
+        "17",
+    ]
+
+
+def test_the_store_is_found_again_by_content_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
+    characters = TokenizerConfig(kind="character", vocab_size=100)
+    text = "".join(f"s{n}\tt{n}\n" for n in range(40))
+    one, two = write(tmp_path, text, "one.tsv"), write(tmp_path, text, "two.tsv")
+
+    def corpus(path, **options):
+        return open_corpus(DataConfig(source="pairs", paths=[str(path)], **options), characters)
+
+    first = corpus(one, val_pairs=5)
+    assert not first.from_cache and corpus(two, val_pairs=5).from_cache
+    assert not corpus(one, val_pairs=6).from_cache
+    assert not corpus(one).from_cache
+    write(tmp_path, text.replace("s7\t", "s8\t"), "one.tsv")
+    assert not corpus(one, val_pairs=5).from_cache
+    assert (first.train.documents, first.val.documents) == (70, 10)
+
+
+def test_the_tokenizer_is_learned_from_training_pairs_only(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
+    letters = [chr(0x4E00 + n) for n in range(40)]
+    path = write(tmp_path, "".join(f"{letter}\tx\n" for letter in letters))
+    corpus = open_corpus(
+        DataConfig(source="pairs", paths=[str(path)], val_pairs=8),
+        TokenizerConfig(kind="character", vocab_size=100),
+    )
+    known = {piece.decode() for piece in corpus.tokenizer.pieces}
+    assert len(known & set(letters)) == 32
+    assert corpus.val.unknown_tokens == 8
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"no {DATA}; MINIGPT_DATA can name it")
+def test_real_pairs():
+    documents = ingest(PairFiles([DATA / "eng-deu.tsv"]).pieces())
+    train, val = map(pairs_of, split_pairs(documents, 0.1, 2000))
+    assert (len(train), len(val)) == (43_001, 2_000)
+    assert not {source for source, _ in train} & {source for source, _ in val}

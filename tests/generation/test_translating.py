@@ -1,0 +1,133 @@
+"""From source ids to target ids."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from minigpt.generation import Translator, translate_ids
+from tests.models.test_encoder_decoder import VOCAB_SIZE, small_model
+
+END = 2
+SOURCES = [np.array(ids, np.int32) for ids in ([3, 5, END], [4, END], [7, 8, 9, 3, 10, END])]
+
+
+@pytest.fixture(scope="module")
+def model():
+    # Drawn so that greedy translations have several lengths, and beams find what greedy misses.
+    model = small_model(tie_embeddings=False, position="sinusoidal")
+    draw = np.random.default_rng(0)
+    for weight in model.weights:
+        gain = np.full(weight.shape, weight.name == "gamma")
+        weight.assign(draw.normal(size=weight.shape) if len(weight.shape) > 1 else gain)
+    return model
+
+
+@pytest.fixture(scope="module")
+def translator(model):
+    return Translator(model, END, undrawable_ids=(0, 1))
+
+
+def log_probabilities(model, source, targets):
+    """float64[N, T, V]: of every token behind the beginning and the first tokens of targets[N, T]."""
+    shifted = np.pad(np.asarray(targets, np.int32), ((0, 0), (1, 0)), constant_values=END)[:, :-1]
+    sources = np.repeat(source[None], len(shifted), axis=0)
+    lengths = np.full(len(shifted), len(source), np.int32)
+    logits = model((sources, lengths, shifted)).numpy().astype(np.float64)
+    logits[:, :, [0, 1]] = -np.inf
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def greedy_by_full_passes(model, source, most):
+    """The slow way: every token from a pass over all that stands before it."""
+    target = []
+    for _ in range(most):
+        token = int(log_probabilities(model, source, [[*target, END]])[0, -1].argmax())
+        if token == END:
+            break
+        target.append(token)
+    return target
+
+
+def test_greedy_is_what_full_passes_give(model, translator):
+    found = translate_ids(translator, SOURCES, 6)
+    expected = [greedy_by_full_passes(model, source, 6) for source in SOURCES]
+    assert [ids.tolist() for ids in found] == expected
+    assert any(expected) and len({len(ids) for ids in expected}) > 1
+
+
+def test_each_is_what_it_would_be_alone(translator):
+    for beams in (1, 3):
+        together = translate_ids(translator, SOURCES, 6, beams)
+        for source, ids in zip(SOURCES, together, strict=True):
+            (alone,) = translate_ids(translator, [source], 6, beams)
+            assert alone.tolist() == ids.tolist()
+
+
+def test_what_pads_a_source_changes_nothing(translator):
+    def found(padding):
+        ids = tf.constant([[3, 5, END, padding, padding]])
+        return translator.translation(ids, tf.constant([3]), 6, 1, 1.0)[0].numpy().tolist()
+
+    assert found(END) == found(11)
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
+def test_enough_beams_find_the_best_of_all(model, translator, length_penalty):
+    """Against all targets of at most 3 tokens, written out; what has no end by then ends there."""
+    drawable = [token for token in range(VOCAB_SIZE) if token not in (0, 1, END)]
+    all_of = np.array(list(itertools.product(drawable, repeat=3)))
+    found = translate_ids(translator, SOURCES, 3, 150, length_penalty)
+    for source, ids in zip(SOURCES, found, strict=True):
+        scores = log_probabilities(model, source, all_of)
+        chosen = np.take_along_axis(scores, all_of[:, :, None], axis=2)[:, :, 0].cumsum(axis=1)
+        candidates = {
+            tuple(target): total / 3**length_penalty
+            for target, total in zip(all_of, chosen[:, 2], strict=True)
+        }
+        candidates[()] = scores[0, 0, END]
+        for length in (1, 2):
+            totals = chosen[:, length - 1] + scores[:, length, END]
+            for target, total in zip(all_of[:, :length], totals, strict=True):
+                candidates[tuple(target)] = total / (length + 1) ** length_penalty
+        assert tuple(ids) == max(candidates, key=candidates.__getitem__)
+
+
+def test_beams_find_what_greedy_misses(model, translator):
+    def mean(source, target):
+        whole = [*target, END][:6]
+        scores = log_probabilities(model, source, [whole])[0]
+        return scores[np.arange(len(whole)), whole].mean()
+
+    greedy = [
+        mean(*both) for both in zip(SOURCES, translate_ids(translator, SOURCES, 6), strict=True)
+    ]
+    four = translate_ids(translator, SOURCES, 6, beams=4, length_penalty=1.0)
+    searched = [mean(*both) for both in zip(SOURCES, four, strict=True)]
+    assert all(a >= b - 1e-5 for a, b in zip(searched, greedy, strict=True))
+    assert max(a - b for a, b in zip(searched, greedy, strict=True)) > 0.1
+
+
+def test_nothing_to_do(translator):
+    assert translate_ids(translator, [], 5) == []
+    for beams in (1, 2):
+        (found,) = translate_ids(translator, SOURCES[:1], 0, beams)
+        assert found.tolist() == []
+
+
+def test_no_more_tokens_than_the_model_has_places(model, translator):
+    ids, lengths = translator.translation(
+        tf.constant([[3, 5, END]]), tf.constant([3]), 1000, 1, 1.0
+    )
+    assert ids.shape[1] <= model.max_len and lengths.numpy().max() <= model.max_len
+
+
+def test_it_follows_the_weights_of_the_model(model, translator):
+    before = model.get_weights()
+    try:
+        old = [ids.tolist() for ids in translate_ids(translator, SOURCES, 6)]
+        model.set_weights([-weights for weights in before])
+        assert [ids.tolist() for ids in translate_ids(translator, SOURCES, 6)] != old
+    finally:
+        model.set_weights(before)

@@ -1,0 +1,237 @@
+"""The encoder-decoder as a whole."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from minigpt.config import ModelConfig, load_config
+from minigpt.models import EncoderDecoder, build_encoder_decoder, build_model
+
+VOCAB_SIZE = 13
+KINDS = [
+    {"position": "sinusoidal", "scale_embeddings": True},
+    {"position": "learned", "tie_embeddings": False, "value_dim": 6, "qkv_bias": False},
+]
+
+
+def small_model(seed: int = 0, **changes) -> EncoderDecoder:
+    """A model whose logits differ clearly from token to token."""
+    sizes = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 2, "dropout_rate": 0.1}
+    config = ModelConfig(kind="encoder_decoder", norm="post", **{**sizes, **changes})
+    model = build_encoder_decoder(config, VOCAB_SIZE)
+    draw = np.random.default_rng(seed)
+    model.set_weights([w + draw.normal(size=w.shape, scale=0.3) for w in model.get_weights()])
+    return model
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind["position"])
+def model(request) -> EncoderDecoder:
+    return small_model(**request.param)
+
+
+@pytest.fixture
+def inputs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(1)
+    source = draw.integers(0, VOCAB_SIZE, (3, 7)).astype("int32")
+    target = draw.integers(0, VOCAB_SIZE, (3, 8)).astype("int32")
+    return source, np.array([7, 4, 1], "int32"), target
+
+
+def test_what_stands_in_the_padding_changes_nothing(model, inputs):
+    source, lengths, target = inputs
+    before = model(inputs).numpy()
+    for row, length in enumerate(lengths):
+        for place in range(7):
+            changed = source.copy()
+            changed[row, place] = (changed[row, place] + 1) % VOCAB_SIZE
+            after = model((changed, lengths, target)).numpy()
+            if place < length:
+                assert np.abs(after[row] - before[row]).max() > 1e-3
+            else:
+                np.testing.assert_array_equal(after, before)
+
+
+def test_how_much_padding_there_is_changes_nothing(model, inputs):
+    source, lengths, target = inputs
+    before = model(inputs).numpy()
+    for row, length in enumerate(lengths):
+        alone = (source[row : row + 1, :length], lengths[row : row + 1], target[row : row + 1])
+        np.testing.assert_allclose(model(alone).numpy()[0], before[row], atol=1e-5)
+
+
+def test_a_future_target_changes_nothing_earlier(model, inputs):
+    source, lengths, target = inputs
+    before = model(inputs).numpy()
+    for t in range(8):
+        changed = target.copy()
+        changed[:, t] = (changed[:, t] + 1) % VOCAB_SIZE
+        after = model((source, lengths, changed)).numpy()
+        np.testing.assert_array_equal(after[:, :t], before[:, :t])
+        assert np.abs(after[:, t] - before[:, t]).max() > 1e-3
+
+
+def test_the_encoder_looks_both_ways(model, inputs):
+    """What the decoder may read of a source's first token depends on the last one."""
+    source, lengths, _ = inputs
+    (keys, _), *_ = model.encode(source, lengths)[0]
+    changed = source.copy()
+    changed[0, 6] = (changed[0, 6] + 1) % VOCAB_SIZE
+    (keys_after, _), *_ = model.encode(changed, lengths)[0]
+    assert np.abs(keys_after.numpy()[0, 0] - keys.numpy()[0, 0]).max() > 1e-3
+
+
+def test_cached_equals_uncached(model, inputs):
+    source, lengths, target = inputs
+    whole = model(inputs).numpy()
+    read = model.encode(source, lengths)
+    caches = model.empty_caches(3)
+    latents, caches = model.advance(target[:, :3], read, caches, np.zeros(3, "int32"))
+    steps = [model.logits(latents).numpy()]
+    for t in range(3, 8):
+        latents, caches = model.advance(target[:, t : t + 1], read, caches, np.full(3, t, "int32"))
+        steps.append(model.logits(latents).numpy())
+    np.testing.assert_allclose(np.concatenate(steps, 1), whole, atol=1e-5)
+
+
+def layer_norm(x, gain, bias):
+    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    return (x - mean) / np.sqrt(variance + 1e-6) * gain + bias
+
+
+def attention(x, source, visible, weights, heads):
+    """Vaswani et al. 2017, section 3.2.2, one head after the other."""
+    (wq, bq), (wk, bk), (wv, bv), (wo, bo) = weights
+    query, key, value = x @ wq + bq, source @ wk + bk, source @ wv + bv
+    size, said = query.shape[-1] // heads, []
+    for head in range(heads):
+        part = slice(head * size, (head + 1) * size)
+        scores = query[:, part] @ key[:, part].T / np.sqrt(size)
+        weight = np.exp(scores) * visible
+        said.append(weight / weight.sum(-1, keepdims=True) @ value[:, part])
+    return np.concatenate(said, -1) @ wo + bo
+
+
+def halves(weight, parts):
+    return np.split(weight, parts, axis=-1)
+
+
+def test_it_is_the_model_of_the_paper(inputs):
+    """Against its equations (section 3), written out in numpy for one sentence pair."""
+    model = small_model(scale_embeddings=True, position="sinusoidal", activation="relu")
+    source, lengths, target = inputs
+    row, heads, width = 1, 2, 8
+    weights = {v.path.split("/", 1)[1]: v.numpy().astype("float64") for v in model.variables}
+
+    def matrix(name):
+        return weights[f"{name}/kernel"], weights[f"{name}/bias"]
+
+    def norm(name, x):
+        return layer_norm(x, weights[f"{name}/gamma"], weights[f"{name}/beta"])
+
+    def feed_forward(block, x):
+        (w1, b1), (w2, b2) = matrix(f"{block}/expand"), matrix(f"{block}/contract")
+        return np.maximum(x @ w1 + b1, 0) @ w2 + b2
+
+    table = weights["embedding/token_embedding/embeddings"]
+
+    def embed(ids):
+        places = np.arange(len(ids))[:, None] / 10000 ** (2 * (np.arange(width) // 2) / width)
+        positions = np.where(np.arange(width) % 2, np.cos(places), np.sin(places))
+        return table[ids] * np.sqrt(width) + positions
+
+    def source_weights(name):
+        (wkv, bkv) = matrix(f"{name}/key_value")
+        pairs = zip(halves(wkv, 2), halves(bkv, 2), strict=True)
+        return [matrix(f"{name}/query"), *pairs, matrix(f"{name}/output")]
+
+    def self_weights(name):
+        (w, b) = matrix(f"{name}/qkv")
+        return [*zip(halves(w, 3), halves(b, 3), strict=True), matrix(f"{name}/output")]
+
+    x = embed(source[row, : lengths[row]])
+    for layer in range(2):
+        block = f"encoder_block{layer}"
+        x = norm(
+            f"{block}/norm1",
+            x + attention(x, x, True, source_weights(f"{block}/attention"), heads),
+        )
+        x = norm(f"{block}/norm2", x + feed_forward(block, x))
+    y = embed(target[row])
+    for layer in range(2):
+        block = f"decoder_block{layer}"
+        causal = np.tri(len(y))
+        y = norm(
+            f"{block}/norm1",
+            y + attention(y, y, causal, self_weights(f"{block}/attention"), heads),
+        )
+        cross = source_weights(f"{block}/cross_attention")
+        y = norm(f"{block}/cross_norm", y + attention(y, x, True, cross, heads))
+        y = norm(f"{block}/norm2", y + feed_forward(block, y))
+    np.testing.assert_allclose(model(inputs).numpy()[row], y @ table.T, atol=1e-4)
+
+
+def test_reloads_in_a_fresh_process_without_custom_objects(model, inputs, tmp_path):
+    model.save(tmp_path / "model.keras")
+    for name, values in zip(("source", "lengths", "target"), inputs, strict=True):
+        np.save(tmp_path / f"{name}.npy", values)
+    np.save(tmp_path / "logits.npy", model(inputs).numpy())
+    code = """import minigpt, keras
+import numpy as np
+model = keras.models.load_model("model.keras")
+inputs = tuple(np.load(f"{name}.npy") for name in ("source", "lengths", "target"))
+np.testing.assert_allclose(model(inputs), np.load("logits.npy"), rtol=1e-4, atol=1e-5)
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+
+
+def expected_parameters(c: ModelConfig, vocab_size: int) -> int:
+    """Counted from the definition: system S5."""
+    c = c.resolved()
+    d, inner, f = c.embed_dim, c.num_heads * c.head_dim, c.ff_dim
+    attention = 3 * (d * inner + inner) + inner * d + d
+    feed_forward = d * f + f + f * d + d
+    encoder = attention + feed_forward + 2 * 2 * d
+    decoder = 2 * attention + feed_forward + 3 * 2 * d
+    return vocab_size * d + c.num_layers * (encoder + decoder)
+
+
+@pytest.mark.parametrize("num_layers", [1, 3])
+def test_parameters_are_those_of_the_formula(num_layers):
+    config = ModelConfig(
+        kind="encoder_decoder",
+        norm="post",
+        embed_dim=16,
+        num_heads=2,
+        ff_dim=24,
+        num_layers=num_layers,
+        position="sinusoidal",
+    )
+    model = build_model(config, 50)
+    assert isinstance(model, EncoderDecoder)
+    assert model.count_params() == expected_parameters(config, 50)
+
+
+def test_the_shipped_config_has_the_parameters_of_the_formula():
+    config = load_config("translate_eng_deu")
+    vocab_size = config.tokenizer.vocab_size
+    model = build_model(config.model, vocab_size)
+    assert model.count_params() == expected_parameters(config.model, vocab_size)
+
+
+def test_mixed_precision_still_gives_float32_logits(inputs):
+    config = ModelConfig(kind="encoder_decoder", norm="post", max_len=8, embed_dim=8, num_layers=1)
+    model = build_encoder_decoder(config, VOCAB_SIZE, "mixed_bfloat16")
+    assert model(inputs).dtype == "float32"
+    assert model.encode(*inputs[:2])[0][0][0].dtype == "bfloat16"
+
+
+def test_get_config_round_trip(model, inputs):
+    again = EncoderDecoder.from_config(model.get_config())
+    again.build()
+    again.set_weights(model.get_weights())
+    assert again.get_config() == model.get_config()
+    np.testing.assert_array_equal(again(inputs), model(inputs))
+    assert keras.saving.get_registered_name(EncoderDecoder) == "minigpt>EncoderDecoder"
