@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from minigpt.errors import UserError
     from minigpt.evaluation import evaluate_run
     from minigpt.export import export_run
+    from minigpt.huggingface.importing import import_run
     from minigpt.run import Run
     from minigpt.text_model import TextModel, load
     from minigpt.training.text_generator import TextGenerator
@@ -50,6 +51,7 @@ _HOMES = {
     "config_for_text": "minigpt.corpus.sizes",
     "evaluate_run": "minigpt.evaluation",
     "export_run": "minigpt.export",
+    "import_run": "minigpt.huggingface.importing",
     "load": "minigpt.text_model",
     "load_config": "minigpt.config",
     "train": "minigpt.training.trainer",
@@ -64,6 +66,7 @@ __all__ = [
     "config_for_text",
     "evaluate_run",
     "export_run",
+    "import_run",
     "load",
     "load_config",
     "train",

@@ -209,6 +209,12 @@ class ModelConfig(Section):
 
 
 class TrainingConfig(Section):
+    init_from: str | None = Field(
+        None, description="a run whose best model, sizes and tokenizer to start from (fine-tuning)"
+    )
+    lora_rank: Positive | None = Field(
+        None, description="with init_from: train additions of this rank to its matrices, no more"
+    )
     epochs: Positive = Field(5, description="times samples, validation and a checkpoint are made")
     steps_per_epoch: Positive | None = Field(
         None, description="weight updates in an epoch; once over the training text"

@@ -129,8 +129,13 @@ def evaluate_run(
     model, tokenizer = run.load_model(), run.load_tokenizer()
     if paths:
         part = encode_texts(read_texts(paths, config.data.document_separator), tokenizer)
+    elif not run.corpus_file.is_file():
+        raise UserError(
+            f"RUN {run.path}: was imported and has no held-out text; name a text with --text"
+        )
     else:
-        corpus = open_corpus(config.data, config.tokenizer, report)
+        given = tokenizer if config.training.init_from else None
+        corpus = open_corpus(config.data, config.tokenizer, report, given)
         if corpus.fingerprint != run.corpus["fingerprint"]:
             raise UserError(
                 f"RUN {run.path}: its text (data.source = {config.data.source!r}) has changed since "

@@ -55,10 +55,21 @@ class Run:
 
     @classmethod
     def create(
-        cls, path: Path, config: Config, tokenizer: Tokenizer, corpus: dict[str, Any]
+        cls,
+        path: Path,
+        config: Config,
+        tokenizer: Tokenizer,
+        corpus: dict[str, Any] | None,
+        model: GPT | None = None,
     ) -> "Run":
         """Makes a run directory with its config, tokenizer and corpus record; all of it or nothing.
 
+        Args:
+          path: new or empty.
+          config: every setting.
+          tokenizer: the model's.
+          corpus: the record of the text; None for a model that was not trained here.
+          model: one that is finished already.
         Raises:
           UserError: if there is something at `path` already, or it cannot be written.
         """
@@ -67,8 +78,11 @@ class Run:
         try:
             (temporary / "checkpoints").mkdir(parents=True)
             (temporary / "config.toml").write_text(dump_config(config), encoding="utf-8")
-            (temporary / "corpus.json").write_text(json.dumps(corpus, indent=2) + "\n")
+            if corpus is not None:
+                (temporary / "corpus.json").write_text(json.dumps(corpus, indent=2) + "\n")
             tokenizer.save(temporary / "tokenizer")
+            if model is not None:
+                save_model(model, temporary / "model.keras")
             # Fails if another process has put a run there in the meantime.
             os.rename(temporary, path)
         except OSError as error:

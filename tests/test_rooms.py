@@ -19,6 +19,7 @@ ORDER = [
     {"run"},
     {"evaluation"},
     {"text_model"},
+    {"huggingface"},
     {"export"},
     {"training"},
     {"cli"},

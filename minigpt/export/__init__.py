@@ -2,11 +2,16 @@
 
 from pathlib import Path
 
+from minigpt.export.huggingface import export_huggingface
 from minigpt.export.keras_file import export_keras
 from minigpt.export.saved_model import export_saved_model
 from minigpt.run import Run
 
-FORMATS = {"saved_model": export_saved_model, "keras": export_keras}
+FORMATS = {
+    "saved_model": export_saved_model,
+    "keras": export_keras,
+    "huggingface": export_huggingface,
+}
 
 
 def export_run(run: Run, format: str, folder: Path) -> None:
