@@ -16,7 +16,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -83,7 +82,7 @@ def random_weights(model: GPT2LMHeadModel, seed: int) -> None:
             elif name.endswith((".bias", "wpe.weight")):
                 weight.copy_(0.1 * noise)
             else:
-                weight.copy_(0.5 * noise)
+                weight.copy_(0.7 * noise)
 
 
 def make_model(name: str, tokenizer: Tokenizer) -> None:

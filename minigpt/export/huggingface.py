@@ -29,7 +29,7 @@ def export_huggingface(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
         `folder` already, or it cannot be written.
     """
     problems = differences(model.sizes)
-    if model.head is not None and np.any(np.asarray(model.head.bias)):
+    if model.head is not None and np.any(model.head.bias.numpy()):
         problems.append("model.tie_embeddings = false: the head has a bias: GPT-2 has none")
     if reason := why_not(tokenizer):
         problems.append(reason)

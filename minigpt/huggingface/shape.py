@@ -63,7 +63,7 @@ def read_shape(config: Mapping[str, Any], where: str) -> GPT2Shape:
         value = config.get(name, default)
         if type(value) is not int or value < 1:
             problems.append(f"{where}: {name} = {value!r}: should be a whole number of at least 1")
-            return 1
+            return default
         return value
 
     def rate(name: str) -> float:

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import keras
 import numpy as np
 
 from minigpt.config import ModelConfig
@@ -85,7 +86,7 @@ def values(model: GPT) -> dict[str, np.ndarray]:
     no_bias = np.zeros(3 * model.embedding.embed_dim, "float32")
     written = {}
     for name, variable in variables(model).items():
-        value = no_bias if variable is None else np.asarray(variable, "float32")
+        value = no_bias if variable is None else keras.ops.convert_to_numpy(variable)
         if name == HEAD:
             value = value.T
         written[name if name == HEAD else PREFIX + name] = np.ascontiguousarray(value)
