@@ -215,6 +215,9 @@ class TrainingConfig(Section):
     lora_rank: Positive | None = Field(
         None, description="with init_from: train additions of this rank to its matrices, no more"
     )
+    sequence_length: int | None = Field(
+        None, ge=2, description="tokens of a sequence in training at most; model.max_len"
+    )
     epochs: Positive = Field(5, description="times samples, validation and a checkpoint are made")
     steps_per_epoch: Positive | None = Field(
         None, description="weight updates in an epoch; once over the training text"
@@ -255,6 +258,13 @@ class TrainingConfig(Section):
         False, description="the same bits on every run on this machine; slower (no XLA)"
     )
 
+    @field_validator("lora_rank")
+    @classmethod
+    def _lora_adds_to_something(cls, lora_rank: int | None, info: ValidationInfo) -> int | None:
+        if lora_rank is not None and info.data.get("init_from") is None:
+            raise PydanticCustomError("lora_rank", "needs training.init_from: a run to add to")
+        return lora_rank
+
 
 class SamplingConfig(Section):
     prompts: list[str] = Field([""], description="what the samples after an epoch continue")
@@ -278,6 +288,12 @@ class Config(Section):
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
     sampling: SamplingConfig = SamplingConfig()
+
+    @property
+    def sequence_length(self) -> int:
+        """Tokens of a sequence in training."""
+        most = self.model.max_len
+        return min(self.training.sequence_length or most, most)
 
 
 SECTIONS = tuple(Config.model_fields)

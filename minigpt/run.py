@@ -21,6 +21,7 @@ import keras
 from minigpt.config import Config, dump_config, load_config
 from minigpt.errors import UserError
 from minigpt.models import GPT
+from minigpt.models.lora import add_factors, restore_factors
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 
 
@@ -145,12 +146,25 @@ def new_run_path(name: str, folder: Path = Path("runs")) -> Path:
 
 
 def save_model(model: keras.Model, path: Path) -> None:
-    """Writes a `.keras` file whole or not at all; with the optimizer's state if there is one."""
+    """Writes a `.keras` file whole or not at all; with the optimizer's state if there is one.
+
+    The file of a model with LoRA holds the merged weights, and what `load_state` needs.
+    """
     temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp.keras")
     try:
         model.save(temporary)
+        add_factors(model, temporary)
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def load_state(model: keras.Model, path: Path) -> None:
+    """Reads what `save_model` wrote into a model built, compiled and LoRA-enabled as that one was.
+
+    Weights, LoRA's factors and the optimizer's state are then what they were, to the bit.
+    """
+    model.load_weights(path)
+    restore_factors(model, path)

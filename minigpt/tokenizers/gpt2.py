@@ -23,6 +23,7 @@ import tensorflow_text
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from minigpt.errors import UserError
+from minigpt.quiet import tensorflow_noise_hidden
 from minigpt.tokenizers.base import GraphTokenizer, Tokenizer, read_file, write_file
 
 END_TOKEN = "<|endoftext|>"
@@ -157,8 +158,13 @@ class GPT2Tokenizer(Tokenizer):
         ids = self.graph().encode(tf.constant(texts, tf.string))
         return np.split(ids.flat_values.numpy(), ids.row_splits.numpy()[1:-1])
 
+    def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
+        self.graph()  # Made before the cores share it.
+        return super().encode_many(texts)
+
     def _build_graph(self) -> GraphTokenizer:
-        return GPT2Graph(self)
+        with tensorflow_noise_hidden():
+            return GPT2Graph(self)
 
     def save(self, folder: Path) -> None:
         """Writes `encoder.json`, `vocab.bpe`, and `tokenizer.json`, which holds their hashes."""

@@ -13,10 +13,10 @@ from minigpt.training.display import duration
 
 
 def parameters_by_part(model: GPT) -> dict[str, int]:
-    """Numbers of trained weights: token table, position table, blocks, head."""
+    """Numbers of weights: token table, position table, blocks, head."""
 
     def count(layer: keras.layers.Layer | None) -> int:
-        return sum(math.prod(v.shape) for v in layer.trainable_variables) if layer else 0
+        return sum(math.prod(v.shape) for v in layer.weights) if layer else 0
 
     tokens = count(model.embedding.token_embedding)
     return {
@@ -61,7 +61,7 @@ def describe(
         + f"); {train.tokens / parameters:.2g} tokens a parameter",
         "To beat": "a validation loss, in nats per token, of " + " and ".join(guesses),
         "Training": f"{training.epochs} epochs of {training.steps_per_epoch:,} steps of "
-        f"{training.batch_size}{accumulated} x {config.model.max_len} tokens; "
+        f"{training.batch_size}{accumulated} x {config.sequence_length} tokens; "
         f"about {duration(expected)}{limit}",
     }
     return "\n".join(f"{name:<12}{line}" for name, line in lines.items())
@@ -82,4 +82,5 @@ def expected_seconds(
     batches = min(2, math.ceil(windows / evaluator.batch_size))
     per_sequence = (time.perf_counter() - began) / (batches * evaluator.batch_size)
     trained = total_steps * training.batch_size * training.accumulate_steps
-    return per_sequence * (3 * trained + training.epochs * windows)
+    share = config.sequence_length / config.model.max_len
+    return per_sequence * (3 * trained * share + training.epochs * windows)

@@ -26,6 +26,7 @@ from minigpt.training.callbacks import (
 )
 from minigpt.training.device import set_up_device
 from minigpt.training.display import Display, duration, new_console
+from minigpt.training.fine_tuning import starting_point
 from minigpt.training.optimizer import build_optimizer
 from minigpt.training.summary import describe
 from minigpt.training.text_generator import TextGenerator
@@ -61,22 +62,30 @@ def train(
     refuse_taken(path)
     stop_if_interrupted()
 
+    start = starting_point(config)
+    config = start.config if start else config
     device = set_up_device(config.training)
-    corpus = open_corpus(config.data, config.tokenizer, report=console.print)
+    corpus = open_corpus(
+        config.data, config.tokenizer, console.print, start.tokenizer if start else None
+    )
     steps_per_epoch = _steps_per_epoch(config, corpus)
     config = _resolve(config, steps_per_epoch)
     training = config.training
     total_steps = training.epochs * steps_per_epoch
     batches = batch_dataset(
         corpus.train.ids,
-        config.model.max_len,
+        config.sequence_length,
         training.batch_size,
         training.seed,
         0,
         total_steps * training.accumulate_steps,
     )
 
-    model = build_gpt(config.model, corpus.tokenizer.vocab_size, training.precision)
+    if start:
+        model = start.build_model()
+        console.print(start.describe(model))
+    else:
+        model = build_gpt(config.model, corpus.tokenizer.vocab_size, training.precision)
     model.compile(
         optimizer=build_optimizer(training, model),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -91,7 +100,7 @@ def train(
     clock = Clock(
         training,
         total_steps,
-        config.model.max_len * training.batch_size * training.accumulate_steps,
+        config.sequence_length * training.batch_size * training.accumulate_steps,
     )
     display = Display(console, clock, training.epochs, steps_per_epoch)
     interrupt = Interrupt(console.print)
@@ -146,7 +155,7 @@ def _steps_per_epoch(config: Config, corpus: Corpus) -> int:
     """As set, or once over the training text."""
     if config.training.steps_per_epoch:
         return config.training.steps_per_epoch
-    windows = windows_in_pass(corpus.train.tokens, config.model.max_len)
+    windows = windows_in_pass(corpus.train.tokens, config.sequence_length)
     return max(1, windows // (config.training.batch_size * config.training.accumulate_steps))
 
 
