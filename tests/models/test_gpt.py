@@ -1,5 +1,6 @@
 """The GPT as a whole."""
 
+import math
 import subprocess
 import sys
 
@@ -98,7 +99,7 @@ def expected_parameters(config: ModelConfig, vocab_size: int) -> int:
     assert c.head_dim is not None
     assert c.ff_dim is not None
     d, inner, f = c.embed_dim, c.num_heads * c.head_dim, c.ff_dim
-    attention = 3 * (d * inner + inner) + inner * d + d
+    attention = 3 * (d * inner + (inner if c.qkv_bias else 0)) + inner * d + d
     feed_forward = d * f + f + f * d + d
     total = vocab_size * d + c.num_layers * (attention + feed_forward + 4 * d)
     total += c.max_len * d if c.position == "learned" else 0
@@ -106,11 +107,35 @@ def expected_parameters(config: ModelConfig, vocab_size: int) -> int:
     return total + (0 if c.tie_embeddings else d * vocab_size + vocab_size)
 
 
+def parameters_without_memory(config: ModelConfig, vocab_size: int) -> int:
+    """Of the model as it is built, with variables that have shapes and no values yet."""
+    with keras.StatelessScope(initialize_variables=False):
+        return sum(math.prod(v.shape) for v in build_gpt(config, vocab_size).weights)
+
+
 @pytest.mark.parametrize("name", shipped_configs())
 def test_shipped_configs_build_with_the_parameters_of_the_formula(name):
     config = load_config(name)
-    model = build_gpt(config.model, config.tokenizer.vocab_size)
-    assert model.count_params() == expected_parameters(config.model, config.tokenizer.vocab_size)
+    vocab_size = config.tokenizer.vocab_size
+    built = parameters_without_memory(config.model, vocab_size)
+    assert built == expected_parameters(config.model, vocab_size)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        # As `GPT2LMHeadModel` of transformers counts the published folders.
+        ("gpt2_124m", 124_439_808),
+        ("gpt2_355m", 354_823_168),
+        ("gpt2_774m", 774_030_080),
+        ("gpt2_1558m", 1_557_611_200),
+        ("gpt2_124m_scratch", 124_439_808 - 12 * 3 * 768),
+    ],
+)
+def test_gpt2_has_the_published_number_of_parameters(name, parameters):
+    config = load_config(name)
+    assert parameters_without_memory(config.model, config.tokenizer.vocab_size) == parameters
+    assert (config.tokenizer.kind, config.model.max_len) == ("gpt2", 1024)
 
 
 @pytest.mark.parametrize("kind", KINDS[::3], ids=lambda kind: "-".join(map(str, kind.values())))
