@@ -28,6 +28,9 @@ def export_huggingface(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
       UserError: the model is no GPT-2, with a line for everything that differs; there is something at
         `folder` already, or it cannot be written.
     """
+    if not isinstance(model, GPT):
+        kind = type(model).__name__
+        raise UserError(f"--format huggingface: the model is a {kind}: GPT-2 is a decoder alone")
     problems = differences(model.sizes)
     if model.head is not None and np.any(model.head.bias.numpy()):
         problems.append("model.tie_embeddings = false: the head has a bias: GPT-2 has none")

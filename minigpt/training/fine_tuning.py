@@ -30,10 +30,17 @@ class StartingPoint:
     tokenizer: Tokenizer
 
     def build_model(self) -> GPT:
-        """The run's best model, ready for the new training."""
+        """The run's best model, ready for the new training.
+
+        Raises:
+          UserError: the run has no finished model, or one that is not a GPT.
+        """
         training = self.config.training
-        model = build_gpt(self.config.model, self.tokenizer.vocab_size, training.precision)
         finished = self.run.load_model()
+        if not isinstance(finished, GPT):
+            kind = type(finished).__name__
+            raise UserError(f"training.init_from = {str(self.run.path)!r}: is a {kind}, not a GPT")
+        model = build_gpt(self.config.model, self.tokenizer.vocab_size, training.precision)
         for weight, value in zip(model.weights, finished.weights, strict=True):
             weight.assign(value)
         if training.lora_rank:
