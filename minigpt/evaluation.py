@@ -134,8 +134,9 @@ def evaluate_run(
             f"RUN {run.path}: was imported and has no held-out text; name a text with --text"
         )
     else:
-        given = tokenizer if config.training.init_from else None
-        corpus = open_corpus(config.data, config.tokenizer, report, given)
+        # A tokenizer that was not learned from the text is the run's own: nothing is fetched again.
+        learned = config.training.init_from is None and config.tokenizer.kind != "gpt2"
+        corpus = open_corpus(config.data, config.tokenizer, report, None if learned else tokenizer)
         if corpus.fingerprint != run.corpus["fingerprint"]:
             raise UserError(
                 f"RUN {run.path}: its text (data.source = {config.data.source!r}) has changed since "

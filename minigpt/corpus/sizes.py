@@ -28,6 +28,8 @@ def config_for_text(
     checked = load_config({"data": {"source": "files", "paths": list(paths)}}, overrides)
     size = sum(len(piece.text) for piece in TextFiles(paths).pieces())
     chosen = settings_for_size(size)
+    if checked.tokenizer.kind == "gpt2":
+        chosen["tokenizer"] = {"kind": "gpt2"}  # Its size is published too.
     if checked.training.init_from is not None:
         chosen = settings_for_fine_tuning(chosen)
     chosen["data"] |= {"source": "files", "paths": list(paths)}

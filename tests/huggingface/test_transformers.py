@@ -1,6 +1,6 @@
 """Our folders, loaded by transformers itself: `pip install -e '.[parity]'`, then `make test-slow`.
 
-MINIGPT_PARITY_124M=1 pytest -m slow tests/huggingface     # GPT-2's own size as well: 4 GB of memory
+MINIGPT_PARITY_124M=1 pytest -m slow tests/huggingface     # GPT-2's own size as well
 """
 
 import json
@@ -142,7 +142,8 @@ def test_what_transformers_saves_again_is_imported(tmp_path):
 
 
 @pytest.mark.skipif(
-    not os.environ.get("MINIGPT_PARITY_124M"), reason="takes 4 GB: set MINIGPT_PARITY_124M"
+    not os.environ.get("MINIGPT_PARITY_124M"),
+    reason="takes minutes and 3 GB: set MINIGPT_PARITY_124M=1",
 )
 def test_124m(shared_data, tmp_path):
     files = (shared_data / "gpt2" / name for name in ("encoder.json", "vocab.bpe"))

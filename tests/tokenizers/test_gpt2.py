@@ -5,6 +5,7 @@ The package is not needed here: scripts/make_parity_fixtures.py has asked it.
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import minigpt
 from minigpt.config import load_config
+from minigpt.corpus.cache import cache_folder
 from minigpt.corpus.token_store import open_corpus
 from minigpt.corpus.vocabulary import published_tokenizer
 from minigpt.errors import UserError
@@ -234,6 +237,30 @@ def test_a_corpus_takes_the_vocabulary_from_its_addresses(tmp_path):
     wrong = load_config({"data": data, "tokenizer": chosen | {"merges_sha256": "0" * 64}})
     with pytest.raises(UserError, match="wrong checksum"):
         open_corpus(wrong.data, wrong.tokenizer)
+
+
+def test_a_run_needs_its_addresses_no_more(tmp_path, monkeypatch):
+    """Trained from scratch on a text alone, and scored when the two files are gone."""
+    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
+    for file in (ENCODER, MERGES):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    text = tmp_path / "text.txt"
+    text.write_text(tiny_text(100))
+    chosen = settings(tmp_path / ENCODER.name, tmp_path / MERGES.name, vocab_size=400)
+    sizes = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 1}
+    overrides = [f"tokenizer.{key}={value}" for key, value in chosen.items()]
+    overrides += [f"model.{key}={value}" for key, value in sizes.items()]
+    overrides += ["training.epochs=1", "training.steps_per_epoch=3", "training.batch_size=4"]
+    run = minigpt.train(minigpt.config_for_text([str(text)], overrides), tmp_path / "run")
+    for file in (ENCODER, MERGES):
+        (tmp_path / file.name).unlink()
+    shutil.rmtree(cache_folder())
+    scored = minigpt.evaluate_run(run)
+    (line,) = run.metrics_file.read_text().splitlines()
+    assert scored.loss == pytest.approx(json.loads(line)["val_loss"], rel=1e-5)
+    assert run.load_tokenizer().kind == "gpt2"
+    config = minigpt.config_for_text([str(text)], ["tokenizer.kind=gpt2"])
+    assert config.tokenizer.vocab_size == 50257
 
 
 def test_settings_that_do_not_go_together():
