@@ -44,6 +44,7 @@ Texts = Annotated[
 class Format(StrEnum):
     saved_model = "saved_model"
     keras = "keras"
+    huggingface = "huggingface"
 
 
 @app.command()
@@ -267,6 +268,16 @@ def export(
     """Write a run's best model for other programs."""
     minigpt.export_run(minigpt.Run(run), format.value, output)
     print(f"Wrote {output}")
+
+
+@app.command("import")
+def import_(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A Hugging Face GPT-2 folder.")],
+    run: Annotated[Path, typer.Option(metavar="DIR", help="Becomes the run directory.")],
+) -> None:
+    """Make a run of a GPT-2 that another program has saved."""
+    made = minigpt.import_run(folder, run, report=_warn)
+    print(f"Wrote {made.path}. Sample from it with: {_command()} sample {made.path}")
 
 
 @app.command()

@@ -21,6 +21,7 @@ import keras
 from minigpt.config import Config, dump_config, load_config
 from minigpt.errors import UserError
 from minigpt.models import GPT, EncoderDecoder
+from minigpt.models.lora import add_factors, restore_factors
 from minigpt.run_path import refuse_taken
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 
@@ -57,10 +58,21 @@ class Run:
 
     @classmethod
     def create(
-        cls, path: Path, config: Config, tokenizer: Tokenizer, corpus: dict[str, Any]
+        cls,
+        path: Path,
+        config: Config,
+        tokenizer: Tokenizer,
+        corpus: dict[str, Any] | None,
+        model: GPT | None = None,
     ) -> "Run":
         """Makes a run directory with its config, tokenizer and corpus record; all of it or nothing.
 
+        Args:
+          path: new or empty.
+          config: every setting.
+          tokenizer: the model's.
+          corpus: the record of the text; None for a model that was not trained here.
+          model: one that is finished already.
         Raises:
           UserError: if there is something at `path` already, or it cannot be written.
         """
@@ -69,8 +81,11 @@ class Run:
         try:
             (temporary / "checkpoints").mkdir(parents=True)
             (temporary / "config.toml").write_text(dump_config(config), encoding="utf-8")
-            (temporary / "corpus.json").write_text(json.dumps(corpus, indent=2) + "\n")
+            if corpus is not None:
+                (temporary / "corpus.json").write_text(json.dumps(corpus, indent=2) + "\n")
             tokenizer.save(temporary / "tokenizer")
+            if model is not None:
+                save_model(model, temporary / "model.keras")
             # Fails if another process has put a run there in the meantime.
             os.rename(temporary, path)
         except OSError as error:
@@ -135,12 +150,25 @@ class Run:
 
 
 def save_model(model: keras.Model, path: Path) -> None:
-    """Writes a `.keras` file whole or not at all; with the optimizer's state if there is one."""
+    """Writes a `.keras` file whole or not at all; with the optimizer's state if there is one.
+
+    The file of a model with LoRA holds the merged weights, and what `load_state` needs.
+    """
     temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp.keras")
     try:
         model.save(temporary)
+        add_factors(model, temporary)
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def load_state(model: keras.Model, path: Path) -> None:
+    """Reads what `save_model` wrote into a model built, compiled and LoRA-enabled as that one was.
+
+    Weights, LoRA's factors and the optimizer's state are then what they were, to the bit.
+    """
+    model.load_weights(path)
+    restore_factors(model, path)

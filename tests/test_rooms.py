@@ -24,6 +24,7 @@ ORDER = [
     {"text_model"},
     {"translation_model"},
     {"loading"},
+    {"huggingface"},
     {"export"},
     {"training"},
     {"cli"},

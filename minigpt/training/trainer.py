@@ -27,6 +27,7 @@ from minigpt.training.callbacks import (
 )
 from minigpt.training.device import set_up_device
 from minigpt.training.display import Display, duration, new_console
+from minigpt.training.fine_tuning import starting_point
 from minigpt.training.language_modeling import LanguageModeling
 from minigpt.training.optimizer import build_optimizer
 from minigpt.training.plan import Plan
@@ -68,8 +69,12 @@ def train(
     refuse_taken(path)
     stop_if_interrupted()
 
+    start = starting_point(config)
+    config = start.config if start else config
     device = set_up_device(config.training)
-    corpus = open_corpus(config.data, config.tokenizer, report=console.print)
+    corpus = open_corpus(
+        config.data, config.tokenizer, console.print, start.tokenizer if start else None
+    )
     task = TASKS[config.model.kind](config, corpus)
     config = task.config = _resolve(config, task)
     training = config.training
@@ -78,7 +83,11 @@ def train(
     total_steps = training.epochs * steps_per_epoch
     batches = task.batches(total_steps * training.accumulate_steps)
 
-    model = build_model(config.model, corpus.tokenizer.vocab_size, training.precision)
+    if start:
+        model = start.build_model()
+        console.print(start.describe(model))
+    else:
+        model = build_model(config.model, corpus.tokenizer.vocab_size, training.precision)
     model.compile(
         optimizer=build_optimizer(training, model),
         jit_compile=not training.deterministic,
