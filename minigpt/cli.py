@@ -18,7 +18,7 @@ from minigpt.config import load_config, shipped_configs
 from minigpt.corpus.sizes import config_for_text
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError, gathering
-from minigpt.reading import read_lines
+from minigpt.reading import check_prompt, read_lines
 from minigpt.run_path import refuse_taken
 
 app = typer.Typer(
@@ -233,6 +233,33 @@ def translate(
         except EOFError:
             print()
             break
+
+
+@app.command()
+def tokenize(
+    run: RunArgument,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT", help="Text to take apart. Repeatable. Default: standard input."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show how text falls apart: pieces, ids, bytes per token."""
+    tokenizer = minigpt.Run(run).load_tokenizer()
+    for line in text or read_lines(None):
+        check_prompt(line)
+        ids = tokenizer.encode(line).tolist()
+        pieces = [tokenizer.piece(i) for i in ids]
+        size = len(line.encode())
+        if as_json:
+            print(json.dumps({"text": line, "tokens": ids, "pieces": pieces}, ensure_ascii=False))
+            continue
+        print("|".join(pieces))
+        print(" ".join(map(str, ids)))
+        ratio = f", {size / len(ids):.2f} bytes a token" if ids else ""
+        print(f"{len(ids)} tokens, {size} bytes{ratio}")
 
 
 @app.command()

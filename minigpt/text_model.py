@@ -13,7 +13,8 @@ from minigpt.errors import UserError
 from minigpt.evaluation import Evaluation, Evaluator, score
 from minigpt.generation import Decoder
 from minigpt.models import GPT
-from minigpt.samples import Sample, check_prompt, generate, stream
+from minigpt.reading import check_prompt
+from minigpt.samples import Sample, generate, stream
 from minigpt.tokenizers import Tokenizer
 
 

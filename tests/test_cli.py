@@ -125,6 +125,24 @@ def test_sample_warns_of_what_the_tokenizer_has_never_seen(trained):
     assert done.stdout.startswith("Ana ☃☃")
 
 
+def test_tokenize(trained):
+    folder, _ = trained
+    text = "Ana sat ☃."
+    done = minigpt("tokenize", "runs/book-1", "--text", text, cwd=folder)
+    pieces, ids, counts = done.stdout.splitlines()
+    assert pieces == "A|n|a| |s|a|t| |[UNK]|."
+    assert counts == "10 tokens, 12 bytes, 1.20 bytes a token"
+    arguments = [sys.executable, "-m", "minigpt", "tokenize", "runs/book-1", "--json"]
+    done = subprocess.run(arguments, input=f"{text}\n\n".encode(), capture_output=True, cwd=folder)
+    first, empty = (json.loads(line) for line in done.stdout.splitlines())
+    assert first == {
+        "text": text,
+        "tokens": list(map(int, ids.split())),
+        "pieces": pieces.split("|"),
+    }
+    assert empty == {"text": "", "tokens": [], "pieces": []}
+
+
 def test_evaluate(trained):
     folder, _ = trained
     held_out = json.loads(minigpt("evaluate", "runs/book-1", "--json", cwd=folder).stdout)

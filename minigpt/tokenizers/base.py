@@ -56,6 +56,15 @@ class Tokenizer(abc.ABC):
     def vocab_size(self) -> int:
         return len(self.pieces)
 
+    def piece(self, token: int) -> str:
+        """What an id stands for, to look at: "[UNK]", "<end>", and bytes that are no text as "<E2 82>"."""
+        if token in (self.unknown_id, self.end_id):
+            return "[UNK]" if token == self.unknown_id else "<end>"
+        try:
+            return self._restore(self.pieces[token].decode())
+        except UnicodeDecodeError:
+            return f"<{self.pieces[token].hex(' ').upper()}>"
+
     def encode(self, text: str) -> np.ndarray:
         """Token ids of one text, without an end token.
 
