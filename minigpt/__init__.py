@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from minigpt.errors import UserError
     from minigpt.evaluation import PairEvaluation, evaluate_run
     from minigpt.export import export_run
+    from minigpt.huggingface.importing import import_run
     from minigpt.loading import load
     from minigpt.run import Run
     from minigpt.text_model import TextModel
@@ -57,6 +58,7 @@ _HOMES = {
     "config_for_text": "minigpt.corpus.sizes",
     "evaluate_run": "minigpt.evaluation",
     "export_run": "minigpt.export",
+    "import_run": "minigpt.huggingface.importing",
     "load": "minigpt.loading",
     "load_config": "minigpt.config",
     "train": "minigpt.training.trainer",
@@ -73,6 +75,7 @@ __all__ = [
     "config_for_text",
     "evaluate_run",
     "export_run",
+    "import_run",
     "load",
     "load_config",
     "train",

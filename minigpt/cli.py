@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer._click.exceptions import ClickException
+from typer._click.exceptions import ClickException, NoArgsIsHelpError
 
 import minigpt
 from minigpt.config import load_config, shipped_configs
 from minigpt.corpus.sizes import config_for_text
-from minigpt.errors import UserError
-from minigpt.interrupts import remember_interrupts
-from minigpt.reading import read_lines
+from minigpt.corpus.text_files import TextFiles
+from minigpt.errors import UserError, gathering
+from minigpt.reading import check_prompt, read_lines
+from minigpt.run_path import refuse_taken
 
 app = typer.Typer(
     add_completion=False,
@@ -27,6 +28,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Trains miniature GPTs: point it at text, watch it learn to write, ship the model.",
 )
+
+INTERRUPTED = 130
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON objects, one a line.")]
@@ -41,6 +44,7 @@ Texts = Annotated[
 class Format(StrEnum):
     saved_model = "saved_model"
     keras = "keras"
+    huggingface = "huggingface"
 
 
 @app.command()
@@ -59,11 +63,20 @@ def train(
     ] = None,
 ) -> None:
     """Train a model, show what it writes after every epoch, export it."""
+    problems: list[str] = []
+    with gathering(problems):
+        settings = load_config(config or "default", overrides or (), text or ())
+    with gathering(problems):
+        if run:
+            refuse_taken(run)
+    if problems:
+        with gathering(problems):
+            TextFiles(text or ()).check_found()
+        raise UserError(*problems)
     if text and not config:
         settings = config_for_text(text, overrides or (), report=print)
         name = re.sub(r"[^\w.-]+", "", Path(text[0]).stem) or "text"
     else:
-        settings = load_config(config or "default", overrides or (), text or ())
         name = Path(config or "default").stem
     minigpt.train(settings, run, name=name, command=_command())
 
@@ -223,6 +236,33 @@ def translate(
 
 
 @app.command()
+def tokenize(
+    run: RunArgument,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT", help="Text to take apart. Repeatable. Default: standard input."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show how text falls apart: pieces, ids, bytes per token."""
+    tokenizer = minigpt.Run(run).load_tokenizer()
+    for line in text or read_lines(None):
+        check_prompt(line)
+        ids = tokenizer.encode(line).tolist()
+        pieces = [tokenizer.piece(i) for i in ids]
+        size = len(line.encode())
+        if as_json:
+            print(json.dumps({"text": line, "tokens": ids, "pieces": pieces}, ensure_ascii=False))
+            continue
+        print("|".join(pieces))
+        print(" ".join(map(str, ids)))
+        ratio = f", {size / len(ids):.2f} bytes a token" if ids else ""
+        print(f"{len(ids)} tokens, {size} bytes{ratio}")
+
+
+@app.command()
 def evaluate(run: RunArgument, text: Texts = None, as_json: Json = False) -> None:
     """Score a model on its held-out text, or on other text."""
     scored = minigpt.evaluate_run(minigpt.Run(run), text, report=_warn)
@@ -257,6 +297,16 @@ def export(
     print(f"Wrote {output}")
 
 
+@app.command("import")
+def import_(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A Hugging Face GPT-2 folder.")],
+    run: Annotated[Path, typer.Option(metavar="DIR", help="Becomes the run directory.")],
+) -> None:
+    """Make a run of a GPT-2 that another program has saved."""
+    made = minigpt.import_run(folder, run, report=_warn)
+    print(f"Wrote {made.path}. Sample from it with: {_command()} sample {made.path}")
+
+
 @app.command()
 def configs() -> None:
     """List the shipped configurations."""
@@ -265,20 +315,26 @@ def configs() -> None:
             print(f"{name:<24}{next(lines).lstrip('# ').strip()}")
 
 
-def main() -> None:
+def run_command() -> None:
     """Runs a command. What a user gave and cannot be used ends with one line a problem, status 2."""
-    remember_interrupts()
     try:
-        sys.exit(app(standalone_mode=False))
+        status = app(standalone_mode=False, prog_name="minigpt")
     except UserError as error:
         for problem in error.problems:
             print(f"minigpt: {problem}", file=sys.stderr)
         sys.exit(2)
+    except NoArgsIsHelpError as error:
+        print(error.format_message())
+        sys.exit(2)
     except ClickException as error:
         print(f"minigpt: {error.format_message()}", file=sys.stderr)
         sys.exit(2)
-    except (typer.Abort, KeyboardInterrupt):
-        sys.exit(130)
+    except typer.Abort:
+        status = INTERRUPTED
+    # typer has turned the exception into a number.
+    if status == INTERRUPTED:
+        raise KeyboardInterrupt
+    sys.exit(status)
 
 
 def _refuse_idle(beams: int, given: dict[str, Any], stream: bool, as_json: bool) -> None:
@@ -301,7 +357,7 @@ def _refuse_idle(beams: int, given: dict[str, Any], stream: bool, as_json: bool)
         raise UserError(*problems)
 
 
-def _run_of_kind(path: Path, kind: str) -> minigpt.Run:
+def _run_of_kind(path: Path, kind: str) -> "minigpt.Run":
     """Opens a run whose model is for this command."""
     run = minigpt.Run(path)
     if run.config.model.kind != kind:

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from minigpt.errors import UserError
@@ -23,6 +31,12 @@ SHAKESPEARE_URL = (
     "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 )
 SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+# As OpenAI publishes them, for all sizes of GPT-2.
+GPT2_ENCODER_URL = "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/encoder.json"
+GPT2_ENCODER_SHA256 = "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783"
+GPT2_MERGES_URL = "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/vocab.bpe"
+GPT2_MERGES_SHA256 = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
+GPT2_VOCAB_SIZE = 50257
 _DOWNLOADS = {
     "imdb": (IMDB_URL, IMDB_SHA256),
     "shakespeare": (SHAKESPEARE_URL, SHAKESPEARE_SHA256),
@@ -30,6 +44,7 @@ _DOWNLOADS = {
 
 # Sources whose text is files of the user's.
 TAKES_PATHS = ("files", "pairs")
+_SHA256 = "^[0-9a-f]{64}$"
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
@@ -38,7 +53,9 @@ Positive = Annotated[int, Field(ge=1)]
 
 class Section(BaseModel):
     # Strict: "10" is not 10 and true is not 1; a slip in a file should be seen, not guessed at.
-    model_config = ConfigDict(extra="forbid", strict=True, validate_default=True, frozen=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, validate_default=True, frozen=True, allow_inf_nan=False
+    )
 
 
 class DataConfig(Section):
@@ -61,9 +78,7 @@ class DataConfig(Section):
         4, description="shapes of batches at most, for source = 'pairs'; each is compiled once"
     )
     url: str | None = Field(None, description="address of a download; file:// works too")
-    sha256: str | None = Field(
-        None, pattern="^[0-9a-f]{64}$", description="what the download must hash to"
-    )
+    sha256: str | None = Field(None, pattern=_SHA256, description="what the download must hash to")
 
     @field_validator("paths")
     @classmethod
@@ -72,6 +87,12 @@ class DataConfig(Section):
         if source in TAKES_PATHS and not paths:
             raise PydanticCustomError(
                 "paths", "should name at least one file for source = '{source}'", {"source": source}
+            )
+        if source and paths and source not in TAKES_PATHS:
+            raise PydanticCustomError(
+                "paths",
+                "should not be set for source = '{source}', which reads none; is source = 'files' meant?",
+                {"source": source},
             )
         return paths
 
@@ -91,23 +112,67 @@ class DataConfig(Section):
             )
         return value
 
+    @field_validator("document_separator")
+    @classmethod
+    def _separates_files(cls, value: str | None, info: ValidationInfo) -> str | None:
+        source = info.data.get("source")
+        if value and source in ("stories", "imdb", "python"):
+            raise PydanticCustomError(
+                "document_separator",
+                "should not be set for source = '{source}', whose documents are known",
+                {"source": source},
+            )
+        return value
+
     @field_validator("url", "sha256")
     @classmethod
     def _published_download(cls, value: str | None, info: ValidationInfo) -> str | None:
         published = _DOWNLOADS.get(info.data.get("source", ""))
+        if value and not published and "source" in info.data:
+            raise PydanticCustomError(
+                "download",
+                "should not be set for source = '{source}', which downloads nothing",
+                {"source": info.data["source"]},
+            )
         if value is None and published:
             return published[0 if info.field_name == "url" else 1]
         return value
 
 
 class TokenizerConfig(Section):
-    kind: Literal["word", "character", "byte_pair"] = Field(
+    kind: Literal["word", "character", "byte_pair", "gpt2"] = Field(
         "byte_pair", description="what a token is"
     )
     vocab_size: int = Field(
         2048, ge=4, description="most entries of the vocabulary, special tokens included"
     )
     lowercase: bool = Field(False, description="lower-case all text first (what is lost is lost)")
+    encoder_url: str | None = Field(
+        None, description="for kind = 'gpt2': address of encoder.json; file:// works too"
+    )
+    encoder_sha256: str | None = Field(
+        None, pattern=_SHA256, description="what encoder.json must hash to"
+    )
+    merges_url: str | None = Field(
+        None, description="for kind = 'gpt2': address of vocab.bpe; file:// works too"
+    )
+    merges_sha256: str | None = Field(
+        None, pattern=_SHA256, description="what vocab.bpe must hash to"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _published_vocabulary(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and given.get("kind") == "gpt2":
+            return {
+                "vocab_size": GPT2_VOCAB_SIZE,
+                "encoder_url": GPT2_ENCODER_URL,
+                "encoder_sha256": GPT2_ENCODER_SHA256,
+                "merges_url": GPT2_MERGES_URL,
+                "merges_sha256": GPT2_MERGES_SHA256,
+                **given,
+            }
+        return given
 
     @field_validator("vocab_size")
     @classmethod
@@ -119,6 +184,22 @@ class TokenizerConfig(Section):
                 "should be at least 259 for kind = 'byte_pair': all 256 bytes are in it",
             )
         return vocab_size
+
+    @field_validator("lowercase")
+    @classmethod
+    def _case_is_published_too(cls, lowercase: bool, info: ValidationInfo) -> bool:
+        if lowercase and info.data.get("kind") == "gpt2":
+            raise PydanticCustomError(
+                "lowercase", "should be false for kind = 'gpt2': its vocabulary has both cases"
+            )
+        return lowercase
+
+    @field_validator("encoder_url", "encoder_sha256", "merges_url", "merges_sha256")
+    @classmethod
+    def _files_are_gpt2s(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("kind", "gpt2") != "gpt2":
+            raise PydanticCustomError("files", "is for kind = 'gpt2' alone")
+        return value
 
 
 class ModelConfig(Section):
@@ -195,6 +276,15 @@ class ModelConfig(Section):
 
 
 class TrainingConfig(Section):
+    init_from: str | None = Field(
+        None, description="a run whose best model, sizes and tokenizer to start from (fine-tuning)"
+    )
+    lora_rank: Positive | None = Field(
+        None, description="with init_from: train additions of this rank to its matrices, no more"
+    )
+    sequence_length: int | None = Field(
+        None, ge=2, description="tokens of a sequence in training at most; model.max_len"
+    )
     epochs: Positive = Field(5, description="times samples, validation and a checkpoint are made")
     steps_per_epoch: Positive | None = Field(
         None, description="weight updates in an epoch; once over the training text"
@@ -244,12 +334,19 @@ class TrainingConfig(Section):
         False, description="the same bits on every run on this machine; slower (no XLA)"
     )
 
+    @field_validator("lora_rank")
+    @classmethod
+    def _lora_adds_to_something(cls, lora_rank: int | None, info: ValidationInfo) -> int | None:
+        if lora_rank is not None and info.data.get("init_from") is None:
+            raise PydanticCustomError("lora_rank", "needs training.init_from: a run to add to")
+        return lora_rank
+
 
 class SamplingConfig(Section):
     prompts: list[str] = Field([""], description="what the samples after an epoch continue")
     max_new_tokens: int = Field(40, ge=0, le=1_000_000, description="tokens to add at most")
     temperature: float = Field(
-        1.0, ge=0, allow_inf_nan=False, description="0 is greedy, 1 is the model's own distribution"
+        1.0, ge=0, description="0 is greedy, 1 is the model's own distribution"
     )
     top_k: int = Field(
         10, ge=0, lt=2**31, description="draw from the k likeliest tokens; 0: no limit"
@@ -264,13 +361,13 @@ class SamplingConfig(Section):
         description="draw from tokens at least p times as probable as the likeliest",
     )
     repetition_penalty: float = Field(
-        1.0, gt=0, allow_inf_nan=False, description="above 1: what the text holds comes less often"
+        1.0, gt=0, description="above 1: what the text holds comes less often"
     )
     beams: Positive = Field(
         1, le=1000, description="above 1: beam search for the likeliest text; nothing is drawn"
     )
     length_penalty: float = Field(
-        1.0, allow_inf_nan=False, description="of beam search: higher favours longer texts; 0: none"
+        1.0, description="of beam search: higher favours longer texts; 0: none"
     )
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
         [], description="strings that end a text; not part of it"
@@ -291,6 +388,12 @@ class Config(Section):
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
     sampling: SamplingConfig = SamplingConfig()
+
+    @property
+    def sequence_length(self) -> int:
+        """Tokens of a sequence in training."""
+        most = self.model.max_len
+        return min(self.training.sequence_length or most, most)
 
     @field_validator("model")
     @classmethod

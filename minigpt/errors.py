@@ -1,5 +1,8 @@
 """The one exception for what a user gave and cannot be used."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class UserError(Exception):
     """Something a user gave is wrong: a file, a setting, a prompt, a run.
@@ -15,3 +18,12 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         return "\n".join(self.problems)
+
+
+@contextmanager
+def gathering(problems: list[str]) -> Iterator[None]:
+    """Adds the problems of a `UserError` to a list instead, so that what follows is checked too."""
+    try:
+        yield
+    except UserError as error:
+        problems += error.problems

@@ -3,7 +3,21 @@
 import signal
 from types import FrameType
 
-_requested = False
+_requested = _answered = False
+
+
+class Interrupted(KeyboardInterrupt):
+    """A Ctrl-C that was answered: what is saved, and what to do next, has been said."""
+
+    def __init__(self) -> None:
+        global _answered
+        super().__init__()
+        _answered = True
+
+
+def was_answered() -> bool:
+    """Whether an `Interrupted` was raised: libraries turn it into something else on its way up."""
+    return _answered
 
 
 def remember_interrupts() -> None:

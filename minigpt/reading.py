@@ -1,5 +1,6 @@
-"""Lines that a user hands in: a file, or standard input."""
+"""Text that a user hands in: a prompt, a file, standard input."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -26,3 +27,14 @@ def read_lines(file: Path | None) -> list[str]:
     lines = text.removeprefix("\N{BYTE ORDER MARK}").split("\n")
     # What stands behind the last line's end is no line.
     return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def check_prompt(prompt: str) -> None:
+    """Raises a `UserError` for a prompt that no encoding of Unicode can hold."""
+    # Bytes on a command line that are not UTF-8 arrive as halves of surrogate pairs.
+    half = re.search("[\ud800-\udfff]", prompt)
+    if half:
+        raise UserError(
+            f"prompt {prompt!r}: not valid Unicode at character {half.start()} (half of a surrogate "
+            "pair, or a byte that is not UTF-8); should be UTF-8"
+        )

@@ -21,6 +21,8 @@ import keras
 from minigpt.config import Config, dump_config, load_config
 from minigpt.errors import UserError
 from minigpt.models import GPT, EncoderDecoder
+from minigpt.models.lora import add_factors, restore_factors
+from minigpt.run_path import refuse_taken
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 
 
@@ -45,7 +47,8 @@ class Run:
         self.model_file = self.path / "model.keras"
         self.saved_model_folder = self.path / "saved_model"
         if not self.config_file.is_file():
-            what = "holds no config.toml" if self.path.is_dir() else "does not exist"
+            what = "is a file" if self.path.is_file() else "does not exist"
+            what = "holds no config.toml" if self.path.is_dir() else what
             raise UserError(
                 f"RUN {self.path}: {what}; should be a run directory that `minigpt train` made"
             )
@@ -55,10 +58,21 @@ class Run:
 
     @classmethod
     def create(
-        cls, path: Path, config: Config, tokenizer: Tokenizer, corpus: dict[str, Any]
+        cls,
+        path: Path,
+        config: Config,
+        tokenizer: Tokenizer,
+        corpus: dict[str, Any] | None,
+        model: GPT | None = None,
     ) -> "Run":
         """Makes a run directory with its config, tokenizer and corpus record; all of it or nothing.
 
+        Args:
+          path: new or empty.
+          config: every setting.
+          tokenizer: the model's.
+          corpus: the record of the text; None for a model that was not trained here.
+          model: one that is finished already.
         Raises:
           UserError: if there is something at `path` already, or it cannot be written.
         """
@@ -67,8 +81,11 @@ class Run:
         try:
             (temporary / "checkpoints").mkdir(parents=True)
             (temporary / "config.toml").write_text(dump_config(config), encoding="utf-8")
-            (temporary / "corpus.json").write_text(json.dumps(corpus, indent=2) + "\n")
+            if corpus is not None:
+                (temporary / "corpus.json").write_text(json.dumps(corpus, indent=2) + "\n")
             tokenizer.save(temporary / "tokenizer")
+            if model is not None:
+                save_model(model, temporary / "model.keras")
             # Fails if another process has put a run there in the meantime.
             os.rename(temporary, path)
         except OSError as error:
@@ -92,7 +109,17 @@ class Run:
 
     @property
     def corpus(self) -> dict[str, Any]:
-        return json.loads(self.corpus_file.read_text())
+        """What `create` was given.
+
+        Raises:
+          UserError: the file is missing or damaged.
+        """
+        try:
+            return {"fingerprint": json.loads(self.corpus_file.read_text())["fingerprint"]}
+        except OSError as error:
+            raise UserError(f"{self.corpus_file}: {error.strerror or error}") from None
+        except (ValueError, TypeError, KeyError):
+            raise UserError(f"{self.corpus_file}: damaged, not what training wrote") from None
 
     def load_tokenizer(self) -> Tokenizer:
         return load_tokenizer(self.tokenizer_folder)
@@ -122,30 +149,26 @@ class Run:
             os.fsync(lines.fileno())
 
 
-def refuse_taken(path: Path) -> None:
-    """Raises a `UserError` if `path` holds anything: a run is never overwritten."""
-    if path.is_dir() and not any(path.iterdir()):
-        return
-    if path.exists():
-        what = "already holds a run" if (path / "config.toml").exists() else "is not empty"
-        raise UserError(f"--run {path}: {what}; should be a new or empty directory")
-
-
-def new_run_path(name: str, folder: Path = Path("runs")) -> Path:
-    """`runs/NAME-1`, or the first number that is free."""
-    number = 1
-    while (folder / f"{name}-{number}").exists():
-        number += 1
-    return folder / f"{name}-{number}"
-
-
 def save_model(model: keras.Model, path: Path) -> None:
-    """Writes a `.keras` file whole or not at all; with the optimizer's state if there is one."""
+    """Writes a `.keras` file whole or not at all; with the optimizer's state if there is one.
+
+    The file of a model with LoRA holds the merged weights, and what `load_state` needs.
+    """
     temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp.keras")
     try:
         model.save(temporary)
+        add_factors(model, temporary)
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def load_state(model: keras.Model, path: Path) -> None:
+    """Reads what `save_model` wrote into a model built, compiled and LoRA-enabled as that one was.
+
+    Weights, LoRA's factors and the optimizer's state are then what they were, to the bit.
+    """
+    model.load_weights(path)
+    restore_factors(model, path)

@@ -1,7 +1,6 @@
 """What a model writes: prompts in, texts out, whole or piece by piece."""
 
 import bisect
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import tensorflow as tf
 from minigpt.config import SamplingConfig
 from minigpt.errors import UserError
 from minigpt.generation import Decoder, Settings, cut_at_stop
+from minigpt.reading import check_prompt
 from minigpt.tokenizers import Tokenizer
 
 # Tokens between two looks for a stop string. What was drawn behind one is thrown away.
@@ -220,13 +220,7 @@ def _check(
         for seed in seeds
         if not 0 <= seed <= 2**31 - num_samples
     ]
-    for prompt in prompts:
-        # Bytes on a command line that are not UTF-8 arrive as halves of surrogate pairs.
-        half = re.search("[\ud800-\udfff]", prompt)
-        if half:
-            problems.append(
-                f"prompt {prompt!r}: not valid Unicode at character {half.start()} (half of a "
-                "surrogate pair, or a byte that is not UTF-8)"
-            )
     if problems:
         raise UserError(*problems)
+    for prompt in prompts:
+        check_prompt(prompt)

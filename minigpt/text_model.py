@@ -13,6 +13,7 @@ from minigpt.errors import UserError
 from minigpt.evaluation import Evaluation, Evaluator, score
 from minigpt.generation import Decoder
 from minigpt.models import GPT
+from minigpt.reading import check_prompt
 from minigpt.samples import Sample, generate, stream
 from minigpt.tokenizers import Tokenizer
 
@@ -88,7 +89,12 @@ class TextModel:
         return stream(self._decoder, self.tokenizer, prompt, seed, sampling)
 
     def unknown_tokens(self, text: str) -> int:
-        """How many of the text's tokens the tokenizer has never seen and reads as `[UNK]`."""
+        """How many of the text's tokens the tokenizer has never seen and reads as `[UNK]`.
+
+        Raises:
+          UserError: the text is not valid Unicode.
+        """
+        check_prompt(text)
         if self.tokenizer.unknown_id is None:
             return 0
         return int((self.tokenizer.encode(text) == self.tokenizer.unknown_id).sum())

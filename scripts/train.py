@@ -5,7 +5,7 @@ python scripts/train.py --config default
 
 import sys
 
-from minigpt.cli import main
+from minigpt.__main__ import main
 
 if __name__ == "__main__":
     sys.argv[1:1] = ["train"]

@@ -57,7 +57,7 @@ def test_all_problems_are_reported_together():
         "sampling.top_k = -1": "greater than or equal to 0",
         "sampling.temperature = -1.0": "greater than or equal to 0",
         "[traning]": "did you mean training?",
-        "tokenizer.kind = 'wrd'": "'word', 'character' or 'byte_pair'",
+        "tokenizer.kind = 'wrd'": "'word', 'character', 'byte_pair' or 'gpt2'",
         "data.val_fraction = 1.5": "less than 1",
         "training.epochs = 'ten'": "valid integer",
         "--set nonsense": "SECTION.KEY=VALUE",

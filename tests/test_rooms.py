@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "minigpt"
 # Every room may import from the rooms above it, and from nothing below.
 ORDER = [
     {"errors", "interrupts", "quiet"},
+    {"run_path"},
     {"reading"},
     {"config"},
     {"tokenizers"},
@@ -23,6 +24,7 @@ ORDER = [
     {"text_model"},
     {"translation_model"},
     {"loading"},
+    {"huggingface"},
     {"export"},
     {"training"},
     {"cli"},

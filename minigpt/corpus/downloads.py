@@ -34,7 +34,7 @@ def download(url: str, sha256: str, report: Callable[[str], None] = lambda line:
     """
     address = urllib.parse.urlsplit(url)
     if address.scheme not in ("http", "https", "file"):
-        raise UserError(f"data.url = {url}: should begin with https://, http:// or file://")
+        raise UserError(f"address {url}: should begin with https://, http:// or file://")
     name = urllib.parse.unquote(address.path).rsplit("/", 1)[-1]
     name = re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)[-100:] or "download"
     path = cache_folder() / "downloads" / f"{sha256}-{name}"

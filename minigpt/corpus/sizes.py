@@ -25,9 +25,13 @@ def config_for_text(
       UserError: if the text cannot be read, or an override is wrong.
     """
     # The overrides are checked first: reading the text can take a while.
-    load_config({"data": {"source": "files", "paths": list(paths)}}, overrides)
+    checked = load_config({"data": {"source": "files", "paths": list(paths)}}, overrides)
     size = sum(len(piece.text) for piece in TextFiles(paths).pieces())
     chosen = settings_for_size(size)
+    if checked.tokenizer.kind == "gpt2":
+        chosen["tokenizer"] = {"kind": "gpt2"}  # Its size is published too.
+    if checked.training.init_from is not None:
+        chosen = settings_for_fine_tuning(chosen)
     chosen["data"] |= {"source": "files", "paths": list(paths)}
     config = load_config(chosen, overrides)
     report(f"Chosen for {size:,} bytes of text (--set changes any of it):")
@@ -82,4 +86,26 @@ def settings_for_size(size: int) -> dict[str, Any]:
             "adam_beta_2": 0.99,
         },
         "sampling": {"max_new_tokens": 100 if bytes_per_token == 1 else 60},
+    }
+
+
+def settings_for_fine_tuning(chosen: dict[str, Any]) -> dict[str, Any]:
+    """The same for a model that is there already: no sizes, and steps that leave it what it is.
+
+    Sequences are short and few: a published model is wide, and two cores should get somewhere.
+    """
+    training = {name: chosen["training"][name] for name in ("epochs", "max_minutes", "clip_norm")}
+    return {
+        "data": chosen["data"],
+        "training": {
+            **training,
+            "steps_per_epoch": 20,
+            "batch_size": 4,
+            "sequence_length": 128,
+            "optimizer": "adamw",
+            "learning_rate": 1e-4,
+            "warmup_steps": 10,
+            "weight_decay": 0.01,
+        },
+        "sampling": chosen["sampling"],
     }

@@ -45,6 +45,15 @@ class TextFiles:
                     # A pipe could not be read twice: once to know it, once to use it.
                     self._problems.append(f"{file}: not a regular file")
 
+    def check_found(self) -> None:
+        """Looks at no content.
+
+        Raises:
+          UserError: with every path that names nothing, one line each.
+        """
+        if self._problems:
+            raise UserError(*self._problems)
+
     def fingerprint(self) -> str:
         """SHA-256 over the files' bytes and order; their names count only for being `.gz` or not.
 
@@ -135,7 +144,7 @@ def checked_blocks(path: Path) -> Iterator[bytes]:
             raise UserError(f"{path}: not valid UTF-8 at byte 0 (line 1){_UTF16_HINT}")
         if (place := block.find(b"\0")) >= 0:
             line = lines + block.count(b"\n", 0, place) + 1
-            hint = _UTF16_HINT if _alternates(block) else ", not text"
+            hint = _UTF16_HINT if _alternates(block) else "; should be text in UTF-8"
             raise UserError(f"{path}: binary file: NUL at byte {read + place} (line {line}){hint}")
         held = decoder.getstate()[0]
         try:
@@ -150,7 +159,7 @@ def checked_blocks(path: Path) -> Iterator[bytes]:
     except UnicodeDecodeError as error:
         raise _not_utf8(path, read - len(error.object) + error.start, lines, error) from None
     if read == 0:
-        raise UserError(f"{path}: empty")
+        raise UserError(f"{path}: empty; should hold text")
 
 
 def _not_utf8(path: Path, place: int, lines: int, error: UnicodeDecodeError) -> UserError:

@@ -26,6 +26,7 @@ from minigpt.corpus.pair_files import PairFiles
 from minigpt.corpus.sources import Report, Source, open_source
 from minigpt.corpus.split import split, split_pairs
 from minigpt.corpus.text_files import TextFiles
+from minigpt.corpus.vocabulary import published_tokenizer
 from minigpt.errors import UserError
 from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
 
@@ -85,32 +86,40 @@ class _Written:
 
 
 def open_corpus(
-    data: DataConfig, tokenizer: TokenizerConfig, report: Report = lambda line: None
+    data: DataConfig,
+    tokenizer: TokenizerConfig,
+    report: Report = lambda line: None,
+    given: Tokenizer | None = None,
 ) -> Corpus:
     """The token ids of a text, from the cache folder, made first where they are not there yet.
 
     Args:
+      data: where the text comes from.
+      tokenizer: what is to be learned from the text, or which published vocabulary to take.
       report: gets a line about everything that takes time.
+      given: a tokenizer that is there already, to use in place of the setting's.
     Raises:
       UserError: with everything that is wrong with the text; the store cannot be written.
     """
     try:
         source = open_source(data, report)
+        if given is None and tokenizer.kind == "gpt2":
+            given = published_tokenizer(tokenizer, report)
         fingerprint = source.fingerprint()
-        settings = _settings(fingerprint, data, tokenizer)
+        settings = _settings(fingerprint, data, tokenizer, given)
         key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
         folder = cache_folder() / "tokens" / key
         corpus = _open_store(folder)
         if corpus is None:
             if folder.exists():
                 report(f"{folder} is damaged: making it again")
-            corpus = _make_store(source, settings, folder, data, tokenizer, report)
+            corpus = _make_store(source, settings, folder, data, tokenizer, given, report)
     except OSError as error:
         raise UserError(
             f"{error.filename or cache_folder()}: {error.strerror or error}"
             " (MINIGPT_CACHE can name another folder for what is kept)"
         ) from error
-    if corpus.tokenizer.vocab_size < tokenizer.vocab_size:
+    if given is None and corpus.tokenizer.vocab_size < tokenizer.vocab_size:
         report(
             f"the text supports only {corpus.tokenizer.vocab_size:,} of"
             f" {tokenizer.vocab_size:,} vocabulary entries"
@@ -149,7 +158,9 @@ def encode_texts(texts: Documents | Iterable[str], tokenizer: Tokenizer) -> Part
         return _part(file, _dtype(tokenizer), written)
 
 
-def _settings(fingerprint: str, data: DataConfig, tokenizer: TokenizerConfig) -> dict[str, Any]:
+def _settings(
+    fingerprint: str, data: DataConfig, tokenizer: TokenizerConfig, given: Tokenizer | None
+) -> dict[str, Any]:
     """All that decides what is in a store."""
     return {
         "format": FORMAT_VERSION,
@@ -158,7 +169,7 @@ def _settings(fingerprint: str, data: DataConfig, tokenizer: TokenizerConfig) ->
         "val_fraction": data.val_fraction,
         # Pairs are split by another rule.
         "pairs": data.source == "pairs" and (data.val_pairs or True),
-        "tokenizer": tokenizer.model_dump(),
+        "tokenizer": given.fingerprint() if given else tokenizer.model_dump(exclude_none=True),
     }
 
 
@@ -168,6 +179,7 @@ def _make_store(
     folder: Path,
     data: DataConfig,
     tokenizer: TokenizerConfig,
+    given: Tokenizer | None,
     report: Report,
 ) -> Corpus:
     with scratch_folder(folder.parent) as scratch:
@@ -181,7 +193,7 @@ def _make_store(
             parts = split_pairs(documents, data.val_fraction, data.val_pairs)
         else:
             parts = split(documents, data.val_fraction)
-        _write_store(scratch, parts, settings, tokenizer, report)
+        _write_store(scratch, parts, settings, tokenizer, given, report)
         # Opened before it has its name: what another process does there then does not matter.
         corpus = _open_store(scratch)
         if corpus is None:
@@ -195,17 +207,12 @@ def _write_store(
     parts: tuple[Documents, Documents],
     settings: dict[str, Any],
     config: TokenizerConfig,
+    given: Tokenizer | None,
     report: Report,
 ) -> None:
     """Fills `folder`; every byte is on the disk at the end."""
     train, val = parts
-    limit = LEARN_BYTES[config.kind]
-    learned = min(train.bytes, limit)
-    report(
-        f"learning the {config.kind} tokenizer from {_megabytes(learned)}"
-        + (f", an even sample of {_megabytes(train.bytes)}" if learned < train.bytes else "")
-    )
-    tokenizer = learn_tokenizer(even_sample(train, limit), config)
+    tokenizer = given or _learn(train, config, report)
     tokenizer.save(folder / "tokenizer")
 
     report(f"writing the tokens of {_megabytes(train.bytes + val.bytes)}")
@@ -221,6 +228,16 @@ def _write_store(
     for path in folder.rglob("*"):
         fsync(path)
     fsync(folder)
+
+
+def _learn(train: Documents, config: TokenizerConfig, report: Report) -> Tokenizer:
+    limit = LEARN_BYTES[config.kind]
+    learned = min(train.bytes, limit)
+    report(
+        f"learning the {config.kind} tokenizer from {_megabytes(learned)}"
+        + (f", an even sample of {_megabytes(train.bytes)}" if learned < train.bytes else "")
+    )
+    return learn_tokenizer(even_sample(train, limit), config)
 
 
 def even_sample(documents: Documents, limit: int) -> Iterator[str]:

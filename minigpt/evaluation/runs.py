@@ -56,7 +56,15 @@ def _read(
 
 def _held_out(run: Run, report: Callable[[str], None]) -> Part:
     config = run.config
-    corpus = open_corpus(config.data, config.tokenizer, report)
+    if not run.corpus_file.is_file():
+        raise UserError(
+            f"RUN {run.path}: was imported and has no held-out text; name a text with --text"
+        )
+    # A tokenizer that was not learned from the text is the run's own: nothing is fetched again.
+    learned = config.training.init_from is None and config.tokenizer.kind != "gpt2"
+    corpus = open_corpus(
+        config.data, config.tokenizer, report, None if learned else run.load_tokenizer()
+    )
     if corpus.fingerprint != run.corpus["fingerprint"]:
         raise UserError(
             f"RUN {run.path}: its text (data.source = {config.data.source!r}) has changed since "

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from minigpt.export.huggingface import export_huggingface
 from minigpt.export.keras_file import export_keras
 from minigpt.export.saved_model import export_saved_model as export_text_to_text
 from minigpt.export.translation import export_translation
@@ -22,7 +23,11 @@ def export_saved_model(model: GPT | EncoderDecoder, tokenizer: Tokenizer, folder
         export_text_to_text(model, tokenizer, folder)
 
 
-FORMATS = {"saved_model": export_saved_model, "keras": export_keras}
+FORMATS = {
+    "saved_model": export_saved_model,
+    "keras": export_keras,
+    "huggingface": export_huggingface,
+}
 
 
 def export_run(run: Run, format: str, folder: Path) -> None:

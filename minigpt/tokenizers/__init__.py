@@ -1,4 +1,4 @@
-"""Text to token ids and back: whole words, characters, or pieces learned by byte-pair encoding.
+"""Text to token ids and back: whole words, characters, or pieces of words, learned or GPT-2's own.
 
 Every kind runs twice, in Python and inside a TensorFlow graph, with the same ids and the same text.
 """
@@ -11,13 +11,14 @@ from minigpt.errors import UserError
 from minigpt.tokenizers.base import GraphTokenizer, Tokenizer, read_state, state_path
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.word import WordTokenizer
 
 __all__ = ["GraphTokenizer", "Tokenizer", "learn_tokenizer", "load_tokenizer"]
 
 KINDS: dict[str, type[Tokenizer]] = {
     tokenizer.kind: tokenizer
-    for tokenizer in (WordTokenizer, CharacterTokenizer, BytePairTokenizer)
+    for tokenizer in (WordTokenizer, CharacterTokenizer, BytePairTokenizer, GPT2Tokenizer)
 }
 
 

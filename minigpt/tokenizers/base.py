@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,10 +32,12 @@ class Tokenizer(abc.ABC):
       unknown_id: the id of `[UNK]`; None where every text has known pieces.
       undrawable_ids: the ids a sampler must never draw.
       lossless: whether `decode(encode(x)) == x` for every x without unknown tokens.
+      cut_behind: where a long text may be cut: no token, and no lower-casing, reaches across.
     """
 
     kind: ClassVar[str]
     separator: ClassVar[bytes] = b""
+    cut_behind: ClassVar[re.Pattern[str]] = re.compile("\n")
     end_id: int
     unknown_id: int | None
     undrawable_ids: tuple[int, ...]
@@ -53,6 +56,15 @@ class Tokenizer(abc.ABC):
     def vocab_size(self) -> int:
         return len(self.pieces)
 
+    def piece(self, token: int) -> str:
+        """What an id stands for, to look at: "[UNK]", "<end>", and bytes that are no text as "<E2 82>"."""
+        if token in (self.unknown_id, self.end_id):
+            return "[UNK]" if token == self.unknown_id else "<end>"
+        try:
+            return self._restore(self.pieces[token].decode())
+        except UnicodeDecodeError:
+            return f"<{self.pieces[token].hex(' ').upper()}>"
+
     def encode(self, text: str) -> np.ndarray:
         """Token ids of one text, without an end token.
 
@@ -65,7 +77,7 @@ class Tokenizer(abc.ABC):
 
     def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
         """`encode` of every text, on all cores."""
-        parts = [(row, part) for row, text in enumerate(texts) for part in _cut(text)]
+        parts = [(row, part) for row, text in enumerate(texts) for part in self._cut(text)]
         groups = list(in_groups(part for _, part in parts))
         if len(groups) == 1:
             encoded = self._encode_group(groups[0])
@@ -76,6 +88,16 @@ class Tokenizer(abc.ABC):
         for (row, _), ids in zip(parts, encoded, strict=True):
             rows[row].append(ids)
         return [row[0] if len(row) == 1 else np.concatenate(row) for row in rows]
+
+    def _cut(self, text: str) -> Iterator[str]:
+        start = 0
+        while len(text) - start > PART_SIZE:
+            found = self.cut_behind.search(text, start + PART_SIZE)
+            if not found or found.end() == len(text):
+                break
+            yield text[start : found.end()]
+            start = found.end()
+        yield text[start:]
 
     @abc.abstractmethod
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
@@ -272,18 +294,6 @@ def in_groups(texts: Iterable[str]) -> Iterator[list[str]]:
             group, size = [], 0
     if group:
         yield group
-
-
-def _cut(text: str) -> Iterator[str]:
-    """Cuts a long text behind newlines: no token, and no lower-casing, reaches across one."""
-    start = 0
-    while len(text) - start > PART_SIZE:
-        end = text.find("\n", start + PART_SIZE) + 1
-        if not end:
-            break
-        yield text[start:end]
-        start = end
-    yield text[start:]
 
 
 def _valid_utf8(texts: tf.Tensor) -> tf.Tensor:

@@ -83,6 +83,23 @@ class BytePairTokenizer(Tokenizer):
         words = _with_frequent_characters(words, vocab_size - BASE_SIZE)
         return cls(_without_single_pairs(_train(words, vocab_size), words), lowercase)
 
+    def vocabulary_and_merges(self) -> tuple[dict[str, int], list[tuple[str, str]]]:
+        """Every piece with its id, and the merges as pairs, in their order.
+
+        sentencepiece merges the neighbours whose joined text is the best piece, however it is split.
+        Only one split of a piece ever comes up, the one that the merges before it make of the piece
+        alone: at its turn nothing has crossed its ends, so inside it all went as if it stood alone.
+        """
+        pieces = ModelProto.FromString(self.model).pieces
+        ids = {piece.piece: i for i, piece in enumerate(pieces)}
+        learned = {piece.piece: i for i, piece in enumerate(pieces) if i >= BASE_SIZE}
+        merges = []
+        for text, i in learned.items():
+            if len(text) > 1:
+                first, second = _merged(text, learned, i)
+                merges.append((first, second))
+        return ids, merges
+
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
         prepared = [_escape(text) for text in lower_strings(texts, self.lowercase)]
         return [np.array(ids, np.int32) for ids in self._processor.encode(prepared, num_threads=1)]

@@ -11,6 +11,9 @@ import tensorflow as tf
 from minigpt.tokenizers.base import GraphTokenizer, Tokenizer, in_groups, lower
 
 SPECIAL_TOKENS = 3  # padding, [UNK], <end>
+# Not \s and [[:punct:]]: in RE2 those are ASCII only. \p{P} and \p{S} hold all of the latter.
+WHITE_SPACE = r"[\t-\r\x1c-\x1f\x{85}\p{Z}]+"
+SEPARATE = r"[\p{P}\p{S}]"
 
 
 class WordTokenizer(Tokenizer):
@@ -76,6 +79,5 @@ class WordGraph(GraphTokenizer):
 
 def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
     """string[B] → ragged string[B, None]: split at whitespace, and around P and S characters."""
-    # Not \s and [[:punct:]]: in RE2 those are ASCII only. \p{P} and \p{S} hold all of the latter.
-    texts = tf.strings.regex_replace(texts, r"[\t-\r\x1c-\x1f\x{85}\p{Z}]+", " ")
-    return tf.strings.split(tf.strings.regex_replace(texts, r"[\p{P}\p{S}]", r" \0 "))
+    texts = tf.strings.regex_replace(texts, WHITE_SPACE, " ")
+    return tf.strings.split(tf.strings.regex_replace(texts, SEPARATE, r" \0 "))

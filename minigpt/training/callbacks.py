@@ -1,5 +1,6 @@
 """What happens beside the weight updates: schedule, validation, checkpoints, limits."""
 
+import math
 import signal
 import time
 from collections.abc import Callable
@@ -174,6 +175,23 @@ class Recorder(keras.callbacks.Callback):
         save_model(self.model, self.run.last_checkpoint)
 
 
+class StopAtNaN(keras.callbacks.Callback):
+    """Ends a training whose loss is no number any more, before such weights are saved.
+
+    Args:
+      clock: names the step.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        assert logs is not None
+        if not math.isfinite(loss := training_loss(logs)):
+            raise TrainingDiverged(self.clock.step, loss)
+
+
 class Interrupt(keras.callbacks.Callback):
     """Turns the first Ctrl-C (or SIGTERM) into a stop after the running update.
 
@@ -205,10 +223,17 @@ class Interrupt(keras.callbacks.Callback):
         if self.requested:
             raise TrainingInterrupted
 
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.on_train_batch_end(0)
+
     def _request(self, number: int, frame: FrameType | None) -> None:
         self.requested = True
         self.restore()
         self.say("Stopping after this step; Ctrl-C again ends at once.")
+
+
+class TrainingDiverged(Exception):
+    """The loss became nan or infinite; arguments: step, loss."""
 
 
 class TrainingInterrupted(Exception):

@@ -25,16 +25,16 @@ class LanguageModeling(Task):
 
     def __init__(self, config: Config, corpus: Corpus) -> None:
         super().__init__(config, corpus)
-        training, max_len = config.training, config.model.max_len
-        self.batches_in_pass = windows_in_pass(corpus.train.tokens, max_len) // training.batch_size
-        self.tokens_per_batch = training.batch_size * max_len
-        self.sequence = f"{max_len} tokens"
+        training, length = config.training, config.sequence_length
+        self.batches_in_pass = windows_in_pass(corpus.train.tokens, length) // training.batch_size
+        self.tokens_per_batch = training.batch_size * length
+        self.sequence = f"{length} tokens"
 
     def batches(self, count: int) -> tf.data.Dataset:
         training = self.config.training
         return batch_dataset(
             self.corpus.train.ids,
-            self.config.model.max_len,
+            self.config.sequence_length,
             training.batch_size,
             training.seed,
             0,
@@ -51,7 +51,7 @@ class LanguageModeling(Task):
         train, val, tokenizer = self.corpus.train, self.corpus.val, self.corpus.tokenizer
         split = f"{train.documents:,} documents to learn from, {val.documents:,} held out"
         if train.documents + val.documents <= 10:
-            split = f"{train.bytes:,} bytes to learn from, the last {val.bytes:,} held out"
+            split = f"{train.bytes:,} bytes to learn from, {val.bytes:,} held out"
         guesses = []
         for what, loss in zip(
             ("uniform guessing", "plain token frequencies"),
@@ -79,7 +79,8 @@ class LanguageModeling(Task):
         batches = min(2, math.ceil(windows / self.evaluator.batch_size))
         per_sequence = (time.perf_counter() - began) / (batches * self.evaluator.batch_size)
         trained = steps * training.batch_size * training.accumulate_steps
-        return per_sequence * (3 * trained + training.epochs * windows)
+        share = self.config.sequence_length / self.config.model.max_len
+        return per_sequence * (3 * trained * share + training.epochs * windows)
 
     def scores(self) -> dict[str, float | None]:
         val = self.corpus.val

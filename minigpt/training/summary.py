@@ -10,12 +10,10 @@ from minigpt.training.task import Task
 
 
 def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:
-    """Numbers of trained weights: token table, position table, blocks, head."""
+    """Numbers of weights: token table, position table, blocks, head."""
 
     def count(*layers: keras.layers.Layer | None) -> int:
-        return sum(
-            math.prod(v.shape) for layer in layers if layer for v in layer.trainable_variables
-        )
+        return sum(math.prod(v.shape) for layer in layers if layer for v in layer.weights)
 
     tokens = count(model.embedding.token_embedding)
     blocks = (

@@ -9,20 +9,25 @@ from rich.console import Console
 
 from minigpt.config import Config, load_config
 from minigpt.corpus.token_store import open_corpus
+from minigpt.errors import UserError
 from minigpt.export import export_saved_model
-from minigpt.interrupts import stop_if_interrupted
+from minigpt.interrupts import Interrupted, stop_if_interrupted
 from minigpt.models import build_model
-from minigpt.run import Run, new_run_path, refuse_taken, save_model
+from minigpt.run import Run, save_model
+from minigpt.run_path import new_run_path, refuse_taken
 from minigpt.training.callbacks import (
     Clock,
     Interrupt,
     LearningRate,
     Recorder,
+    StopAtNaN,
+    TrainingDiverged,
     TrainingInterrupted,
     Validation,
 )
 from minigpt.training.device import set_up_device
 from minigpt.training.display import Display, duration, new_console
+from minigpt.training.fine_tuning import starting_point
 from minigpt.training.language_modeling import LanguageModeling
 from minigpt.training.optimizer import build_optimizer
 from minigpt.training.plan import Plan
@@ -53,6 +58,7 @@ def train(
       The finished run.
     Raises:
       UserError: if a setting, the text or the directory cannot be used. Nothing is left behind.
+        If the loss becomes nan or infinite, what was saved before stays.
       KeyboardInterrupt: after Ctrl-C, with the state saved.
     """
     name = name or (Path(config).stem if isinstance(config, str | Path) else "run")
@@ -63,8 +69,12 @@ def train(
     refuse_taken(path)
     stop_if_interrupted()
 
+    start = starting_point(config)
+    config = start.config if start else config
     device = set_up_device(config.training)
-    corpus = open_corpus(config.data, config.tokenizer, report=console.print)
+    corpus = open_corpus(
+        config.data, config.tokenizer, console.print, start.tokenizer if start else None
+    )
     task = TASKS[config.model.kind](config, corpus)
     config = task.config = _resolve(config, task)
     training = config.training
@@ -73,7 +83,11 @@ def train(
     total_steps = training.epochs * steps_per_epoch
     batches = task.batches(total_steps * training.accumulate_steps)
 
-    model = build_model(config.model, corpus.tokenizer.vocab_size, training.precision)
+    if start:
+        model = start.build_model()
+        console.print(start.describe(model))
+    else:
+        model = build_model(config.model, corpus.tokenizer.vocab_size, training.precision)
     model.compile(
         optimizer=build_optimizer(training, model),
         jit_compile=not training.deterministic,
@@ -106,6 +120,7 @@ def train(
         display,
         task.samples(display, lambda record: made.append(made.samples_file, record)),
         recorder,
+        StopAtNaN(clock),
         interrupt,
     ]
     if training.early_stopping_patience:
@@ -128,17 +143,36 @@ def train(
             f"Interrupted at step {clock.step:,} of {clock.end:,}. Its state is saved in "
             f"{made.last_checkpoint}.\n{task.command(command, made)}"
         )
-        raise KeyboardInterrupt from None
+        raise Interrupted from None
+    except TrainingDiverged as diverged:
+        step, loss = diverged.args
+        kept = made.last_checkpoint.is_file()
+        raise UserError(
+            f"training.learning_rate = {training.learning_rate:g}: the loss is {loss} at step {step:,}; "
+            "should be lower, or training.clip_norm or training.warmup_steps be set; "
+            + (
+                f"the last good state is {made.last_checkpoint}"
+                if kept
+                else "no state was saved yet"
+            )
+        ) from None
     finally:
         interrupt.restore()
         display.close()
     _say_why_it_ended(console, config, clock)
 
-    best = made.load_model()
-    save_model(best, made.model_file)
-    export_saved_model(best, corpus.tokenizer, made.saved_model_folder)
-    if last_words := task.last_words(best):
-        console.print(last_words)
+    try:
+        best = made.load_model()
+        save_model(best, made.model_file)
+        export_saved_model(best, corpus.tokenizer, made.saved_model_folder)
+        if last_words := task.last_words(best):
+            console.print(last_words)
+    except KeyboardInterrupt:
+        console.print(
+            f"Interrupted after the training, before everything was exported. The model is in "
+            f"{made.path / 'checkpoints'}.\nExport it with: {command} export {made.path} --output DIR"
+        )
+        raise Interrupted from None
     console.print(
         f"Done in {duration(clock.seconds)}. The best model is in {made.path}: model.keras for Keras, "
         f"saved_model/ for everything else.\n{task.command(command, made)}"

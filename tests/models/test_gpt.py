@@ -1,5 +1,6 @@
 """The GPT as a whole."""
 
+import math
 import subprocess
 import sys
 
@@ -125,13 +126,37 @@ def test_log_probabilities(model, ids):
     np.testing.assert_allclose(model.log_probabilities(ids), expected, atol=1e-5)
 
 
+def parameters_without_memory(config: ModelConfig, vocab_size: int) -> int:
+    """Of the model as it is built, with variables that have shapes and no values yet."""
+    with keras.StatelessScope(initialize_variables=False):
+        return sum(math.prod(v.shape) for v in build_gpt(config, vocab_size).weights)
+
+
 @pytest.mark.parametrize("name", shipped_configs())
 def test_shipped_configs_build_with_the_parameters_of_the_formula(name):
     config = load_config(name)
     if config.model.kind != "gpt":
         pytest.skip("another model's; tests/models/test_encoder_decoder.py")
-    model = build_gpt(config.model, config.tokenizer.vocab_size)
-    assert model.count_params() == expected_parameters(config.model, config.tokenizer.vocab_size)
+    vocab_size = config.tokenizer.vocab_size
+    built = parameters_without_memory(config.model, vocab_size)
+    assert built == expected_parameters(config.model, vocab_size)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        # As `GPT2LMHeadModel` of transformers counts the published folders.
+        ("gpt2_124m", 124_439_808),
+        ("gpt2_355m", 354_823_168),
+        ("gpt2_774m", 774_030_080),
+        ("gpt2_1558m", 1_557_611_200),
+        ("gpt2_124m_scratch", 124_439_808 - 12 * 3 * 768),
+    ],
+)
+def test_gpt2_has_the_published_number_of_parameters(name, parameters):
+    config = load_config(name)
+    assert parameters_without_memory(config.model, config.tokenizer.vocab_size) == parameters
+    assert (config.tokenizer.kind, config.model.max_len) == ("gpt2", 1024)
 
 
 @pytest.mark.parametrize("kind", KINDS[::3], ids=lambda kind: "-".join(map(str, kind.values())))

@@ -155,3 +155,10 @@ def test_marks_stay_with_their_letters():
     text = "\u0939\u093f\u0928\u094d\u0926\u0940 " * 20
     tokenizer = BytePairTokenizer.learn([text], 400, False)
     assert text.rstrip(" ").split(" ")[0].encode() in tokenizer.pieces
+
+
+def test_pieces_to_look_at():
+    ids = TRAINED.encode("a\u2581\x10 \u9fff").tolist()
+    assert "".join(TRAINED.piece(i) for i in ids[:-3]).replace("\x10b", "\u2581").startswith("a")
+    assert [TRAINED.piece(i) for i in ids[-3:]] == ["<E9>", "<BF>", "<BF>"]
+    assert TRAINED.piece(TRAINED.end_id) == "<end>"

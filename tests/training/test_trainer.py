@@ -105,7 +105,9 @@ def test_validation_loss_is_that_of_a_plain_loop(tiny_run):
 def test_evaluate_on_other_text(tiny_run, tmp_path):
     (tmp_path / "other.txt").write_text(tiny_text(20, seed=9))
     by_file = evaluate_run(tiny_run, [str(tmp_path / "other.txt")])
-    assert by_file == minigpt.load(tiny_run).evaluate(tiny_text(20, seed=9))
+    by_text = minigpt.load(tiny_run).evaluate(tiny_text(20, seed=9))
+    # Sums in batches of other sizes: the last digits differ.
+    assert by_file.as_dict() == pytest.approx(by_text.as_dict(), rel=1e-6)
     assert by_file.loss < minigpt.load(tiny_run).evaluate("zebra quilt vex! " * 20).loss
 
 

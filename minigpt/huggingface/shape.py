@@ -1,0 +1,165 @@
+"""config.json of a GPT-2 folder: sizes and variants, to ours and back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from minigpt.config import ModelConfig
+from minigpt.errors import UserError
+
+# Their names → ours. The three names of the tanh form are one formula.
+ACTIVATIONS = {
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu": "gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+    "relu2": "relu_squared",
+}
+# What GPT2Config takes where config.json is silent, and the only values that are GPT-2 as published.
+PUBLISHED = {
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "reorder_and_upcast_attn": False,
+    "add_cross_attention": False,
+}
+
+
+@dataclass(frozen=True)
+class GPT2Shape:
+    """A config.json, read.
+
+    Attributes:
+      model: sizes and variants.
+      vocab_size: V.
+      end_id: the id of the token that ends a text; None if config.json does not say.
+    """
+
+    model: ModelConfig
+    vocab_size: int
+    end_id: int | None
+
+
+def read_shape(config: Mapping[str, Any], where: str) -> GPT2Shape:
+    """Reads config.json.
+
+    Args:
+      config: its content.
+      where: its path, for messages.
+    Raises:
+      UserError: another architecture, or a variant of GPT-2 that is not built here; a line each.
+    """
+    problems: list[str] = []
+    kind = config.get("model_type")
+    architectures = config.get("architectures") or ["GPT2LMHeadModel"]
+    if kind != "gpt2":
+        raise UserError(f"{where}: model_type = {kind!r}: should be 'gpt2'")
+    if not {"GPT2LMHeadModel", "GPT2Model"} & set(architectures):
+        raise UserError(f"{where}: architectures = {architectures}: should be GPT2LMHeadModel")
+
+    def number(name: str, default: int) -> int:
+        value = config.get(name, default)
+        if type(value) is not int or value < 1:
+            problems.append(f"{where}: {name} = {value!r}: should be a whole number of at least 1")
+            return default
+        return value
+
+    def rate(name: str) -> float:
+        value = config.get(name, 0.1)
+        if not isinstance(value, int | float) or not 0 <= value < 1:
+            problems.append(f"{where}: {name} = {value!r}: should be at least 0 and less than 1")
+            return 0.0
+        return float(value)
+
+    for name, published in PUBLISHED.items():
+        if config.get(name, published) is not published:
+            problems.append(f"{where}: {name} = {config[name]!r}: should be {published}")
+    activation = config.get("activation_function", "gelu_new")
+    if activation not in ACTIVATIONS:
+        problems.append(
+            f"{where}: activation_function = {activation!r}: should be one of {', '.join(ACTIVATIONS)}"
+        )
+    width, heads = number("n_embd", 768), number("n_head", 12)
+    if width % heads:
+        problems.append(f"{where}: n_head = {heads}: should divide n_embd = {width}")
+    epsilon = config.get("layer_norm_epsilon", 1e-5)
+    if not isinstance(epsilon, int | float) or not epsilon > 0:
+        problems.append(f"{where}: layer_norm_epsilon = {epsilon!r}: should be more than 0")
+    vocab_size = number("vocab_size", 50257)
+    sizes = {
+        "max_len": number("n_positions", 1024),
+        "embed_dim": width,
+        "num_heads": heads,
+        "ff_dim": 4 * width if config.get("n_inner") is None else number("n_inner", 1),
+        "num_layers": number("n_layer", 12),
+        "dropout_rate": rate("resid_pdrop"),
+        "attention_dropout_rate": rate("attn_pdrop"),
+        "norm": "pre",
+        "qkv_bias": True,
+        "position": "learned",
+        "tie_embeddings": config.get("tie_word_embeddings", True) is not False,
+    }
+    rate("embd_pdrop")  # Ours is one rate for the embeddings and the sublayers.
+    end_id = config.get("eos_token_id", 50256)
+    end_id = end_id[0] if isinstance(end_id, list) and end_id else end_id
+    if problems:
+        raise UserError(*problems)
+    model = ModelConfig.model_validate(
+        {**sizes, "norm_epsilon": float(epsilon), "activation": ACTIVATIONS[activation]}
+    )
+    return GPT2Shape(model, vocab_size, end_id if type(end_id) is int else None)
+
+
+def differences(sizes: Mapping[str, Any]) -> list[str]:
+    """What keeps a model from being a GPT-2, setting by setting; nothing if it is one.
+
+    Args:
+      sizes: `GPT.sizes`.
+    """
+    share = sizes["embed_dim"] / sizes["num_heads"]
+    head_dim = sizes["head_dim"] or share
+    wanted: dict[str, tuple[Any, Any]] = {
+        "norm": (sizes["norm"], "pre"),
+        "position": (sizes["position"], "learned"),
+        "head_dim": (head_dim, share),
+        "value_dim": (sizes["value_dim"] or head_dim, share),
+        "scale_embeddings": (sizes["scale_embeddings"], False),
+    }
+    found = []
+    for name, (value, gpt2) in wanted.items():
+        if value != gpt2:
+            of_gpt2 = f"{gpt2:g}" if isinstance(gpt2, float) else repr(gpt2)
+            found.append(f"model.{name} = {value!r}: GPT-2 has {of_gpt2}")
+    return found
+
+
+def write_shape(sizes: Mapping[str, Any], end_id: int) -> dict[str, Any]:
+    """config.json of a model without `differences`.
+
+    Args:
+      sizes: `GPT.sizes`.
+      end_id: of the tokenizer; a document begins behind it and ends with it.
+    """
+    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == sizes["activation"])
+    return {
+        "activation_function": activation,
+        "architectures": ["GPT2LMHeadModel"],
+        "attn_pdrop": sizes["attention_dropout_rate"],
+        "bos_token_id": end_id,
+        "dtype": "float32",
+        "embd_pdrop": sizes["dropout_rate"],
+        "eos_token_id": end_id,
+        "layer_norm_epsilon": sizes["norm_epsilon"],
+        "model_type": "gpt2",
+        "n_embd": sizes["embed_dim"],
+        "n_head": sizes["num_heads"],
+        "n_inner": sizes["ff_dim"],
+        "n_layer": sizes["num_layers"],
+        "n_positions": sizes["max_len"],
+        "resid_pdrop": sizes["dropout_rate"],
+        "tie_word_embeddings": sizes["tie_embeddings"],
+        "vocab_size": sizes["vocab_size"],
+        **PUBLISHED,
+    }

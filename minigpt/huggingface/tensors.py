@@ -1,0 +1,93 @@
+"""The tensors of a GPT-2 by the names `transformers` gives them."""
+
+import re
+from typing import Any
+
+import keras
+import numpy as np
+
+from minigpt.config import ModelConfig
+from minigpt.models import GPT
+
+PREFIX = "transformer."
+HEAD = "lm_head.weight"
+TOKENS = "wte.weight"
+# The causal mask, which old files hold: constants, not weights.
+BUFFER = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
+
+
+def tensor_shapes(config: ModelConfig, vocab_size: int) -> dict[str, tuple[int, ...]]:
+    """The shape of every tensor, names without `PREFIX`.
+
+    Dense kernels are [in, out], as here (their Conv1D); the head alone is [V, D].
+    """
+    sizes = config.resolved()
+    width, inner = sizes.embed_dim, sizes.ff_dim
+    assert inner is not None
+    shapes: dict[str, tuple[int, ...]] = {
+        TOKENS: (vocab_size, width),
+        "wpe.weight": (sizes.max_len, width),
+    }
+    for layer in range(sizes.num_layers):
+        for name, shape in {
+            "ln_1.weight": (width,),
+            "ln_1.bias": (width,),
+            "attn.c_attn.weight": (width, 3 * width),
+            "attn.c_attn.bias": (3 * width,),
+            "attn.c_proj.weight": (width, width),
+            "attn.c_proj.bias": (width,),
+            "ln_2.weight": (width,),
+            "ln_2.bias": (width,),
+            "mlp.c_fc.weight": (width, inner),
+            "mlp.c_fc.bias": (inner,),
+            "mlp.c_proj.weight": (inner, width),
+            "mlp.c_proj.bias": (width,),
+        }.items():
+            shapes[f"h.{layer}.{name}"] = shape
+    shapes |= {"ln_f.weight": (width,), "ln_f.bias": (width,)}
+    if not sizes.tie_embeddings:
+        shapes[HEAD] = (vocab_size, width)
+    return shapes
+
+
+def variables(model: GPT) -> dict[str, Any]:
+    """The Keras variable of every tensor; None for a bias that a model without qkv_bias lacks.
+
+    The variable of `HEAD` holds the matrix transposed.
+    """
+    assert model.final_norm is not None
+    found: dict[str, Any] = {
+        TOKENS: model.embedding.token_embedding.embeddings,
+        "wpe.weight": model.embedding.position_table,
+    }
+    for layer, block in enumerate(model.blocks):
+        for name, part in {
+            "ln_1": block.norm1,
+            "attn.c_attn": block.attention.qkv,
+            "attn.c_proj": block.attention.output_projection,
+            "ln_2": block.norm2,
+            "mlp.c_fc": block.expand,
+            "mlp.c_proj": block.contract,
+        }.items():
+            norm = name.startswith("ln")
+            found[f"h.{layer}.{name}.weight"] = part.gamma if norm else part.kernel
+            found[f"h.{layer}.{name}.bias"] = part.beta if norm else part.bias
+    found |= {"ln_f.weight": model.final_norm.gamma, "ln_f.bias": model.final_norm.beta}
+    if model.head is not None:
+        found[HEAD] = model.head.kernel
+    return found
+
+
+def values(model: GPT) -> dict[str, np.ndarray]:
+    """Every tensor's value, float32, names with `PREFIX` as `GPT2LMHeadModel` has them.
+
+    A bias that the model lacks is zeros: adding nothing.
+    """
+    no_bias = np.zeros(3 * model.embedding.embed_dim, "float32")
+    written = {}
+    for name, variable in variables(model).items():
+        value = no_bias if variable is None else keras.ops.convert_to_numpy(variable)
+        if name == HEAD:
+            value = value.T
+        written[name if name == HEAD else PREFIX + name] = np.ascontiguousarray(value)
+    return written

@@ -1,0 +1,114 @@
+"""The weights of a folder: `model.safetensors`, or several files and their index."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from minigpt.errors import UserError
+from minigpt.huggingface.tensors import BUFFER, HEAD, PREFIX, TOKENS
+
+FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+MOST_LINES = 10  # a wrong file differs in every tensor
+
+
+class Weights:
+    """Tensors by name, memory-mapped: only what is asked for is read.
+
+    Names are without `PREFIX`; masks are left out.
+    """
+
+    def __init__(self, folder: Path, files: Mapping[Path, Any]) -> None:
+        self.folder = folder
+        self._tensors: dict[str, tuple[Path, Any, str]] = {}
+        for path, file in files.items():
+            for stored in file.keys():  # noqa: SIM118  # not a dictionary
+                name = stored.removeprefix(PREFIX)
+                if not BUFFER.fullmatch(name):
+                    self._tensors[name] = (path, file.get_slice(stored), stored)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def read(self, name: str) -> np.ndarray:
+        """float32, whatever it is stored as."""
+        path, stored, _ = self._tensors[name]
+        try:
+            return np.asarray(stored[:], "float32")
+        except (TypeError, ValueError, SafetensorError) as error:
+            raise UserError(f"{path}: {name}: cannot be read: {error}") from None
+
+    def check(self, expected: Mapping[str, tuple[int, ...]], tied: bool) -> None:
+        """Holds names and shapes against what config.json calls for.
+
+        Args:
+          expected: shape of every tensor, as `tensor_shapes` gives them.
+          tied: whether the head is the token table: it may then be stored, too, if it is equal.
+        Raises:
+          UserError: a line for each tensor that is missing, that is too many, or has another shape.
+        """
+        problems = [
+            f"{self.folder}: {name}: missing; should be there with the shape {list(shape)}"
+            for name, shape in expected.items()
+            if name not in self._tensors
+        ]
+        for name, (path, stored, _) in self._tensors.items():
+            shape = stored.get_shape()
+            wanted = expected.get(TOKENS if tied and name == HEAD else name)
+            if wanted is None:
+                problems.append(f"{path}: {name}: of shape {shape}, is no tensor of this GPT-2")
+            elif tuple(shape) != wanted:
+                problems.append(
+                    f"{path}: {name}: has the shape {shape}; should be {list(wanted)} by config.json"
+                )
+        if len(problems) > MOST_LINES:
+            more = len(problems) - MOST_LINES
+            problems[MOST_LINES:] = [f"{self.folder}: {more} more tensors are missing or wrong"]
+        if problems:
+            raise UserError(*problems)
+        if tied and HEAD in self and not np.array_equal(self.read(HEAD), self.read(TOKENS)):
+            raise UserError(
+                f"{self.folder}: {HEAD}: differs from {TOKENS}; should be equal, as config.json says "
+                "tie_word_embeddings"
+            )
+
+
+@contextmanager
+def open_weights(folder: Path) -> Iterator[Weights]:
+    """The weights of a folder, in one file or sharded.
+
+    Raises:
+      UserError: a file is missing, truncated, or not in the safetensors format.
+    """
+    with ExitStack() as stack:
+        files = {}
+        for path in _paths(folder):
+            try:
+                files[path] = stack.enter_context(safe_open(path, framework="numpy"))
+            except FileNotFoundError:
+                raise UserError(f"{path}: does not exist; {INDEX} names it") from None
+            except (SafetensorError, OSError) as error:
+                raise UserError(f"{path}: truncated or not safetensors: {error}") from None
+        yield Weights(folder, files)
+
+
+def _paths(folder: Path) -> list[Path]:
+    if (folder / FILE).is_file():
+        return [folder / FILE]
+    index = folder / INDEX
+    if not index.is_file():
+        others = sorted(path.name for path in folder.glob("*.bin"))
+        instead = f", not {others[0]}" if others else ""
+        raise UserError(f"{folder}: holds no weights; should hold {FILE} or {INDEX}{instead}")
+    try:
+        names = set(json.loads(index.read_bytes())["weight_map"].values())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UserError(f"{index}: damaged; should be JSON with a weight_map") from None
+    strange = next((n for n in names if not isinstance(n, str) or Path(n).name != n), None)
+    if strange is not None:
+        raise UserError(f"{index}: {strange!r}: should be the name of a file beside it")
+    return sorted(folder / name for name in names)

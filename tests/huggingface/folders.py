@@ -1,0 +1,34 @@
+"""Hugging Face folders for tests: those that transformers wrote, whole."""
+
+import json
+import shutil
+from pathlib import Path
+
+from safetensors.numpy import load_file
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "gpt2"
+NAMES = ["narrow", "sharded", "untied"]
+# Largest difference of two logits that count as equal, as a share of the largest logit.
+PARITY = 1e-4
+
+
+def huggingface_folder(name: str, folder: Path, **changes) -> Path:
+    """A copy of a fixture with its tokenizer, some entries of config.json changed."""
+    shutil.copytree(FIXTURES / name, folder)
+    shutil.copy(FIXTURES / "encoder.json", folder / "vocab.json")
+    shutil.copy(FIXTURES / "vocab.bpe", folder / "merges.txt")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changes))
+    return folder
+
+
+def expected(name: str) -> dict:
+    """What transformers computed: ids, logits, and the 50 greedy tokens behind prompt.txt."""
+    values = load_file(FIXTURES / name / "expected.safetensors")
+    prompt = (FIXTURES / name / "prompt.txt").read_text(encoding="utf-8")
+    return {**values, "prompt": prompt}
+
+
+def difference(found, right) -> float:
+    """The largest difference as a share of the largest logit."""
+    return float(abs(found - right).max() / abs(right).max())

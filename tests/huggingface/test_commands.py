@@ -1,0 +1,55 @@
+"""`minigpt import` and what follows it, as a user calls them."""
+
+import json
+import subprocess
+import sys
+
+import minigpt as package
+from tests.export.test_saved_model import FRESH, PROMPTS
+from tests.huggingface.folders import expected, huggingface_folder
+from tests.test_cli import minigpt
+
+
+def test_import_sample_evaluate_export(tmp_path):
+    huggingface_folder("narrow", tmp_path / "folder")
+    done = minigpt("import", "folder", "--run", "runs/gpt2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "reading folder\n"
+    assert done.stdout.startswith("Wrote runs/gpt2. Sample from it with: ")
+
+    right = expected("narrow")
+    greedy = ("--prompt", right["prompt"], "--top-k", 1, "--max-new-tokens", 50, "--json")
+    done = minigpt("sample", "runs/gpt2", *greedy, cwd=tmp_path)
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["tokens"] == right["greedy"].tolist()
+
+    (tmp_path / "text.txt").write_text("It was a dark and stormy night.")
+    done = minigpt("evaluate", "runs/gpt2", "--text", "text.txt", cwd=tmp_path)
+    assert "bits per byte, over" in done.stdout and done.stderr == ""
+    done = minigpt("evaluate", "runs/gpt2", cwd=tmp_path)
+    assert done.returncode == 2 and "name a text with --text" in done.stderr
+
+    done = minigpt("export", "runs/gpt2", "--output", "served", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "fresh.py").write_text(FRESH)
+    out = subprocess.run(
+        [sys.executable, "fresh.py", "served", json.dumps(PROMPTS)],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    opened = package.load(tmp_path / "runs" / "gpt2")
+    assert json.loads(out) == opened.generate(PROMPTS, 30, top_k=1)
+    done = minigpt("export", "runs/gpt2", "--format=huggingface", "--output=back", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "back").iterdir()} == {
+        "config.json",
+        "generation_config.json",
+        "merges.txt",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.json",
+    }

@@ -1,0 +1,133 @@
+"""`minigpt export --format huggingface`, as far as it can be seen without transformers."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import minigpt
+from minigpt.config import ModelConfig, TokenizerConfig
+from minigpt.errors import UserError
+from minigpt.export.huggingface import export_huggingface
+from minigpt.huggingface.importing import import_run
+from minigpt.models import GPT, build_gpt
+from minigpt.tokenizers import Tokenizer, learn_tokenizer
+from tests.conftest import tiny_text
+from tests.huggingface.folders import FIXTURES, NAMES, huggingface_folder
+
+KINDS = [("byte_pair", 320), ("character", 40), ("word", 30)]
+
+
+def learned(kind: str, vocab_size: int, lowercase: bool = False) -> Tokenizer:
+    config = TokenizerConfig(kind=kind, vocab_size=vocab_size, lowercase=lowercase)
+    return learn_tokenizer([tiny_text(100)], config)
+
+
+def random_gpt(vocab_size: int, **changes) -> GPT:
+    sizes = {"max_len": 16, "embed_dim": 8, "num_heads": 2, "num_layers": 2}
+    model = build_gpt(ModelConfig(**{**sizes, **changes}), vocab_size)
+    draw = np.random.default_rng(0)
+    for variable in model.trainable_variables:
+        variable.assign(variable + draw.normal(size=variable.shape, scale=0.3))
+    return model
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_transformers_wrote_comes_back(name, tmp_path):
+    """Imported and exported: the same tensors by the same names, the same settings."""
+    folder = huggingface_folder(name, tmp_path / "folder")
+    run = import_run(folder, tmp_path / "run")
+    minigpt.export_run(run, "huggingface", tmp_path / "again")
+    before: dict = {}
+    for file in folder.glob("model*.safetensors"):
+        before |= load_file(file)
+    after = load_file(tmp_path / "again" / "model.safetensors")
+    assert after.keys() == before.keys()
+    for key, value in before.items():
+        np.testing.assert_array_equal(after[key], value, err_msg=key)
+    theirs = json.loads((folder / "config.json").read_text())
+    ours = json.loads((tmp_path / "again" / "config.json").read_text())
+    theirs["n_inner"] = theirs["n_inner"] or 4 * theirs["n_embd"]
+    assert ours == {key: theirs[key] for key in ours}
+    for mine, published in (("vocab.json", "encoder.json"), ("merges.txt", "vocab.bpe")):
+        text = (tmp_path / "again" / mine).read_text(encoding="utf-8")
+        read = json.loads if mine == "vocab.json" else str.splitlines
+        assert read(text) == read((FIXTURES / published).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("kind", "vocab_size"), KINDS)
+def test_our_own_model_and_tokenizer_come_back(kind, vocab_size, tmp_path):
+    tokenizer = learned(kind, vocab_size)
+    model = random_gpt(tokenizer.vocab_size, qkv_bias=False, activation="relu", ff_dim=10)
+    export_huggingface(model, tokenizer, tmp_path / "folder")
+    opened = minigpt.load(import_run(tmp_path / "folder", tmp_path / "run"))
+    assert opened.tokenizer.fingerprint() == tokenizer.fingerprint()
+    ids = np.array([[3, 5, 7, 11]], "int32")
+    np.testing.assert_array_equal(opened.logits(ids), model(ids))
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path):
+    tokenizer = learned("byte_pair", 320)
+    model = random_gpt(tokenizer.vocab_size)
+    for name in ("one", "two"):
+        export_huggingface(model, tokenizer, tmp_path / name)
+    files = [p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*") if p.is_file()]
+    assert len(files) == 7
+    for file in files:
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+    with pytest.raises(UserError, match="is not empty"):
+        export_huggingface(model, tokenizer, tmp_path / "two")
+
+
+def test_a_model_of_another_shape_is_refused_with_all_that_differs(tmp_path):
+    tokenizer = learned("character", 40)
+    changes = {
+        "norm": "post",
+        "position": "sinusoidal",
+        "head_dim": 3,
+        "value_dim": 5,
+        "scale_embeddings": True,
+        "tie_embeddings": False,
+    }
+    with pytest.raises(UserError) as caught:
+        export_huggingface(
+            random_gpt(tokenizer.vocab_size, **changes), tokenizer, tmp_path / "folder"
+        )
+    problems = caught.value.problems
+    assert len(problems) == len(changes)
+    for name, problem in zip(changes, problems, strict=True):
+        assert problem.startswith(f"--format huggingface: model.{name} = ")
+        assert "GPT-2 has" in problem
+    assert "head_dim = 3: GPT-2 has 4" in problems[2]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_tokenizer_that_cannot_be_expressed_is_refused_with_the_reason(tmp_path):
+    tokenizer = learned("character", 40, lowercase=True)
+    with pytest.raises(UserError, match="lower-cases letter by letter"):
+        export_huggingface(random_gpt(tokenizer.vocab_size), tokenizer, tmp_path / "folder")
+    assert not list(tmp_path.iterdir())
+
+
+def test_merges_are_those_of_sentencepiece():
+    """Pairs merged in order, in plain Python, give the ids that sentencepiece gives."""
+    tokenizer = learned("byte_pair", 400)
+    ids_of, merges = tokenizer.vocabulary_and_merges()
+    rank = {pair: number for number, pair in enumerate(merges)}
+    assert len(rank) == sum(len(piece) > 1 for piece in list(ids_of)[258:])
+    text = tiny_text(20, seed=3)
+    symbols = list(text.replace(" ", "\u2581"))
+    while found := [
+        (rank[pair], i) for i, pair in enumerate(itertools.pairwise(symbols)) if pair in rank
+    ]:
+        _, i = min(found)
+        symbols[i : i + 2] = [symbols[i] + symbols[i + 1]]
+    expected = []
+    for symbol in symbols:
+        if symbol in ids_of:
+            expected.append(ids_of[symbol])
+        else:
+            expected += [ids_of[f"<0x{byte:02X}>"] for byte in symbol.encode()]
+    assert tokenizer.encode(text).tolist() == expected

@@ -1,0 +1,154 @@
+"""Our folders, loaded by transformers itself: `pip install -e '.[parity]'`, then `make test-slow`.
+
+MINIGPT_PARITY_124M=1 pytest -m slow tests/huggingface     # GPT-2's own size as well
+"""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import minigpt
+from minigpt.config import ModelConfig, load_config
+from minigpt.export.huggingface import export_huggingface
+from minigpt.huggingface.importing import import_run
+from minigpt.layers import attention
+from minigpt.models import GPT, build_gpt
+from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from tests.huggingface.folders import FIXTURES, PARITY, difference
+from tests.huggingface.test_export import KINDS, learned
+from tests.mixed_lines import code, scraps
+
+pytestmark = pytest.mark.slow
+transformers = pytest.importorskip("transformers", reason="needs the extra: minigpt[parity]")
+torch = pytest.importorskip("torch", reason="needs the extra: minigpt[parity]")
+
+SIZES = {
+    "one layer": {"embed_dim": 8, "num_heads": 1, "num_layers": 1},
+    "odd widths": {"embed_dim": 21, "num_heads": 3, "num_layers": 3, "ff_dim": 17},
+    "no qkv bias": {"embed_dim": 16, "num_heads": 4, "num_layers": 2, "qkv_bias": False},
+    "untied": {"embed_dim": 32, "num_heads": 2, "num_layers": 4, "tie_embeddings": False},
+}
+GPT2_124M = {"embed_dim": 768, "num_heads": 12, "num_layers": 12, "max_len": 1024}
+PROMPT = "It was a dark and stormy night"
+
+
+def small_tokenizer() -> GPT2Tokenizer:
+    files = (FIXTURES / "encoder.json", FIXTURES / "vocab.bpe")
+    return GPT2Tokenizer.from_files(*(file.read_bytes() for file in files))
+
+
+def random_gpt(vocab_size: int, **sizes) -> GPT:
+    """A model in which every part matters: logits that spread, gains near 1 and not at it."""
+    model = build_gpt(ModelConfig(**{"max_len": 96, "norm_epsilon": 1e-5, **sizes}), vocab_size)
+    draw = np.random.default_rng(7)
+    scale = 2 / model.embedding.embed_dim**0.5
+    for variable in model.trainable_variables:
+        noise = draw.standard_normal(variable.shape, "float32")
+        if variable.name == "gamma":
+            variable.assign(1 + 0.1 * noise)
+        elif len(variable.shape) == 1 or variable.name == "position_embedding":
+            variable.assign(0.1 * noise)
+        else:
+            variable.assign(scale * noise)
+    if model.head is not None:
+        model.head.bias.assign(0 * model.head.bias)
+    return model
+
+
+def pair(sizes: dict, tokenizer: Tokenizer, folder: Path):
+    """A model of ours, and the same one as transformers loads it."""
+    model = random_gpt(tokenizer.vocab_size, **sizes)
+    export_huggingface(model, tokenizer, folder)
+    theirs, info = transformers.GPT2LMHeadModel.from_pretrained(folder, output_loading_info=True)
+    assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    return model, theirs.eval()
+
+
+def logits_of(theirs, ids: np.ndarray) -> np.ndarray:
+    with torch.no_grad():
+        return theirs(torch.tensor(ids.astype("int64"))).logits.numpy()
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_transformers_computes_what_we_compute(name, tmp_path):
+    tokenizer = small_tokenizer()
+    ours, theirs = pair(SIZES[name], tokenizer, tmp_path / "folder")
+    check_parity(ours, theirs, tokenizer)
+
+
+def check_parity(ours: GPT, theirs, tokenizer: Tokenizer) -> None:
+    ids = np.random.default_rng(0).integers(0, tokenizer.vocab_size, (2, 40)).astype("int32")
+    right = logits_of(theirs, ids)
+    assert right.std() >= 1
+    assert difference(ours(ids).numpy(), right) < PARITY
+    (sample,) = minigpt.TextModel(ours, tokenizer).samples(PROMPT, 50, top_k=1)
+    prompt = torch.tensor([tokenizer.encode(PROMPT).tolist()])
+    greedy = theirs.generate(prompt, max_new_tokens=50, do_sample=False)[0, prompt.shape[1] :]
+    expected = greedy.tolist()
+    assert sample.tokens == (expected[:-1] if expected[-1] == tokenizer.end_id else expected)
+    assert len(sample.tokens) == 50
+
+
+def test_the_comparison_would_see_each_mutant(tmp_path, monkeypatch):
+    tokenizer = small_tokenizer()
+    ours, theirs = pair(SIZES["odd widths"], tokenizer, tmp_path / "folder")
+    ids = np.random.default_rng(0).integers(0, tokenizer.vocab_size, (2, 40)).astype("int32")
+    right = logits_of(theirs, ids)
+    assert difference(ours(ids).numpy(), right) < PARITY
+    for mutant in ({"norm_epsilon": 1e-3}, {"activation": "gelu"}):
+        other = random_gpt(tokenizer.vocab_size, **{**SIZES["odd widths"], **mutant})
+        assert difference(other(ids).numpy(), right) > PARITY, mutant
+    attend = attention.attend
+    monkeypatch.setattr(
+        attention, "attend", lambda q, *others: attend(q * q.shape[-1] ** 0.5, *others)
+    )
+    assert difference(ours(ids).numpy(), right) > PARITY
+
+
+@pytest.mark.parametrize(("kind", "vocab_size"), [("gpt2", 400), *KINDS, ("byte_pair", 1200)])
+def test_auto_tokenizer_gives_the_same_ids_and_text(kind, vocab_size, tmp_path):
+    tokenizer = small_tokenizer() if kind == "gpt2" else learned(kind, vocab_size)
+    if vocab_size == 1200:
+        config = load_config({"tokenizer": {"vocab_size": vocab_size}}).tokenizer
+        tokenizer = minigpt.tokenizers.learn_tokenizer(code(500, 8) + scraps(1000, 9), config)
+    pair({"embed_dim": 8, "num_heads": 1, "num_layers": 1}, tokenizer, tmp_path / "folder")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "folder")
+    lines = code(1000, 10) + scraps(3000, 11) + ["", " ", "[PAD][UNK] <end><unk> <0x41>"]
+    for line in lines:
+        ids = tokenizer.encode(line).tolist()
+        assert theirs(line)["input_ids"] == ids, repr(line)
+        assert theirs.decode(ids, skip_special_tokens=True) == tokenizer.decode(ids)
+    assert theirs.eos_token_id == theirs.bos_token_id == tokenizer.end_id
+    assert len(theirs) == tokenizer.vocab_size
+
+
+def test_what_transformers_saves_again_is_imported(tmp_path):
+    tokenizer = small_tokenizer()
+    ours, theirs = pair(SIZES["one layer"], tokenizer, tmp_path / "folder")
+    theirs.save_pretrained(tmp_path / "again", max_shard_size="5KB")
+    transformers.AutoTokenizer.from_pretrained(tmp_path / "folder").save_pretrained(
+        tmp_path / "again"
+    )
+    assert len(list((tmp_path / "again").glob("model-*.safetensors"))) > 1
+    opened = minigpt.load(import_run(tmp_path / "again", tmp_path / "run"))
+    ids = np.array([[1, 2, 3]], "int32")
+    np.testing.assert_array_equal(opened.logits(ids), ours(ids))
+    for line in scraps(100, 12):
+        assert opened.tokenizer.encode(line).tolist() == tokenizer.encode(line).tolist()
+
+
+@pytest.mark.skipif(
+    not os.environ.get("MINIGPT_PARITY_124M"),
+    reason="takes minutes and 3 GB: set MINIGPT_PARITY_124M=1",
+)
+def test_124m(shared_data, tmp_path):
+    files = (shared_data / "gpt2" / name for name in ("encoder.json", "vocab.bpe"))
+    tokenizer = GPT2Tokenizer.from_files(*(file.read_bytes() for file in files))
+    ours, theirs = pair(GPT2_124M, tokenizer, tmp_path / "folder")
+    assert ours.count_params() == theirs.num_parameters() == 124_439_808
+    check_parity(ours, theirs, tokenizer)
+    assert json.loads((tmp_path / "folder" / "config.json").read_text())["n_layer"] == 12

@@ -1,0 +1,279 @@
+"""GPT-2's tokenizer against the byte-level BPE of the tokenizers package.
+
+The package is not needed here: scripts/make_parity_fixtures.py has asked it.
+"""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import minigpt
+from minigpt.config import load_config
+from minigpt.corpus.cache import cache_folder
+from minigpt.corpus.token_store import open_corpus
+from minigpt.corpus.vocabulary import published_tokenizer
+from minigpt.errors import UserError
+from minigpt.tokenizers import base, learn_tokenizer, load_tokenizer
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from tests.conftest import tiny_text
+from tests.mixed_lines import twenty_thousand
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "gpt2"
+ENCODER, MERGES = (FIXTURES / name for name in ("encoder.json", "vocab.bpe"))
+LINES: list[tuple[str, list[int]]] = json.loads((FIXTURES / "lines.json").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> GPT2Tokenizer:
+    return GPT2Tokenizer.from_files(ENCODER.read_bytes(), MERGES.read_bytes())
+
+
+def settings(encoder: Path, merges: Path, **changes):
+    """`tokenizer` settings for two files through file://."""
+    return {
+        "kind": "gpt2",
+        "encoder_url": encoder.absolute().as_uri(),
+        "encoder_sha256": hashlib.sha256(encoder.read_bytes()).hexdigest(),
+        "merges_url": merges.absolute().as_uri(),
+        "merges_sha256": hashlib.sha256(merges.read_bytes()).hexdigest(),
+        **changes,
+    }
+
+
+def test_encodes_and_decodes_as_the_oracle(tokenizer):
+    texts = [text for text, _ in LINES]
+    for (text, ids), found in zip(LINES, tokenizer.encode_many(texts), strict=True):
+        assert found.tolist() == ids, repr(text)
+        assert tokenizer.decode(ids) == text
+
+
+def test_graph_encodes_and_decodes_as_the_oracle(tokenizer):
+    ids = tokenizer.graph().encode(tf.constant([text for text, _ in LINES]))
+    for (text, expected), found in zip(LINES, ids.to_list(), strict=True):
+        assert found == expected, repr(text)
+    decoded = tokenizer.graph().decode(ids).numpy()
+    assert [text.decode() for text in decoded] == [text for text, _ in LINES]
+
+
+def test_twenty_thousand_mixed_lines_with_the_published_vocabulary(shared_data):
+    folder = shared_data / "gpt2"
+    published = settings(folder / "encoder.json", folder / "vocab.bpe")
+    tokenizer = published_tokenizer(load_config({"tokenizer": published}).tokenizer)
+    assert (tokenizer.vocab_size, tokenizer.end_id) == (50257, 50256)
+    lines = twenty_thousand(shared_data / "aclImdb_v1.tar.gz")
+    encoded = [ids.tolist() for ids in tokenizer.encode_many(lines)]
+    expected = json.loads((FIXTURES / "twenty_thousand.json").read_text())
+    assert [
+        hashlib.sha256(json.dumps(encoded[i : i + 1000]).encode()).hexdigest()
+        for i in range(0, len(lines), 1000)
+    ] == expected
+    assert [tokenizer.decode(ids) for ids in encoded] == lines
+    # In the graph, all lines at once: nothing depends on what stands beside.
+    assert tokenizer.graph().encode(tf.constant(lines)).to_list() == encoded
+
+
+def test_the_published_addresses_and_checksums(shared_data):
+    config = load_config({"tokenizer": {"kind": "gpt2"}}).tokenizer
+    assert config.vocab_size == 50257
+    for name, url, sha256 in (
+        ("encoder.json", config.encoder_url, config.encoder_sha256),
+        ("vocab.bpe", config.merges_url, config.merges_sha256),
+    ):
+        assert url is not None and url.endswith("/gpt-2/encodings/main/" + name)
+        assert hashlib.sha256((shared_data / "gpt2" / name).read_bytes()).hexdigest() == sha256
+
+
+def test_lone_bytes_are_for_decoding_only(tokenizer):
+    byte = {tokenizer.pieces[i]: i for i in range(tokenizer.vocab_size)}
+    ids = [byte[b"a"], byte[b"\xff"], byte[b"\x80"], byte[b"b"]]
+    assert tokenizer.decode(ids) == "a\ufffd\ufffdb"
+    assert tokenizer.graph().decode(tf.ragged.constant([ids], tf.int32)).numpy()[0].decode() == (
+        "a\ufffd\ufffdb"
+    )
+    # A character in three tokens: nothing until it is whole.
+    parts = [byte[bytes([b])] for b in "€".encode()]
+    assert [tokenizer.decode(parts[:n]) for n in range(4)] == ["", "", "", "€"]
+
+
+def test_the_end_token_is_no_text(tokenizer):
+    assert tokenizer.end_id == tokenizer.vocab_size - 1
+    assert tokenizer.end_id not in tokenizer.encode("a<|endoftext|>b")
+    assert tokenizer.decode(tokenizer.encode("a<|endoftext|>b")) == "a<|endoftext|>b"
+    assert tokenizer.decode([tokenizer.end_id]) == ""
+
+
+def test_long_text_is_cut_where_it_changes_nothing(tokenizer, monkeypatch):
+    text = "\n".join(text for text, _ in LINES)
+    whole = tokenizer.encode(text)
+    monkeypatch.setattr(base, "PART_SIZE", 3)
+    monkeypatch.setattr(base, "GROUP_SIZE", 10)
+    np.testing.assert_array_equal(tokenizer.encode(text), whole)
+
+
+def test_saved_and_opened_it_is_the_same(tokenizer, tmp_path):
+    tokenizer.save(tmp_path)
+    opened = load_tokenizer(tmp_path)
+    assert opened.fingerprint() == tokenizer.fingerprint()
+    assert opened.pieces == tokenizer.pieces and opened.end_id == tokenizer.end_id
+    assert json.loads((tmp_path / "encoder.json").read_text()) == {
+        token: i for token, i in json.loads(ENCODER.read_text()).items() if i != tokenizer.end_id
+    }
+    for name in ("encoder.json", "vocab.bpe", "tokenizer.json"):
+        good = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(good[:-30])
+        with pytest.raises(UserError, match=name) as caught:
+            load_tokenizer(tmp_path)
+        assert len(caught.value.problems) == 1
+        (tmp_path / name).write_bytes(good)
+
+
+FRESH = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+assert not any(name.startswith("minigpt") for name in sys.modules)
+module = tf.saved_model.load(sys.argv[1])
+lines = json.load(open(sys.argv[2], encoding="utf-8"))
+ids = module.encode(tf.constant([text for text, _ in lines]))
+assert ids.to_list() == [ids for _, ids in lines]
+assert [t.decode() for t in module.decode(ids).numpy()] == [text for text, _ in lines]
+"""
+
+
+def test_inside_a_saved_model_in_a_fresh_process(tokenizer, tmp_path):
+    tf.saved_model.save(tokenizer.graph(), str(tmp_path / "graph"))
+    run = subprocess.run(
+        [sys.executable, "-c", FRESH, str(tmp_path / "graph"), str(FIXTURES / "lines.json")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"TF_CPP_MIN_LOG_LEVEL": "3", "PATH": ""},
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def damaged(encoder=None, merges=None) -> str:
+    """The one line with which two files are refused; each argument changes one of them."""
+    tokens = json.loads(ENCODER.read_bytes())
+    lines = MERGES.read_text(encoding="utf-8").split("\n")
+    if encoder:
+        tokens = encoder(tokens)
+    if merges:
+        lines = merges(lines)
+    with pytest.raises(UserError) as caught:
+        GPT2Tokenizer.from_files(json.dumps(tokens).encode(), "\n".join(lines).encode())
+    (problem,) = caught.value.problems
+    assert "\n" not in problem
+    return problem
+
+
+def test_files_that_do_not_fit_each_other():
+    merged = next(token for token in json.loads(ENCODER.read_bytes()) if len(token) == 3)
+
+    def without(*names):
+        return lambda tokens: {t: i for t, i in tokens.items() if t not in names}
+
+    fit = "the two files do not fit each other"
+    problem = damaged(encoder=without(merged))
+    assert f"{merged!r} is not in encoder.json" in problem and fit in problem
+    assert fit in (problem := damaged(merges=lambda lines: lines[:-20]))
+    assert "more: made by no merge of vocab.bpe" in problem
+    assert "by an earlier merge already" in damaged(merges=lambda lines: [*lines[:3], *lines[1:]])
+    assert "made by no earlier merge" in damaged(merges=lambda lines: [lines[0], *lines[:0:-1]])
+    assert "255 of the 256 bytes" in damaged(encoder=without("é"))
+    assert "holds no end token" in damaged(encoder=without("<|endoftext|>"))
+    assert "not a token of GPT-2's alphabet" in damaged(encoder=lambda t: t | {"a b": 9999})
+    assert "the same id" in damaged(encoder=lambda t: t | {"zz": 5})
+    assert "line 5: 'abc': should be two tokens" in damaged(
+        merges=lambda lines: [*lines[:4], "abc", *lines[5:]]
+    )
+    with pytest.raises(UserError, match=r"encoder\.json: not valid JSON"):
+        GPT2Tokenizer.from_files(ENCODER.read_bytes()[:-9], MERGES.read_bytes())
+    with pytest.raises(UserError, match="should be a JSON object"):
+        GPT2Tokenizer.from_files(b"[1]", MERGES.read_bytes())
+
+
+def test_a_vocabulary_that_pairs_and_pieces_would_read_differently_is_refused():
+    """ "b c" comes before "ab c": pairs never make "abc" of "abc", joined pieces would."""
+    extra = ["a b", "b c", "ab c", ""]
+    tokens = json.loads(ENCODER.read_bytes())
+    tokens = {t: i for t, i in tokens.items() if len(t) == 1 or t.startswith("<|")}
+    tokens |= {"ab": 1000, "bc": 1001, "abc": 1002}
+    GPT2Tokenizer.from_files(json.dumps(tokens).encode(), "\n".join(extra).encode())
+    extra[:2] = ["b c", "a b"]
+    with pytest.raises(UserError, match="'abc' falls apart into a bc before"):
+        GPT2Tokenizer.from_files(json.dumps(tokens).encode(), "\n".join(extra).encode())
+
+
+def test_ids_that_no_token_has_are_never_drawn():
+    tokenizer = GPT2Tokenizer.from_files(ENCODER.read_bytes(), MERGES.read_bytes(), size=410)
+    assert tokenizer.vocab_size == 410
+    assert tokenizer.undrawable_ids == tuple(range(400, 410))
+    assert tokenizer.encode(LINES[0][0]).tolist() == LINES[0][1]
+    with pytest.raises(UserError, match="holds the id 399; should be below"):
+        GPT2Tokenizer.from_files(ENCODER.read_bytes(), MERGES.read_bytes(), size=399)
+
+
+def test_a_corpus_takes_the_vocabulary_from_its_addresses(tmp_path):
+    (tmp_path / "text.txt").write_text(tiny_text(50))
+    chosen = settings(ENCODER, MERGES, vocab_size=400)
+    data = {"source": "files", "paths": [str(tmp_path / "text.txt")]}
+    config = load_config({"data": data, "tokenizer": chosen})
+    corpus = open_corpus(config.data, config.tokenizer)
+    assert corpus.tokenizer.kind == "gpt2"
+    assert corpus.tokenizer.decode(np.asarray(corpus.train.ids)).startswith(tiny_text(50)[:500])
+    assert open_corpus(config.data, config.tokenizer).from_cache
+
+    wrong = load_config({"data": data, "tokenizer": chosen | {"vocab_size": 500}})
+    with pytest.raises(UserError, match=r"tokenizer\.vocab_size = 500: should be 400"):
+        open_corpus(wrong.data, wrong.tokenizer)
+    wrong = load_config({"data": data, "tokenizer": chosen | {"merges_sha256": "0" * 64}})
+    with pytest.raises(UserError, match="wrong checksum"):
+        open_corpus(wrong.data, wrong.tokenizer)
+
+
+def test_a_run_needs_its_addresses_no_more(tmp_path, monkeypatch):
+    """Trained from scratch on a text alone, and scored when the two files are gone."""
+    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
+    for file in (ENCODER, MERGES):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    text = tmp_path / "text.txt"
+    text.write_text(tiny_text(100))
+    chosen = settings(tmp_path / ENCODER.name, tmp_path / MERGES.name, vocab_size=400)
+    sizes = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 1}
+    overrides = [f"tokenizer.{key}={value}" for key, value in chosen.items()]
+    overrides += [f"model.{key}={value}" for key, value in sizes.items()]
+    overrides += ["training.epochs=1", "training.steps_per_epoch=3", "training.batch_size=4"]
+    run = minigpt.train(minigpt.config_for_text([str(text)], overrides), tmp_path / "run")
+    for file in (ENCODER, MERGES):
+        (tmp_path / file.name).unlink()
+    shutil.rmtree(cache_folder())
+    scored = minigpt.evaluate_run(run)
+    (line,) = run.metrics_file.read_text().splitlines()
+    assert scored.loss == pytest.approx(json.loads(line)["val_loss"], rel=1e-5)
+    assert run.load_tokenizer().kind == "gpt2"
+    config = minigpt.config_for_text([str(text)], ["tokenizer.kind=gpt2"])
+    assert config.tokenizer.vocab_size == 50257
+
+
+def test_settings_that_do_not_go_together():
+    for changes, message in (
+        ({"kind": "gpt2", "lowercase": True}, "should be false for kind = 'gpt2'"),
+        ({"kind": "word", "encoder_url": "file:///x"}, "is for kind = 'gpt2' alone"),
+        ({"kind": "gpt2", "merges_sha256": "x"}, "tokenizer.merges_sha256"),
+    ):
+        with pytest.raises(UserError, match=message) as caught:
+            load_config({"tokenizer": changes})
+        assert len(caught.value.problems) == 1
+
+
+def test_it_is_not_learned():
+    with pytest.raises(UserError, match="should be 'byte_pair'"):
+        learn_tokenizer(["text"], load_config({"tokenizer": {"kind": "gpt2"}}).tokenizer)

@@ -1,0 +1,200 @@
+"""Training that starts from a run: whole, with LoRA, and what its checkpoints keep."""
+
+import json
+import math
+import re
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+
+import minigpt
+from minigpt.config import load_config
+from minigpt.corpus.sizes import config_for_text
+from minigpt.errors import UserError
+from minigpt.huggingface.importing import import_run
+from minigpt.models import build_gpt
+from minigpt.models.lora import enable_lora
+from minigpt.run import Run, load_state, save_model
+from minigpt.training.optimizer import build_optimizer
+from tests.conftest import tiny_text
+from tests.huggingface.folders import huggingface_folder
+
+TUNED = {"epochs": 2, "steps_per_epoch": 30, "batch_size": 8, "learning_rate": 1e-2}
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory) -> Run:
+    folder = tmp_path_factory.mktemp("start")
+    return import_run(huggingface_folder("narrow", folder / "folder"), folder / "run")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory) -> str:
+    file = tmp_path_factory.mktemp("text") / "tiny.txt"
+    file.write_text(tiny_text(), encoding="utf-8")
+    return str(file)
+
+
+def settings(start: Run, text: str, model=None, **training):
+    return {
+        "data": {"source": "files", "paths": [text]},
+        "model": model or {},
+        "training": {**TUNED, "init_from": str(start.path), **training},
+        "sampling": {"max_new_tokens": 5},
+    }
+
+
+def losses(run: Run) -> list[float]:
+    return [json.loads(line)["val_loss"] for line in run.metrics_file.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("lora_rank", [None, 4])
+def test_starts_where_the_run_is_and_learns(lora_rank, start, text, tmp_path, capsys):
+    changes = {} if lora_rank is None else {"lora_rank": lora_rank}
+    run = minigpt.train(settings(start, text, **changes), tmp_path / "run")
+    before = minigpt.evaluate_run(start, [text]).loss
+    # The fixture's random weights are far worse than guessing; they are where it begins.
+    assert before > 1.2 * math.log(400)
+    assert losses(run)[1] < losses(run)[0] < before
+    config = run.config
+    assert config.model.resolved() == start.config.model.resolved()
+    assert run.load_tokenizer().fingerprint() == start.load_tokenizer().fingerprint()
+
+    total = 8 * 400 + 8 * 72 + 2 * (24 * 8 + 24 + 72 + 32 * 8 + 32 + 32 * 8 + 8 + 32) + 16
+    matrices = 2 * ((8 + 24) + (8 + 8) + (8 + 32) + (32 + 8))
+    trained = matrices * lora_rank if lora_rank else total
+    line = re.search(r"Fine-tuning .*: ([\d,]+) of ([\d,]+) parameters", capsys.readouterr().out)
+    assert line is not None
+    assert line[1] == f"{trained:,}" and line[2] == f"{total + trained * bool(lora_rank):,}"
+
+    # Merged everywhere: a plain GPT, with the loss that was measured while training.
+    opened = minigpt.load(run)
+    assert opened.model.count_params() == total
+    assert minigpt.evaluate_run(run).loss == pytest.approx(min(losses(run)), rel=1e-4)
+    minigpt.export_run(run, "huggingface", tmp_path / "folder")
+    again = minigpt.load(import_run(tmp_path / "folder", tmp_path / "again"))
+    ids = np.array([[1, 2, 3]], "int32")
+    np.testing.assert_array_equal(again.logits(ids), opened.logits(ids))
+    frozen = opened.model.embedding.token_embedding.embeddings.numpy()
+    original = minigpt.load(start).model.embedding.token_embedding.embeddings.numpy()
+    assert np.array_equal(frozen, original) == bool(lora_rank)
+
+
+def compiled(start: Run, optimizer: str = "adamw") -> keras.Model:
+    """A model with LoRA, about to be trained."""
+    config = start.config.model.model_copy(update={"dropout_rate": 0.0})
+    model = build_gpt(config.model_copy(update={"attention_dropout_rate": 0.0}), 400)
+    for weight, value in zip(model.weights, start.load_model().weights, strict=True):
+        weight.assign(value)
+    enable_lora(model, 2)
+    training = load_config(None, [f"training.optimizer={optimizer}"]).training
+    model.compile(
+        optimizer=build_optimizer(training, model),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    return model
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_checkpoint_goes_on_as_if_nothing_had_been(optimizer, start, tmp_path):
+    draw = np.random.default_rng(0)
+    ids = draw.integers(0, 400, (12, 4, 8)).astype("int32")
+
+    def train(model, batches):
+        return [model.train_on_batch(batch[:, :-1], batch[:, 1:]) for batch in batches]
+
+    model = compiled(start, optimizer)
+    train(model, ids[:6])
+    save_model(model, tmp_path / "one.keras")
+    again = compiled(start, optimizer)
+    load_state(again, tmp_path / "one.keras")
+    kept = [*model.weights, *model.optimizer.variables]
+    restored = [*again.weights, *again.optimizer.variables]
+    assert sum(weight.name.startswith("lora_kernel") for weight in kept[: len(model.weights)]) == 16
+    for ours, right in zip(restored, kept, strict=True):
+        np.testing.assert_array_equal(ours, right, err_msg=right.path)
+    for weight in model.weights:
+        if weight.name == "lora_kernel_b":
+            assert np.abs(weight).max() > 0
+    train(model, ids[6:])
+    train(again, ids[6:])
+    for ours, right in zip(again.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(ours, right)
+
+    # Keras' own loading shows why the factors are kept.
+    lost = compiled(start, optimizer)
+    lost.load_weights(tmp_path / "one.keras")
+    assert all(not np.any(w) for w in lost.weights if w.name.startswith("lora_kernel"))
+
+
+def test_a_checkpoint_is_a_plain_model_too(start, tmp_path):
+    model = compiled(start)
+    ids = np.arange(8, dtype="int32")[None]
+    for weight in model.trainable_variables:
+        weight.assign(weight + 0.1)
+    save_model(model, tmp_path / "one.keras")
+    opened = keras.models.load_model(tmp_path / "one.keras", compile=False)
+    np.testing.assert_allclose(opened(ids), model(ids), atol=1e-4)
+    assert not any("lora" in weight.name for weight in opened.weights)
+    # Without LoRA there is nothing beside Keras' own files.
+    save_model(opened, tmp_path / "two.keras")
+    assert "lora.npz" not in zipfile.ZipFile(tmp_path / "two.keras").namelist()
+    with pytest.raises(ValueError, match="should hold LoRA factors"):
+        load_state(compiled(start), tmp_path / "two.keras")
+
+
+def test_what_contradicts_the_run_is_refused_by_name(start, text, tmp_path):
+    wrong = settings(start, text, model={"embed_dim": 16, "num_heads": 2, "norm": "post"})
+    wrong["tokenizer"] = {"kind": "byte_pair"}
+    with pytest.raises(UserError) as caught:
+        minigpt.train(wrong, tmp_path / "run")
+    problems = caught.value.problems
+    assert [problem.split(" = ")[0] for problem in problems] == [
+        "model.embed_dim",
+        "model.norm",
+        "tokenizer.kind",
+    ]
+    assert "has 8; should be that, or left out" in problems[0]
+    with pytest.raises(UserError, match="does not exist"):
+        minigpt.train(settings(Run(start.path), text, init_from="nowhere"), tmp_path / "run")
+    with pytest.raises(UserError, match=r"training.lora_rank = 4: needs training\.init_from"):
+        load_config(None, ["training.lora_rank=4"])
+    assert not (tmp_path / "run").exists()
+
+
+def test_dropout_precision_and_length_may_be_others(start, text, tmp_path, capsys):
+    chosen = settings(
+        start,
+        text,
+        model={"dropout_rate": 0.0, "ff_dropout_rate": 0.3},
+        precision="mixed_bfloat16",
+        sequence_length=9,
+        epochs=1,
+        lora_rank=2,
+    )
+    run = minigpt.train(chosen, tmp_path / "run")
+    assert "30 steps of 8 x 9 tokens" in capsys.readouterr().out
+    model = run.config.model
+    assert (model.dropout_rate, model.attention_dropout_rate, model.ff_dropout_rate) == (
+        0,
+        0.1,
+        0.3,
+    )
+    assert losses(run)[0] < minigpt.evaluate_run(start, [text]).loss
+
+
+def test_a_text_alone_chooses_no_sizes(start, text):
+    said: list[str] = []
+    config = config_for_text([text], [f"training.init_from={start.path}"], said.append)
+    assert not {"model", "tokenizer"} & config.model_fields_set
+    assert not any("model." in line or "tokenizer." in line for line in said)
+    assert config.training.sequence_length == 128
+
+
+def test_sequences_are_never_longer_than_the_context():
+    for length, most in ((9, 9), (None, 16), (17, 16)):
+        training = {} if length is None else {"sequence_length": length}
+        config = load_config({"training": training, "model": {"max_len": 16}})
+        assert config.sequence_length == most
