@@ -8,10 +8,10 @@ from tests.test_cli import minigpt, refused
 
 
 def test_a_line_a_source_line_and_nothing_else(pair_run):
-    lines = "a b c\n\n  \nh g\r\nd e f"
+    lines = "a b c\n\n  \nh g a\r\nd e f"
     done = minigpt("translate", pair_run.path, input=lines)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "c b a\n\n\ng h\nf e d\n"
+    assert done.stdout == "c b a\n\n\na g h\nf e d\n"
     assert done.stderr == ""
     assert minigpt("translate", pair_run.path, input="").stdout == ""
 
