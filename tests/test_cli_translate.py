@@ -8,10 +8,10 @@ from tests.test_cli import minigpt, refused
 
 
 def test_a_line_a_source_line_and_nothing_else(pair_run):
-    lines = "a b c\n\n  \nh g\r\nd e f"
+    lines = "a b c\n\n  \nh g a\r\nd e f"
     done = minigpt("translate", pair_run.path, input=lines)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "c b a\n\n\ng h\nf e d\n"
+    assert done.stdout == "c b a\n\n\na g h\nf e d\n"
     assert done.stderr == ""
     assert minigpt("translate", pair_run.path, input="").stdout == ""
 
@@ -58,11 +58,11 @@ def test_evaluate(pair_run, tmp_path):
     )
 
 
-def test_commands_of_the_other_kind_of_model_are_refused(pair_run, tiny_run):
-    assert refused("sample", pair_run.path, "--prompt", "a") == [
+def test_commands_of_the_other_kind_of_model_are_refused(pair_run, tiny_run, tmp_path):
+    assert refused("sample", pair_run.path, "--prompt", "a", cwd=tmp_path) == [
         f"minigpt: RUN {pair_run.path}: its model translates; use `minigpt translate`"
     ]
-    assert refused("translate", tiny_run.path, "--text", "a") == [
+    assert refused("translate", tiny_run.path, "--text", "a", cwd=tmp_path) == [
         f"minigpt: RUN {tiny_run.path}: its model continues text; use `minigpt sample`"
     ]
 
@@ -75,7 +75,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(pair_run, tmp_path):
         ("--text", "a", "--beams", 0): "sampling.beams = 0",
         ("--text", "a", "--max-new-tokens", -1): "--max-new-tokens",
     }.items():
-        (line,) = refused("translate", pair_run.path, *arguments)
+        (line,) = refused("translate", pair_run.path, *arguments, cwd=tmp_path)
         assert right.format(arguments[1]) in line
     done = minigpt("translate", tmp_path, input="a\n")
     assert done.returncode == 2 and "holds no config.toml" in done.stderr and not done.stdout

@@ -17,7 +17,8 @@ from minigpt.models import EncoderDecoder
 from minigpt.tokenizers import Tokenizer
 
 BUCKETS = 4
-LINES_NAMED = 5
+# What is said of pairs that are too long: the beginnings of the first ones, so many characters.
+PAIRS_NAMED, BEGINNING = 3, 30
 
 
 @dataclass(frozen=True)
@@ -162,8 +163,8 @@ def evaluate_pairs(
     Raises:
       UserError: if no pair is short enough for the model.
     """
-    if lines := too_long(pairs):
-        report(lines)
+    if line := too_long(pairs, tokenizer):
+        report(line)
     if not pairs.fits.any():
         raise UserError(f"{len(pairs):,} pairs: none is short enough for the model")
     evaluator = PairEvaluator(model, tokenizer, pairs, batch_size)
@@ -181,17 +182,18 @@ def evaluate_pairs(
     )
 
 
-def too_long(pairs: Pairs) -> str:
+def too_long(pairs: Pairs, tokenizer: Tokenizer) -> str:
     """How many pairs are longer than the model takes, and which; "" for none."""
     numbers = np.flatnonzero(~pairs.fits)
     if not len(numbers):
         return ""
     named = ", ".join(
-        f"{number + 1:,} ({pairs.source_lengths[number]} and {pairs.target_lengths[number]} tokens)"
-        for number in numbers[:LINES_NAMED]
+        f"{tokenizer.decode(pairs.source(number))[:BEGINNING]!r}… "
+        f"({pairs.source_lengths[number]} and {pairs.target_lengths[number]} tokens)"
+        for number in numbers[:PAIRS_NAMED]
     )
-    more = f" and {len(numbers) - LINES_NAMED:,} more" if len(numbers) > LINES_NAMED else ""
+    more = f" and {len(numbers) - PAIRS_NAMED:,} more" if len(numbers) > PAIRS_NAMED else ""
     return (
         f"{len(numbers):,} of {len(pairs):,} pairs are longer than model.max_len = {pairs.max_len} "
-        f"tokens, end tokens included, and left out: numbers {named}{more}"
+        f"tokens, end tokens included, and left out: {named}{more}"
     )

@@ -29,13 +29,8 @@ def attend(
     return ops.einsum("bhts,bshu->bthu", weights, value)
 
 
-@keras.saving.register_keras_serializable("minigpt")
-class MultiHeadAttention(keras.layers.Layer):
-    """Causal self-attention of Vaswani et al. 2017, section 3.2.
-
-    Every token asks (query) all tokens up to itself what they have (key) and takes a mean of what
-    they say (value), weighted by how well the two agree: softmax(Q Kᵀ / sqrt(K)) V, for every head
-    in parallel; a dense projection of the concatenated heads follows.
+class Attention(keras.layers.Layer):
+    """What the kinds of multi-head attention have in common (Vaswani et al. 2017, section 3.2.2).
 
     Args:
       num_heads: H.
@@ -69,23 +64,67 @@ class MultiHeadAttention(keras.layers.Layer):
         self.dropout = keras.layers.Dropout(dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
-        # One product for all three is faster than three.
-        self.qkv = keras.layers.Dense(
-            self.num_heads * (2 * self.head_dim + self.value_dim),
-            use_bias=self.use_bias,
-            kernel_initializer=self.kernel_initializer,
-            dtype=self.dtype_policy,
-            name="qkv",
-        )
         self.output_projection = keras.layers.Dense(
             input_shape[-1],
             kernel_initializer=self.output_initializer,
             dtype=self.dtype_policy,
             name="output",
         )
-        self.qkv.build(input_shape)
         self.output_projection.build((*input_shape[:-1], self.num_heads * self.value_dim))
         self.built = True
+
+    def project(self, width: int, name: str) -> keras.layers.Dense:
+        """The dense layer that gives `width` features a head of what is attended from or to."""
+        return keras.layers.Dense(
+            self.num_heads * width,
+            use_bias=self.use_bias,
+            kernel_initializer=self.kernel_initializer,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def by_head(self, x: Any) -> Any:
+        """float[B, T, H·N] → float[B, T, H, N]."""
+        size = x.shape[-1] // self.num_heads
+        return ops.reshape(x, (ops.shape(x)[0], ops.shape(x)[1], self.num_heads, size))
+
+    def join(self, heads: Any) -> Any:
+        """float[B, T, H, U] → float[B, T, D]: the projection of the concatenated heads."""
+        shape = (ops.shape(heads)[0], ops.shape(heads)[1], self.num_heads * self.value_dim)
+        return self.output_projection(ops.reshape(heads, shape))
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "head_dim": self.head_dim,
+            "value_dim": self.value_dim,
+            "use_bias": self.use_bias,
+            "dropout_rate": self.dropout_rate,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "output_initializer": keras.initializers.serialize(self.output_initializer),
+        }
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class MultiHeadAttention(Attention):
+    """Causal self-attention of Vaswani et al. 2017, section 3.2.
+
+    Every token asks (query) all tokens up to itself what they have (key) and takes a mean of what
+    they say (value), weighted by how well the two agree: softmax(Q Kᵀ / sqrt(K)) V, for every head
+    in parallel; a dense projection of the concatenated heads follows.
+
+    Arguments are those of `Attention`.
+    """
+
+    def build(self, input_shape: Any) -> None:
+        # One product for all three is faster than three.
+        self.qkv = self.project(2 * self.head_dim + self.value_dim, "qkv")
+        self.qkv.build(input_shape)
+        super().build(input_shape)
 
     def call(self, x: Any, training: bool | None = None) -> Any:
         """float[B, T, D] → float[B, T, D]: from every token to the tokens before it and to itself."""
@@ -104,14 +143,11 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
           float[B, T, D], and the cache with the tokens of `x` in it (None if none was given).
         """
-        batch, length = ops.shape(x)[0], ops.shape(x)[1]
         keys = self.num_heads * self.head_dim
-        query, key, value = (
-            ops.reshape(part, (batch, length, self.num_heads, part.shape[-1] // self.num_heads))
-            for part in ops.split(self.qkv(x), [keys, 2 * keys], axis=-1)
-        )
+        parts = ops.split(self.qkv(x), [keys, 2 * keys], axis=-1)
+        query, key, value = map(self.by_head, parts)
 
-        positions = ops.arange(length)[None]
+        positions = ops.arange(ops.shape(x)[1])[None]
         if cache is not None:
             positions = positions + index[:, None]
             slots = ops.stack([_rows_like(positions), positions], axis=-1)
@@ -121,9 +157,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
         # Every token sees itself at least.
         visible = ops.arange(ops.shape(key)[1]) <= positions[:, None, :, None]
-        heads = attend(query, key, value, visible, self.dropout, training)
-        heads = ops.reshape(heads, (batch, length, self.num_heads * self.value_dim))
-        return self.output_projection(heads), cache
+        return self.join(attend(query, key, value, visible, self.dropout, training)), cache
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
         """Keys and values of no token yet: zeros[B, max_len, H, K] and [B, max_len, H, U]."""
@@ -132,21 +166,6 @@ class MultiHeadAttention(keras.layers.Layer):
             ops.zeros((*shape, self.head_dim), self.compute_dtype),
             ops.zeros((*shape, self.value_dim), self.compute_dtype),
         )
-
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "head_dim": self.head_dim,
-            "value_dim": self.value_dim,
-            "use_bias": self.use_bias,
-            "dropout_rate": self.dropout_rate,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "output_initializer": keras.initializers.serialize(self.output_initializer),
-        }
 
 
 def _rows_like(positions: Any) -> Any:

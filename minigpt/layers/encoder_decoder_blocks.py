@@ -4,23 +4,25 @@ from typing import Any
 
 import keras
 
+from minigpt.layers.attention import MultiHeadAttention
 from minigpt.layers.source_attention import SourceAttention
-from minigpt.layers.transformer_block import TransformerBlock
+from minigpt.layers.transformer_block import Block
 
 
 @keras.saving.register_keras_serializable("minigpt")
-class EncoderBlock(TransformerBlock):
+class EncoderBlock(Block):
     """A layer of the encoder (Vaswani et al. 2017, section 3.1): every token sees the whole source.
 
         x = LN(x + drop(MHA(x)))
         x = LN(x + drop(FFN(x)))
 
-    Arguments are those of `TransformerBlock`.
+    Arguments are those of `Block`.
     """
 
     attention_class = SourceAttention
+    attention: SourceAttention
 
-    def call(self, x: Any, lengths: Any, training: bool | None = None) -> Any:  # type: ignore[override]
+    def call(self, x: Any, lengths: Any, training: bool | None = None) -> Any:
         """One block.
 
         Args:
@@ -36,15 +38,18 @@ class EncoderBlock(TransformerBlock):
 
 
 @keras.saving.register_keras_serializable("minigpt")
-class DecoderBlock(TransformerBlock):
+class DecoderBlock(Block):
     """A layer of the decoder (Vaswani et al. 2017, section 3.1).
 
         x = LN(x + drop(MHA(x)))            causal
         x = LN(x + drop(MHA(x, source)))    cross-attention
         x = LN(x + drop(FFN(x)))
 
-    Arguments are those of `TransformerBlock`.
+    Arguments are those of `Block`.
     """
+
+    attention_class = MultiHeadAttention
+    attention: MultiHeadAttention
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -70,13 +75,13 @@ class DecoderBlock(TransformerBlock):
         self.cross_norm.build(input_shape)
         super().build(input_shape)
 
-    def call(  # type: ignore[override]
+    def call(
         self, x: Any, source: tuple[Any, Any], lengths: Any, training: bool | None = None
     ) -> Any:
         """float[B, T, D] → float[B, T, D]; `source` and `lengths` as in `advance`."""
         return self.advance(x, source, lengths, training=training)[0]
 
-    def advance(  # type: ignore[override]
+    def advance(
         self,
         x: Any,
         source: tuple[Any, Any],

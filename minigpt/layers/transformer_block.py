@@ -5,15 +5,11 @@ from typing import Any
 import keras
 
 from minigpt.layers.activations import ACTIVATIONS
-from minigpt.layers.attention import MultiHeadAttention
+from minigpt.layers.attention import Attention, MultiHeadAttention
 
 
-@keras.saving.register_keras_serializable("minigpt")
-class TransformerBlock(keras.layers.Layer):
-    """The post-norm block of the Keras example (Vaswani et al. 2017, section 3.1).
-
-        x = LN(x + drop(MHA(x)))
-        x = LN(x + drop(FFN(x)))
+class Block(keras.layers.Layer):
+    """The parts that all blocks have: attention and a feed-forward network, two norms, two dropouts.
 
     Args:
       embed_dim: D.
@@ -31,8 +27,8 @@ class TransformerBlock(keras.layers.Layer):
       output_initializer: of the two matrices whose product is added to `x`; the same if None.
     """
 
-    # What attends; blocks that attend otherwise name their own.
-    attention_class: type[MultiHeadAttention] = MultiHeadAttention
+    # What attends in a kind of block.
+    attention_class: type[Attention]
 
     def __init__(
         self,
@@ -115,27 +111,6 @@ class TransformerBlock(keras.layers.Layer):
         self.norm2.build(input_shape)
         self.built = True
 
-    def call(self, x: Any, training: bool | None = None) -> Any:
-        """float[B, T, D] → float[B, T, D]."""
-        return self.advance(x, training=training)[0]
-
-    def advance(
-        self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
-    ) -> tuple[Any, Any]:
-        """The same, with the tokens of earlier calls in a cache or without.
-
-        Args:
-          x: float[B, T, D].
-          cache: the attention's, or None.
-          index: int32[B], slot of each row's first token in the cache.
-        Returns:
-          float[B, T, D], and the new cache (None if none was given).
-        """
-        attended, cache = self.attention.advance(x, cache, index, training)
-        x = self.norm1(x + self.dropout1(attended, training=training))
-        x = self.norm2(x + self.dropout2(self.feed_forward(x, training), training=training))
-        return x, cache
-
     def feed_forward(self, x: Any, training: bool | None = None) -> Any:
         """float[B, T, D] → float[B, T, D], each token by itself."""
         return self.contract(self.ff_dropout(self.expand(x), training=training))
@@ -160,6 +135,41 @@ class TransformerBlock(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "output_initializer": keras.initializers.serialize(self.output_initializer),
         }
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class TransformerBlock(Block):
+    """The post-norm block of the Keras example (Vaswani et al. 2017, section 3.1).
+
+        x = LN(x + drop(MHA(x)))
+        x = LN(x + drop(FFN(x)))
+
+    Arguments are those of `Block`.
+    """
+
+    attention_class = MultiHeadAttention
+    attention: MultiHeadAttention
+
+    def call(self, x: Any, training: bool | None = None) -> Any:
+        """float[B, T, D] → float[B, T, D]."""
+        return self.advance(x, training=training)[0]
+
+    def advance(
+        self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
+    ) -> tuple[Any, Any]:
+        """The same, with the tokens of earlier calls in a cache or without.
+
+        Args:
+          x: float[B, T, D].
+          cache: the attention's, or None.
+          index: int32[B], slot of each row's first token in the cache.
+        Returns:
+          float[B, T, D], and the new cache (None if none was given).
+        """
+        attended, cache = self.attention.advance(x, cache, index, training)
+        x = self.norm1(x + self.dropout1(attended, training=training))
+        x = self.norm2(x + self.dropout2(self.feed_forward(x, training), training=training))
+        return x, cache
 
 
 @keras.saving.register_keras_serializable("minigpt")

@@ -77,11 +77,12 @@ class Translation(Task):
             "To beat": "a validation loss, in nats per target token, of uniform guessing "
             f"{uniform:.3f} and plain token frequencies {frequencies:.3f}",
         }
-        left_out = {"training": too_long(self.train), "held-out": too_long(self.val)}
-        for name, line in left_out.items():
-            if line:
-                lines[f"Left out ({name})"] = line
-        return lines
+        left_out = [
+            f"of the {side} pairs {line}"
+            for side, pairs in (("training", self.train), ("held-out", self.val))
+            if (line := too_long(pairs, tokenizer))
+        ]
+        return lines | ({"Left out": "; ".join(left_out)} if left_out else {})
 
     def _baselines(self) -> tuple[float, float]:
         """Losses of two guesses that need no model; see `evaluation.baselines`."""
