@@ -11,7 +11,7 @@ The way of the data, and where it is written down:
 Pairs of sentences go the same way: the encoder reads the source, the decoder writes the target.
 
 Shape letters used everywhere: B batch, T sequence length, S key/value length, D model width, H heads,
-K query and key width of a head, F feed-forward width, V vocabulary, L layers.
+K query and key width of a head, U value width, F feed-forward width, V vocabulary, L layers.
 
 In Python: `minigpt.train(config)` trains and returns the run; `minigpt.load(run)` opens it for
 `.generate(prompts)`, `.logits(ids)`, `.latents(ids)` and `.evaluate(texts)`; a model of pairs for

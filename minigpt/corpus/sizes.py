@@ -51,7 +51,14 @@ def settings_for_size(size: int) -> dict[str, Any]:
     through the passes in about ten minutes.
     """
     if size < 300_000:
-        sizes = {"max_len": 64 if size < 30_000 else 128, "embed_dim": 128, "num_layers": 4}
+        embed_dim, num_layers = (
+            (64, 2) if size < 30_000 else (96, 3) if size < 100_000 else (128, 4)
+        )
+        sizes = {
+            "max_len": 64 if size < 30_000 else 128,
+            "embed_dim": embed_dim,
+            "num_layers": num_layers,
+        }
         tokenizer: dict[str, Any] = {"kind": "character", "vocab_size": 512}
         dropout_rate, batch_size, bytes_per_token = 0.2, 8 if size < 30_000 else 32, 1.0
     else:

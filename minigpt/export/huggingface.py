@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from minigpt.errors import UserError
@@ -51,7 +52,10 @@ def export_huggingface(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
         if not isinstance(tokenizer, GPT2Tokenizer):
             tokenizer.save(unfinished / OWN_FOLDER)
         # "pt" is what transformers looks for, and writes itself.
-        save_file(values(model), unfinished / "model.safetensors", {"format": "pt"})
+        try:
+            save_file(values(model), unfinished / "model.safetensors", {"format": "pt"})
+        except SafetensorError as error:
+            raise UserError(f"--output {folder}: cannot be written: {error}") from None
 
 
 def _json(content: Mapping[str, object]) -> str:

@@ -161,6 +161,7 @@ def train(
         display.close()
     _say_why_it_ended(console, config, clock)
 
+    console.print("Exporting the best model.")
     try:
         best = made.load_model()
         save_model(best, made.model_file)

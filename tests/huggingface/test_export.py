@@ -16,6 +16,7 @@ from minigpt.models import GPT, build_gpt
 from minigpt.tokenizers import Tokenizer, learn_tokenizer
 from tests.conftest import tiny_text
 from tests.huggingface.folders import FIXTURES, NAMES, huggingface_folder
+from tests.mixed_lines import code
 
 KINDS = [("byte_pair", 320), ("character", 40), ("word", 30)]
 
@@ -113,21 +114,22 @@ def test_a_tokenizer_that_cannot_be_expressed_is_refused_with_the_reason(tmp_pat
 
 def test_merges_are_those_of_sentencepiece():
     """Pairs merged in order, in plain Python, give the ids that sentencepiece gives."""
-    tokenizer = learned("byte_pair", 400)
+    config = TokenizerConfig(kind="byte_pair", vocab_size=700)
+    tokenizer = learn_tokenizer(code(300, 20), config)
     ids_of, merges = tokenizer.vocabulary_and_merges()
     rank = {pair: number for number, pair in enumerate(merges)}
-    assert len(rank) == sum(len(piece) > 1 for piece in list(ids_of)[258:])
-    text = tiny_text(20, seed=3)
-    symbols = list(text.replace(" ", "\u2581"))
-    while found := [
-        (rank[pair], i) for i, pair in enumerate(itertools.pairwise(symbols)) if pair in rank
-    ]:
-        _, i = min(found)
-        symbols[i : i + 2] = [symbols[i] + symbols[i + 1]]
-    expected = []
-    for symbol in symbols:
-        if symbol in ids_of:
-            expected.append(ids_of[symbol])
-        else:
-            expected += [ids_of[f"<0x{byte:02X}>"] for byte in symbol.encode()]
-    assert tokenizer.encode(text).tolist() == expected
+    assert len(rank) == sum(len(piece) > 1 for piece in list(ids_of)[258:]) > 200
+    for text in ["".join(reversed(line)) for line in code(40, 21)] + code(40, 21):
+        symbols = list(text.replace(" ", "\u2581"))
+        while found := [
+            (rank[pair], i) for i, pair in enumerate(itertools.pairwise(symbols)) if pair in rank
+        ]:
+            _, i = min(found)
+            symbols[i : i + 2] = [symbols[i] + symbols[i + 1]]
+        expected = []
+        for symbol in symbols:
+            if symbol in ids_of:
+                expected.append(ids_of[symbol])
+            else:
+                expected += [ids_of[f"<0x{byte:02X}>"] for byte in symbol.encode()]
+        assert tokenizer.encode(text).tolist() == expected

@@ -126,6 +126,23 @@ def test_auto_tokenizer_gives_the_same_ids_and_text(kind, vocab_size, tmp_path):
     assert len(theirs) == tokenizer.vocab_size
 
 
+def test_every_code_point_with_the_published_vocabulary(shared_data):
+    """In eight places each, so that it is letter, digit, sign or space as in the oracle's tables."""
+    import tokenizers
+
+    files = [shared_data / "gpt2" / name for name in ("encoder.json", "vocab.bpe")]
+    ours = GPT2Tokenizer.from_files(*(file.read_bytes() for file in files))
+    merges = [tuple(line.split(" ")) for line in files[1].read_text("utf-8").splitlines()[1:]]
+    vocabulary = json.loads(files[0].read_bytes())
+    theirs = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=merges))
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    points = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+    for start in range(0, len(points), 50_000):
+        lines = [f"a{c} {c}1{c}{c}!{c}  {c}" for c in points[start : start + 50_000]]
+        expected = [encoding.ids for encoding in theirs.encode_batch(lines)]
+        assert [ids.tolist() for ids in ours.encode_many(lines)] == expected
+
+
 def test_what_transformers_saves_again_is_imported(tmp_path):
     tokenizer = small_tokenizer()
     ours, theirs = pair(SIZES["one layer"], tokenizer, tmp_path / "folder")

@@ -217,6 +217,12 @@ def test_ids_that_no_token_has_are_never_drawn():
     assert tokenizer.vocab_size == 410
     assert tokenizer.undrawable_ids == tuple(range(400, 410))
     assert tokenizer.encode(LINES[0][0]).tolist() == LINES[0][1]
+    padded = GPT2Tokenizer.from_files(
+        ENCODER.read_bytes(), MERGES.read_bytes(), special={"<pad>": 401}, size=402
+    )
+    assert padded.undrawable_ids == (400, 401) and padded.end_id == 399
+    assert padded.decode([401, *LINES[0][1], 400]) == LINES[0][0]
+    assert padded.encode("<pad>").tolist() == tokenizer.encode("<pad>").tolist()
     with pytest.raises(UserError, match="holds the id 399; should be below"):
         GPT2Tokenizer.from_files(ENCODER.read_bytes(), MERGES.read_bytes(), size=399)
 
