@@ -26,7 +26,10 @@ def test_every_shipped_config_loads_and_says_what_to_expect(name):
 
 def test_dumped_config_reads_back_equal():
     config = load_config(
-        {"data": {"document_separator": "\n\n"}, "sampling": {"prompts": ["é\"'\n", ""]}},
+        {
+            "data": {"source": "files", "paths": ["a"], "document_separator": "\n\n"},
+            "sampling": {"prompts": ["é\"'\n", ""]},
+        },
         ["training.clip_norm=0.5"],
     )
     again = load_config(tomllib.loads(dump_config(config)))
@@ -90,7 +93,7 @@ def test_head_dim_frees_the_width_from_the_heads():
         ("training.learning_rate=1e-5", "training", "learning_rate", 1e-5),
         ("training.learning_rate=1", "training", "learning_rate", 1.0),
         ("training.device=cpu", "training", "device", "cpu"),
-        ("data.document_separator=1", "data", "document_separator", "1"),
+        ("data.url=1", "data", "url", "1"),
         ('sampling.prompts=["a", "b"]', "sampling", "prompts", ["a", "b"]),
         ("model.tie_embeddings=false", "model", "tie_embeddings", False),
     ],
