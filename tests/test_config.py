@@ -93,7 +93,7 @@ def test_head_dim_frees_the_width_from_the_heads():
         ("training.learning_rate=1e-5", "training", "learning_rate", 1e-5),
         ("training.learning_rate=1", "training", "learning_rate", 1.0),
         ("training.device=cpu", "training", "device", "cpu"),
-        ("data.url=1", "data", "url", "1"),
+        ("training.init_from=1", "training", "init_from", "1"),
         ('sampling.prompts=["a", "b"]', "sampling", "prompts", ["a", "b"]),
         ("model.tie_embeddings=false", "model", "tie_embeddings", False),
     ],
