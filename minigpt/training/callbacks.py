@@ -2,7 +2,9 @@
 
 import math
 import signal
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -51,6 +53,7 @@ class Clock(keras.callbacks.Callback):
         self._epoch_step = 0
         self._in_updates = self._beside_updates = 0.0
         self._timed_batches = 0
+        self._recent: deque[float] = deque(maxlen=51)
 
     @property
     def step(self) -> int:
@@ -84,13 +87,19 @@ class Clock(keras.callbacks.Callback):
             batches = steps * self.config.accumulate_steps - 1
             per_batch = self.tokens_per_step / self.config.accumulate_steps
             self.tokens_per_second = max(0, batches) * per_batch / (now - self._epoch_began)
-            self._in_updates += now - self._batch_ended
-            self._timed_batches += 1
+            self._time_batch(now - self._batch_ended)
         self._batch_ended = now
         if self._batches % self.config.accumulate_steps == 0:
             self._keep_to_time_limit()
             if self.step >= self.end:
                 self.model.stop_training = True
+
+    def _time_batch(self, seconds: float) -> None:
+        # Far more than usual is no update but something that compiles: a new shape of batches.
+        self._recent.append(seconds)
+        if seconds <= 8 * statistics.median(self._recent):
+            self._in_updates += seconds
+            self._timed_batches += 1
 
     def _keep_to_time_limit(self) -> None:
         limit, seconds = 60 * (self.config.max_minutes or 0), self.seconds
