@@ -365,7 +365,7 @@ def test_asks_for_prompts_on_a_terminal(trained):
 def readme_commands() -> list[str]:
     """Those in its indented blocks, but not the table of options with its brackets."""
     readme = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
-    found = re.findall(r"^    (?:\$ |.*\| )?(minigpt [^\[|\n]*)$", readme, re.MULTILINE)
+    found = re.findall(r"^    (?:\$ |.*\| )?(minigpt [^\[|>\n]*)$", readme, re.MULTILINE)
     return sorted(set(found))
 
 
