@@ -327,7 +327,12 @@ def run_command() -> None:
         print(error.format_message())
         sys.exit(2)
     except ClickException as error:
-        print(f"minigpt: {error.format_message()}", file=sys.stderr)
+        message = (
+            error.format_message()
+            .replace("Value error, ", "")
+            .replace(" is not one of", ": should be one of")
+        )
+        print(f"minigpt: {message}", file=sys.stderr)
         sys.exit(2)
     except typer.Abort:
         status = INTERRUPTED

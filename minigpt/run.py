@@ -13,6 +13,7 @@ saved_model/     the same, text to text, for programs that have no minigpt
 import json
 import os
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,8 @@ class Run:
         """
         for checkpoint in (self.model_file, self.best_checkpoint, self.last_checkpoint):
             if checkpoint.is_file():
+                if not zipfile.is_zipfile(checkpoint):
+                    raise UserError(f"{checkpoint}: damaged, not a whole .keras file")
                 try:
                     return keras.models.load_model(checkpoint, compile=False)
                 except (ValueError, OSError, KeyError) as error:

@@ -203,7 +203,11 @@ def test_a_mistyped_setting_does_not_wait_for_tensorflow():
         (["sample", "."], ["holds no config.toml"]),
         (["evaluate", "nowhere"], ["RUN nowhere"]),
         (["export", "nowhere", "--output", "x"], ["RUN nowhere"]),
-        (["export", "nowhere", "--format", "onnx", "--output", "x"], ["onnx"]),
+        (
+            ["export", "nowhere", "--format", "onnx", "--output", "x"],
+            ["'onnx': should be one of 'saved_model', 'keras', 'huggingface'"],
+        ),
+        (["train", "--text", "white.txt"], ["white.txt: nothing but white space"]),
         (["import", "nowhere", "--run", "x"], ["FOLDER nowhere: does not exist"]),
         (["import", ".", "--run", "x"], ["FOLDER .: holds no config.json"]),
         (["train", "--set", "training.init_from=nowhere"], ["RUN nowhere: does not exist"]),
@@ -218,6 +222,7 @@ def test_refused_with_one_clear_line_each(arguments, expected, tmp_path):
     (tmp_path / "binary.txt").write_bytes(b"\x7fELF\0\0\1\2" * 50)
     (tmp_path / "latin1.txt").write_bytes("Grüße\n".encode("latin-1") * 50)
     (tmp_path / "short.txt").write_text("Hi.")
+    (tmp_path / "white.txt").write_text(" \n\n " * 500)
     before = sorted(tmp_path.rglob("*"))
     found = refused(*arguments, cwd=tmp_path)
     assert len(found) == len(expected)

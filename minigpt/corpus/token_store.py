@@ -135,7 +135,7 @@ def read_texts(paths: Sequence[str | Path], separator: str | None = None) -> Doc
     """
     documents = ingest(TextFiles(paths, separator).pieces())
     if not len(documents):
-        raise UserError(f"{', '.join(map(str, paths))}: nothing but white space")
+        raise UserError(f"{', '.join(map(str, paths))}: nothing but white space; should hold text")
     return documents
 
 
@@ -188,7 +188,8 @@ def _make_store(
         if source.fingerprint() != settings["source"]:
             raise UserError("the text changed while it was read; start again")
         if not len(documents):
-            raise UserError(f"data.source = {data.source!r}: there is no text in it")
+            what = ", ".join(data.paths) or f"data.source = {data.source!r}"
+            raise UserError(f"{what}: nothing but white space; should hold text")
         if data.source == "pairs":
             parts = split_pairs(documents, data.val_fraction, data.val_pairs)
         else:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import tomllib
 
 import numpy as np
@@ -139,6 +140,18 @@ def test_no_finished_checkpoint(tiny_run, tmp_path):
     (tmp_path / "config.toml").write_text(tiny_run.config_file.read_text())
     with pytest.raises(UserError, match="has no finished checkpoint"):
         minigpt.load(tmp_path)
+
+
+def test_a_damaged_run_is_refused_in_one_line(tiny_run, tmp_path):
+    broken = tmp_path / "broken"
+    shutil.copytree(tiny_run.path, broken)
+    (broken / "corpus.json").write_text("{")
+    with pytest.raises(UserError, match=r"corpus\.json: damaged"):
+        evaluate_run(minigpt.Run(broken))
+    for data in (b"", tiny_run.model_file.read_bytes()[:2000]):
+        (broken / "model.keras").write_bytes(data)
+        with pytest.raises(UserError, match=r"model\.keras: damaged"):
+            minigpt.load(broken)
 
 
 @pytest.mark.parametrize(
