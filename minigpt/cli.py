@@ -198,6 +198,8 @@ def translate(
     defaults = opened.config.sampling.model_dump()
     chosen = {name: defaults[name] if value is None else value for name, value in given.items()}
     settings = load_config({"sampling": chosen}).sampling
+    if length_penalty is not None and settings.beams == 1:
+        raise UserError(f"--length-penalty {length_penalty}: is of --beams 2 or more")
     asked = not (text or file) and sys.stdin.isatty()
     sources = [
         *(text or []),
@@ -208,6 +210,8 @@ def translate(
     assert isinstance(model, minigpt.TranslationModel)
 
     def answer(texts: list[str]) -> None:
+        for source in texts:
+            check_prompt(source)
         for number, source in enumerate(texts, start=1):
             if unknown := model.unknown_tokens(source):
                 _warn(
@@ -254,7 +258,8 @@ def tokenize(
         pieces = [tokenizer.piece(i) for i in ids]
         size = len(line.encode())
         if as_json:
-            print(json.dumps({"text": line, "tokens": ids, "pieces": pieces}, ensure_ascii=False))
+            shown = {"text": line, "tokens": ids, "pieces": pieces, "bytes": size}
+            print(json.dumps(shown, ensure_ascii=False))
             continue
         print("|".join(pieces))
         print(" ".join(map(str, ids)))
@@ -270,11 +275,11 @@ def evaluate(run: RunArgument, text: Texts = None, as_json: Json = False) -> Non
         print(json.dumps(scored.as_dict()))
         return
     if isinstance(scored, minigpt.PairEvaluation):
-        bits = scored.bits_per_byte
+        bits, bleu = scored.bits_per_byte, scored.bleu
         print(
             f"loss {scored.loss:.4f} nats per target token, perplexity {scored.perplexity:.4g}, "
             f"{'–' if bits is None else f'{bits:.4f}'} bits per byte, over {scored.tokens:,} tokens "
-            f"of {scored.bytes:,} bytes; BLEU {scored.bleu:.2f} with {scored.beams} "
+            f"of {scored.bytes:,} bytes; BLEU {'–' if bleu is None else f'{bleu:.2f}'} with {scored.beams} "
             f"beam{'s' * (scored.beams > 1)}, over {scored.pairs:,} pairs"
         )
         return

@@ -410,12 +410,35 @@ class Config(Section):
     @classmethod
     def _smoothing_is_for_pairs(cls, value: TrainingConfig, info: ValidationInfo) -> TrainingConfig:
         data = info.data.get("data")
+        if data and data.source == "pairs" and value.sequence_length:
+            raise _combination(
+                "training.sequence_length",
+                value.sequence_length,
+                "plays no part for data.source = 'pairs', whose sentences have their own lengths",
+            )
         if data and data.source != "pairs" and value.label_smoothing:
             raise _combination(
                 "training.label_smoothing",
                 value.label_smoothing,
                 f"should be 0 for data.source = {data.source!r}",
             )
+        return value
+
+    @field_validator("sampling")
+    @classmethod
+    def _no_idle_sampling(cls, value: SamplingConfig, info: ValidationInfo) -> SamplingConfig:
+        data = info.data.get("data")
+        pairs = data is not None and data.source == "pairs"
+        acting = {"beams", "length_penalty", "print_every", "translations"}
+        for name in SamplingConfig.model_fields:
+            acts = name in acting if pairs else name != "translations"
+            default = SamplingConfig.model_fields[name].default
+            if data and not acts and getattr(value, name) != default:
+                raise _combination(
+                    f"sampling.{name}",
+                    getattr(value, name),
+                    f"plays no part for data.source = {data.source!r}; should be left out",
+                )
         return value
 
 

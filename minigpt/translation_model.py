@@ -14,6 +14,7 @@ from minigpt.evaluation import PairEvaluation
 from minigpt.evaluation.pairs import evaluate_pairs
 from minigpt.generation import Translator, translate_ids
 from minigpt.models import EncoderDecoder
+from minigpt.reading import check_prompt
 from minigpt.tokenizers import Tokenizer
 
 # What is stripped from a sentence, here, in pair files and in the exported graph.
@@ -56,6 +57,7 @@ class TranslationModel:
             power; more favours longer translations.
           max_new_tokens: tokens of a translation at most; the model's max_len if None.
         Raises:
+          UserError: a text is not valid Unicode.
           ValueError: beams is less than 1, or max_new_tokens less than 0.
         """
         if beams < 1 or (max_new_tokens or 0) < 0:
@@ -64,6 +66,8 @@ class TranslationModel:
                 f"Received: beams={beams}, max_new_tokens={max_new_tokens}"
             )
         texts = [texts] if isinstance(texts, str) else list(texts)
+        for text in texts:
+            check_prompt(text)
         sources = self._sources(texts)
         most = self.model.max_len
         for number, source in enumerate(sources):

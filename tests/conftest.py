@@ -91,7 +91,8 @@ PAIR_SETTINGS = {
     },
     "training": {
         "epochs": 2,
-        "steps_per_epoch": 300,
+        # Twice what most seeds need.
+        "steps_per_epoch": 600,
         "batch_size": 64,
         "learning_rate": 1e-2,
         "warmup_steps": 50,

@@ -135,12 +135,9 @@ def test_tokenize(trained):
     arguments = [sys.executable, "-m", "minigpt", "tokenize", "runs/book-1", "--json"]
     done = subprocess.run(arguments, input=f"{text}\n\n".encode(), capture_output=True, cwd=folder)
     first, empty = (json.loads(line) for line in done.stdout.splitlines())
-    assert first == {
-        "text": text,
-        "tokens": list(map(int, ids.split())),
-        "pieces": pieces.split("|"),
-    }
-    assert empty == {"text": "", "tokens": [], "pieces": []}
+    tokens = list(map(int, ids.split()))
+    assert first == {"text": text, "tokens": tokens, "pieces": pieces.split("|"), "bytes": 12}
+    assert empty == {"text": "", "tokens": [], "pieces": [], "bytes": 0}
 
 
 def test_evaluate(trained):

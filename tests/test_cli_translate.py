@@ -73,6 +73,8 @@ def test_what_cannot_be_used_is_refused_in_one_line(pair_run, tmp_path):
         ("--file", tmp_path / "none.txt"): "--file {}: cannot be read: No such file",
         ("--file", tmp_path / "latin.txt"): "--file {}: not valid UTF-8 at byte 4 (line 2)",
         ("--text", "a", "--beams", 0): "sampling.beams = 0",
+        ("--text", "a", "--length-penalty", 2): "--length-penalty 2.0: is of --beams 2",
+        ("--text", "a \udcff"): "not valid Unicode at character 2",
         ("--text", "a", "--max-new-tokens", -1): "--max-new-tokens",
     }.items():
         (line,) = refused("translate", pair_run.path, *arguments, cwd=tmp_path)

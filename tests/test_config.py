@@ -175,3 +175,23 @@ def test_what_only_pairs_can_have():
     assert problems_of(None, ["training.label_smoothing=0.1"]) == [
         "--set training.label_smoothing = 0.1: should be 0 for data.source = 'stories'"
     ]
+
+
+@pytest.mark.parametrize(
+    ("source", "setting"),
+    [
+        ("pairs", "sampling.temperature=0.5"),
+        ("pairs", "sampling.stop=['.']"),
+        ("pairs", "training.sequence_length=8"),
+        ("stories", "sampling.translations=3"),
+    ],
+)
+def test_settings_that_play_no_part_are_refused(source, setting):
+    given: dict = {"data": {"source": source}}
+    if source == "pairs":
+        given = {
+            "data": {"source": source, "paths": ["x"]},
+            "model": {"kind": "encoder_decoder", "norm": "post"},
+        }
+    (problem,) = problems_of(given, [setting])
+    assert setting.split("=")[0] in problem and "plays no part" in problem

@@ -30,7 +30,8 @@ class PairEvaluation:
       perplexity: exp(loss).
       bits_per_byte: all nats in bits, over the bytes of the targets; the score to compare across
         tokenizers. None where the tokenizer lost something of them.
-      bleu: of the translations against one reference each, 0 to 100; see `bleu`.
+      bleu: of the translations against one reference each, 0 to 100; see `bleu`. None where the
+        tokenizer lost something of the references: those are not what was held out.
       beams: translations followed at once; 1 is greedy.
       length_penalty: of the beams.
       pairs: number of pairs.
@@ -41,7 +42,7 @@ class PairEvaluation:
     loss: float
     perplexity: float
     bits_per_byte: float | None
-    bleu: float
+    bleu: float | None
     beams: int
     length_penalty: float
     pairs: int
@@ -138,8 +139,10 @@ class PairEvaluator:
 
     def bleu(
         self, beams: int = 1, length_penalty: float = 1.0, most_pairs: int | None = None
-    ) -> float:
-        """BLEU of the translations of all pairs, or of the first ones."""
+    ) -> float | None:
+        """BLEU of the translations of all pairs, or of the first ones; see `PairEvaluation`."""
+        if not self._exact:
+            return None
         numbers = self.numbers[:most_pairs]
         return bleu(self.translations(numbers, beams, length_penalty), self.references(numbers))
 

@@ -56,8 +56,11 @@ def read_shape(config: Mapping[str, Any], where: str) -> GPT2Shape:
     architectures = config.get("architectures") or ["GPT2LMHeadModel"]
     if kind != "gpt2":
         raise UserError(f"{where}: model_type = {kind!r}: should be 'gpt2'")
-    if not {"GPT2LMHeadModel", "GPT2Model"} & set(architectures):
-        raise UserError(f"{where}: architectures = {architectures}: should be GPT2LMHeadModel")
+    known = {"GPT2LMHeadModel", "GPT2Model"}
+    if not isinstance(architectures, list) or not known & set(map(str, architectures)):
+        raise UserError(
+            f"{where}: architectures = {architectures!r}: should be ['GPT2LMHeadModel']"
+        )
 
     def number(name: str, default: int) -> int:
         value = config.get(name, default)
@@ -68,7 +71,7 @@ def read_shape(config: Mapping[str, Any], where: str) -> GPT2Shape:
 
     def rate(name: str) -> float:
         value = config.get(name, 0.1)
-        if not isinstance(value, int | float) or not 0 <= value < 1:
+        if type(value) not in (int, float) or not 0 <= value < 1:
             problems.append(f"{where}: {name} = {value!r}: should be at least 0 and less than 1")
             return 0.0
         return float(value)
@@ -85,7 +88,7 @@ def read_shape(config: Mapping[str, Any], where: str) -> GPT2Shape:
     if width % heads:
         problems.append(f"{where}: n_head = {heads}: should divide n_embd = {width}")
     epsilon = config.get("layer_norm_epsilon", 1e-5)
-    if not isinstance(epsilon, int | float) or not epsilon > 0:
+    if type(epsilon) not in (int, float) or not epsilon > 0:
         problems.append(f"{where}: layer_norm_epsilon = {epsilon!r}: should be more than 0")
     vocab_size = number("vocab_size", 50257)
     sizes = {
@@ -101,7 +104,12 @@ def read_shape(config: Mapping[str, Any], where: str) -> GPT2Shape:
         "position": "learned",
         "tie_embeddings": config.get("tie_word_embeddings", True) is not False,
     }
-    rate("embd_pdrop")  # Ours is one rate for the embeddings and the sublayers.
+    embedding_rate = rate("embd_pdrop")
+    if not problems and embedding_rate != sizes["dropout_rate"]:
+        problems.append(
+            f"{where}: embd_pdrop = {embedding_rate}: should be resid_pdrop = "
+            f"{sizes['dropout_rate']}: embeddings and sublayers have one rate here"
+        )
     end_id = config.get("eos_token_id", 50256)
     end_id = end_id[0] if isinstance(end_id, list) and end_id else end_id
     if problems:

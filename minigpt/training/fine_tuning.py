@@ -72,6 +72,12 @@ def starting_point(config: Config) -> StartingPoint | None:
     path = Path(config.training.init_from)
     run = Run(path)
     before = run.config
+    if before.model.kind != "gpt" or config.model.kind != "gpt":
+        what = before.model.kind if before.model.kind != "gpt" else config.model.kind
+        raise UserError(
+            f"training.init_from = {config.training.init_from!r}: model.kind = {what!r} cannot be "
+            "fine-tuned; should be a run of kind 'gpt', and a training of text"
+        )
     problems = _contradictions(config.model, before.model.resolved(), "model", path)
     problems += _contradictions(config.tokenizer, before.tokenizer, "tokenizer", path)
     if problems:

@@ -135,7 +135,10 @@ class Translation(Task):
     def last_words(self, model: EncoderDecoder) -> str:
         sampling = self.config.sampling
         self.watch(model)
-        greedy = f"{self.evaluator.bleu():.1f} greedily"
+        greedily = self.evaluator.bleu()
+        if greedily is None:
+            return "BLEU –: the tokenizer loses something of the held-out targets"
+        greedy = f"{greedily:.1f} greedily"
         pairs = f"BLEU of the best model on {len(self.evaluator.numbers):,} held-out pairs"
         if sampling.beams == 1:
             return f"{pairs}: {greedy}"

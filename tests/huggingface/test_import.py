@@ -198,6 +198,7 @@ def test_refuses_other_architectures_and_variants(tmp_path):
         "n_embd": "wide",
         "layer_norm_epsilon": 0,
         "resid_pdrop": 1.5,
+        "embd_pdrop": 0.25,
     }
     for number, (key, value) in enumerate(changes.items()):
         folder = huggingface_folder("narrow", tmp_path / str(number) / "folder", **{key: value})

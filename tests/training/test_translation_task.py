@@ -11,7 +11,7 @@ import minigpt
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.training.loss import SmoothedCrossentropy
-from tests.conftest import backwards, letters, pair_settings
+from tests.conftest import backwards, letters, pair_settings, tiny_settings
 
 
 def lines(file):
@@ -51,7 +51,7 @@ def test_run_directory_is_complete(pair_run):
 
 def test_metrics(pair_run):
     metrics = lines(pair_run.metrics_file)
-    assert [line["step"] for line in metrics] == [300, 600]
+    assert [line["step"] for line in metrics] == [600, 1200]
     for line in metrics:
         assert set(line) == {
             "epoch",
@@ -175,3 +175,19 @@ def test_loss_is_the_mean_over_tokens_that_are_no_padding():
         targets, logits, sample_weight=weights
     )
     assert float(mean) == pytest.approx((each * weights).sum() / 3, rel=1e-5)
+
+
+def test_no_bleu_against_references_that_lost_something(pair_run):
+    opened = minigpt.load(pair_run)
+    assert opened.evaluate([("a b c d e", "e d c b a")]).bleu == pytest.approx(100)
+    assert opened.evaluate([("a b c d e", "e d c b ß")]).bleu is None
+
+
+def test_a_run_of_pairs_is_no_starting_point(pair_run, pair_file, tiny_file, tmp_path):
+    for settings in (
+        tiny_settings(tiny_file, training={"init_from": str(pair_run.path)}),
+        pair_settings(pair_file, training={"init_from": str(pair_run.path)}),
+    ):
+        with pytest.raises(UserError, match="'encoder_decoder' cannot be fine-tuned"):
+            minigpt.train(settings, tmp_path / "run")
+    assert not list(tmp_path.iterdir())
