@@ -26,7 +26,7 @@ train: setup
 	@$(BIN)/minigpt train $(if $(RUN),--run $(RUN))
 
 test: setup
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n 2 --dist loadfile
 
 test-slow: setup
 	@$(BIN)/pytest -m slow

@@ -23,7 +23,9 @@ def cut_at_stop(texts: tf.Tensor, stops: tf.Tensor) -> tuple[tf.Tensor, tf.Tenso
         parts = tf.strings.split(tf.strings.join([texts, stop]), stop, maxsplit=1)
         starts = tf.strings.length(parts[:, :1].flat_values)
         ends = starts + tf.strings.length(stop)
-        return starts, tf.where(ends <= lengths, ends, never)
+        # It may begin in the text and end in the one that was put behind.
+        found = ends <= lengths
+        return tf.where(found, starts, lengths), tf.where(found, ends, never)
 
     def nowhere(stop: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return lengths, tf.fill(tf.shape(texts), never)

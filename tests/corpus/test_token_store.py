@@ -302,7 +302,7 @@ def test_stories(monkeypatch):
 
 
 def test_no_text_and_no_cache_folder(tmp_path, monkeypatch):
-    with pytest.raises(UserError, match="no text"):
+    with pytest.raises(UserError, match="nothing but white space"):
         open_corpus(files(tmp_path, [" ", "\n"]), CHARACTERS)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "file"))

@@ -43,6 +43,7 @@ def test_cuts_before_the_stop_string_that_is_complete_first(texts, stops):
         ("a+b", ["+", "a+b"], "a"),
         ("a+b", ["b", "a+b"], ""),
         ("no stop", [], "no stop"),
+        ("a", ["aa"], "a"),
     ],
 )
 def test_examples(text, stops, expected):

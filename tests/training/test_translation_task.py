@@ -125,7 +125,10 @@ def test_evaluate_on_other_pairs(pair_run, tmp_path):
 
 
 def test_the_recorded_config_gives_the_same_run(pair_file, tmp_path):
-    changes = {"training": {"steps_per_epoch": 5, "label_smoothing": 0.1}}
+    changes = {
+        "data": {"length_buckets": 1},
+        "training": {"steps_per_epoch": 5, "label_smoothing": 0.1},
+    }
     first = minigpt.train(pair_settings(pair_file, **changes), tmp_path / "first")
     again = minigpt.train(first.config_file, tmp_path / "again")
     for a, b in zip(lines(first.metrics_file), lines(again.metrics_file), strict=True):
@@ -140,7 +143,9 @@ def test_the_recorded_config_gives_the_same_run(pair_file, tmp_path):
 def test_pairs_that_are_too_long_are_said_and_left_out(pair_file, tmp_path, capsys):
     file = tmp_path / "pairs.tsv"
     file.write_text(pair_file.read_text() + f"{'a b ' * 30}\tc\n" + f"d d\t{'e f ' * 30}\n")
-    settings = pair_settings(file, training={"epochs": 1, "steps_per_epoch": 1})
+    settings = pair_settings(
+        file, data={"length_buckets": 1}, training={"epochs": 1, "steps_per_epoch": 1}
+    )
     minigpt.train(settings, tmp_path / "run")
     said = capsys.readouterr().out
     assert "2 of 3,802 pairs are longer than model.max_len = 20" in said
