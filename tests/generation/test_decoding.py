@@ -54,10 +54,10 @@ def test_greedy_equals_a_naive_loop_even_past_the_context(kind):
     # Once with the end token drawable, once without, so that all rows go far past the context.
     for undrawable in ([0], [0, END]):
         decoder = Decoder(model, END, undrawable)
-        expected = [naive_greedy(model, prompt, 20, undrawable) for prompt in prompts]
-        assert continuation(decoder, prompts, 20, top_k=1) == expected
-        assert continuation(decoder, prompts, 20, temperature=0.0) == expected
-    assert [len(ids) for ids in expected] == [20] * 4
+        expected = [naive_greedy(model, prompt, 12, undrawable) for prompt in prompts]
+        assert continuation(decoder, prompts, 12, top_k=1) == expected
+        assert continuation(decoder, prompts, 12, temperature=0.0) == expected
+    assert [len(ids) for ids in expected] == [12] * 4
 
 
 def test_each_row_is_what_it_would_be_alone():
