@@ -115,12 +115,16 @@ def _drawn(
     """New ids of every (prompt, seed)."""
     prompt_ids = [tokenizer.encode(prompt) for prompt, _ in rows]
     how = _settings(sampling), tf.constant([seed for _, seed in rows], tf.int32), _banned(sampling)
-    if not sampling.stop:
-        return _rows(*decoder.continuation(*_padded(prompt_ids), sampling.max_new_tokens, *how))
     progress = decoder.begin(*_padded(prompt_ids), sampling.max_new_tokens)
+    longest = max((len(ids) for ids in prompt_ids), default=0) + sampling.max_new_tokens
+    fits = longest < decoder.model.max_len
+    proceed = decoder.proceed_in_context if fits else decoder.proceed
+    if not sampling.stop:
+        progress = proceed(progress, sampling.max_new_tokens, *how)
+        return _rows(*decoder.written(progress))
     new_ids: list[list[int]] = [[] for _ in rows]
     for _ in range(0, sampling.max_new_tokens, STOP_EVERY):
-        progress = decoder.proceed(progress, STOP_EVERY, *how)
+        progress = proceed(progress, STOP_EVERY, *how)
         new_ids = _rows(*decoder.written(progress))
         texts = [tokenizer.continuation(*ids) for ids in zip(prompt_ids, new_ids, strict=True)]
         stopped = cut_at_stop(tf.constant(texts, tf.string), tf.constant(sampling.stop))[1]

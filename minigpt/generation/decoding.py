@@ -74,11 +74,10 @@ class Decoder(tf.Module):
             tf.TensorSpec([None, model.vocab_size], tf.bool),
             tf.nest.map_structure(spec, model.empty_caches(0)),
         )
-        # Its arguments depend on the model's sizes.
-        self.proceed = tf.function(
-            self._proceed,
-            input_signature=[progress, _COUNT, SETTINGS_SPEC, _SEEDS, _BANNED],
-        )
+        # Their arguments depend on the model's sizes.
+        signature = [progress, _COUNT, SETTINGS_SPEC, _SEEDS, _BANNED]
+        self.proceed = tf.function(self._proceed, input_signature=signature)
+        self.proceed_in_context = tf.function(self._proceed_in_context, input_signature=signature)
 
     @tf.function(input_signature=[_TOKEN_IDS, _LENGTHS, _COUNT, SETTINGS_SPEC, _SEEDS, _BANNED])
     def continuation(self, token_ids, lengths, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
@@ -126,7 +125,13 @@ class Decoder(tf.Module):
             token_ids, filled, tf.constant(0), tf.zeros([rows], tf.bool), seen > 0, caches
         )
 
-    def _proceed(self, progress, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
+    def _proceed_in_context(self, progress, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
+        """`proceed` for texts with no more than max_len tokens in all: a third less to trace."""
+        return self._proceed(progress, max_new_tokens, settings, seeds, banned_tokens, True)
+
+    def _proceed(  # type: ignore[no-untyped-def]
+        self, progress, max_new_tokens, settings, seeds, banned_tokens, in_context=False
+    ):
         """Draws up to max_new_tokens more, as far as there is room.
 
         What comes does not depend on the number of calls it is made in.
@@ -141,7 +146,7 @@ class Decoder(tf.Module):
             return (step < last) & ~tf.reduce_all(finished)
 
         def add_token(token_ids, lengths, step, finished, seen, caches):  # type: ignore[no-untyped-def]
-            logits, caches = self._next_logits(token_ids, lengths + step, caches)
+            logits, caches = self._next_logits(token_ids, lengths + step, caches, in_context)
             logits = penalize_repetition(logits, seen, settings.repetition_penalty)
             drawn = sample(ban(logits, banned), seeds, step, settings)
             # Where all is banned there is nothing to say.
@@ -246,7 +251,7 @@ class Decoder(tf.Module):
         start = tf.zeros([rows], tf.int32)
         return self.model.advance(token_ids[:, : self.model.max_len], caches, start)[1]
 
-    def _next_logits(self, token_ids, written, caches):  # type: ignore[no-untyped-def]
+    def _next_logits(self, token_ids, written, caches, in_context=False):  # type: ignore[no-untyped-def]
         """float32[B, V] for the token behind the first `written` ones of each row, and the caches."""
         max_len = self.model.max_len
 
@@ -262,5 +267,8 @@ class Decoder(tf.Module):
             last = (written - start - 1)[:, None]
             return tf.gather(latents, last, axis=1, batch_dims=1), caches
 
-        latents, caches = tf.cond(tf.reduce_all(written <= max_len), step_on, full_pass)
+        if in_context:
+            latents, caches = step_on()
+        else:
+            latents, caches = tf.cond(tf.reduce_all(written <= max_len), step_on, full_pass)
         return self.model.logits(latents)[:, 0], caches

@@ -128,6 +128,17 @@ def test_it_does_not_matter_in_how_many_calls_it_is_written():
     assert decoder.proceed.experimental_get_tracing_count() == 1
 
 
+def test_within_the_context_both_ways_to_proceed_are_the_same():
+    decoder = Decoder(small_gpt(), END, [0])
+    how = arguments([[3, 4, 5], [6], []], 5, [1, 2, 3])
+    begun = decoder.begin(*how[:3])
+    written = [
+        rows(*decoder.written(proceed(begun, 5, *how[3:])))
+        for proceed in (decoder.proceed, decoder.proceed_in_context)
+    ]
+    assert written[0] == written[1]
+
+
 def penalized(model, prompt, new, penalty):
     """Greedy, with Keskar's penalty, by a whole pass for every token."""
     ids = list(prompt) or [END]
