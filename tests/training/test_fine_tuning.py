@@ -164,6 +164,7 @@ def test_what_contradicts_the_run_is_refused_by_name(start, text, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_dropout_precision_and_length_may_be_others(start, text, tmp_path, capsys):
     chosen = settings(
         start,

@@ -161,7 +161,7 @@ def test_a_damaged_run_is_refused_in_one_line(tiny_run, tmp_path):
         {"optimizer": "sgd", "accumulate_steps": 3, "schedule": "linear", "warmup_steps": 3},
         # Without units for it a processor is slow at this.
         pytest.param({"optimizer": "adam", "precision": "mixed_bfloat16"}, marks=pytest.mark.slow),
-        {"optimizer": "adamw", "precision": "mixed_float16"},
+        pytest.param({"optimizer": "adamw", "precision": "mixed_float16"}, marks=pytest.mark.slow),
     ],
     ids=lambda training: "-".join(map(str, training.values())),
 )
