@@ -252,7 +252,7 @@ class GraphTokenizer(tf.Module):
         return self._restore(_valid_utf8(_without_cut_character(joined)))
 
     def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """string[B], valid UTF-8 → ragged int32[B, None]."""
+        """string[B], valid UTF-8 → ragged int32[B, None]. Each kind has its own."""
         raise NotImplementedError
 
     def _restore(self, texts: tf.Tensor) -> tf.Tensor:
