@@ -153,9 +153,11 @@ class Run:
         """
         newest = newest_checkpoint(self.checkpoints_folder)
         if newest is None:
-            broken = checkpoint_paths(self.checkpoints_folder)
-            what = f"{broken[-1]} is broken" if broken else "has no finished checkpoint"
-            raise UserError(f"RUN {self.path}: {what}; train it for at least one epoch")
+            if broken := checkpoint_paths(self.checkpoints_folder):
+                raise UserError(f"RUN {self.path}: none of its {len(broken)} checkpoints is sound")
+            raise UserError(
+                f"RUN {self.path}: has no finished checkpoint; train it for at least one epoch"
+            )
         if (best := newest.record["best"]) is None:
             return newest
         path = self.checkpoints_folder / best["checkpoint"]
@@ -199,6 +201,12 @@ class Run:
         kept = b"".join(line for line in before.splitlines(True) if _epoch(line) <= epochs)
         if kept != before:
             replace_file(file, kept)
+
+    def clear_unfinished(self) -> None:
+        """Removes what killed processes left half written. Only who holds the lock may do that."""
+        for path in self.path.glob(".*"):
+            if path.suffix in (".tmp", ".new") or path.name.endswith(".tmp.keras"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _epoch(line: bytes) -> float:

@@ -110,7 +110,7 @@ def _resume(run: Run, changes: Sequence[str], command: str, console: Console) ->
         console.print(_how_to_extend(session, command))
         return run
     stop_if_interrupted()
-    _forget_what_came_later(run, session.checkpointing.epoch, checkpoint)
+    _forget_what_came_later(run, session.checkpointing.epoch)
     run.replace_config(session.checkpointing.config_with_plan())
     if not session.is_over:
         console.print(describe(task, model, device))
@@ -215,9 +215,12 @@ def _build(config: Config, vocab_size: int, begun: bool) -> keras.Model:
     return model
 
 
-def _forget_what_came_later(run: Run, epochs: int, checkpoint: Checkpoint | None) -> None:
+def _forget_what_came_later(run: Run, epochs: int) -> None:
     """Cuts off what a training wrote behind its last checkpoint: it is done again."""
+    run.clear_unfinished()
     for file in (run.metrics_file, run.samples_file):
         run.cut_lines(file, epochs)
-    keep = {path.name for path in checkpoint_paths(run.checkpoints_folder)}
-    remove_checkpoints(run.checkpoints_folder, keep)
+    # Its owner may have removed it, to begin again.
+    run.checkpoints_folder.mkdir(exist_ok=True)
+    names = {path.name for path in checkpoint_paths(run.checkpoints_folder)}
+    remove_checkpoints(run.checkpoints_folder, keep=names)

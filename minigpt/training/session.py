@@ -147,23 +147,22 @@ class Session:
         self.model.stop_training = clock.step >= clock.end
         arrays = self.checkpoint.arrays if self.checkpoint else {}
         try:
-            fit(
-                self.model,
-                task.batches(done, max(1, left)),
-                callbacks,
-                training.epochs,
-                steps_per_epoch * training.accumulate_steps,
-                self.checkpointing.epoch,
-                self.checkpointing.batch,
-                lambda: restore_metrics(self.model, arrays),
-            )
-        except TrainingInterrupted:
-            display.close()
-            self.checkpointing.save()
-            self._say_interrupted()
-            raise Interrupted from None
+            try:
+                fit(
+                    self.model,
+                    task.batches(done, max(1, left)),
+                    callbacks,
+                    training.epochs,
+                    steps_per_epoch * training.accumulate_steps,
+                    self.checkpointing.epoch,
+                    self.checkpointing.batch,
+                    lambda: restore_metrics(self.model, arrays),
+                )
+            except TrainingInterrupted:
+                self.checkpointing.save()
+                raise KeyboardInterrupt from None
         except KeyboardInterrupt:
-            # A second Ctrl-C: an update or a checkpoint may be half made.
+            # Or a second Ctrl-C, with an update or a checkpoint half made: that is not saved.
             display.close()
             self._say_interrupted()
             raise Interrupted from None

@@ -17,6 +17,7 @@ from minigpt import checkpoints
 from minigpt.checkpoints import checkpoint_paths, read_checkpoint
 from minigpt.config import dump_config, load_config
 from minigpt.errors import UserError
+from minigpt.interrupts import Interrupted
 from minigpt.run_lock import run_lock
 from minigpt.training.callbacks import LearningRate, Recorder
 from minigpt.training.checkpointing import Checkpointing
@@ -221,6 +222,47 @@ def test_a_finished_run_is_extended(copied, capsys):
     assert best < metrics[1]["val_loss"]
     seconds = [json.loads(line)["seconds"] for line in run.metrics_file.read_text().splitlines()]
     assert seconds == sorted(seconds)
+
+
+def test_a_second_interrupt_while_the_first_is_being_answered(
+    tiny_file, tmp_path, monkeypatch, capsys
+):
+    """What was saved before stays, and the line that says how to go on comes all the same."""
+    written = checkpoints.write_checkpoint
+
+    def interrupted(folder, name, arrays, record):
+        if name == "step-00000009":
+            raise KeyboardInterrupt
+        return written(folder, name, arrays, record)
+
+    monkeypatch.setattr("minigpt.training.checkpointing.write_checkpoint", interrupted)
+    begin = LearningRate.on_train_batch_begin
+
+    def interrupts(self, batch, logs=None):
+        begin(self, batch, logs)
+        if batch == 8:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(LearningRate, "on_train_batch_begin", interrupts)
+    with pytest.raises(Interrupted):
+        minigpt.train(settings(tiny_file, training={"deterministic": False}), tmp_path / "run")
+    out = capsys.readouterr().out
+    assert "Interrupted at step 9 of 40. Its last state is saved in" in out
+    assert "step-00000006.\nGo on with: minigpt train --resume" in out
+    assert len(checkpoint_paths(tmp_path / "run/checkpoints")) == 1
+
+
+def test_what_killed_processes_left_half_written_is_cleared_away(copied, no_export):
+    before = {path.name for path in copied.iterdir()}
+    (copied / ".saved_model.77.new").mkdir()
+    (copied / ".config.toml.77.tmp").write_text("x")
+    (copied / "checkpoints/.step-00000099.77.tmp").mkdir()
+    with (copied / "metrics.jsonl").open("a") as file:
+        file.write('{"epoch": 3, "step"')
+    run = minigpt.resume(copied, ["training.epochs=3"])
+    assert {path.name for path in copied.iterdir()} == before - {"model.keras"}
+    assert not list((copied / "checkpoints").glob(".*"))
+    assert [line["epoch"] for line in lines(run.metrics_file)] == [1, 2, 3]
 
 
 def test_what_cannot_change_is_refused_by_name(copied):
