@@ -3,7 +3,7 @@
     step-00000120/             after so many weight updates
     step-00000160-epoch-4/     the same where an epoch ended, validated and recorded
       state.safetensors        every array
-      manifest.json            the record, and the SHA-256 of both
+      manifest.json            the rest of the state, and the SHA-256 of both
 
 Only names, arrays and JSON: nothing in a checkpoint can run.
 """
@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from minigpt.durable import fsync
+from minigpt.progress import Progress
 
 FORMAT = 1
 STATE, MANIFEST = "state.safetensors", "manifest.json"
@@ -50,12 +52,12 @@ class Checkpoint:
 
     Attributes:
       path: its folder.
-      record: what was given to `write_checkpoint`.
+      progress: what was given to `write_checkpoint`.
       arrays: the same.
     """
 
     path: Path
-    record: dict[str, Any]
+    progress: Progress
     arrays: dict[str, np.ndarray]
 
 
@@ -74,7 +76,7 @@ def checkpoint_paths(folder: Path) -> list[Path]:
 
 
 def write_checkpoint(
-    folder: Path, name: str, arrays: Mapping[str, np.ndarray], record: Mapping[str, Any]
+    folder: Path, name: str, arrays: Mapping[str, np.ndarray], progress: Progress
 ) -> Path:
     """Writes `folder/name`; it has that name when all of it is on the disk, not before.
 
@@ -82,7 +84,7 @@ def write_checkpoint(
       folder: exists.
       name: what has it already is replaced.
       arrays: by name.
-      record: what JSON can hold.
+      progress: the rest of the state.
     Returns:
       the checkpoint's path.
     Raises:
@@ -96,7 +98,7 @@ def write_checkpoint(
             state = _write_arrays(file, arrays)
             file.flush()
             os.fsync(file.fileno())
-        content = {"format": FORMAT, "state": state, "record": record}
+        content = {"format": FORMAT, "state": state, "progress": progress.model_dump()}
         with (temporary / MANIFEST).open("w", encoding="utf-8") as file:
             file.write(json.dumps(content | {"sha256": _sum_of(content)}, indent=1) + "\n")
             file.flush()
@@ -119,7 +121,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     Raises:
       BrokenCheckpointError: it is not what was written.
     """
-    record, state = _read_manifest(path)
+    progress, state = _read_manifest(path)
     file = path / STATE
     try:
         if file.stat().st_size != state["bytes"]:
@@ -129,7 +131,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         with file.open("rb") as content:
             if hashlib.file_digest(content, "sha256").hexdigest() != state["sha256"]:
                 raise BrokenCheckpointError(f"{STATE} is not what its SHA-256 says")
-        return Checkpoint(path, record, load_file(file))
+        return Checkpoint(path, progress, load_file(file))
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
         raise BrokenCheckpointError(f"{STATE}: {reason}") from None
@@ -164,8 +166,8 @@ def remove_checkpoints(folder: Path, keep: Collection[str]) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _read_manifest(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Record, and size and sum of the state."""
+def _read_manifest(path: Path) -> tuple[Progress, dict[str, Any]]:
+    """And size and sum of the state."""
     try:
         content = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
         right = content.pop("sha256")
@@ -179,7 +181,14 @@ def _read_manifest(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise BrokenCheckpointError(
             f"{MANIFEST} has format {content.get('format')}; should be {FORMAT}"
         )
-    return content["record"], content["state"]
+    try:
+        state = {"bytes": int(content["state"]["bytes"]), "sha256": content["state"]["sha256"]}
+        return Progress.model_validate(content["progress"]), state
+    except ValidationError as error:
+        what = ".".join(map(str, error.errors()[0]["loc"]))
+        raise BrokenCheckpointError(f"{MANIFEST}: {what} is not as it is written") from None
+    except (KeyError, TypeError, ValueError):
+        raise BrokenCheckpointError(f"{MANIFEST} is not as it is written") from None
 
 
 def _sum_of(content: Mapping[str, Any]) -> str:

@@ -158,9 +158,9 @@ class Run:
             raise UserError(
                 f"RUN {self.path}: has no finished checkpoint; train it for at least one epoch"
             )
-        if (best := newest.record["best"]) is None:
+        if (best := newest.progress.best) is None:
             return newest
-        path = self.checkpoints_folder / best["checkpoint"]
+        path = self.checkpoints_folder / best.checkpoint
         try:
             return newest if path == newest.path else read_checkpoint(path)
         except BrokenCheckpointError as broken:

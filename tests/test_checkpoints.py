@@ -15,6 +15,7 @@ from minigpt.checkpoints import (
     remove_checkpoints,
     write_checkpoint,
 )
+from minigpt.progress import Best, ClockState, Progress
 
 ARRAYS = {
     "weights/0": np.arange(12, dtype="float32").reshape(3, 4),
@@ -23,16 +24,26 @@ ARRAYS = {
     "optimizer/0": np.array(7, "int64"),
     "none": np.zeros((0, 3), "float16"),
 }
-RECORD = {"step": 3, "best": None, "loss": 0.1 + 0.2, "name": "Čeněk"}
+PROGRESS = Progress(
+    step=3,
+    epoch=1,
+    batch=2,
+    clock=ClockState(seconds=0.1 + 0.2),
+    given_plan=[],
+    plan=[[1, 2]],
+    best=Best(val_loss=1 / 3, epoch=1, checkpoint="step-00000002-epoch-1"),
+    epochs_since_best=0,
+    config={"sampling": {"prompts": ["Čeněk"]}},
+)
 
 
 def write(folder, step=3, epoch=None):
-    return write_checkpoint(folder, checkpoint_name(step, epoch), ARRAYS, RECORD)
+    return write_checkpoint(folder, checkpoint_name(step, epoch), ARRAYS, PROGRESS)
 
 
 def test_what_is_read_is_what_was_written(tmp_path):
     found = read_checkpoint(write(tmp_path))
-    assert found.record == RECORD
+    assert found.progress == PROGRESS
     assert set(found.arrays) == set(ARRAYS)
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(found.arrays[name], array, strict=True)
@@ -95,6 +106,28 @@ def test_a_manifest_of_another_kind(content, tmp_path):
         read_checkpoint(path)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": -1},
+        {"epoch": "1"},
+        {"clock": {"batches": 1.5}},
+        {"best": {"val_loss": 1.0, "epoch": 1, "checkpoint": "../../step-00000001-epoch-1"}},
+        {"config": 3},
+        {"more": 1},
+    ],
+)
+def test_a_manifest_with_a_right_sum_and_wrong_content(change, tmp_path):
+    path = write(tmp_path)
+    content = json.loads((path / checkpoints.MANIFEST).read_text())
+    del content["sha256"]
+    content["progress"] |= change
+    content["sha256"] = checkpoints._sum_of(content)
+    (path / checkpoints.MANIFEST).write_text(json.dumps(content))
+    with pytest.raises(BrokenCheckpointError, match="manifest"):
+        read_checkpoint(path)
+
+
 def test_a_format_of_the_future_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "FORMAT", 2)
     path = write(tmp_path)
@@ -130,6 +163,6 @@ def test_a_checkpoint_takes_the_place_of_a_broken_one(tmp_path):
     path = write(tmp_path)
     cut(path / checkpoints.STATE)
     write(tmp_path)
-    assert read_checkpoint(path).record == RECORD
+    assert read_checkpoint(path).progress == PROGRESS
     assert json.loads((path / checkpoints.MANIFEST).read_text())["format"] == 1
     assert len(list(tmp_path.iterdir())) == 1

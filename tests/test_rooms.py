@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "minigpt"
 
 # Every room may import from the rooms above it, and from nothing below.
 ORDER = [
-    {"durable", "errors", "interrupts", "quiet"},
+    {"durable", "errors", "interrupts", "progress", "quiet"},
     {"checkpoints", "run_lock", "run_path"},
     {"reading"},
     {"config"},

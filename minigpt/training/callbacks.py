@@ -12,6 +12,7 @@ import numpy as np
 
 from minigpt.checkpoints import checkpoint_name
 from minigpt.config import TrainingConfig
+from minigpt.progress import Best, ClockState
 from minigpt.run import Run
 from minigpt.training.optimizer import learning_rate
 from minigpt.training.plan import Plan
@@ -59,25 +60,25 @@ class Clock(keras.callbacks.Callback):
         self._recent: deque[float] = deque(maxlen=51)
         self._resumed = False
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> ClockState:
         """What another process' clock needs to go on from here."""
-        return {
-            "batches": self.batches,
-            "seconds": self.seconds,
-            "epoch_step": self._epoch_step,
-            "in_updates": self._in_updates,
-            "timed_batches": self._timed_batches,
-            "beside_updates": self._beside_updates,
-        }
+        return ClockState(
+            batches=self.batches,
+            seconds=self.seconds,
+            epoch_step=self._epoch_step,
+            in_updates=self._in_updates,
+            timed_batches=self._timed_batches,
+            beside_updates=self._beside_updates,
+        )
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: ClockState) -> None:
         """Goes on from the `state` of another one; before training begins."""
-        self.batches = state["batches"]
-        self._seconds_before = state["seconds"]
-        self._epoch_step = state["epoch_step"]
-        self._in_updates = state["in_updates"]
-        self._timed_batches = state["timed_batches"]
-        self._beside_updates = state["beside_updates"]
+        self.batches = state.batches
+        self._seconds_before = state.seconds
+        self._epoch_step = state.epoch_step
+        self._in_updates = state.in_updates
+        self._timed_batches = state.timed_batches
+        self._beside_updates = state.beside_updates
         self._resumed = True
 
     @property
@@ -218,7 +219,7 @@ class BestSoFar(keras.callbacks.Callback):
       patience: epochs without a better one before the end; None for no such end.
 
     Attributes:
-      best: its val_loss, epoch (from 1) and checkpoint's name; None before there is one.
+      best: that epoch; None before there is one.
       epochs_since: ended since then.
     """
 
@@ -226,7 +227,7 @@ class BestSoFar(keras.callbacks.Callback):
         super().__init__()
         self.clock = clock
         self.patience = patience
-        self.best: dict[str, Any] | None = None
+        self.best: Best | None = None
         self.epochs_since = 0
 
     @property
@@ -237,13 +238,10 @@ class BestSoFar(keras.callbacks.Callback):
         assert logs is not None
         loss = logs["val_loss"]
         self.epochs_since += 1
-        if math.isfinite(loss) and (self.best is None or loss < self.best["val_loss"]):
+        if math.isfinite(loss) and (self.best is None or loss < self.best.val_loss):
             self.epochs_since = 0
-            self.best = {
-                "val_loss": loss,
-                "epoch": epoch + 1,
-                "checkpoint": checkpoint_name(self.clock.step, epoch + 1),
-            }
+            name = checkpoint_name(self.clock.step, epoch + 1)
+            self.best = Best(val_loss=loss, epoch=epoch + 1, checkpoint=name)
         if self.given_up:
             self.model.stop_training = True
 

@@ -16,6 +16,7 @@ from minigpt.checkpoints import (
 from minigpt.config import Config
 from minigpt.errors import UserError
 from minigpt.models.state import arrays_of, restore
+from minigpt.progress import Progress
 from minigpt.run import Run
 from minigpt.training.callbacks import BestSoFar, Clock, TrainingDiverged
 
@@ -64,10 +65,10 @@ class Checkpointing(keras.callbacks.Callback):
             restore(model, checkpoint.arrays)
         except ValueError as error:
             raise UserError(f"{checkpoint.path}: does not fit the settings: {error}") from None
-        record = checkpoint.record
-        self.epoch, self.batch = record["epoch"], record["batch"]
-        self.clock.restore(record["clock"])
-        self.best.best, self.best.epochs_since = record["best"], record["epochs_since_best"]
+        progress = checkpoint.progress
+        self.epoch, self.batch = progress.epoch, progress.batch
+        self.clock.restore(progress.clock)
+        self.best.best, self.best.epochs_since = progress.best, progress.epochs_since_best
         self._saved_at = (self.epoch, self.batch)
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -84,7 +85,7 @@ class Checkpointing(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.epoch, self.batch = epoch + 1, 0
         self.save()
-        if self.best.best and self.best.best["epoch"] == self.epoch:
+        if self.best.best and self.best.best.epoch == self.epoch:
             # Of an earlier training, which this one extends: it is not the best any more.
             self.run.model_file.unlink(missing_ok=True)
 
@@ -103,7 +104,7 @@ class Checkpointing(keras.callbacks.Callback):
             raise TrainingDiverged(self.clock.step, float("nan"))
         name = checkpoint_name(self.clock.step, None if self.batch else self.epoch)
         try:
-            write_checkpoint(self.run.checkpoints_folder, name, arrays, self._record())
+            write_checkpoint(self.run.checkpoints_folder, name, arrays, self._progress())
             self._remove_old(name)
             if self.clock.plan.changes != self.config.training.plan:
                 self.run.replace_config(self.config_with_plan())
@@ -135,17 +136,18 @@ class Checkpointing(keras.callbacks.Callback):
         since = time.perf_counter() - self._ended
         return seconds is not None and since >= max(seconds, LEAST_SHARE * self._took)
 
-    def _record(self) -> dict[str, Any]:
-        return {
-            "step": self.clock.step,
-            "epoch": self.epoch,
-            "batch": self.batch,
-            "clock": self.clock.state(),
-            "plan": {"given": self.config.training.plan, "changes": self.clock.plan.changes},
-            "best": self.best.best,
-            "epochs_since_best": self.best.epochs_since,
-            "config": self.config.model_dump(exclude_none=True),
-        }
+    def _progress(self) -> Progress:
+        return Progress(
+            step=self.clock.step,
+            epoch=self.epoch,
+            batch=self.batch,
+            clock=self.clock.state(),
+            given_plan=self.config.training.plan,
+            plan=self.clock.plan.changes,
+            best=self.best.best,
+            epochs_since_best=self.best.epochs_since,
+            config=self.config.model_dump(exclude_none=True),
+        )
 
     def _remove_old(self, newest: str) -> None:
         names = [path.name for path in checkpoint_paths(self.run.checkpoints_folder)]
@@ -153,5 +155,5 @@ class Checkpointing(keras.callbacks.Callback):
         names = names[: names.index(newest) + 1]
         keep = set(names[-self.config.training.keep_checkpoints :])
         if self.best.best:
-            keep.add(self.best.best["checkpoint"])
+            keep.add(self.best.best.checkpoint)
         remove_checkpoints(self.run.checkpoints_folder, keep)

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def resume(
 def _resume(run: Run, changes: Sequence[str], command: str, console: Console) -> Run:
     config = load_config(run.config_file, changes)
     checkpoint = _newest(run, console)
-    before = load_config(checkpoint.record["config"]) if checkpoint else run.config
+    before = load_config(checkpoint.progress.config) if checkpoint else run.config
     taken = _changed(run, before, config)
     for line in taken:
         console.print(line)
@@ -150,14 +151,14 @@ def _newest(run: Run, console: Console) -> Checkpoint | None:
                 "to begin again"
             )
         return None
-    best = found.record["best"]
-    if best and best["checkpoint"] != found.path.name:
-        path = folder / best["checkpoint"]
+    best = found.progress.best
+    if best and best.checkpoint != found.path.name:
+        path = folder / best.checkpoint
         try:
             read_checkpoint(path)
         except BrokenCheckpointError as broken:
             console.print(f"{path}: the best so far is broken, and forgotten: {broken}")
-            found.record["best"] = None
+            return replace(found, progress=found.progress.model_copy(update={"best": None}))
     return found
 
 
@@ -197,7 +198,7 @@ def _with_given_plan(config: Config, checkpoint: Checkpoint | None) -> Config:
     if checkpoint is None:
         # The clock's is written with the first checkpoint.
         return config
-    given = checkpoint.record["plan"]["given"] if plan_goes_on(checkpoint, config) else []
+    given = checkpoint.progress.given_plan if plan_goes_on(checkpoint, config) else []
     return config.model_copy(
         update={"training": config.training.model_copy(update={"plan": given})}
     )

@@ -106,7 +106,7 @@ class Session:
         if checkpoint:
             self.checkpointing.restore(model, checkpoint)
             if plan_goes_on(checkpoint, task.config):
-                plan.changes = checkpoint.record["plan"]["changes"]
+                plan.changes = [list(change) for change in checkpoint.progress.plan]
 
     @property
     def is_over(self) -> bool:
@@ -236,9 +236,12 @@ class Session:
 
 def plan_goes_on(checkpoint: Checkpoint, config: Config) -> bool:
     """Whether what the clock made of the plan still holds: nobody has asked for more or less."""
-    before = checkpoint.record["config"]["training"]
-    training = config.training
-    return before["epochs"] == training.epochs and before.get("max_minutes") == training.max_minutes
+    before, training = checkpoint.progress.config["training"], config.training
+    then, now = (
+        (before.get("epochs"), before.get("max_minutes")),
+        (training.epochs, training.max_minutes),
+    )
+    return then == now
 
 
 def _replace_saved_model(model: keras.Model, task: Task, folder: Path) -> None:

@@ -85,7 +85,7 @@ def assert_same(run: minigpt.Run, right: minigpt.Run) -> None:
         assert list(ours.arrays) == list(theirs.arrays)
         for array in theirs.arrays:
             assert ours.arrays[array].tobytes() == theirs.arrays[array].tobytes(), (name, array)
-        assert ours.record["best"] == theirs.record["best"]
+        assert ours.progress.best == theirs.progress.best
     assert lines(run.metrics_file) == lines(right.metrics_file)
     assert run.samples_file.read_bytes() == right.samples_file.read_bytes()
     assert run.config_file.read_bytes() == right.config_file.read_bytes()
@@ -230,10 +230,10 @@ def test_a_second_interrupt_while_the_first_is_being_answered(
     """What was saved before stays, and the line that says how to go on comes all the same."""
     written = checkpoints.write_checkpoint
 
-    def interrupted(folder, name, arrays, record):
+    def interrupted(folder, name, arrays, progress):
         if name == "step-00000009":
             raise KeyboardInterrupt
-        return written(folder, name, arrays, record)
+        return written(folder, name, arrays, progress)
 
     monkeypatch.setattr("minigpt.training.checkpointing.write_checkpoint", interrupted)
     begin = LearningRate.on_train_batch_begin
@@ -303,7 +303,7 @@ def test_a_broken_checkpoint_is_named_and_the_one_before_used(copied, capsys, no
     out = capsys.readouterr().out
     assert f"{newest}: broken and left out: {checkpoints.STATE} has" in out
     assert "Resuming    at step 16 of 20" in out
-    assert read_checkpoint(newest).record["step"] == 20
+    assert read_checkpoint(newest).progress.step == 20
     assert [line["epoch"] for line in lines(run.metrics_file)] == [1, 2]
     assert lines(run.metrics_file)[0] == metrics[0]
     assert samples.splitlines()[:2] == run.samples_file.read_bytes().splitlines()[:2]
