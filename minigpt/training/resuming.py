@@ -129,14 +129,16 @@ def _resume(run: Run, changes: Sequence[str], command: str, console: Console) ->
 
 def _how_to_extend(session: Session, command: str) -> str:
     training, path = session.training, session.run.path
-    more = f"training.epochs={training.epochs + 1}"
+    more = []
+    if session.checkpointing.epoch >= training.epochs:
+        more.append(f"training.epochs={training.epochs + 1}")
     if session.best.given_up:
-        more = f"training.early_stopping_patience={session.best.epochs_since + 1}"
-    elif session.clock.end < session.total_steps and training.max_minutes:
-        more = f"training.max_minutes={2 * training.max_minutes:g}"
+        more.append(f"training.early_stopping_patience={session.best.epochs_since + 1}")
+    if session.plan.changes and training.max_minutes:
+        more.append(f"training.max_minutes={2 * training.max_minutes:g}")
     return (
         f"{path} has ended at step {session.clock.step:,}. To go on: {command} train --resume "
-        f"{shlex.quote(str(path))} --set {more}"
+        f"{shlex.quote(str(path))}" + "".join(f" --set {setting}" for setting in more)
     )
 
 

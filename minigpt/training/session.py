@@ -98,8 +98,7 @@ class Session:
         self.checkpoint, self.console, self.command = checkpoint, console, command
         training = self.training = task.config.training
         assert training.steps_per_epoch is not None  # Resolved.
-        self.total_steps = training.epochs * training.steps_per_epoch
-        plan = Plan(self.total_steps, training.plan)
+        plan = Plan(training.epochs * training.steps_per_epoch, training.plan)
         self.clock = Clock(training, plan, task.tokens_per_batch * training.accumulate_steps)
         self.best = BestSoFar(self.clock, training.early_stopping_patience)
         self.checkpointing = Checkpointing(run, task.config, self.clock, self.best)
@@ -107,6 +106,11 @@ class Session:
             self.checkpointing.restore(model, checkpoint)
             if plan_goes_on(checkpoint, task.config):
                 plan.changes = [list(change) for change in checkpoint.progress.plan]
+            # Not all epochs behind us are whole, if this is beyond the end of one that time had cut.
+            epochs_left = training.epochs - self.checkpointing.epoch
+            begun = self.checkpointing.batch // training.accumulate_steps
+            plan.total_steps = self.clock.step - begun + epochs_left * training.steps_per_epoch
+        self.plan = plan
 
     @property
     def is_over(self) -> bool:
@@ -142,7 +146,7 @@ class Session:
             interrupt,
         ]
         done = clock.batches
-        left = self.total_steps * training.accumulate_steps - done
+        left = self.plan.total_steps * training.accumulate_steps - done
         # The last update of a plan may be behind us, and the end of its epoch not.
         self.model.stop_training = clock.step >= clock.end
         arrays = self.checkpoint.arrays if self.checkpoint else {}

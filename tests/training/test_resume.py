@@ -224,6 +224,21 @@ def test_a_finished_run_is_extended(copied, capsys):
     assert seconds == sorted(seconds)
 
 
+def test_a_training_that_time_has_cut_is_given_more(tiny_file, tmp_path, capsys):
+    limited = {"max_minutes": 0.05, "steps_per_epoch": 100_000, "deterministic": False}
+    run = minigpt.train(settings(tiny_file, training=limited), tmp_path / "run")
+    (line,) = lines(run.metrics_file)
+    minigpt.resume(run.path)
+    assert "--set training.max_minutes=0.1" in capsys.readouterr().out
+    minigpt.resume(run.path, ["training.max_minutes=0.3", "training.steps_per_epoch=100000"])
+    first, second = lines(run.metrics_file)
+    assert first == line and second["epoch"] == 2
+    assert first["step"] < second["step"] < 100_000
+    # Its first epoch counts as what it was, not as a whole one.
+    out = capsys.readouterr().out
+    assert f"Ended after {second['step']:,} of {first['step'] + 100_000:,} steps" in out
+
+
 def test_a_second_interrupt_while_the_first_is_being_answered(
     tiny_file, tmp_path, monkeypatch, capsys
 ):
