@@ -13,7 +13,8 @@ Pairs of sentences go the same way: the encoder reads the source, the decoder wr
 Shape letters used everywhere: B batch, T sequence length, S key/value length, D model width, H heads,
 K query and key width of a head, U value width, F feed-forward width, V vocabulary, L layers.
 
-In Python: `minigpt.train(config)` trains and returns the run; `minigpt.load(run)` opens it for
+In Python: `minigpt.train(config)` trains and returns the run, `minigpt.resume(run)` goes on with one that
+was interrupted; `minigpt.load(run)` opens it for
 `.generate(prompts)`, `.logits(ids)`, `.latents(ids)` and `.evaluate(texts)`; a model of pairs for
 `.translate(texts)`.
 """
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from minigpt.loading import load
     from minigpt.run import Run
     from minigpt.text_model import TextModel
+    from minigpt.training.resuming import resume
     from minigpt.training.text_generator import TextGenerator
     from minigpt.training.trainer import train
     from minigpt.translation_model import TranslationModel
@@ -61,6 +63,7 @@ _HOMES = {
     "import_run": "minigpt.huggingface.importing",
     "load": "minigpt.loading",
     "load_config": "minigpt.config",
+    "resume": "minigpt.training.resuming",
     "train": "minigpt.training.trainer",
 }
 
@@ -78,6 +81,7 @@ __all__ = [
     "import_run",
     "load",
     "load_config",
+    "resume",
     "train",
 ]
 

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 import warnings
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +20,7 @@ from minigpt.corpus.sizes import config_for_text
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError, gathering
 from minigpt.reading import check_prompt, read_lines
-from minigpt.run_path import refuse_taken
+from minigpt.run_path import check_run, refuse_taken
 
 app = typer.Typer(
     add_completion=False,
@@ -61,8 +62,15 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one setting. Repeatable."),
     ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Go on with this run; --set may change some settings."),
+    ] = None,
 ) -> None:
     """Train a model, show what it writes after every epoch, export it."""
+    if resume:
+        _resume(resume, {"--config": config, "--text": text, "--run": run}, overrides or ())
+        return
     problems: list[str] = []
     with gathering(problems):
         settings = load_config(config or "default", overrides or (), text or ())
@@ -345,6 +353,21 @@ def run_command() -> None:
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     sys.exit(status)
+
+
+def _resume(run: Path, others: Mapping[str, Any], overrides: Sequence[str]) -> None:
+    """Goes on with a run; refuses what only a new one can be given."""
+    problems = [
+        f"{name}: is for a new run; --resume {run} has its own"
+        for name, given in others.items()
+        if given
+    ]
+    with gathering(problems):
+        check_run(run)
+        load_config(run / "config.toml", overrides)
+    if problems:
+        raise UserError(*problems)
+    minigpt.resume(run, overrides, command=_command())
 
 
 def _refuse_idle(beams: int, given: dict[str, Any], stream: bool, as_json: bool) -> None:

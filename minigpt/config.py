@@ -323,6 +323,15 @@ class TrainingConfig(Section):
     early_stopping_patience: Positive | None = Field(
         None, description="stop after so many epochs without a better validation loss"
     )
+    checkpoint_every_steps: Positive | None = Field(
+        None, description="save the state after so many weight updates, and after every epoch"
+    )
+    checkpoint_every_seconds: float | None = Field(
+        120.0, gt=0, description="the same by time; less often where saving takes over 2% of it"
+    )
+    keep_checkpoints: Positive = Field(
+        2, description="newest states to keep; the best by validation loss is kept beside them"
+    )
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
         "float32", description="what the products are computed in"
     )

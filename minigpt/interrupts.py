@@ -20,9 +20,18 @@ def was_answered() -> bool:
     return _answered
 
 
+def stopping_signals() -> list[signal.Signals]:
+    """Ctrl-C and what a system sends to end a program: SIGTERM, and SIGHUP unless under `nohup`."""
+    found = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        found.append(signal.SIGHUP)
+    return found
+
+
 def remember_interrupts() -> None:
-    """From now on Ctrl-C raises `KeyboardInterrupt` as always, and is remembered. Main thread only."""
-    signal.signal(signal.SIGINT, _remember)
+    """From now on these signals raise `KeyboardInterrupt`, and are remembered. Main thread only."""
+    for number in stopping_signals():
+        signal.signal(number, _remember)
 
 
 def stop_if_interrupted() -> None:

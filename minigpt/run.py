@@ -3,14 +3,16 @@
 config.toml      every setting, resolved: training from it again gives the same run
 corpus.json      fingerprint of the text and its split
 tokenizer/
-checkpoints/     last.keras and best.keras (by validation loss), with the optimizer's state
+checkpoints/     the newest states and the best by validation loss; see `checkpoints`
 metrics.jsonl    one object an epoch
 samples.jsonl    what it wrote after each epoch
-model.keras      the best model
+model.keras      the best model, when the training has ended
 saved_model/     the same, text to text, for programs that have no minigpt
+lock             held by the process that trains
 """
 
 import json
+import math
 import os
 import shutil
 import zipfile
@@ -19,11 +21,20 @@ from typing import Any
 
 import keras
 
+from minigpt.checkpoints import (
+    BrokenCheckpointError,
+    Checkpoint,
+    checkpoint_paths,
+    newest_checkpoint,
+    read_checkpoint,
+)
 from minigpt.config import Config, dump_config, load_config
+from minigpt.durable import fsync, replace_file
 from minigpt.errors import UserError
-from minigpt.models import GPT, EncoderDecoder
-from minigpt.models.lora import add_factors, restore_factors
-from minigpt.run_path import refuse_taken
+from minigpt.models import GPT, EncoderDecoder, build_gpt, build_model
+from minigpt.models.lora import enable_lora, merged_weights
+from minigpt.models.state import assign, weight_arrays
+from minigpt.run_path import check_run, refuse_taken
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 
 
@@ -43,16 +54,10 @@ class Run:
         self.tokenizer_folder = self.path / "tokenizer"
         self.metrics_file = self.path / "metrics.jsonl"
         self.samples_file = self.path / "samples.jsonl"
-        self.last_checkpoint = self.path / "checkpoints" / "last.keras"
-        self.best_checkpoint = self.path / "checkpoints" / "best.keras"
+        self.checkpoints_folder = self.path / "checkpoints"
         self.model_file = self.path / "model.keras"
         self.saved_model_folder = self.path / "saved_model"
-        if not self.config_file.is_file():
-            what = "is a file" if self.path.is_file() else "does not exist"
-            what = "holds no config.toml" if self.path.is_dir() else what
-            raise UserError(
-                f"RUN {self.path}: {what}; should be a run directory that `minigpt train` made"
-            )
+        check_run(self.path)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -96,13 +101,12 @@ class Run:
         return cls(path)
 
     def replace_config(self, config: Config) -> None:
-        """Writes config.toml anew; at every moment it is either the old or the new one."""
-        temporary = self.path / f".config.{os.getpid()}.tmp"
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(dump_config(config))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self.config_file)
+        """Writes config.toml anew; at every moment it is either the old or the new one.
+
+        Raises:
+          OSError: it cannot be written; the old one is still there.
+        """
+        replace_file(self.config_file, dump_config(config).encode())
 
     @property
     def config(self) -> Config:
@@ -131,18 +135,56 @@ class Run:
         Raises:
           UserError: if there is no finished checkpoint, or it cannot be read.
         """
-        for checkpoint in (self.model_file, self.best_checkpoint, self.last_checkpoint):
-            if checkpoint.is_file():
-                if not zipfile.is_zipfile(checkpoint):
-                    raise UserError(f"{checkpoint}: damaged, not a whole .keras file")
-                try:
-                    return keras.models.load_model(checkpoint, compile=False)
-                except (ValueError, OSError, KeyError) as error:
-                    reason = str(error).splitlines()[0]
-                    raise UserError(f"{checkpoint}: not a readable model: {reason}") from None
-        raise UserError(
-            f"RUN {self.path}: has no finished checkpoint; train it for at least one epoch"
-        )
+        if not self.model_file.is_file():
+            return self._model_of_checkpoint()
+        if not zipfile.is_zipfile(self.model_file):
+            raise UserError(f"{self.model_file}: damaged, not a whole .keras file")
+        try:
+            return keras.models.load_model(self.model_file, compile=False)
+        except (ValueError, OSError, KeyError) as error:
+            reason = str(error).splitlines()[0]
+            raise UserError(f"{self.model_file}: not a readable model: {reason}") from None
+
+    def best_checkpoint(self) -> Checkpoint:
+        """The best by validation loss; the newest if no epoch was finished.
+
+        Raises:
+          UserError: there is none, or the best is broken.
+        """
+        newest = newest_checkpoint(self.checkpoints_folder)
+        if newest is None:
+            if broken := checkpoint_paths(self.checkpoints_folder):
+                raise UserError(f"RUN {self.path}: none of its {len(broken)} checkpoints is sound")
+            raise UserError(
+                f"RUN {self.path}: has no finished checkpoint; train it for at least one epoch"
+            )
+        if (best := newest.progress.best) is None:
+            return newest
+        path = self.checkpoints_folder / best.checkpoint
+        try:
+            return newest if path == newest.path else read_checkpoint(path)
+        except BrokenCheckpointError as broken:
+            raise UserError(f"{path}: broken: {broken}") from None
+
+    def _model_of_checkpoint(self) -> GPT | EncoderDecoder:
+        found, config = self.best_checkpoint(), self.config
+        training, vocab_size = config.training, self.load_tokenizer().vocab_size
+        model = build_model(config.model, vocab_size, training.precision)
+        values = weight_arrays(found.arrays)
+        try:
+            if training.lora_rank:
+                assert isinstance(model, GPT)
+                # In float32 whatever it was trained in: the sums are rounded no further.
+                adapted = build_gpt(config.model, vocab_size)
+                enable_lora(adapted, training.lora_rank)
+                assign(adapted.weights, values)
+                values = merged_weights(adapted)
+            assign(model.weights, values)
+        except ValueError:
+            raise UserError(
+                f"{found.path}: its arrays do not fit the model of {self.config_file}"
+            ) from None
+        return model
 
     def append(self, file: Path, record: dict[str, Any]) -> None:
         """Adds one JSON line to one of the run's files."""
@@ -151,27 +193,36 @@ class Run:
             lines.flush()
             os.fsync(lines.fileno())
 
+    def cut_lines(self, file: Path, epochs: int) -> None:
+        """Leaves of metrics.jsonl or samples.jsonl what the first epochs wrote; torn lines go too."""
+        if not file.is_file():
+            return
+        before = file.read_bytes()
+        kept = b"".join(line for line in before.splitlines(True) if _epoch(line) <= epochs)
+        if kept != before:
+            replace_file(file, kept)
+
+    def clear_unfinished(self) -> None:
+        """Removes what killed processes left half written. Only who holds the lock may do that."""
+        for path in self.path.glob(".*"):
+            if path.suffix in (".tmp", ".new") or path.name.endswith(".tmp.keras"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _epoch(line: bytes) -> float:
+    """Of a line of metrics.jsonl or samples.jsonl; infinite if it is not whole."""
+    try:
+        return json.loads(line)["epoch"] if line.endswith(b"\n") else math.inf
+    except (ValueError, KeyError, TypeError):
+        return math.inf
+
 
 def save_model(model: keras.Model, path: Path) -> None:
-    """Writes a `.keras` file whole or not at all; with the optimizer's state if there is one.
-
-    The file of a model with LoRA holds the merged weights, and what `load_state` needs.
-    """
+    """Writes a `.keras` file whole or not at all."""
     temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp.keras")
     try:
         model.save(temporary)
-        add_factors(model, temporary)
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
+        fsync(temporary)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def load_state(model: keras.Model, path: Path) -> None:
-    """Reads what `save_model` wrote into a model built, compiled and LoRA-enabled as that one was.
-
-    Weights, LoRA's factors and the optimizer's state are then what they were, to the bit.
-    """
-    model.load_weights(path)
-    restore_factors(model, path)

@@ -1,9 +1,17 @@
-"""Where a run may be put; by itself, so that a taken place is refused before TensorFlow is imported."""
+"""Where a run is or may be put; by itself, so that a wrong place is refused before TensorFlow is there."""
 
 import os
 from pathlib import Path
 
 from minigpt.errors import UserError
+
+
+def check_run(path: Path) -> None:
+    """Raises a `UserError` if there is no run at `path`."""
+    if not (path / "config.toml").is_file():
+        what = "is a file" if path.is_file() else "does not exist"
+        what = "holds no config.toml" if path.is_dir() else what
+        raise UserError(f"RUN {path}: {what}; should be a run directory that `minigpt train` made")
 
 
 def refuse_taken(path: Path) -> None:

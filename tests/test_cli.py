@@ -209,6 +209,11 @@ def test_a_mistyped_setting_does_not_wait_for_tensorflow():
         (["import", ".", "--run", "x"], ["FOLDER .: holds no config.json"]),
         (["train", "--set", "training.init_from=nowhere"], ["RUN nowhere: does not exist"]),
         (["train", "--set", "training.lora_rank=2"], ["training.lora_rank = 2"]),
+        (["train", "--resume", "nowhere"], ["RUN nowhere: does not exist"]),
+        (
+            ["train", "--resume", "nowhere", "--config", "default", "--text", "x"],
+            ["--config: is for a new run", "--text: is for a new run", "RUN nowhere"],
+        ),
         (["sample"], ["RUN"]),
         (["smaple", "x"], ["smaple"]),
     ],
@@ -305,7 +310,8 @@ def test_ctrl_c_saves_the_state_and_says_what_to_do(trained):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert "saved in stopped/checkpoints/last.keras" in out
+    assert "saved in stopped/checkpoints/step-" in out
+    assert "minigpt train --resume stopped" in out
     assert "minigpt sample stopped" in out
     done = minigpt("sample", "stopped", "--prompt", "Ana", cwd=folder)
     assert done.returncode == 0, done.stderr

@@ -9,8 +9,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "minigpt"
 
 # Every room may import from the rooms above it, and from nothing below.
 ORDER = [
-    {"errors", "interrupts", "quiet"},
-    {"run_path"},
+    {"durable", "errors", "interrupts", "progress", "quiet"},
+    {"checkpoints", "run_lock", "run_path"},
     {"reading"},
     {"config"},
     {"tokenizers"},

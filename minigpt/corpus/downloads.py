@@ -14,7 +14,8 @@ from typing import Any, BinaryIO
 from rich.console import Console
 from rich.progress import wrap_file
 
-from minigpt.corpus.cache import cache_folder, fsync, scratch_folder
+from minigpt.corpus.cache import cache_folder, scratch_folder
+from minigpt.durable import fsync
 from minigpt.errors import UserError
 
 TIMEOUT_SECONDS = 60

@@ -3,7 +3,14 @@
 from collections.abc import Callable, Sequence
 
 from minigpt.corpus.pair_batches import Pairs
-from minigpt.corpus.token_store import Part, encode_texts, open_corpus, read_pairs, read_texts
+from minigpt.corpus.token_store import (
+    Corpus,
+    Part,
+    encode_texts,
+    open_corpus,
+    read_pairs,
+    read_texts,
+)
 from minigpt.errors import UserError
 from minigpt.evaluation.pairs import PairEvaluation, evaluate_pairs
 from minigpt.evaluation.text import Evaluation, Evaluator, score
@@ -60,14 +67,25 @@ def _held_out(run: Run, report: Callable[[str], None]) -> Part:
         raise UserError(
             f"RUN {run.path}: was imported and has no held-out text; name a text with --text"
         )
-    # A tokenizer that was not learned from the text is the run's own: nothing is fetched again.
-    learned = config.training.init_from is None and config.tokenizer.kind != "gpt2"
-    corpus = open_corpus(
-        config.data, config.tokenizer, report, None if learned else run.load_tokenizer()
-    )
-    if corpus.fingerprint != run.corpus["fingerprint"]:
+    corpus = corpus_of(run, report)
+    if corpus is None:
         raise UserError(
             f"RUN {run.path}: its text (data.source = {config.data.source!r}) has changed since "
             "the training, and with it what was held out; name a text with --text"
         )
     return corpus.val
+
+
+def corpus_of(run: Run, report: Callable[[str], None] = lambda line: None) -> Corpus | None:
+    """The token ids a run is trained on; None if its text has changed since.
+
+    Raises:
+      UserError: the text cannot be read, or corpus.json is damaged.
+    """
+    config = run.config
+    # A tokenizer that was not learned from the text is the run's own: nothing is fetched again.
+    learned = config.training.init_from is None and config.tokenizer.kind != "gpt2"
+    corpus = open_corpus(
+        config.data, config.tokenizer, report, None if learned else run.load_tokenizer()
+    )
+    return corpus if corpus.fingerprint == run.corpus["fingerprint"] else None

@@ -3,18 +3,12 @@
 Hu et al. (2021), "LoRA: Low-Rank Adaptation of Large Language Models"; the layers are Keras' own.
 """
 
-import io
-import zipfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import keras
 import numpy as np
 
 from minigpt.models.gpt import GPT
-
-# Beside Keras' own files in a checkpoint, which is a zip.
-_MEMBER = "lora.npz"
 
 
 def enable_lora(model: GPT, rank: int) -> None:
@@ -29,57 +23,41 @@ def enable_lora(model: GPT, rank: int) -> None:
             layer.trainable = False
     for block in model.blocks:
         block.norm1.trainable = block.norm2.trainable = False
-    for _, dense in _matrices(model):
+    for dense in _matrices(model):
         dense.enable_lora(rank)
         if dense.bias is not None:
             dense.bias.trainable = False
 
 
-def add_factors(model: keras.Model, checkpoint: Path) -> None:
-    """Puts the factors, and the matrices without them, into a `.keras` file of the same model.
+def merged_weights(model: GPT) -> list[np.ndarray]:
+    """The values of the weights of the same model without LoRA, in their order: the sums.
 
-    Keras writes the sums alone, and zeroes both factors when it reads them: so much is enough to use a
-    model, but with both at zero no gradient ever reaches them again. Nothing is done without LoRA.
+    Args:
+      model: in float32.
     """
-    kept = {
-        f"{name}/{weight.name}": weight.numpy()
-        for name, dense in _matrices(model)
-        if dense.lora_enabled
+    sums = {
+        id(weight): dense.kernel
+        for dense in _matrices(model)
         for weight in dense.weights
-        if weight.name != "bias"
+        if weight.name == "kernel"
     }
-    if kept:
-        data = io.BytesIO()
-        np.savez(data, allow_pickle=False, **kept)
-        with zipfile.ZipFile(checkpoint, "a") as archive:
-            # A name without a date: the same state gives the same bytes.
-            archive.writestr(zipfile.ZipInfo(_MEMBER), data.getvalue())
+    factors = {
+        id(weight)
+        for dense in _matrices(model)
+        for weight in dense.weights
+        if weight.name.startswith("lora_kernel")
+    }
+    return [
+        keras.ops.convert_to_numpy(sums.get(id(weight), weight))
+        for weight in model.weights
+        if id(weight) not in factors
+    ]
 
 
-def restore_factors(model: keras.Model, checkpoint: Path) -> None:
-    """The inverse of `add_factors`, for a model of which `enable_lora` was called with the same rank.
-
-    Raises:
-      ValueError: the checkpoint is of another model, or of one without LoRA.
-    """
-    matrices = {name: dense for name, dense in _matrices(model) if dense.lora_enabled}
-    if not matrices:
-        return
-    with zipfile.ZipFile(checkpoint) as archive:
-        if _MEMBER not in archive.namelist():
-            raise ValueError(f"{checkpoint} should hold LoRA factors. Received: none")
-        kept = np.load(io.BytesIO(archive.read(_MEMBER)), allow_pickle=False)
-    for name, dense in matrices.items():
-        for weight in dense.weights:
-            if weight.name != "bias":
-                weight.assign(kept[f"{name}/{weight.name}"])
-
-
-def _matrices(model: keras.Model) -> Iterator[tuple[str, keras.layers.Dense]]:
+def _matrices(model: GPT) -> Iterator[keras.layers.Dense]:
     """The four of each block."""
-    if isinstance(model, GPT):
-        for number, block in enumerate(model.blocks):
-            yield f"{number}/qkv", block.attention.qkv
-            yield f"{number}/output", block.attention.output_projection
-            yield f"{number}/expand", block.expand
-            yield f"{number}/contract", block.contract
+    for block in model.blocks:
+        yield block.attention.qkv
+        yield block.attention.output_projection
+        yield block.expand
+        yield block.contract

@@ -1,19 +1,19 @@
-"""What happens beside the weight updates: schedule, validation, checkpoints, limits."""
+"""What happens beside the weight updates: schedule, validation, records, limits."""
 
 import math
-import signal
 import statistics
 import time
 from collections import deque
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import keras
 import numpy as np
 
+from minigpt.checkpoints import checkpoint_name
 from minigpt.config import TrainingConfig
-from minigpt.run import Run, save_model
+from minigpt.progress import Best, ClockState
+from minigpt.run import Run
 from minigpt.training.optimizer import learning_rate
 from minigpt.training.plan import Plan
 
@@ -28,7 +28,9 @@ class Clock(keras.callbacks.Callback):
     Attributes:
       step: weight updates made.
       seconds: since training began.
-      tokens_per_second: of this epoch's updates so far, without the first, in which things compile.
+      batches: behind these updates, and of the one that is being made.
+      tokens_per_second: of this epoch's updates so far, in this process and without the first, in which
+        things compile.
       plan: how many updates there are.
     """
 
@@ -48,20 +50,44 @@ class Clock(keras.callbacks.Callback):
         # Who repeats a run wants its updates, not new ones in the time that is left.
         self.may_stretch = not config.plan
         self.tokens_per_second = 0.0
-        self._batches = 0
-        self._began = self._epoch_began = self._batch_ended = time.perf_counter()
+        self.batches = 0
+        self._seconds_before = 0.0
+        self._began = self._first_ended = self._batch_ended = time.perf_counter()
+        self._timed_in_epoch = -1
         self._epoch_step = 0
         self._in_updates = self._beside_updates = 0.0
         self._timed_batches = 0
         self._recent: deque[float] = deque(maxlen=51)
+        self._resumed = False
+
+    def state(self) -> ClockState:
+        """What another process' clock needs to go on from here."""
+        return ClockState(
+            batches=self.batches,
+            seconds=self.seconds,
+            epoch_step=self._epoch_step,
+            in_updates=self._in_updates,
+            timed_batches=self._timed_batches,
+            beside_updates=self._beside_updates,
+        )
+
+    def restore(self, state: ClockState) -> None:
+        """Goes on from the `state` of another one; before training begins."""
+        self.batches = state.batches
+        self._seconds_before = state.seconds
+        self._epoch_step = state.epoch_step
+        self._in_updates = state.in_updates
+        self._timed_batches = state.timed_batches
+        self._beside_updates = state.beside_updates
+        self._resumed = True
 
     @property
     def step(self) -> int:
-        return self._batches // self.config.accumulate_steps
+        return self.batches // self.config.accumulate_steps
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self._began
+        return self._seconds_before + time.perf_counter() - self._began
 
     @property
     def end(self) -> int:
@@ -72,27 +98,36 @@ class Clock(keras.callbacks.Callback):
         self._began = time.perf_counter()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._timed_in_epoch = -1
+        if self._resumed:
+            # In the midst of an epoch, perhaps, and nothing was done beside it in this process.
+            self._resumed = False
+            return
         self._epoch_step = self.step
-        self._epoch_began = time.perf_counter()
         if epoch:
-            self._beside_updates += self._epoch_began - self._batch_ended
+            self._beside_updates += time.perf_counter() - self._batch_ended
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._batches += 1
+        self.batches += 1
         now = time.perf_counter()
-        steps = self.step - self._epoch_step
-        if batch == 0:
-            self._epoch_began = now
+        self._timed_in_epoch += 1
+        if self._timed_in_epoch == 0:
+            self._first_ended = now
         else:
-            batches = steps * self.config.accumulate_steps - 1
-            per_batch = self.tokens_per_step / self.config.accumulate_steps
-            self.tokens_per_second = max(0, batches) * per_batch / (now - self._epoch_began)
+            tokens = self._timed_in_epoch * self.tokens_per_step / self.config.accumulate_steps
+            self.tokens_per_second = tokens / (now - self._first_ended)
             self._time_batch(now - self._batch_ended)
         self._batch_ended = now
-        if self._batches % self.config.accumulate_steps == 0:
+        if self.batches % self.config.accumulate_steps == 0:
             self._keep_to_time_limit()
             if self.step >= self.end:
                 self.model.stop_training = True
+
+    def spent_beside(self, seconds: float) -> None:
+        """So much of the time since the last batch was no part of the updates."""
+        self._beside_updates += seconds
+        self._first_ended += seconds
+        self._batch_ended += seconds
 
     def _time_batch(self, seconds: float) -> None:
         # Far more than usual is no update but something that compiles: a new shape of batches.
@@ -153,20 +188,15 @@ class Validation(keras.callbacks.Callback):
 
 
 class Recorder(keras.callbacks.Callback):
-    """Writes each epoch's checkpoint, then its line in metrics.jsonl."""
+    """Writes each epoch's line in metrics.jsonl."""
 
     def __init__(self, run: Run, clock: Clock) -> None:
         super().__init__()
         self.run = run
         self.clock = clock
-        self.best = float("inf")
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
-        self.save_last()
-        if logs["val_loss"] < self.best:
-            self.best = logs["val_loss"]
-            save_model(self.model, self.run.best_checkpoint)
         self.run.append(
             self.run.metrics_file,
             {
@@ -180,8 +210,40 @@ class Recorder(keras.callbacks.Callback):
             },
         )
 
-    def save_last(self) -> None:
-        save_model(self.model, self.run.last_checkpoint)
+
+class BestSoFar(keras.callbacks.Callback):
+    """Knows which epoch was the best by validation loss, and ends a training that gets no better.
+
+    Args:
+      clock: tells the step.
+      patience: epochs without a better one before the end; None for no such end.
+
+    Attributes:
+      best: that epoch; None before there is one.
+      epochs_since: ended since then.
+    """
+
+    def __init__(self, clock: Clock, patience: int | None) -> None:
+        super().__init__()
+        self.clock = clock
+        self.patience = patience
+        self.best: Best | None = None
+        self.epochs_since = 0
+
+    @property
+    def given_up(self) -> bool:
+        return self.patience is not None and self.epochs_since >= self.patience
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        assert logs is not None
+        loss = logs["val_loss"]
+        self.epochs_since += 1
+        if math.isfinite(loss) and (self.best is None or loss < self.best.val_loss):
+            self.epochs_since = 0
+            name = checkpoint_name(self.clock.step, epoch + 1)
+            self.best = Best(val_loss=loss, epoch=epoch + 1, checkpoint=name)
+        if self.given_up:
+            self.model.stop_training = True
 
 
 class StopAtNaN(keras.callbacks.Callback):
@@ -201,49 +263,5 @@ class StopAtNaN(keras.callbacks.Callback):
             raise TrainingDiverged(self.clock.step, loss)
 
 
-class Interrupt(keras.callbacks.Callback):
-    """Turns the first Ctrl-C (or SIGTERM) into a stop after the running update.
-
-    A second one ends the program at once, as it always does.
-    """
-
-    def __init__(self, say: Any) -> None:
-        super().__init__()
-        self.say = say
-        self.requested = False
-        self._previous: dict[int, Any] = {}
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        try:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous[number] = signal.signal(number, self._request)
-        except ValueError:
-            pass  # Not the main thread: signals are not ours to take.
-
-    def on_train_end(self, logs: Any = None) -> None:
-        self.restore()
-
-    def restore(self) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-        self._previous = {}
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if self.requested:
-            raise TrainingInterrupted
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self.on_train_batch_end(0)
-
-    def _request(self, number: int, frame: FrameType | None) -> None:
-        self.requested = True
-        self.restore()
-        self.say("Stopping after this step; Ctrl-C again ends at once.")
-
-
 class TrainingDiverged(Exception):
     """The loss became nan or infinite; arguments: step, loss."""
-
-
-class TrainingInterrupted(Exception):
-    """Leaves `fit` without the end of an epoch that did not end."""

@@ -30,14 +30,14 @@ class LanguageModeling(Task):
         self.tokens_per_batch = training.batch_size * length
         self.sequence = f"{length} tokens"
 
-    def batches(self, count: int) -> tf.data.Dataset:
+    def batches(self, first: int, count: int) -> tf.data.Dataset:
         training = self.config.training
         return batch_dataset(
             self.corpus.train.ids,
             self.config.sequence_length,
             training.batch_size,
             training.seed,
-            0,
+            first,
             count,
         )
 

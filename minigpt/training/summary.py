@@ -29,9 +29,11 @@ def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:
     }
 
 
-def describe(task: Task, model: GPT | EncoderDecoder, device: str, total_steps: int) -> str:
+def describe(task: Task, model: GPT | EncoderDecoder, device: str) -> str:
     """Device, text, tokens, parameters, what guessing would score, and how long it will take."""
     training = task.config.training
+    assert training.steps_per_epoch is not None  # Resolved.
+    total_steps = training.epochs * training.steps_per_epoch
     parts = parameters_by_part(model)
     parameters = sum(parts.values())
     said = task.describe()

@@ -38,8 +38,8 @@ class Task(abc.ABC):
         self.corpus = corpus
 
     @abc.abstractmethod
-    def batches(self, count: int) -> tf.data.Dataset:
-        """The first `count` batches, as `Model.fit` takes them.
+    def batches(self, first: int, count: int) -> tf.data.Dataset:
+        """`count` batches from number `first` on, as `Model.fit` takes them.
 
         Raises:
           UserError: the text is too short for one.

@@ -37,8 +37,8 @@ class Translation(Task):
         self.tokens_per_batch = self.buckets.tokens_per_batch
         self.sequence = "pairs"
 
-    def batches(self, count: int) -> tf.data.Dataset:
-        return self.buckets.dataset(self.config.training.seed, 0, count)
+    def batches(self, first: int, count: int) -> tf.data.Dataset:
+        return self.buckets.dataset(self.config.training.seed, first, count)
 
     def objective(self) -> dict[str, Any]:
         # The mean over the tokens that have a weight; padding has none.

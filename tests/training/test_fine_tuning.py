@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import zipfile
 
 import keras
 import numpy as np
@@ -15,8 +14,9 @@ from minigpt.corpus.sizes import config_for_text
 from minigpt.errors import UserError
 from minigpt.huggingface.importing import import_run
 from minigpt.models import build_gpt
-from minigpt.models.lora import enable_lora
-from minigpt.run import Run, load_state, save_model
+from minigpt.models.lora import enable_lora, merged_weights
+from minigpt.models.state import arrays_of, assign, restore
+from minigpt.run import Run
 from minigpt.training.optimizer import build_optimizer
 from tests.conftest import tiny_text
 from tests.huggingface.folders import huggingface_folder
@@ -98,7 +98,7 @@ def compiled(start: Run, optimizer: str = "adamw") -> keras.Model:
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_a_checkpoint_goes_on_as_if_nothing_had_been(optimizer, start, tmp_path):
+def test_a_state_goes_on_as_if_nothing_had_been(optimizer, start):
     draw = np.random.default_rng(0)
     ids = draw.integers(0, 400, (12, 4, 8)).astype("int32")
 
@@ -107,9 +107,9 @@ def test_a_checkpoint_goes_on_as_if_nothing_had_been(optimizer, start, tmp_path)
 
     model = compiled(start, optimizer)
     train(model, ids[:6])
-    save_model(model, tmp_path / "one.keras")
+    arrays = {name: array.copy() for name, array in arrays_of(model).items()}
     again = compiled(start, optimizer)
-    load_state(again, tmp_path / "one.keras")
+    restore(again, arrays)
     kept = [*model.weights, *model.optimizer.variables]
     restored = [*again.weights, *again.optimizer.variables]
     assert sum(weight.name.startswith("lora_kernel") for weight in kept[: len(model.weights)]) == 16
@@ -123,26 +123,28 @@ def test_a_checkpoint_goes_on_as_if_nothing_had_been(optimizer, start, tmp_path)
     for ours, right in zip(again.weights, model.weights, strict=True):
         np.testing.assert_array_equal(ours, right)
 
-    # Keras' own loading shows why the factors are kept.
-    lost = compiled(start, optimizer)
-    lost.load_weights(tmp_path / "one.keras")
-    assert all(not np.any(w) for w in lost.weights if w.name.startswith("lora_kernel"))
+
+def test_a_state_of_another_model_is_refused_and_changes_nothing(start):
+    model, other = compiled(start), compiled(start, "sgd")
+    before = {name: array.copy() for name, array in arrays_of(model).items()}
+    with pytest.raises(ValueError, match="arrays"):
+        restore(model, arrays_of(other))
+    wide = {name: np.concatenate([a, a]) if a.ndim else a for name, a in before.items()}
+    with pytest.raises(ValueError, match="should be"):
+        restore(model, wide)
+    for name, array in arrays_of(model).items():
+        np.testing.assert_array_equal(array, before[name])
 
 
-def test_a_checkpoint_is_a_plain_model_too(start, tmp_path):
+def test_merged_weights_are_those_of_a_plain_model(start):
     model = compiled(start)
     ids = np.arange(8, dtype="int32")[None]
     for weight in model.trainable_variables:
         weight.assign(weight + 0.1)
-    save_model(model, tmp_path / "one.keras")
-    opened = keras.models.load_model(tmp_path / "one.keras", compile=False)
-    np.testing.assert_allclose(opened(ids), model(ids), atol=1e-4)
-    assert not any("lora" in weight.name for weight in opened.weights)
-    # Without LoRA there is nothing beside Keras' own files.
-    save_model(opened, tmp_path / "two.keras")
-    assert "lora.npz" not in zipfile.ZipFile(tmp_path / "two.keras").namelist()
-    with pytest.raises(ValueError, match="should hold LoRA factors"):
-        load_state(compiled(start), tmp_path / "two.keras")
+    plain = start.load_model()
+    assign(plain.weights, merged_weights(model))
+    np.testing.assert_allclose(plain(ids), model(ids), atol=1e-4)
+    assert np.abs(plain(ids) - start.load_model()(ids)).max() > 0.1
 
 
 def test_what_contradicts_the_run_is_refused_by_name(start, text, tmp_path):

@@ -30,9 +30,10 @@ def test_run_directory_is_complete(tiny_run):
         "checkpoints",
         "model.keras",
         "saved_model",
+        "lock",
     }
     names = sorted(path.name for path in (tiny_run.path / "checkpoints").iterdir())
-    assert names == ["best.keras", "last.keras"]
+    assert names == ["step-00000040-epoch-1", "step-00000080-epoch-2"]
 
 
 def test_it_learns(tiny_run):

@@ -46,6 +46,7 @@ def test_run_directory_is_complete(pair_run):
         "checkpoints",
         "model.keras",
         "saved_model",
+        "lock",
     }
 
 

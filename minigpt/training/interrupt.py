@@ -1,0 +1,64 @@
+"""A training that is asked to stop."""
+
+import signal
+from types import FrameType
+from typing import Any
+
+import keras
+from rich.console import Console
+
+from minigpt.interrupts import stopping_signals
+from minigpt.training.callbacks import Clock
+
+
+class Interrupt(keras.callbacks.Callback):
+    """Turns the first Ctrl-C, SIGTERM or SIGHUP into a stop after the running weight update.
+
+    A second one ends the program at once, as it always does.
+
+    Args:
+      clock: knows when an update is whole.
+      console: says what goes on. Where the terminal has gone (SIGHUP) it says nothing any more.
+    """
+
+    def __init__(self, clock: Clock, console: Console) -> None:
+        super().__init__()
+        self.clock = clock
+        self.console = console
+        self.requested = False
+        self._previous: dict[int, Any] = {}
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        try:
+            for number in stopping_signals():
+                self._previous[number] = signal.signal(number, self._request)
+        except ValueError:
+            pass  # Not the main thread: signals are not ours to take.
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self.restore()
+
+    def restore(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self.requested and self.clock.batches % self.clock.config.accumulate_steps == 0:
+            raise TrainingInterrupted
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if self.requested:
+            raise TrainingInterrupted
+
+    def _request(self, number: int, frame: FrameType | None) -> None:
+        self.requested = True
+        self.restore()
+        if number == signal.SIGHUP:
+            # Writing to a terminal that is gone would end the training before it is saved.
+            self.console.quiet = True
+        self.console.print("Stopping after this step; Ctrl-C again ends at once.")
+
+
+class TrainingInterrupted(Exception):
+    """Leaves `fit` between two weight updates, or behind the end of an epoch."""
