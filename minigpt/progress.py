@@ -33,9 +33,7 @@ class ClockState(_Part):
     batches: Count = 0
     seconds: Seconds = 0.0
     epoch_step: Count = 0
-    in_updates: Seconds = 0.0
-    timed_batches: Count = 0
-    beside_updates: Seconds = 0.0
+    beside_a_step: Seconds = 0.0
 
 
 class Progress(_Part):

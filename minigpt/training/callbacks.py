@@ -17,9 +17,12 @@ from minigpt.run import Run
 from minigpt.training.optimizer import learning_rate
 from minigpt.training.plan import Plan
 
-# A plan that would end later than this share of the time limit is shortened, one that time has cut and
-# that would end sooner than that is stretched, both so that they end at AIM.
-LATEST, AIM, SOONEST = 1.02, 0.99, 0.93
+# Shares of the time limit at which the plan is held against it: late enough to know the speed, not so
+# often that the learning rate follows every breath of the machine.
+JUDGED_AT = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98)
+# A plan that would end later than this share of the limit is shortened, one that time has cut and that
+# would end sooner than that is stretched, both so that they end at AIM.
+LATEST, AIM, SOONEST = 1.01, 0.99, 0.96
 
 
 class Clock(keras.callbacks.Callback):
@@ -34,19 +37,11 @@ class Clock(keras.callbacks.Callback):
       plan: how many updates there are.
     """
 
-    def __init__(
-        self,
-        config: TrainingConfig,
-        plan: Plan,
-        tokens_per_step: float,
-        replanned: Callable[[], None] = lambda: None,
-    ) -> None:
-        """replanned: called after each change of the plan."""
+    def __init__(self, config: TrainingConfig, plan: Plan, tokens_per_step: float) -> None:
         super().__init__()
         self.config = config
         self.plan = plan
         self.tokens_per_step = tokens_per_step
-        self.replanned = replanned
         # Who repeats a run wants its updates, not new ones in the time that is left.
         self.may_stretch = not config.plan
         self.tokens_per_second = 0.0
@@ -55,9 +50,11 @@ class Clock(keras.callbacks.Callback):
         self._began = self._first_ended = self._batch_ended = time.perf_counter()
         self._timed_in_epoch = -1
         self._epoch_step = 0
-        self._in_updates = self._beside_updates = 0.0
-        self._timed_batches = 0
-        self._recent: deque[float] = deque(maxlen=51)
+        # Seconds of the batches since the plan was last judged.
+        self._recent: deque[float] = deque(maxlen=1000)
+        # Seconds of this epoch that were no updates, and of all the last one had, for each update.
+        self._beside = self._beside_a_step = 0.0
+        self._judged_until = 0.0
         self._resumed = False
 
     def state(self) -> ClockState:
@@ -66,9 +63,7 @@ class Clock(keras.callbacks.Callback):
             batches=self.batches,
             seconds=self.seconds,
             epoch_step=self._epoch_step,
-            in_updates=self._in_updates,
-            timed_batches=self._timed_batches,
-            beside_updates=self._beside_updates,
+            beside_a_step=self._beside_a_step,
         )
 
     def restore(self, state: ClockState) -> None:
@@ -76,9 +71,7 @@ class Clock(keras.callbacks.Callback):
         self.batches = state.batches
         self._seconds_before = state.seconds
         self._epoch_step = state.epoch_step
-        self._in_updates = state.in_updates
-        self._timed_batches = state.timed_batches
-        self._beside_updates = state.beside_updates
+        self._beside_a_step = state.beside_a_step
         self._resumed = True
 
     @property
@@ -103,9 +96,10 @@ class Clock(keras.callbacks.Callback):
             # In the midst of an epoch, perhaps, and nothing was done beside it in this process.
             self._resumed = False
             return
-        self._epoch_step = self.step
         if epoch:
-            self._beside_updates += time.perf_counter() - self._batch_ended
+            self._beside += time.perf_counter() - self._batch_ended
+            self._beside_a_step = self._beside / max(1, self.step - self._epoch_step)
+        self._epoch_step, self._beside = self.step, 0.0
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self.batches += 1
@@ -116,7 +110,7 @@ class Clock(keras.callbacks.Callback):
         else:
             tokens = self._timed_in_epoch * self.tokens_per_step / self.config.accumulate_steps
             self.tokens_per_second = tokens / (now - self._first_ended)
-            self._time_batch(now - self._batch_ended)
+            self._recent.append(now - self._batch_ended)
         self._batch_ended = now
         if self.batches % self.config.accumulate_steps == 0:
             self._keep_to_time_limit()
@@ -125,35 +119,35 @@ class Clock(keras.callbacks.Callback):
 
     def spent_beside(self, seconds: float) -> None:
         """So much of the time since the last batch was no part of the updates."""
-        self._beside_updates += seconds
+        self._beside += seconds
         self._first_ended += seconds
         self._batch_ended += seconds
 
-    def _time_batch(self, seconds: float) -> None:
-        # Far more than usual is no update but something that compiles: a new shape of batches.
-        self._recent.append(seconds)
-        if seconds <= 8 * statistics.median(self._recent):
-            self._in_updates += seconds
-            self._timed_batches += 1
-
     def _keep_to_time_limit(self) -> None:
         limit, seconds = 60 * (self.config.max_minutes or 0), self.seconds
-        # Ten batches and a second tell the speed; without them, only being late counts.
-        known = self._timed_batches >= 10 and self._in_updates >= 1.0
-        if not limit or not (known or seconds >= limit):
-            return
-        per_step = self._in_updates / max(1, self._timed_batches) * self.config.accumulate_steps
-        if self._epoch_step:
-            # Validation, samples and checkpoints of the epochs so far, spread over their updates.
-            per_step += self._beside_updates / self._epoch_step
         step, end = self.step, self.end
+        if not limit or step >= end:
+            return
+        if seconds >= LATEST * limit:
+            self.plan.change(step, step)
+            return
+        share = max((share for share in JUDGED_AT if seconds >= share * limit), default=0.0)
+        if share <= self._judged_until or len(self._recent) < 10:
+            return
+        self._judged_until = share
+        per_step = self._seconds_a_batch() * self.config.accumulate_steps + self._beside_a_step
+        self._recent.clear()
         finish = seconds + (end - step) * per_step
         late = finish > LATEST * limit
         early = end < self.plan.total_steps and finish < SOONEST * limit and self.may_stretch
-        if step < end and (late or early):
-            more = max(0.0, AIM * limit - seconds) / per_step if per_step else 0.0
+        if late or early:
+            more = max(0.0, AIM * limit - seconds) / per_step
             self.plan.change(step, min(self.plan.total_steps, step + int(more)))
-            self.replanned()
+
+    def _seconds_a_batch(self) -> float:
+        # Far more than usual is no update but something that compiles: a new shape of batches.
+        most = 8 * statistics.median(self._recent)
+        return statistics.fmean(seconds for seconds in self._recent if seconds <= most)
 
 
 class LearningRate(keras.callbacks.Callback):
