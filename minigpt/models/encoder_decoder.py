@@ -3,15 +3,15 @@
 from typing import Any
 
 import keras
-from keras import ops
 
 from minigpt.config import ModelConfig
 from minigpt.layers.embedding import TokenAndPositionEmbedding
 from minigpt.layers.encoder_decoder_blocks import DecoderBlock, EncoderBlock
+from minigpt.models.language_model import LanguageModel
 
 
 @keras.saving.register_keras_serializable("minigpt")
-class EncoderDecoder(keras.Model):
+class EncoderDecoder(LanguageModel):
     """The Transformer of Vaswani et al. 2017: `model((source_ids, source_lengths, target_ids))`.
 
     Source and target share one vocabulary and one token table (section 3.4). Padding is what stands
@@ -135,9 +135,13 @@ class EncoderDecoder(keras.Model):
         Returns:
           float32[B, T, V]: row t scores the target's token at t + 1.
         """
+        return self.logits(self.latents(inputs, training=training))
+
+    def latents(self, inputs: tuple[Any, Any, Any], /, training: bool | None = None) -> Any:
+        """What goes into the head, float[B, T, D]; `inputs` as in `call`."""
         source_ids, source_lengths, target_ids = inputs
         source = self.encode(source_ids, source_lengths, training=training)
-        return self.logits(self.advance(target_ids, source, training=training)[0])
+        return self.advance(target_ids, source, training=training)[0]
 
     def encode(self, source_ids: Any, source_lengths: Any, training: bool | None = None) -> Any:
         """Reads the source, once for all steps of decoding.
@@ -182,11 +186,6 @@ class EncoderDecoder(keras.Model):
             x, cache = block.advance(x, keys_and_values, lengths, cache, index, training)
             updated.append(cache)
         return x, updated if caches else None
-
-    def logits(self, latents: Any) -> Any:
-        """float[B, T, D] → float32[B, T, V]."""
-        scores = self.embedding.logits(latents) if self.head is None else self.head(latents)
-        return ops.cast(scores, "float32")
 
     def empty_caches(self, batch_size: Any, max_len: Any = None) -> list[Any]:
         """A cache a decoder block with room for `max_len` tokens, the model's if None."""

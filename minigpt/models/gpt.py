@@ -8,12 +8,13 @@ from keras import ops
 from minigpt.config import ModelConfig
 from minigpt.layers.embedding import TokenAndPositionEmbedding
 from minigpt.layers.transformer_block import PreNormTransformerBlock, TransformerBlock
+from minigpt.models.language_model import LanguageModel
 
 BLOCKS = {"post": TransformerBlock, "pre": PreNormTransformerBlock}
 
 
 @keras.saving.register_keras_serializable("minigpt")
-class GPT(keras.Model):
+class GPT(LanguageModel):
     """A decoder-only Transformer: `model(token_ids)` gives the logits of every next token.
 
     With norm="post" the Keras example's model and initial weights; with norm="pre" GPT-2's, which
@@ -156,7 +157,7 @@ class GPT(keras.Model):
         """int32[B, T] → float32[B, T, V]: row t scores the token at t + 1."""
         return self.logits(self.latents(token_ids, training=training))
 
-    def latents(self, token_ids: Any, training: bool | None = None) -> Any:
+    def latents(self, token_ids: Any, /, training: bool | None = None) -> Any:
         """int32[B, T] → float[B, T, D]: what goes into the head.
 
         That is the last block's output; with pre-norm, behind the last LayerNorm.
@@ -183,11 +184,6 @@ class GPT(keras.Model):
         if self.final_norm is not None:
             x = self.final_norm(x)
         return x, updated if caches else None
-
-    def logits(self, latents: Any) -> Any:
-        """float[B, T, D] → float32[B, T, V]."""
-        scores = self.embedding.logits(latents) if self.head is None else self.head(latents)
-        return ops.cast(scores, "float32")
 
     def log_probabilities(self, token_ids: Any) -> Any:
         """int32[B, T] → float32[B, T, V]: log-softmax of the logits, the annotated GPT's generator."""

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import keras
-import numpy as np
 from rich.console import Console
 
 from minigpt.checkpoints import Checkpoint, checkpoint_paths
@@ -62,12 +61,6 @@ def compile_model(task: Task, model: keras.Model) -> None:
     if not model.optimizer.built:
         # The one around it that scales the loss, for float16.
         model.optimizer.build(model.trainable_variables)
-    # Metrics have no variables before they have seen a batch.
-    one = np.zeros((1, 1), np.int32)
-    model.compute_metrics(
-        None, one, np.zeros((1, 1, model.vocab_size), np.float32), one.astype(np.float32)
-    )
-    model.reset_metrics()
     task.watch(model)
 
 

@@ -14,9 +14,9 @@ from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.pairs import PairEvaluator, too_long
 from minigpt.models import EncoderDecoder
+from minigpt.models.loss import SmoothedCrossentropy
 from minigpt.run import Run
 from minigpt.training.display import Display
-from minigpt.training.loss import SmoothedCrossentropy
 from minigpt.training.task import Task
 from minigpt.training.translation_samples import TranslationSamples
 
@@ -45,13 +45,7 @@ class Translation(Task):
         mean = "mean_with_sample_weight"
         smoothing = self.config.training.label_smoothing
         plain = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=mean)
-        return {
-            "loss": SmoothedCrossentropy(smoothing, reduction=mean) if smoothing else plain,
-            # Unsmoothed, and over all tokens of an epoch: batches differ in tokens.
-            "weighted_metrics": [
-                keras.metrics.SparseCategoricalCrossentropy(from_logits=True, name="plain_loss")
-            ],
-        }
+        return {"loss": SmoothedCrossentropy(smoothing, reduction=mean) if smoothing else plain}
 
     def watch(self, model: EncoderDecoder) -> None:
         self.evaluator = PairEvaluator(

@@ -10,7 +10,7 @@ import tensorflow as tf
 import minigpt
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
-from minigpt.training.loss import SmoothedCrossentropy
+from minigpt.models.loss import SmoothedCrossentropy
 from tests.conftest import backwards, letters, pair_settings, tiny_settings
 
 
