@@ -53,6 +53,7 @@ class Clock(keras.callbacks.Callback):
         self.batches = 0
         self._seconds_before = 0.0
         self._began = self._first_ended = self._batch_ended = time.perf_counter()
+        self._has_begun = False
         self._timed_in_epoch = -1
         self._epoch_step = 0
         self._in_updates = self._beside_updates = 0.0
@@ -95,7 +96,10 @@ class Clock(keras.callbacks.Callback):
         return self.plan.end(self.step)
 
     def on_train_begin(self, logs: Any = None) -> None:
-        self._began = time.perf_counter()
+        # Not again: one that goes on within an epoch calls `fit` twice.
+        if not self._has_begun:
+            self._has_begun = True
+            self._began = time.perf_counter()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._timed_in_epoch = -1

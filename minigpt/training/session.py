@@ -15,7 +15,6 @@ from minigpt.corpus.token_store import Corpus
 from minigpt.errors import UserError
 from minigpt.export import export_saved_model
 from minigpt.interrupts import Interrupted
-from minigpt.models.state import restore_metrics
 from minigpt.run import Run, save_model
 from minigpt.training.callbacks import (
     BestSoFar,
@@ -30,7 +29,6 @@ from minigpt.training.checkpointing import Checkpointing
 from minigpt.training.display import Display, duration
 from minigpt.training.interrupt import Interrupt, TrainingInterrupted
 from minigpt.training.language_modeling import LanguageModeling
-from minigpt.training.loop import fit
 from minigpt.training.optimizer import build_optimizer
 from minigpt.training.plan import Plan
 from minigpt.training.task import Task
@@ -129,10 +127,9 @@ class Session:
           Interrupted: after Ctrl-C, with the state saved.
         """
         run, task, clock, training = self.run, self.task, self.clock, self.training
-        steps_per_epoch = training.steps_per_epoch
-        assert steps_per_epoch is not None
-        display = Display(self.console, clock, training.epochs, steps_per_epoch)
-        interrupt = Interrupt(clock, self.console)
+        assert training.steps_per_epoch is not None  # Resolved.
+        display = Display(self.console, clock, training.epochs, training.steps_per_epoch)
+        interrupt = Interrupt(self.checkpointing, self.console)
         callbacks = [
             clock,
             LearningRate(training, clock),
@@ -145,23 +142,16 @@ class Session:
             self.checkpointing,
             interrupt,
         ]
-        done = clock.batches
-        left = self.plan.total_steps * training.accumulate_steps - done
-        # The last update of a plan may be behind us, and the end of its epoch not.
-        self.model.stop_training = clock.step >= clock.end
-        arrays = self.checkpoint.arrays if self.checkpoint else {}
+        display.open()
+        interrupt.take()
         try:
             try:
-                fit(
-                    self.model,
-                    task.batches(done, max(1, left)),
-                    callbacks,
-                    training.epochs,
-                    steps_per_epoch * training.accumulate_steps,
-                    self.checkpointing.epoch,
-                    self.checkpointing.batch,
-                    lambda: restore_metrics(self.model, arrays),
-                )
+                self.model.stop_training = False
+                if self.checkpointing.batch:
+                    # The rest of an epoch, then the others: `fit` has one length for all.
+                    self._fit(self.checkpointing.epoch + 1, callbacks)
+                if not self.model.stop_training and self.checkpointing.epoch < training.epochs:
+                    self._fit(training.epochs, callbacks)
             except TrainingInterrupted:
                 self.checkpointing.save()
                 raise KeyboardInterrupt from None
@@ -176,6 +166,20 @@ class Session:
             interrupt.restore()
             display.close()
         self._say_why_it_ended()
+
+    def _fit(self, epochs: int, callbacks: list[keras.callbacks.Callback]) -> None:
+        """Goes on until so many epochs have ended, of which the running one may be done in part."""
+        done = self.clock.batches
+        left = self.plan.total_steps * self.training.accumulate_steps - done
+        self.model.fit(
+            self.task.batches(done, left),
+            initial_epoch=self.checkpointing.epoch,
+            epochs=epochs,
+            steps_per_epoch=self.checkpointing.batches_per_epoch - self.checkpointing.batch,
+            callbacks=callbacks,
+            shuffle=False,
+            verbose=0,
+        )
 
     def export(self) -> None:
         """Writes the best model into the run, for Keras and as a SavedModel.

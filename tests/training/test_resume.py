@@ -267,6 +267,32 @@ def test_a_second_interrupt_while_the_first_is_being_answered(
     assert len(checkpoint_paths(tmp_path / "run/checkpoints")) == 1
 
 
+def test_an_interrupt_at_the_last_update_of_an_epoch_is_answered_after_its_end(
+    tiny_file, tmp_path, monkeypatch, capsys
+):
+    begin = LearningRate.on_train_batch_begin
+
+    def interrupts(self, batch, logs=None):
+        begin(self, batch, logs)
+        if batch == 19:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(LearningRate, "on_train_batch_begin", interrupts)
+    with pytest.raises(Interrupted):
+        minigpt.train(settings(tiny_file, training={"deterministic": False}), tmp_path / "run")
+    assert "Its last state is saved in " in (out := capsys.readouterr().out)
+    assert "step-00000020-epoch-1.\nGo on with" in out
+    assert [line["epoch"] for line in lines(tmp_path / "run/metrics.jsonl")] == [1]
+
+
+def test_a_state_that_lies_beyond_its_epoch_is_refused(copied):
+    newest = read_checkpoint(checkpoint_paths(copied / "checkpoints")[-1])
+    progress = newest.progress.model_copy(update={"batch": 10, "epoch": 1})
+    checkpoints.write_checkpoint(copied / "checkpoints", "step-00000030", newest.arrays, progress)
+    with pytest.raises(UserError, match="has batch 10 of an epoch of 10; should lie within it"):
+        minigpt.resume(copied)
+
+
 def test_what_killed_processes_left_half_written_is_cleared_away(copied, no_export):
     before = {path.name for path in copied.iterdir()}
     (copied / ".saved_model.77.new").mkdir()
