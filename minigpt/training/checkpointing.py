@@ -118,7 +118,7 @@ class Checkpointing(keras.callbacks.Callback):
 
         Raises:
           TrainingDiverged: a weight or an optimizer's slot is no number; nothing was written.
-          UserError: it cannot be written; what was saved before stays.
+          OSError: it cannot be written; what was saved before stays.
         """
         if self._saved_at == (self.epoch, self.batch):
             return
@@ -127,18 +127,10 @@ class Checkpointing(keras.callbacks.Callback):
         if not all(np.isfinite(a).all() for a in arrays.values() if a.dtype.kind == "f"):
             raise TrainingDiverged(self.clock.step, float("nan"))
         name = checkpoint_name(self.clock.step, None if self.batch else self.epoch)
-        try:
-            write_checkpoint(self.run.checkpoints_folder, name, arrays, self._progress())
-            self._remove_old(name)
-            if self.clock.plan.changes != self.config.training.plan:
-                self.run.replace_config(self.config_with_plan())
-        except OSError as error:
-            kept = checkpoint_paths(self.run.checkpoints_folder)
-            raise UserError(
-                f"{self.run.checkpoints_folder / name}: cannot be written: "
-                f"{error.strerror or error}; the last good state is "
-                f"{kept[-1] if kept else 'the beginning'}"
-            ) from None
+        write_checkpoint(self.run.checkpoints_folder, name, arrays, self._progress())
+        self._remove_old(name)
+        if self.clock.plan.changes != self.config.training.plan:
+            self.run.replace_config(self.config_with_plan())
         self._saved_at = (self.epoch, self.batch)
         self._ended = time.perf_counter()
         self._took = self._ended - began

@@ -3,6 +3,8 @@
 import os
 import shlex
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import keras
@@ -207,12 +209,31 @@ class Session:
             "for Keras, saved_model/ for everything else.\n" + self.task.command(self.command, run)
         )
 
+    @contextmanager
+    def failed_writes_told(self) -> Iterator[None]:
+        """Makes one line of a disk that is full, or of a run directory that is not there any more.
+
+        Raises:
+          UserError: something could not be written; what was saved before stays.
+        """
+        try:
+            yield
+        except OSError as error:
+            place = "standard output" if isinstance(error, BrokenPipeError) else self.run.path
+            raise UserError(
+                f"{place}: cannot be written: {error.strerror or error}; {self._last_good_state()}"
+            ) from None
+
     def _go_on(self) -> str:
         resume = f"Go on with: {self.command} train --resume {shlex.quote(str(self.run.path))}"
         return f"{resume}\n{self.task.command(self.command, self.run)}"
 
     def _last_state(self) -> Path | None:
         return next(reversed(checkpoint_paths(self.run.checkpoints_folder)), None)
+
+    def _last_good_state(self) -> str:
+        last = self._last_state()
+        return f"the last good state is {last}" if last else "no state was saved yet"
 
     def _say_interrupted(self) -> None:
         clock, last = self.clock, self._last_state()
@@ -222,11 +243,10 @@ class Session:
         )
 
     def _diverged(self, step: int, loss: float) -> UserError:
-        last = self._last_state()
-        kept = f"the last good state is {last}" if last else "no state was saved yet"
         return UserError(
             f"training.learning_rate = {self.training.learning_rate:g}: the loss is {loss} at step "
-            f"{step:,}; should be lower, or training.clip_norm or training.warmup_steps be set; {kept}"
+            f"{step:,}; should be lower, or training.clip_norm or training.warmup_steps be set, or the "
+            f"text be looked at; {self._last_good_state()}"
         )
 
     def _say_why_it_ended(self) -> None:

@@ -23,8 +23,7 @@ from minigpt.training.callbacks import LearningRate, Recorder, StopAtNaN
 from minigpt.training.checkpointing import Checkpointing
 from minigpt.training.session import Session
 from tests.conftest import pair_settings, tiny_settings
-
-TIMINGS = {"seconds", "tokens_per_second"}
+from tests.same_runs import assert_same, lines
 
 
 class Killed(BaseException):
@@ -68,27 +67,6 @@ def killed(function, owner, name: str, call: int) -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(owner, name, counting)
         function()
-
-
-def lines(file: Path) -> list[dict]:
-    found = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    return [{k: v for k, v in line.items() if k not in TIMINGS} for line in found]
-
-
-def assert_same(run: minigpt.Run, right: minigpt.Run) -> None:
-    """To the bit: every weight, seed, metric and optimizer slot; every line and setting."""
-    names = [path.name for path in checkpoint_paths(run.checkpoints_folder)]
-    assert names == [path.name for path in checkpoint_paths(right.checkpoints_folder)]
-    for name in names:
-        ours = read_checkpoint(run.checkpoints_folder / name)
-        theirs = read_checkpoint(right.checkpoints_folder / name)
-        assert list(ours.arrays) == list(theirs.arrays)
-        for array in theirs.arrays:
-            assert ours.arrays[array].tobytes() == theirs.arrays[array].tobytes(), (name, array)
-        assert ours.progress.best == theirs.progress.best
-    assert lines(run.metrics_file) == lines(right.metrics_file)
-    assert run.samples_file.read_bytes() == right.samples_file.read_bytes()
-    assert run.config_file.read_bytes() == right.config_file.read_bytes()
 
 
 def test_interrupted_anywhere_it_ends_the_same(tiny_file, tmp_path, deterministic, no_export):
