@@ -187,7 +187,11 @@ class Run:
         return model
 
     def append(self, file: Path, record: dict[str, Any]) -> None:
-        """Adds one JSON line to one of the run's files."""
+        """Adds one JSON line to one of the run's files; it is on the disk when this returns.
+
+        Raises:
+          OSError: it cannot be written; a part of it may be there, which `cut_lines` removes.
+        """
         with file.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(record, ensure_ascii=False) + "\n")
             lines.flush()

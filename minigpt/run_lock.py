@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from minigpt.errors import UserError
@@ -23,21 +23,28 @@ def run_lock(run: Path) -> Iterator[None]:
     """
     try:
         # Not emptied when it is opened: it may name the process that has it.
-        file = os.fdopen(os.open(run / NAME, os.O_RDWR | os.O_CREAT, 0o644), "r+")
+        handle = os.open(run / NAME, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise UserError(f"RUN {run}: cannot be written: {error.strerror or error}") from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = file.read(20).strip() or "unknown"
-            raise UserError(
-                f"RUN {run}: is being trained by process {owner}; should be left to it, or that be "
-                "ended first"
-            ) from None
-        except OSError as error:
-            raise UserError(f"{run / NAME}: cannot be locked: {error.strerror or error}") from None
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
+    try:
+        _lock(run, handle)
         yield
+    finally:
+        os.close(handle)
+
+
+def _lock(run: Path, handle: int) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(handle, 20, 0).decode("ascii", "replace").strip() or "unknown"
+        raise UserError(
+            f"RUN {run}: is being trained by process {owner}; should be left to it, or that be "
+            "ended first"
+        ) from None
+    except OSError as error:
+        raise UserError(f"{run / NAME}: cannot be locked: {error.strerror or error}") from None
+    # For whoever is refused. On a full disk the lock is as good without it.
+    with suppress(OSError):
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)

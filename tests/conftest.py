@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import minigpt
+from tests.report import pytest_terminal_summary, tally  # noqa: F401
 
 # Before anything asks for it: no test reads or writes the user's own cache.
 SHARED_DATA = Path(

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import tensorflow as tf
+
 from minigpt.errors import UserError
 
 
@@ -23,7 +25,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
         unfinished.mkdir(parents=True)
         yield unfinished
         os.replace(unfinished, folder)
-    except OSError as error:
-        raise UserError(f"--output {folder}: cannot be written: {error.strerror}") from None
+    except (OSError, tf.errors.OpError) as error:
+        reason = error.message if isinstance(error, tf.errors.OpError) else error.strerror or error
+        raise UserError(f"{folder}: cannot be written: {str(reason).splitlines()[0]}") from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

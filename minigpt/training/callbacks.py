@@ -48,6 +48,7 @@ class Clock(keras.callbacks.Callback):
         self.batches = 0
         self._seconds_before = 0.0
         self._began = self._first_ended = self._batch_ended = time.perf_counter()
+        self._has_begun = False
         self._timed_in_epoch = -1
         self._epoch_step = 0
         # Seconds of the batches since the plan was last judged.
@@ -88,7 +89,10 @@ class Clock(keras.callbacks.Callback):
         return self.plan.end(self.step)
 
     def on_train_begin(self, logs: Any = None) -> None:
-        self._began = time.perf_counter()
+        # Not again: one that goes on within an epoch calls `fit` twice.
+        if not self._has_begun:
+            self._has_begun = True
+            self._began = time.perf_counter()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._timed_in_epoch = -1

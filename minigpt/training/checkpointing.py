@@ -15,7 +15,7 @@ from minigpt.checkpoints import (
 )
 from minigpt.config import Config
 from minigpt.errors import UserError
-from minigpt.models.state import arrays_of, restore
+from minigpt.models.state import arrays_of, restore, restore_metrics
 from minigpt.progress import Progress
 from minigpt.run import Run
 from minigpt.training.callbacks import BestSoFar, Clock, TrainingDiverged
@@ -52,6 +52,7 @@ class Checkpointing(keras.callbacks.Callback):
         self.epoch = self.batch = 0
         self.seconds = 0.0
         self._saved_at: tuple[int, int] | None = None
+        self._arrays: dict[str, np.ndarray] = {}
         self._ended = time.perf_counter()
         self._took = 0.0
 
@@ -61,6 +62,11 @@ class Checkpointing(keras.callbacks.Callback):
         Raises:
           UserError: the checkpoint is of a model or an optimizer of other sizes.
         """
+        if checkpoint.progress.batch >= self.batches_per_epoch:
+            raise UserError(
+                f"{checkpoint.path}: has batch {checkpoint.progress.batch:,} of an epoch of "
+                f"{self.batches_per_epoch:,}; should lie within it"
+            )
         try:
             restore(model, checkpoint.arrays)
         except ValueError as error:
@@ -70,16 +76,34 @@ class Checkpointing(keras.callbacks.Callback):
         self.clock.restore(progress.clock)
         self.best.best, self.best.epochs_since = progress.best, progress.epochs_since_best
         self._saved_at = (self.epoch, self.batch)
+        self._arrays = checkpoint.arrays
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    @property
+    def batches_per_epoch(self) -> int:
+        training = self.config.training
+        assert training.steps_per_epoch is not None  # Resolved.
+        return training.steps_per_epoch * training.accumulate_steps
+
+    @property
+    def is_within_epoch(self) -> bool:
+        """Whether a weight update has ended and more of this epoch follow: a moment to save.
+
+        The end of the epoch follows its last update at once, and saves.
+        """
+        last = self.model.stop_training or self.batch == self.batches_per_epoch
+        return not last and self.batch % self.config.training.accumulate_steps == 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if self.batch:
+            # The means over the epoch so far; `fit` has just set them to nothing.
+            restore_metrics(self.model, self._arrays)
+        self._arrays = {}
         self._ended = time.perf_counter()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self.batch = batch + 1
-        # The end of the epoch follows the last update at once, and saves.
-        last = self.model.stop_training or self.batch == self.params["steps"]
-        whole = self.clock.batches % self.config.training.accumulate_steps == 0
-        if whole and not last and self._is_due():
+        # Keras counts from 0 where a training goes on within an epoch.
+        self.batch += 1
+        if self.is_within_epoch and self._is_due():
             self.save()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -94,7 +118,7 @@ class Checkpointing(keras.callbacks.Callback):
 
         Raises:
           TrainingDiverged: a weight or an optimizer's slot is no number; nothing was written.
-          UserError: it cannot be written; what was saved before stays.
+          OSError: it cannot be written; what was saved before stays.
         """
         if self._saved_at == (self.epoch, self.batch):
             return
@@ -103,18 +127,10 @@ class Checkpointing(keras.callbacks.Callback):
         if not all(np.isfinite(a).all() for a in arrays.values() if a.dtype.kind == "f"):
             raise TrainingDiverged(self.clock.step, float("nan"))
         name = checkpoint_name(self.clock.step, None if self.batch else self.epoch)
-        try:
-            write_checkpoint(self.run.checkpoints_folder, name, arrays, self._progress())
-            self._remove_old(name)
-            if self.clock.plan.changes != self.config.training.plan:
-                self.run.replace_config(self.config_with_plan())
-        except OSError as error:
-            kept = checkpoint_paths(self.run.checkpoints_folder)
-            raise UserError(
-                f"{self.run.checkpoints_folder / name}: cannot be written: "
-                f"{error.strerror or error}; the last good state is "
-                f"{kept[-1] if kept else 'the beginning'}"
-            ) from None
+        write_checkpoint(self.run.checkpoints_folder, name, arrays, self._progress())
+        self._remove_old(name)
+        if self.clock.plan.changes != self.config.training.plan:
+            self.run.replace_config(self.config_with_plan())
         self._saved_at = (self.epoch, self.batch)
         self._ended = time.perf_counter()
         self._took = self._ended - began

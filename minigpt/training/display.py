@@ -51,12 +51,9 @@ class Display(keras.callbacks.Callback):
         )
         self._task = self._bar.add_task("compiling", total=epochs * steps_per_epoch, figures="")
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def open(self) -> None:
         self._bar.start()
         self.console.print("Compiling; the first step takes a little longer.")
-
-    def on_train_end(self, logs: Any = None) -> None:
-        self.close()
 
     def close(self) -> None:
         self._bar.stop()

@@ -8,43 +8,43 @@ import keras
 from rich.console import Console
 
 from minigpt.interrupts import stopping_signals
-from minigpt.training.callbacks import Clock
+from minigpt.training.checkpointing import Checkpointing
 
 
 class Interrupt(keras.callbacks.Callback):
     """Turns the first Ctrl-C, SIGTERM or SIGHUP into a stop after the running weight update.
 
+    After the last one of an epoch, that is when it has been validated and recorded.
     A second one ends the program at once, as it always does.
 
     Args:
-      clock: knows when an update is whole.
+      checkpointing: knows when the state can be saved.
       console: says what goes on. Where the terminal has gone (SIGHUP) it says nothing any more.
     """
 
-    def __init__(self, clock: Clock, console: Console) -> None:
+    def __init__(self, checkpointing: Checkpointing, console: Console) -> None:
         super().__init__()
-        self.clock = clock
+        self.checkpointing = checkpointing
         self.console = console
         self.requested = False
         self._previous: dict[int, Any] = {}
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def take(self) -> None:
+        """From now on the signals come here."""
         try:
             for number in stopping_signals():
                 self._previous[number] = signal.signal(number, self._request)
         except ValueError:
             pass  # Not the main thread: signals are not ours to take.
 
-    def on_train_end(self, logs: Any = None) -> None:
-        self.restore()
-
     def restore(self) -> None:
+        """From now on they go where they went before."""
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         self._previous = {}
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if self.requested and self.clock.batches % self.clock.config.accumulate_steps == 0:
+        if self.requested and self.checkpointing.is_within_epoch:
             raise TrainingInterrupted
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:

@@ -111,10 +111,18 @@ def _resume(run: Run, changes: Sequence[str], command: str, console: Console) ->
         console.print(_how_to_extend(session, command))
         return run
     stop_if_interrupted()
+    with session.failed_writes_told():
+        _go_on(session, device)
+    return run
+
+
+def _go_on(session: Session, device: str) -> None:
+    run, task, checkpoint = session.run, session.task, session.checkpoint
     _forget_what_came_later(run, session.checkpointing.epoch)
     run.replace_config(session.checkpointing.config_with_plan())
+    console = session.console
     if not session.is_over:
-        console.print(describe(task, model, device))
+        console.print(describe(task, session.model, device))
         where = (
             f"from {checkpoint.path}" if checkpoint else "from the beginning: no state was saved"
         )
@@ -124,7 +132,6 @@ def _resume(run: Run, changes: Sequence[str], command: str, console: Console) ->
         )
         session.fit()
     session.export()
-    return run
 
 
 def _how_to_extend(session: Session, command: str) -> str:

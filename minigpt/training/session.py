@@ -3,6 +3,8 @@
 import os
 import shlex
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import keras
@@ -14,7 +16,6 @@ from minigpt.corpus.token_store import Corpus
 from minigpt.errors import UserError
 from minigpt.export import export_saved_model
 from minigpt.interrupts import Interrupted
-from minigpt.models.state import restore_metrics
 from minigpt.run import Run, save_model
 from minigpt.training.callbacks import (
     BestSoFar,
@@ -29,7 +30,6 @@ from minigpt.training.checkpointing import Checkpointing
 from minigpt.training.display import Display, duration
 from minigpt.training.interrupt import Interrupt, TrainingInterrupted
 from minigpt.training.language_modeling import LanguageModeling
-from minigpt.training.loop import fit
 from minigpt.training.optimizer import build_optimizer
 from minigpt.training.plan import Plan
 from minigpt.training.task import Task
@@ -122,10 +122,9 @@ class Session:
           Interrupted: after Ctrl-C, with the state saved.
         """
         run, task, clock, training = self.run, self.task, self.clock, self.training
-        steps_per_epoch = training.steps_per_epoch
-        assert steps_per_epoch is not None
-        display = Display(self.console, clock, training.epochs, steps_per_epoch)
-        interrupt = Interrupt(clock, self.console)
+        assert training.steps_per_epoch is not None  # Resolved.
+        display = Display(self.console, clock, training.epochs, training.steps_per_epoch)
+        interrupt = Interrupt(self.checkpointing, self.console)
         callbacks = [
             clock,
             LearningRate(training, clock),
@@ -138,23 +137,16 @@ class Session:
             self.checkpointing,
             interrupt,
         ]
-        done = clock.batches
-        left = self.plan.total_steps * training.accumulate_steps - done
-        # The last update of a plan may be behind us, and the end of its epoch not.
-        self.model.stop_training = clock.step >= clock.end
-        arrays = self.checkpoint.arrays if self.checkpoint else {}
+        display.open()
+        interrupt.take()
         try:
             try:
-                fit(
-                    self.model,
-                    task.batches(done, max(1, left)),
-                    callbacks,
-                    training.epochs,
-                    steps_per_epoch * training.accumulate_steps,
-                    self.checkpointing.epoch,
-                    self.checkpointing.batch,
-                    lambda: restore_metrics(self.model, arrays),
-                )
+                self.model.stop_training = False
+                if self.checkpointing.batch:
+                    # The rest of an epoch, then the others: `fit` has one length for all.
+                    self._fit(self.checkpointing.epoch + 1, callbacks)
+                if not self.model.stop_training and self.checkpointing.epoch < training.epochs:
+                    self._fit(training.epochs, callbacks)
             except TrainingInterrupted:
                 self.checkpointing.save()
                 raise KeyboardInterrupt from None
@@ -169,6 +161,20 @@ class Session:
             interrupt.restore()
             display.close()
         self._say_why_it_ended()
+
+    def _fit(self, epochs: int, callbacks: list[keras.callbacks.Callback]) -> None:
+        """Goes on until so many epochs have ended, of which the running one may be done in part."""
+        done = self.clock.batches
+        left = self.plan.total_steps * self.training.accumulate_steps - done
+        self.model.fit(
+            self.task.batches(done, left),
+            initial_epoch=self.checkpointing.epoch,
+            epochs=epochs,
+            steps_per_epoch=self.checkpointing.batches_per_epoch - self.checkpointing.batch,
+            callbacks=callbacks,
+            shuffle=False,
+            verbose=0,
+        )
 
     def export(self) -> None:
         """Writes the best model into the run, for Keras and as a SavedModel.
@@ -196,12 +202,31 @@ class Session:
             "for Keras, saved_model/ for everything else.\n" + self.task.command(self.command, run)
         )
 
+    @contextmanager
+    def failed_writes_told(self) -> Iterator[None]:
+        """Makes one line of a disk that is full, or of a run directory that is not there any more.
+
+        Raises:
+          UserError: something could not be written; what was saved before stays.
+        """
+        try:
+            yield
+        except OSError as error:
+            place = "standard output" if isinstance(error, BrokenPipeError) else self.run.path
+            raise UserError(
+                f"{place}: cannot be written: {error.strerror or error}; {self._last_good_state()}"
+            ) from None
+
     def _go_on(self) -> str:
         resume = f"Go on with: {self.command} train --resume {shlex.quote(str(self.run.path))}"
         return f"{resume}\n{self.task.command(self.command, self.run)}"
 
     def _last_state(self) -> Path | None:
         return next(reversed(checkpoint_paths(self.run.checkpoints_folder)), None)
+
+    def _last_good_state(self) -> str:
+        last = self._last_state()
+        return f"the last good state is {last}" if last else "no state was saved yet"
 
     def _say_interrupted(self) -> None:
         clock, last = self.clock, self._last_state()
@@ -211,11 +236,10 @@ class Session:
         )
 
     def _diverged(self, step: int, loss: float) -> UserError:
-        last = self._last_state()
-        kept = f"the last good state is {last}" if last else "no state was saved yet"
         return UserError(
             f"training.learning_rate = {self.training.learning_rate:g}: the loss is {loss} at step "
-            f"{step:,}; should be lower, or training.clip_norm or training.warmup_steps be set; {kept}"
+            f"{step:,}; should be lower, or training.clip_norm or training.warmup_steps be set, or the "
+            f"text be looked at; {self._last_good_state()}"
         )
 
     def _say_why_it_ended(self) -> None:

@@ -72,6 +72,7 @@ def train(
     with run_lock(made.path):
         console.print(f"Run         {made.path}")
         session = Session(made, task, model, None, console, command)
-        session.fit()
-        session.export()
+        with session.failed_writes_told():
+            session.fit()
+            session.export()
     return made

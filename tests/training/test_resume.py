@@ -23,8 +23,7 @@ from minigpt.training.callbacks import LearningRate, Recorder, StopAtNaN
 from minigpt.training.checkpointing import Checkpointing
 from minigpt.training.session import Session
 from tests.conftest import pair_settings, tiny_settings
-
-TIMINGS = {"seconds", "tokens_per_second"}
+from tests.same_runs import assert_same, lines
 
 
 class Killed(BaseException):
@@ -68,27 +67,6 @@ def killed(function, owner, name: str, call: int) -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
         patch.setattr(owner, name, counting)
         function()
-
-
-def lines(file: Path) -> list[dict]:
-    found = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    return [{k: v for k, v in line.items() if k not in TIMINGS} for line in found]
-
-
-def assert_same(run: minigpt.Run, right: minigpt.Run) -> None:
-    """To the bit: every weight, seed, metric and optimizer slot; every line and setting."""
-    names = [path.name for path in checkpoint_paths(run.checkpoints_folder)]
-    assert names == [path.name for path in checkpoint_paths(right.checkpoints_folder)]
-    for name in names:
-        ours = read_checkpoint(run.checkpoints_folder / name)
-        theirs = read_checkpoint(right.checkpoints_folder / name)
-        assert list(ours.arrays) == list(theirs.arrays)
-        for array in theirs.arrays:
-            assert ours.arrays[array].tobytes() == theirs.arrays[array].tobytes(), (name, array)
-        assert ours.progress.best == theirs.progress.best
-    assert lines(run.metrics_file) == lines(right.metrics_file)
-    assert run.samples_file.read_bytes() == right.samples_file.read_bytes()
-    assert run.config_file.read_bytes() == right.config_file.read_bytes()
 
 
 def test_interrupted_anywhere_it_ends_the_same(tiny_file, tmp_path, deterministic, no_export):
@@ -265,6 +243,32 @@ def test_a_second_interrupt_while_the_first_is_being_answered(
     assert "Interrupted at step 9 of 40. Its last state is saved in" in out
     assert "step-00000006.\nGo on with: minigpt train --resume" in out
     assert len(checkpoint_paths(tmp_path / "run/checkpoints")) == 1
+
+
+def test_an_interrupt_at_the_last_update_of_an_epoch_is_answered_after_its_end(
+    tiny_file, tmp_path, monkeypatch, capsys
+):
+    begin = LearningRate.on_train_batch_begin
+
+    def interrupts(self, batch, logs=None):
+        begin(self, batch, logs)
+        if batch == 19:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(LearningRate, "on_train_batch_begin", interrupts)
+    with pytest.raises(Interrupted):
+        minigpt.train(settings(tiny_file, training={"deterministic": False}), tmp_path / "run")
+    assert "Its last state is saved in " in (out := capsys.readouterr().out)
+    assert "step-00000020-epoch-1.\nGo on with" in out
+    assert [line["epoch"] for line in lines(tmp_path / "run/metrics.jsonl")] == [1]
+
+
+def test_a_state_that_lies_beyond_its_epoch_is_refused(copied):
+    newest = read_checkpoint(checkpoint_paths(copied / "checkpoints")[-1])
+    progress = newest.progress.model_copy(update={"batch": 10, "epoch": 1})
+    checkpoints.write_checkpoint(copied / "checkpoints", "step-00000030", newest.arrays, progress)
+    with pytest.raises(UserError, match="has batch 10 of an epoch of 10; should lie within it"):
+        minigpt.resume(copied)
 
 
 def test_what_killed_processes_left_half_written_is_cleared_away(copied, no_export):

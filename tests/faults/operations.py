@@ -1,0 +1,134 @@
+"""Lets something happen before everything that a process does to the files below some folders.
+
+Between two such operations lies a gap; what stops before each of them in turn has hit every gap. What
+C++ code writes (the inside of a SavedModel) is not seen here: for that there are random moments.
+"""
+
+import builtins
+import io
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+CHANGES_FILES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+# What needs room on the disk: the others succeed on a full one.
+NEEDS_ROOM = ("open", "mkdir", "write")
+
+_CHANGING = [
+    (r"\.scratch-\w+", ".scratch"),
+    (r"[0-9a-f]{64}", "KEY"),
+    (r"step-\d+", "step-N"),
+    (r"epoch-\d+", "epoch-N"),
+    (r"(?<=[.#])\d+", "N"),
+]
+
+_open, _fsync = io.open, os.fsync
+_before: Callable[[str], None] | None = None
+_folders: tuple[str, ...] = ()
+_counts: Counter[str] = Counter()
+_is_hooked = False
+
+
+@contextmanager
+def watched(folders: Sequence[Path], before: Callable[[str], None]) -> Iterator[None]:
+    """Calls `before` with the name of every operation before it is done; it may raise an OSError.
+
+    A name is "KIND PATH", for a write "write PATH #N", the N-th since the file was opened; numbers that
+    change from process to process or from step to step are left out. So the same name comes again.
+    """
+    global _before, _folders, _is_hooked
+    if not _is_hooked:
+        sys.addaudithook(_audit)  # For ever: hence the variable.
+        _is_hooked = True
+    io.open = builtins.open = _opened  # type: ignore[assignment]
+    os.fsync = _synced  # type: ignore[assignment]
+    _folders = tuple(f"{Path(folder).resolve()}" for folder in folders)
+    _counts.clear()
+    _before = before
+    try:
+        yield
+    finally:
+        _before = None
+        io.open = builtins.open = _open  # type: ignore[assignment]
+        os.fsync = _fsync
+
+
+def _tell(kind: str, path: Any, folder: int = -1) -> None:
+    global _before
+    if _before is None:
+        return
+    before, _before = _before, None  # What it does itself does not count.
+    try:
+        name = _full_path(path, folder)
+        if name.startswith(_folders):
+            if kind == "open":
+                _counts[name] = 0
+            _counts[name] += kind == "write"
+            number = f" #{_counts[name]}" if kind == "write" else ""
+            for watched_folder in _folders:
+                name = name.removeprefix(f"{os.path.dirname(watched_folder)}/")
+            for pattern, shown in _CHANGING:
+                name = re.sub(pattern, shown, name)
+            before(f"{kind} {name}{number}")
+    finally:
+        _before = before
+
+
+def _full_path(path: Any, folder: int) -> str:
+    if isinstance(path, int):
+        return os.readlink(f"/proc/self/fd/{path}")
+    above = os.readlink(f"/proc/self/fd/{folder}") if folder >= 0 else os.getcwd()
+    return os.path.normpath(os.path.join(above, os.fsdecode(path)))
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if _before is None:
+        return
+    if event == "open" and arguments[2] & CHANGES_FILES and not isinstance(arguments[0], int):
+        _tell("open", arguments[0])
+    elif event == "os.mkdir":
+        _tell("mkdir", arguments[0], arguments[2])
+    elif event == "os.rename":
+        _tell("rename", arguments[0], arguments[2])
+    elif event in ("os.remove", "os.rmdir"):
+        _tell(event.removeprefix("os."), arguments[0], arguments[1])
+    elif event == "os.truncate":
+        _tell("truncate", arguments[0])
+
+
+def _synced(file: Any) -> None:
+    _tell("fsync", file if isinstance(file, int) else file.fileno())
+    _fsync(file)
+
+
+class _File(io.FileIO):
+    """Tells before every write that reaches the system."""
+
+    def write(self, data: Any) -> int:
+        _tell("write", self.fileno())
+        return super().write(data)
+
+
+def _opened(
+    file: Any,
+    mode: str = "r",
+    buffering: int = -1,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    closefd: bool = True,
+    opener: Any = None,
+) -> Any:
+    """`open`, whose files tell of their writes."""
+    if not set(mode) & set("wax+") or buffering == 0:
+        return _open(file, mode, buffering, encoding, errors, newline, closefd, opener)
+    raw = _File(file, mode.replace("b", "").replace("t", ""), closefd, opener)
+    buffered = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
+    if "b" in mode:
+        return buffered
+    return io.TextIOWrapper(buffered, encoding, errors, newline)

@@ -1,0 +1,162 @@
+"""A real training that is killed, or finds the disk full, at every operation on its files."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.chain import Chain
+from tests.faults.operations import NEEDS_ROOM
+from tests.faults.warm import Ended, Warm
+
+Tally = Callable[..., None]
+# One of each kind of place; the slow tests take all.
+SOME_GAPS = (
+    "rename .run.N.tmp",
+    "write run/checkpoints/.step-N.N.tmp/state.safetensors #2",
+    "rename run/checkpoints/.step-N.N.tmp",
+    "write run/metrics.jsonl #1",
+    "rename run/checkpoints/.step-N-epoch-N.N.tmp",
+)
+SOME_WRITES = (
+    "write run/checkpoints/.step-N.N.tmp/manifest.json #1",
+    "write run/samples.jsonl #1",
+    "open run/.config.toml.N.tmp",
+)
+
+
+def test_killed_in_some_gaps(warm: Warm, undisturbed: Chain, faults_folder: Path, tally: Tally):
+    chain = Chain(warm, faults_folder / "some_gaps", no_export=True)
+    for name in SOME_GAPS:
+        assert chain.go_on(kill_before=name).was_killed, name
+    assert chain.go_on().status == 0
+    tally(rounds=len(SOME_GAPS) + 1, kills=len(SOME_GAPS))
+    chain.assert_ended_like(undisturbed)
+
+
+def test_the_disk_is_full_at_some_writes(
+    warm: Warm, undisturbed: Chain, faults_folder: Path, tally: Tally
+):
+    chain = Chain(warm, faults_folder / "some_writes", no_export=True)
+    for name in SOME_WRITES:
+        ended = chain.go_on(full_from=name)
+        assert ended.is_one_clear_line and name in ended.operations, (name, ended)
+        assert "No space left on device; " in ended.err
+        assert "the last good state is run/checkpoints/step-" in ended.err or chain.newest_step < 0
+    assert chain.go_on().status == 0
+    tally(rounds=len(SOME_WRITES) + 1, faults=len(SOME_WRITES))
+    chain.assert_ended_like(undisturbed)
+
+
+@pytest.mark.slow
+def test_killed_in_every_gap(
+    warm: Warm, undisturbed_with_export: Chain, faults_folder: Path, tally: Tally
+):
+    stopped = stop_everywhere(
+        warm,
+        faults_folder / "gap",
+        undisturbed_with_export,
+        "kill_before",
+        lambda name: True,
+        lambda name, ended: ended.was_killed,
+    )
+    tally(rounds=stopped.rounds, kills=stopped.stops)
+    assert stopped.stops >= 100 and not stopped.never_reached, stopped
+
+
+@pytest.mark.slow
+def test_the_disk_is_full_at_every_write(
+    warm: Warm, undisturbed_with_export: Chain, faults_folder: Path, tally: Tally
+):
+    stopped = stop_everywhere(
+        warm,
+        faults_folder / "full",
+        undisturbed_with_export,
+        "full_from",
+        lambda name: name.startswith(NEEDS_ROOM),
+        lambda name, ended: name in ended.operations,
+    )
+    tally(rounds=stopped.rounds, faults=stopped.stops)
+    assert stopped.stops >= 40 and not stopped.never_reached, stopped
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_at_random_moments(
+    seed: int, warm: Warm, undisturbed_with_export: Chain, faults_folder: Path, tally: Tally
+):
+    draw = random.Random(seed)
+    chain = Chain(warm, faults_folder / f"random-{seed}")
+    kills = 0
+    for _ in range(12):
+        signals = {"kill_after": draw.uniform(0.1, 6.0)}
+        if draw.random() < 0.3:
+            # A second signal comes while the first is being answered.
+            signals["terminate_after"] = signals["kill_after"] - draw.uniform(0.0, 0.5)
+        ended = chain.go_on(**signals)
+        kills += ended.was_killed
+        assert ended.status in (0, -9, 130), ended
+        tally(rounds=1)
+        if ended.status == 0:
+            break
+    while ended.status:
+        ended = chain.go_on()
+        tally(rounds=1)
+    tally(kills=kills)
+    chain.assert_ended_like(undisturbed_with_export)
+
+
+class Stopped:
+    """How often trainings were stopped, in how many processes, and where none ever came to."""
+
+    def __init__(self) -> None:
+        self.stops = self.rounds = 0
+        self.never_reached: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"{self.stops} stops in {self.rounds} rounds; not reached: {self.never_reached}"
+
+
+def stop_everywhere(
+    warm: Warm,
+    folder: Path,
+    right: Chain,
+    fault: str,
+    counts: Callable[[str], bool],
+    has_stopped: Callable[[str, Ended], bool],
+) -> Stopped:
+    """Stops trainings once at every operation that any of their processes does; each ends like `right`.
+
+    Args:
+      folder: the beginning of their names.
+      fault: what befalls them there; see `Warm.start`.
+      counts: whether they are to be stopped at the operation of this name.
+      has_stopped: whether a process has come so far.
+    """
+    stopped, seen = Stopped(), dict.fromkeys(filter(counts, right.operations))
+    done: set[str] = set()
+    missed: dict[str, int] = {}
+    chains = 0
+    while todo := [name for name in seen if name not in done and missed.get(name, 0) < 2]:
+        chain, chains = Chain(warm, folder.with_name(f"{folder.name}-{chains}")), chains + 1
+        here: list[str] = []
+        while True:
+            # What the last process came by is likely to be passed by the next one too.
+            name = next((n for n in [*here, *todo] if n not in done), None)
+            ended = chain.go_on(**({fault: name} if name else {}))
+            stopped.rounds += 1
+            here = [n for n in dict.fromkeys(ended.operations) if counts(n)]
+            seen |= dict.fromkeys(here)
+            here = [n for n in here if missed.get(n, 0) < 2]
+            if name and has_stopped(name, ended):
+                stopped.stops += 1
+                done.add(name)
+            elif name:
+                missed[name] = missed.get(name, 0) + 1
+            if ended.status == 0:
+                break
+            assert ended.was_killed or ended.is_one_clear_line, (name, ended)
+        chain.assert_ended_like(right)
+    stopped.never_reached = [name for name in seen if name not in done]
+    return stopped

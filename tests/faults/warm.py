@@ -1,0 +1,249 @@
+"""A process in which TensorFlow is imported and has done nothing yet, and that forks one for every job.
+
+Importing takes seconds, forking nothing; and what is forked is a process of its own that can be killed,
+that holds locks and that dies. A job is a line of JSON on standard input, its end one on standard output.
+"""
+
+import errno
+import importlib
+import itertools
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.faults.operations import NEEDS_ROOM, watched
+
+LONGEST_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended.
+
+    Attributes:
+      status: its exit status; -9 if it was killed.
+      hung: whether it was killed because it did not end by itself.
+      out, err: what it wrote.
+      operations: what it did to files, the one at which it was stopped being the last.
+    """
+
+    status: int
+    hung: bool
+    out: str
+    err: str
+    operations: list[str]
+
+    @property
+    def was_killed(self) -> bool:
+        return self.status == -signal.SIGKILL and not self.hung
+
+    @property
+    def is_one_clear_line(self) -> bool:
+        """Whether it ended as the command line ends that says what is wrong."""
+        lines = self.err.splitlines()
+        return self.status == 2 and bool(lines) and all(x.startswith("minigpt: ") for x in lines)
+
+
+class Warm:
+    """Runs `minigpt` commands and Python functions in forked processes."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.warm"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+
+    def __enter__(self) -> "Warm":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(10)
+
+    def start(
+        self,
+        command: Sequence[str] | str,
+        folder: Path,
+        *,
+        watch: Sequence[Path] = (),
+        kill_before: str | None = None,
+        full_from: str | None = None,
+        kill_after: float | None = None,
+        terminate_after: float | None = None,
+        **more: Any,
+    ) -> None:
+        """Begins a job; `end` waits for it.
+
+        Args:
+          command: arguments of `minigpt`, or "module:function", which gets the job's dictionary.
+          folder: where it works, with a cache folder of its own in it.
+          watch: folders whose operations are seen.
+          kill_before: the operation before which it kills itself.
+          full_from: the operation from which on the disk is full.
+          kill_after: seconds after which it is killed from outside.
+          terminate_after: the same with SIGTERM.
+          **more: for the function, and `_prepare`.
+        """
+        job = {
+            "command": command if isinstance(command, str) else [str(word) for word in command],
+            "folder": str(folder),
+            "watch": [str(folder) for folder in watch],
+            "kill_before": kill_before,
+            "full_from": full_from,
+            "kill_after": kill_after,
+            "terminate_after": terminate_after,
+            **more,
+        }
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+
+    def end(self) -> Ended:
+        assert self._process.stdout is not None
+        return Ended(**json.loads(self._process.stdout.readline()))
+
+    def run(self, command: Sequence[str] | str, folder: Path, **options: Any) -> Ended:
+        self.start(command, folder, **options)
+        return self.end()
+
+
+def _serve() -> None:
+    # All that a training imports, so that a fork finds it here.
+    for name in ("cli", "training.trainer", "training.resuming", "loading", "evaluation"):
+        importlib.import_module(f"minigpt.{name}")
+    importlib.import_module("tensorflow_text")
+    for line in sys.stdin:
+        print(json.dumps(_run(json.loads(line))), flush=True)
+
+
+def _run(job: dict[str, Any]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        names = {name: Path(folder) / name for name in ("out", "err", "operations")}
+        for path in names.values():
+            path.touch()
+        child = os.fork()
+        if not child:
+            _be_the_job(job, names)
+        hung = _watch_over(child, job)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        read = {name: path.read_text("utf-8", "replace") for name, path in names.items()}
+    operations = read.pop("operations").splitlines()
+    return {"status": status, "hung": hung, "operations": operations, **read}
+
+
+def _watch_over(child: int, job: dict[str, Any]) -> bool:
+    """Sends the signals that were asked for; returns whether the job had to be ended as hung."""
+    handle, began = os.pidfd_open(child), time.monotonic()
+    moments = [
+        (job["terminate_after"], signal.SIGTERM),
+        (job["kill_after"], signal.SIGKILL),
+        (LONGEST_SECONDS, signal.SIGKILL),
+    ]
+    ended = select.poll()
+    ended.register(handle, select.POLLIN)
+    try:
+        for seconds, number in moments:
+            if seconds is None:
+                continue
+            left = max(0.0, seconds - (time.monotonic() - began))
+            if ended.poll(left * 1000):
+                return False
+            os.kill(child, number)
+            if number == signal.SIGKILL:
+                return seconds == LONGEST_SECONDS
+        return False
+    finally:
+        os.close(handle)
+
+
+def _be_the_job(job: dict[str, Any], names: dict[str, Path]) -> None:
+    """Never returns."""
+    status = 1
+    try:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for number, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(names[name], os.O_WRONLY | os.O_APPEND), number)
+        log = os.open(names["operations"], os.O_WRONLY | os.O_APPEND)
+        os.chdir(job["folder"])
+        os.environ["MINIGPT_CACHE"] = os.path.join(job["folder"], "cache")
+        _prepare(job)
+        before = _fault(job, lambda name: os.write(log, f"{name}\n".encode()))
+        folders = [Path(folder) for folder in job["watch"]]
+        with watched(folders, before) if folders else nullcontext():
+            status = _do(job)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else bool(end.code)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _prepare(job: dict[str, Any]) -> None:
+    """What is to be another than it is, in this process."""
+    if job.get("no_export"):
+        from minigpt.training.session import Session
+
+        Session.export = lambda session: None  # type: ignore[method-assign]
+    if job.get("clock_goes_back"):
+        real, moments = time.time, itertools.count()
+        time.time = lambda: real() - 3600 * next(moments)
+    if job.get("address_space"):
+        resource.setrlimit(resource.RLIMIT_AS, (job["address_space"],) * 2)
+    if job.get("as_nobody") and os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+
+
+def _do(job: dict[str, Any]) -> int:
+    command = job["command"]
+    if isinstance(command, str):
+        module, function = command.split(":")
+        getattr(importlib.import_module(module), function)(job)
+        return 0
+    sys.argv = ["minigpt", *command]
+    from minigpt.__main__ import main
+
+    main()
+    return 0
+
+
+def _fault(job: dict[str, Any], log: Callable[[str], Any]) -> Callable[[str], None]:
+    is_full = False
+
+    def before(name: str) -> None:
+        nonlocal is_full
+        log(name)
+        if name == job["kill_before"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if name == job.get("remove_before"):
+            shutil.rmtree(job["removed"])
+        is_full = is_full or name == job["full_from"]
+        if is_full and name.startswith(NEEDS_ROOM):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    return before
+
+
+if __name__ == "__main__":
+    _serve()
