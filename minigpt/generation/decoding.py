@@ -30,6 +30,7 @@ class Progress(NamedTuple):
     Attributes:
       token_ids: int32[B, W], prompts and behind each its continuation; W leaves room for all of it.
       lengths: int32[B], tokens in each prompt.
+      most: int32[], new tokens there will be at most.
       step: int32[], new tokens so far.
       finished: bool[B], whether the end token came.
       seen: bool[B, V], tokens in prompt and continuation.
@@ -38,6 +39,7 @@ class Progress(NamedTuple):
 
     token_ids: Any
     lengths: Any
+    most: Any
     step: Any
     finished: Any
     seen: Any
@@ -50,6 +52,8 @@ class Decoder(tf.Module):
     Up to max_len tokens each step feeds one token and reads the others from the cache. Beyond, all
     positions shift with every token and no cache is of use: each step is a full pass over the newest
     max_len tokens.
+
+    The drawing is compiled by XLA, for every number of rows and every W anew: W is a multiple of max_len.
 
     Args:
       model: its weights are read at every call, so a decoder made once follows the training.
@@ -70,14 +74,26 @@ class Decoder(tf.Module):
             _TOKEN_IDS,
             _LENGTHS,
             tf.TensorSpec([], tf.int32),
+            tf.TensorSpec([], tf.int32),
             tf.TensorSpec([None], tf.bool),
             tf.TensorSpec([None, model.vocab_size], tf.bool),
             tf.nest.map_structure(spec, model.empty_caches(0)),
         )
         # Their arguments depend on the model's sizes.
         signature = [progress, _COUNT, SETTINGS_SPEC, _SEEDS, _BANNED]
-        self.proceed = tf.function(self._proceed, input_signature=signature)
-        self.proceed_in_context = tf.function(self._proceed_in_context, input_signature=signature)
+
+        def compiled(proceed):  # type: ignore[no-untyped-def]
+            proceed = tf.function(proceed, jit_compile=True)
+
+            def proceed_if_any(progress, *how):  # type: ignore[no-untyped-def]
+                # XLA knows no arrays without rows.
+                rows = tf.size(progress.lengths)
+                return tf.cond(rows > 0, lambda: proceed(progress, *how), lambda: progress)
+
+            return tf.function(proceed_if_any, input_signature=signature)
+
+        self.proceed = compiled(self._proceed)
+        self.proceed_in_context = compiled(self._proceed_in_context)
 
     @tf.function(input_signature=[_TOKEN_IDS, _LENGTHS, _COUNT, SETTINGS_SPEC, _SEEDS, _BANNED])
     def continuation(self, token_ids, lengths, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
@@ -120,9 +136,12 @@ class Decoder(tf.Module):
             tf.stack([places, tf.where(in_prompt, token_ids, 0)], axis=2),
             tf.cast(in_prompt, tf.int32),
         )
-        token_ids = tf.pad(token_ids, [[0, 0], [0, tf.maximum(max_new_tokens, 0)]])
+        most = tf.maximum(max_new_tokens, 0)
+        width, max_len = tf.shape(token_ids)[1], self.model.max_len
+        room = -(-(width + most) // max_len) * max_len
+        token_ids = tf.pad(token_ids, [[0, 0], [0, room - width]])
         return Progress(
-            token_ids, filled, tf.constant(0), tf.zeros([rows], tf.bool), seen > 0, caches
+            token_ids, filled, most, tf.constant(0), tf.zeros([rows], tf.bool), seen > 0, caches
         )
 
     def _proceed_in_context(self, progress, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
@@ -132,20 +151,17 @@ class Decoder(tf.Module):
     def _proceed(  # type: ignore[no-untyped-def]
         self, progress, max_new_tokens, settings, seeds, banned_tokens, in_context=False
     ):
-        """Draws up to max_new_tokens more, as far as there is room.
+        """Draws up to max_new_tokens more, as far as `begin` left room.
 
         What comes does not depend on the number of calls it is made in.
         """
-        room = tf.shape(progress.token_ids)[1] - tf.reduce_max(
-            tf.concat([progress.lengths, [0]], 0)
-        )
-        last = tf.minimum(progress.step + tf.maximum(max_new_tokens, 0), room)
+        last = tf.minimum(progress.step + tf.maximum(max_new_tokens, 0), progress.most)
         banned = self._banned(banned_tokens)
 
-        def unfinished(token_ids, lengths, step, finished, seen, caches):  # type: ignore[no-untyped-def]
+        def unfinished(token_ids, lengths, most, step, finished, seen, caches):  # type: ignore[no-untyped-def]
             return (step < last) & ~tf.reduce_all(finished)
 
-        def add_token(token_ids, lengths, step, finished, seen, caches):  # type: ignore[no-untyped-def]
+        def add_token(token_ids, lengths, most, step, finished, seen, caches):  # type: ignore[no-untyped-def]
             logits, caches = self._next_logits(token_ids, lengths + step, caches, in_context)
             logits = penalize_repetition(logits, seen, settings.repetition_penalty)
             drawn = sample(ban(logits, banned), seeds, step, settings)
@@ -153,7 +169,7 @@ class Decoder(tf.Module):
             finished = finished | (drawn == self.end_id) | tf.reduce_all(banned)
             drawn = tf.where(finished, self.end_id, drawn)
             token_ids, seen = self._write(token_ids, seen, lengths + step, drawn)
-            return Progress(token_ids, lengths, step + 1, finished, seen, caches)
+            return Progress(token_ids, lengths, most, step + 1, finished, seen, caches)
 
         return Progress(
             *tf.while_loop(

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+# So many candidates are found much faster than all are sorted: top-k with a k up to this is quick.
+FEW = 64
+
 
 class Settings(NamedTuple):
     """How a token is drawn. The defaults leave a model's distribution as it is.
@@ -53,22 +56,34 @@ def sample(logits: tf.Tensor, seeds: tf.Tensor, step: tf.Tensor, settings: Setti
     Returns:
       int32[B], token ids.
     """
-    candidates, token_ids = shape_distribution(logits, settings)
-    rank = draw(candidates, seeds, step)
-    return tf.gather(token_ids, rank, axis=1, batch_dims=1)
+
+    def choose(most: int) -> tf.Tensor:
+        candidates, token_ids = shape_distribution(logits, settings, most)
+        is_drawn = tf.range(most) == draw(candidates, seeds, step)[:, None]
+        # A gather would do, but with one XLA sorts all V for the few.
+        return tf.reduce_sum(tf.where(is_drawn, token_ids, 0), axis=1)
+
+    size = logits.shape[1]
+    if size <= FEW:
+        return choose(size)
+    few = ((settings.top_k > 0) & (settings.top_k <= FEW)) | (settings.temperature <= 0)
+    return tf.cond(few, lambda: choose(FEW), lambda: choose(size))
 
 
-def shape_distribution(logits: tf.Tensor, settings: Settings) -> tuple[tf.Tensor, tf.Tensor]:
+def shape_distribution(
+    logits: tf.Tensor, settings: Settings, most: int
+) -> tuple[tf.Tensor, tf.Tensor]:
     """What is drawn from: temperature, top-k, top-p, min-p.
 
     Args:
       logits: float32[B, V].
       settings: see `Settings`.
+      most: C, the likeliest tokens that are looked at: V, or not less than top-k leaves.
     Returns:
-      float32[B, V], the candidates' logits, largest first, -inf for what cannot be drawn; and
-      int32[B, V], their token ids.
+      float32[B, C], the candidates' logits, largest first, -inf for what cannot be drawn; and
+      int32[B, C], their token ids.
     """
-    candidates, token_ids = tf.math.top_k(logits, k=tf.shape(logits)[1])
+    candidates, token_ids = tf.math.top_k(logits, k=most)
     candidates = apply_temperature(candidates, settings.temperature)
     candidates = top_k_filter(candidates, settings.top_k)
     candidates = top_p_filter(candidates, settings.top_p)
@@ -113,7 +128,7 @@ def apply_temperature(candidates: tf.Tensor, temperature: tf.Tensor) -> tf.Tenso
       float32[B, V], largest entry of a row 0.
     """
     # The largest becomes 0 first: a tiny temperature then overflows to -inf, never to nan or inf.
-    candidates = candidates - candidates[:, :1]
+    candidates = candidates - tf.reduce_max(candidates, axis=1, keepdims=True)
     greedy = top_k_filter(candidates, tf.constant(1))
     return tf.where(temperature > 0, candidates / tf.where(temperature > 0, temperature, 1), greedy)
 
@@ -156,7 +171,7 @@ def min_p_filter(candidates: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
     Returns:
       float32[B, V]; removed entries are -inf.
     """
-    ratio = tf.exp(candidates - candidates[:, :1])
+    ratio = tf.exp(candidates - tf.reduce_max(candidates, axis=1, keepdims=True))
     first = tf.range(tf.shape(candidates)[1]) == 0
     return tf.where((ratio >= p) | first, candidates, -float("inf"))
 
@@ -172,13 +187,20 @@ def draw(candidates: tf.Tensor, seeds: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
       int32[B].
     """
     cumulative = tf.math.cumsum(tf.nn.softmax(candidates), axis=-1)
-    noise = tf.map_fn(
-        lambda seed: tf.random.stateless_uniform([], [seed, step], alg="philox"),
-        seeds,
-        fn_output_signature=tf.float32,
-    )
+    noise = tf.map_fn(lambda seed: _uniform(seed, step), seeds, fn_output_signature=tf.float32)
     # Where the sums pass noise · total: total is 1 but for rounding.
     passed = cumulative <= noise[:, None] * cumulative[:, -1:]
     rank = tf.reduce_sum(tf.cast(passed, tf.int32), axis=-1)
     # Only a row that is nan, from a model that is broken, counts to the end.
     return tf.minimum(rank, tf.shape(candidates)[1] - 1)
+
+
+def _uniform(seed: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    """What `tf.random.stateless_uniform([], [seed, step])` is without XLA, with XLA too.
+
+    The bits are the same, and XLA only makes other fractions of them.
+    """
+    bits = tf.random.stateless_uniform(
+        [], [seed, step], minval=None, maxval=None, dtype=tf.uint32, alg="philox"
+    )
+    return tf.cast(bits & 0x7FFFFF, tf.float32) * 2.0**-23

@@ -14,19 +14,19 @@ def attend(
     Vaswani et al. 2017, section 3.2.1.
 
     Args:
-      query: float[B, T, H, K], what each token looks for.
-      key: float[B, S, H, K], what each token has.
-      value: float[B, S, H, U], what each token says.
+      query: float[B, H, T, K], what each token looks for.
+      key: float[B, H, S, K], what each token has.
+      value: float[B, H, S, U], what each token says.
       visible: bool, broadcast to [B, H, T, S]: which tokens may be looked at. Every row needs one:
         the softmax of nothing is nan.
       dropout: the layer that drops attention weights while training.
     Returns:
-      float[B, T, H, U].
+      float[B, H, T, U].
     """
-    scores = ops.einsum("bthk,bshk->bhts", query / query.shape[-1] ** 0.5, key)
+    scores = ops.einsum("bhtk,bhsk->bhts", query / query.shape[-1] ** 0.5, key)
     scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
     weights = dropout(ops.softmax(scores, axis=-1), training=training)
-    return ops.einsum("bhts,bshu->bthu", weights, value)
+    return ops.einsum("bhts,bhsu->bhtu", weights, value)
 
 
 class Attention(keras.layers.Layer):
@@ -84,12 +84,14 @@ class Attention(keras.layers.Layer):
         )
 
     def by_head(self, x: Any) -> Any:
-        """float[B, T, H·N] → float[B, T, H, N]."""
+        """float[B, T, H·N] → float[B, H, T, N]."""
         size = x.shape[-1] // self.num_heads
-        return ops.reshape(x, (ops.shape(x)[0], ops.shape(x)[1], self.num_heads, size))
+        heads = ops.reshape(x, (ops.shape(x)[0], ops.shape(x)[1], self.num_heads, size))
+        return ops.transpose(heads, (0, 2, 1, 3))
 
     def join(self, heads: Any) -> Any:
-        """float[B, T, H, U] → float[B, T, D]: the projection of the concatenated heads."""
+        """float[B, H, T, U] → float[B, T, D]: the projection of the concatenated heads."""
+        heads = ops.transpose(heads, (0, 2, 1, 3))
         shape = (ops.shape(heads)[0], ops.shape(heads)[1], self.num_heads * self.value_dim)
         return self.output_projection(ops.reshape(heads, shape))
 
@@ -137,7 +139,7 @@ class MultiHeadAttention(Attention):
 
         Args:
           x: float[B, T, D].
-          cache: None, or keys float[B, S, H, K] and values float[B, S, H, U] of earlier tokens.
+          cache: None, or keys float[B, H, S, K] and values float[B, H, S, U] of earlier tokens.
           index: int32[B], slot of each row's first token in the cache. Slots from there on are
             overwritten before they are read.
         Returns:
@@ -150,24 +152,27 @@ class MultiHeadAttention(Attention):
         positions = ops.arange(ops.shape(x)[1])[None]
         if cache is not None:
             positions = positions + index[:, None]
-            slots = ops.stack([_rows_like(positions), positions], axis=-1)
+            slots = _slots(positions, self.num_heads)
             key = ops.scatter_update(cache[0], slots, key)
             value = ops.scatter_update(cache[1], slots, value)
             cache = (key, value)
 
         # Every token sees itself at least.
-        visible = ops.arange(ops.shape(key)[1]) <= positions[:, None, :, None]
+        visible = ops.arange(ops.shape(key)[2]) <= positions[:, None, :, None]
         return self.join(attend(query, key, value, visible, self.dropout, training)), cache
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
-        """Keys and values of no token yet: zeros[B, max_len, H, K] and [B, max_len, H, U]."""
-        shape = (batch_size, max_len, self.num_heads)
+        """Keys and values of no token yet: zeros[B, H, max_len, K] and [B, H, max_len, U]."""
+        shape = (batch_size, self.num_heads, max_len)
         return (
             ops.zeros((*shape, self.head_dim), self.compute_dtype),
             ops.zeros((*shape, self.value_dim), self.compute_dtype),
         )
 
 
-def _rows_like(positions: Any) -> Any:
-    """int32[B, T] whose entries are their row's number."""
-    return ops.arange(ops.shape(positions)[0])[:, None] + ops.zeros_like(positions)
+def _slots(positions: Any, num_heads: int) -> Any:
+    """int32[B, T] → int32[B, H, T, 3]: row, head and slot of every token's entries."""
+    positions = ops.repeat(positions[:, None], num_heads, axis=1)
+    rows, heads = ops.shape(positions)[0], ops.arange(num_heads)
+    parts = (ops.arange(rows)[:, None, None], heads[:, None], positions)
+    return ops.stack([part + ops.zeros_like(positions) for part in parts], axis=-1)

@@ -25,7 +25,7 @@ class SourceAttention(Attention):
         super().build(input_shape)
 
     def keys_and_values(self, source: Any) -> tuple[Any, Any]:
-        """float[B, S, D] → keys float[B, S, H, K] and values float[B, S, H, U]."""
+        """float[B, S, D] → keys float[B, H, S, K] and values float[B, H, S, U]."""
         parts = ops.split(self.key_value(source), [self.num_heads * self.head_dim], axis=-1)
         return self.by_head(parts[0]), self.by_head(parts[1])
 
@@ -42,6 +42,6 @@ class SourceAttention(Attention):
           float[B, T, D].
         """
         key, value = source
-        visible = ops.arange(ops.shape(key)[1]) < lengths[:, None, None, None]
+        visible = ops.arange(ops.shape(key)[2]) < lengths[:, None, None, None]
         query = self.by_head(self.query(x))
         return self.join(attend(query, key, value, visible, self.dropout, training))

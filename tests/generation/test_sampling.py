@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from minigpt.generation.sampling import (
+    FEW,
     Settings,
     apply_temperature,
     ban,
@@ -131,7 +132,7 @@ def test_distributions_are_those_of_transformers(number):
     seen = np.stack([np.isin(np.arange(vocab_size), text) for text in texts])
     scores = penalize_repetition(logits, seen, settings.repetition_penalty)
     scores = ban(scores, np.isin(np.arange(vocab_size), FIXTURE["banned"] if banned else []))
-    candidates, token_ids = shape_distribution(scores, settings)
+    candidates, token_ids = shape_distribution(scores, settings, vocab_size)
     found = np.zeros_like(logits)
     np.put_along_axis(found, token_ids.numpy(), tf.nn.softmax(candidates).numpy(), axis=1)
     np.testing.assert_allclose(found, FIXTURE["probabilities"][number], atol=1e-6)
@@ -143,3 +144,39 @@ def test_no_repetition_penalty(none):
     logits = tf.constant([[1.0, -2.0]])
     seen = tf.constant([[True, True]])
     assert (penalize_repetition(logits, seen, tf.constant(none)) == logits).numpy().all()
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(top_k=FEW),
+        Settings(top_k=10, temperature=0.7, top_p=0.9),
+        Settings(top_k=3, min_p=0.1),
+        Settings(temperature=0.0),
+        Settings(temperature=0.0, top_k=200),
+        Settings(top_k=1),
+    ],
+)
+def test_looking_at_few_candidates_draws_what_looking_at_all_draws(settings, jit):
+    generator = np.random.default_rng(5)
+    # Rounded, so that there are ties.
+    logits = tf.constant(generator.normal(size=(64, 4 * FEW)).round(1), tf.float32)
+    settings, seeds, step = settings.as_tensors(), tf.range(64), tf.constant(3)
+    candidates, token_ids = shape_distribution(logits, settings, logits.shape[1])
+    right = tf.gather(token_ids, draw(candidates, seeds, step), axis=1, batch_dims=1)
+    drawn = tf.function(sample, jit_compile=jit)(logits, seeds, step, settings)
+    np.testing.assert_array_equal(drawn, right)
+
+
+def test_noise_is_that_of_tensorflow_with_xla_and_without():
+    seeds = [0, 1, 2**31 - 1]
+    # Of two equal candidates the second is drawn where the noise is above a half.
+    candidates = tf.zeros([len(seeds), 2])
+    for step in range(20):
+        noise = [tf.random.stateless_uniform([], [seed, step], alg="philox") for seed in seeds]
+        for jit in (False, True):
+            drawn = tf.function(draw, jit_compile=jit)(
+                candidates, tf.constant(seeds), tf.constant(step)
+            )
+            np.testing.assert_array_equal(drawn, [int(x >= 0.5) for x in noise])
