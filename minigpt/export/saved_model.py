@@ -27,6 +27,7 @@ class TextToText(tf.Module):
         self.decoder = Decoder(model, tokenizer.end_id, tokenizer.undrawable_ids)
 
     @tf.function(
+        autograph=False,
         input_signature=[
             tf.TensorSpec([None], tf.string, "prompt"),
             tf.TensorSpec([], tf.int32, "max_new_tokens"),
@@ -34,7 +35,7 @@ class TextToText(tf.Module):
             tf.TensorSpec([], tf.int32, "top_k"),
             tf.TensorSpec([], tf.float32, "top_p"),
             tf.TensorSpec([], tf.int32, "seed"),
-        ]
+        ],
     )
     def serve(self, prompt, max_new_tokens, temperature, top_k, top_p, seed):  # type: ignore[no-untyped-def]
         """Continues prompts, each as it would be alone; see `Decoder.continuation`.
@@ -56,6 +57,7 @@ class TextToText(tf.Module):
         return {"text": self.tokenizer.continuation(prompt_ids, new_ids)}
 
     @tf.function(
+        autograph=False,
         input_signature=[
             tf.TensorSpec([None], tf.string, "prompt"),
             tf.TensorSpec([], tf.int32, "max_new_tokens"),
@@ -66,7 +68,7 @@ class TextToText(tf.Module):
             tf.TensorSpec([None], tf.int32, "banned_tokens"),
             tf.TensorSpec([], tf.int32, "num_samples"),
             tf.TensorSpec([], tf.int32, "seed"),
-        ]
+        ],
     )
     def generate(  # type: ignore[no-untyped-def]
         self,
@@ -149,7 +151,9 @@ class TextToText(tf.Module):
         progress, _ = tf.while_loop(go_on, write_on, (progress, tf.zeros_like(seeds, tf.bool)))
         return self.decoder.written(progress)
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, "token_ids")])
+    @tf.function(
+        autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32, "token_ids")]
+    )
     def logits(self, token_ids):  # type: ignore[no-untyped-def]
         """int32[B, T], T ≤ max_len → {"logits": float32[B, T, V], "latents": float32[B, T, D]}."""
         length = tf.shape(token_ids)[1]
@@ -161,17 +165,18 @@ class TextToText(tf.Module):
             latents = self.model.latents(tf.identity(token_ids))
         return {"logits": self.model.logits(latents), "latents": tf.cast(latents, tf.float32)}
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, "text")])
     def tokenize(self, text):  # type: ignore[no-untyped-def]
         """string[B] → {"token_ids": int32[B, T], right-padded with 0, "lengths": int32[B]}."""
         ids = self.tokenizer.encode(text)
         return {"token_ids": ids.to_tensor(), "lengths": tf.cast(ids.row_lengths(), tf.int32)}
 
     @tf.function(
+        autograph=False,
         input_signature=[
             tf.TensorSpec([None, None], tf.int32, "token_ids"),
             tf.TensorSpec([None], tf.int32, "lengths"),
-        ]
+        ],
     )
     def detokenize(self, token_ids, lengths):  # type: ignore[no-untyped-def]
         """int32[B, T], int32[B] → {"text": string[B]}."""

@@ -27,12 +27,13 @@ class SourceToTarget(tf.Module):
         self.translator = Translator(model, tokenizer.end_id, tokenizer.undrawable_ids)
 
     @tf.function(
+        autograph=False,
         input_signature=[
             tf.TensorSpec([None], tf.string, "text"),
             tf.TensorSpec([], tf.int32, "max_new_tokens"),
             tf.TensorSpec([], tf.int32, "beams"),
             tf.TensorSpec([], tf.float32, "length_penalty"),
-        ]
+        ],
     )
     def serve(self, text, max_new_tokens, beams, length_penalty):  # type: ignore[no-untyped-def]
         """Translates sentences, each as it would be alone; see `Translator.translation`.
@@ -67,11 +68,12 @@ class SourceToTarget(tf.Module):
         return {"text": self.tokenizer.decode(tf.RaggedTensor.from_tensor(new_ids, new_lengths))}
 
     @tf.function(
+        autograph=False,
         input_signature=[
             tf.TensorSpec([None, None], tf.int32, "source_ids"),
             tf.TensorSpec([None], tf.int32, "source_lengths"),
             tf.TensorSpec([None, None], tf.int32, "target_ids"),
-        ]
+        ],
     )
     def logits(self, source_ids, source_lengths, target_ids):  # type: ignore[no-untyped-def]
         """Scores every next token of given targets; see `EncoderDecoder.call`.
@@ -88,7 +90,7 @@ class SourceToTarget(tf.Module):
             inputs = tf.identity(source_ids), source_lengths, target_ids
         return {"logits": self.model(inputs)}
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, "text")])
     def tokenize(self, text):  # type: ignore[no-untyped-def]
         """string[B] → {"token_ids": int32[B, T], right-padded with 0, "lengths": int32[B]}.
 
@@ -98,10 +100,11 @@ class SourceToTarget(tf.Module):
         return {"token_ids": ids.to_tensor(), "lengths": tf.cast(ids.row_lengths(), tf.int32)}
 
     @tf.function(
+        autograph=False,
         input_signature=[
             tf.TensorSpec([None, None], tf.int32, "token_ids"),
             tf.TensorSpec([None], tf.int32, "lengths"),
-        ]
+        ],
     )
     def detokenize(self, token_ids, lengths):  # type: ignore[no-untyped-def]
         """int32[B, T], int32[B] → {"text": string[B]}."""

@@ -83,19 +83,22 @@ class Decoder(tf.Module):
         signature = [progress, _COUNT, SETTINGS_SPEC, _SEEDS, _BANNED]
 
         def compiled(proceed):  # type: ignore[no-untyped-def]
-            proceed = tf.function(proceed, jit_compile=True)
+            proceed = tf.function(proceed, jit_compile=True, autograph=False)
 
             def proceed_if_any(progress, *how):  # type: ignore[no-untyped-def]
                 # XLA knows no arrays without rows.
                 rows = tf.size(progress.lengths)
                 return tf.cond(rows > 0, lambda: proceed(progress, *how), lambda: progress)
 
-            return tf.function(proceed_if_any, input_signature=signature)
+            return tf.function(proceed_if_any, input_signature=signature, autograph=False)
 
         self.proceed = compiled(self._proceed)
         self.proceed_in_context = compiled(self._proceed_in_context)
 
-    @tf.function(input_signature=[_TOKEN_IDS, _LENGTHS, _COUNT, SETTINGS_SPEC, _SEEDS, _BANNED])
+    @tf.function(
+        autograph=False,
+        input_signature=[_TOKEN_IDS, _LENGTHS, _COUNT, SETTINGS_SPEC, _SEEDS, _BANNED],
+    )
     def continuation(self, token_ids, lengths, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
         """Draws until the end token or max_new_tokens.
 
@@ -114,7 +117,7 @@ class Decoder(tf.Module):
         progress = self.proceed(progress, max_new_tokens, settings, seeds, banned_tokens)
         return self.written(progress)
 
-    @tf.function(input_signature=[_TOKEN_IDS, _LENGTHS, _COUNT])
+    @tf.function(autograph=False, input_signature=[_TOKEN_IDS, _LENGTHS, _COUNT])
     def begin(self, token_ids, lengths, max_new_tokens):  # type: ignore[no-untyped-def]
         """Reads the prompts; arguments as for `continuation`.
 
@@ -191,6 +194,7 @@ class Decoder(tf.Module):
         return new_ids, tf.reduce_sum(1 - tf.minimum(tf.cumsum(ended, axis=1), 1), axis=1)
 
     @tf.function(
+        autograph=False,
         input_signature=[
             _TOKEN_IDS,
             _LENGTHS,
@@ -199,7 +203,7 @@ class Decoder(tf.Module):
             tf.TensorSpec([], tf.float32, "length_penalty"),
             tf.TensorSpec([], tf.float32, "repetition_penalty"),
             _BANNED,
-        ]
+        ],
     )
     def search(  # type: ignore[no-untyped-def]
         self,

@@ -34,13 +34,14 @@ class Translator(tf.Module):
         self.undrawable_ids = sorted(set(undrawable_ids))
 
     @tf.function(
+        autograph=False,
         input_signature=[
             tf.TensorSpec([None, None], tf.int32, "source_ids"),
             tf.TensorSpec([None], tf.int32, "source_lengths"),
             tf.TensorSpec([], tf.int32, "max_new_tokens"),
             tf.TensorSpec([], tf.int32, "beams"),
             tf.TensorSpec([], tf.float32, "length_penalty"),
-        ]
+        ],
     )
     def translation(self, source_ids, source_lengths, max_new_tokens, beams, length_penalty):  # type: ignore[no-untyped-def]
         """The likeliest target that is found, token by token until the end token.
