@@ -106,7 +106,7 @@ def _training(quick: bool) -> list[Case]:
             checks=_losses_agree,
             notes=(_STEADY,),
             rounds=3,
-            budget_seconds=400,
+            budget_seconds=360,
         ),
         Case(
             "train-characters",
@@ -120,7 +120,7 @@ def _training(quick: bool) -> list[Case]:
             prepare=(prepared("characters"),),
             limit=limit("characters"),
             notes=(_STEADY,),
-            budget_seconds=360,
+            budget_seconds=300,
         ),
         Case(
             "train-default",
@@ -141,7 +141,7 @@ def _training(quick: bool) -> list[Case]:
             limit=limit("default"),
             notes=(_STEADY, "the peers' optimizer is AdamW, ours the default's"),
             rounds=3,
-            budget_seconds=420,
+            budget_seconds=360,
         ),
         Case(
             "train-124m",
@@ -153,7 +153,7 @@ def _training(quick: bool) -> list[Case]:
             limit=limit("124m"),
             notes=(_STEADY,),
             rounds=3,
-            budget_seconds=480,
+            budget_seconds=400,
         ),
     ]
 
@@ -180,7 +180,7 @@ def _quality(quick: bool, shakespeare: str | None) -> Case:
             "looked at after every 25 updates",
         ),
         rounds=3,
-        budget_seconds=720,
+        budget_seconds=620,
     )
 
 
@@ -203,7 +203,7 @@ def _sampling(quick: bool) -> list[Case]:
             limit=limit,
             notes=("the first call, in which things compile, does not count",),
             rounds=3 if model == "124m" else 5,
-            budget_seconds=260,
+            budget_seconds=220,
         )
 
     def products(rows: int) -> Party:
@@ -236,7 +236,7 @@ def _callback(quick: bool) -> Case:
         prepare=(Party("our_sampling:prepare", {"model": "words"}),),
         notes=("the first epoch's sample, in which things compile, does not count",),
         rounds=3,
-        budget_seconds=200,
+        budget_seconds=150,
     )
 
 
@@ -260,7 +260,7 @@ def _export(quick: bool) -> Case:
             == 1
         },
         notes=("the first call, in which things are set up, does not count",),
-        budget_seconds=200,
+        budget_seconds=150,
     )
 
 
@@ -286,7 +286,7 @@ def _start(quick: bool) -> Case:
             Party("tutorial:write_stories"),
         ),
         notes=("the tutorial reads the same text and learns its vocabulary at every start",),
-        budget_seconds=300,
+        budget_seconds=240,
     )
 
 
@@ -303,7 +303,7 @@ def _tokenize(quick: bool) -> Case:
             Party("tokenizers_bpe:prepare", asked),
         ),
         notes=("reading and writing included, learning the vocabulary not",),
-        budget_seconds=240,
+        budget_seconds=180,
     )
 
 
@@ -344,7 +344,7 @@ def _grow(quick: bool) -> Case:
             "the first round with the token store being made",
         ),
         rounds=3,
-        budget_seconds=480,
+        budget_seconds=700,
     )
 
 

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from benchmarks.measuring import Context, Outcome
-from benchmarks.quality import EVERY, Looks, held_out, text_of
+from benchmarks.quality import Looks, held_out, text_of
 from benchmarks.sizes import CHARACTERS
 
 STEPS, WARMUP, HIGHEST, LOWEST = 2000, 100, 1e-3, 1e-4
@@ -107,6 +107,6 @@ def quality(context: Context, bits: float) -> Outcome:
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if (step + 1) % EVERY == 0 and looks.good_enough():
+        if looks.good_enough(step + 1):
             return looks.outcome(step + 1)
     return {"failed": f"{looks.last:.3f} bits a byte after all {STEPS} steps"}

@@ -74,11 +74,15 @@ class Looks:
     def __init__(self, context: Context, ids: np.ndarray, nats: Nats, bits: float) -> None:
         self.context, self.ids, self.nats, self.bits = context, ids, nats, bits
         self.last = math.inf
+        self._next = EVERY
         self._looking = 0.0
         self._seconds = 0.0
 
-    def good_enough(self) -> bool:
-        """Whether the loss on all of the text is below the mark."""
+    def good_enough(self, step: int) -> bool:
+        """Called after updates with their number: whether a look is due and the loss below the mark."""
+        if step < self._next:
+            return False
+        self._next = step - step % EVERY + EVERY
         began = time.perf_counter()
         self._seconds = self.context.seconds() - self._looking
         self.last = self._loss(_ONE_OF)
@@ -126,7 +130,7 @@ def ours(context: Context, bits: float) -> Outcome:
     def look(model: Any, step: int, event: str) -> None:
         if event == "begin":
             looks.append(Looks(context, _our_ids(config), _our_nats(model), bits))
-        elif step % EVERY == 0 and looks[0].good_enough():
+        elif looks[0].good_enough(step):
             found.append(looks[0].outcome(step))
             raise Finished
         elif step >= steps:
