@@ -14,9 +14,7 @@ help:
 	@echo "make test       the quick tests"
 	@echo "make test-slow  the others"
 	@echo "make benchmark  minigpt beside what people use: over an hour; CASES=\"a b\" for some, OUTPUT=FILE for JSON"
-	@echo "                On Linux, PyPI's torch brings gigabytes of CUDA. Install the CPU's first:"
-	@echo "                make setup && $(BIN)/pip install -c constraints.txt torch --index-url TORCH_S_CPU_INDEX"
-	@echo "                (the address: pytorch.org, Get started, Compute platform CPU)"
+	@echo "                (on Linux, install the CPU's torch first: README, How fast)"
 	@echo "make check      ruff and mypy"
 
 setup: $(VENV)/.installed

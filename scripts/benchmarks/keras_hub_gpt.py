@@ -72,7 +72,7 @@ def speed(context: Context, system: str, jit: bool, steps: int, seconds: float) 
 
 
 def generation(
-    context: Context, model: str, rows: int, new_tokens: int, calls: int, jit: bool
+    context: Context, model: str, rows: int, new_tokens: int, calls: int, jit: bool | str
 ) -> Outcome:
     """Tokens a second of GPT2CausalLM.generate without a preset, the first call aside."""
     import keras

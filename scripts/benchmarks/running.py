@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.cases import Case
 from benchmarks.measuring import Outcome
-from benchmarks.report import Result, median, summarize
+from benchmarks.report import Result, median, number, summarize
 from benchmarks.rounds import Runner, run_rounds
 
 OURS = "ours"
@@ -43,6 +43,9 @@ def run_case(case: Case, runner: Runner, rounds: int | None = None) -> Result:
         )
         for name, party in case.once.items():
             outcomes[name] = [runner.measure(f"{case.name}: {name}", party)]
+    for name in case.others:
+        if (value := median(outcomes.get(name, []))) is not None:
+            notes.append(f"{name}: {number(value)} {case.unit}")
     limit = None
     if case.limit is not None and not failed:
         measured = runner.measure(f"{case.name}: the limit", case.limit)
