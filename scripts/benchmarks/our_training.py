@@ -2,7 +2,7 @@
 
 import itertools
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.measuring import Context, Outcome, SteadySpeed, resident
@@ -30,19 +30,19 @@ def settings(context: Context, system: str, **changes: Any) -> Any:
     import minigpt
 
     sizes = SIZES[system]
+    overrides = [f"{key}={value}" for key, value in changes.items()]
     if system == "default":
-        return minigpt.load_config("default", [f"{key}={value}" for key, value in changes.items()])
+        return minigpt.load_config("default", overrides)
     if system == "characters":
-        return minigpt.load_config(_characters(context.work, sizes))
+        return minigpt.load_config(_characters(context.work, sizes), overrides)
     # More words than the vocabulary has: the rarest are [UNK], as in any text.
     path = _text(context.work / f"words-{sizes.vocab_size}.txt", sizes)
-    name, overrides = "imdb_keras_example", []
+    name = "imdb_keras_example"
     if system == "124m":
         # Its own vocabulary is a download; words in its place change nothing of model and batches.
         name = "gpt2_124m_scratch"
-        overrides = ["tokenizer.kind=word", f"tokenizer.vocab_size={sizes.vocab_size}"]
+        overrides += ["tokenizer.kind=word", f"tokenizer.vocab_size={sizes.vocab_size}"]
         overrides += [f"training.sequence_length={sizes.length}", "model.qkv_bias=true"]
-    overrides += [f"{key}={value}" for key, value in changes.items()]
     return minigpt.load_config(name, overrides, [str(path)])
 
 
@@ -85,7 +85,8 @@ def _characters(work: Path, sizes: Sizes) -> dict[str, Any]:
 
 def speed(context: Context, system: str, steps: int, seconds: float) -> Outcome:
     """Tokens a second in steady steps, and the most memory beyond the imports."""
-    config = settings(context, system)
+    # Saving takes at most a fiftieth of a training's time; in a few steps it would be all or nothing.
+    config = settings(context, system, **{"training.checkpoint_every_seconds": 1e6})
     sizes = SIZES[system]
     steady = SteadySpeed(sizes.tokens_per_step, FIRST, steps, seconds)
 
@@ -110,10 +111,11 @@ def train(context: Context, config: Any, look: Any) -> int:
     watch(look)
     command = minigpt.train
     imported = resident()
-    try:
-        command(config, Path(mkdtemp(dir=context.work)) / "run")
-    except Finished:
-        return imported
+    with TemporaryDirectory(dir=context.work) as folder:
+        try:
+            command(config, Path(folder) / "run")
+        except Finished:
+            return imported
     raise RuntimeError("the training ended before the measurement did")
 
 
