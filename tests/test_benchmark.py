@@ -27,6 +27,7 @@ def test_more_is_better_is_held_against_the_fastest_peer():
     assert (result.ours, result.peers) == (200, {"slow": 50, "fast": 100})
     assert (result.ratio, result.memory_ratio, result.share_of_limit) == (2, 0.4, 0.8)
     assert result.holds and result.rounds == 3
+    assert result.memory == {"ours": 4, "slow": 1, "fast": 10}
 
 
 def test_less_is_better_is_held_against_the_quickest_peer():

@@ -84,11 +84,11 @@ def quality(context: Context, bits: float) -> Outcome:
         betas=(0.9, 0.99),
     )
 
-    def nats(inputs: np.ndarray, targets: np.ndarray) -> float:
+    def nats(inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         with torch.no_grad():
-            logits = model(torch.from_numpy(inputs).long()).flatten(0, 1)
-            flat = torch.from_numpy(targets).long().flatten()
-            return functional.cross_entropy(logits, flat, reduction="sum").item()
+            logits = model(torch.from_numpy(inputs)).transpose(1, 2)
+            losses = functional.cross_entropy(logits, torch.from_numpy(targets), reduction="none")
+            return losses.sum(1).numpy()
 
     looks = Looks(context, val, nats, bits)
     draw = torch.Generator().manual_seed(1337)

@@ -44,8 +44,8 @@ class Result:
     """One line of the report; see `summarize`.
 
     `ours` and the values of `peers` are medians in `unit`, None or left out where nothing was measured.
-    `checks` are what else has to hold; `notes` say what a reader should know; `rounds` counts measurements
-    of ours.
+    `checks` are what else has to hold; `notes` say what a reader should know; `memory` is in bytes, ours
+    and the peers'; `rounds` counts measurements of ours.
     """
 
     case: str
@@ -60,6 +60,7 @@ class Result:
     holds: bool
     checks: dict[str, bool] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    memory: dict[str, float] = field(default_factory=dict)
     rounds: int = 0
     seconds: float = 0.0
 
@@ -125,6 +126,7 @@ def summarize(
         holds,
         checks,
         list(notes),
+        {n: m for n, of in {"ours": ours, **peers}.items() if (m := median(of, "memory"))},
         len([outcome for outcome in ours if outcome.get("value") is not None]),
     )
 
@@ -168,6 +170,9 @@ def remarks(results: Sequence[Result]) -> list[str]:
     """What the table has no room for."""
     lines = []
     for result in results:
+        if result.memory_ratio is not None:
+            megabytes = (f"{name} {number(m / 1e6)}" for name, m in result.memory.items())
+            lines.append(f"{result.case}: memory in MB: {'; '.join(megabytes)}")
         for check, holds in result.checks.items():
             lines.append(f"{result.case}: {check}: {'yes' if holds else 'no'}")
         lines += [f"{result.case}: {note}" for note in result.notes]
