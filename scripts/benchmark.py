@@ -10,6 +10,7 @@ import argparse
 import os
 import platform
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -109,6 +110,8 @@ def main() -> int:
         given.output = given.output.absolute()
     work = given.work.absolute() if given.work else Path(tempfile.mkdtemp(prefix="benchmark-"))
     work.mkdir(parents=True, exist_ok=True)
+    # Whoever ends this process ends the measurement too, and nothing is left behind.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     began = time.monotonic()
     try:
         results = run(cases, work, given, console)
@@ -118,7 +121,8 @@ def main() -> int:
     if console.is_terminal:
         console.print(table(results), soft_wrap=False)
     else:
-        console.print(table(results, markdown=True), width=400, soft_wrap=False)
+        # As wide as its lines are: this is read by a program, or pasted into the README.
+        Console(width=1000).print(table(results, markdown=True))
     for line in remarks(results):
         console.print(line)
     minutes = (time.monotonic() - began) / 60

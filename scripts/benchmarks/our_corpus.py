@@ -8,7 +8,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from benchmarks.measuring import Context, Outcome, SteadySpeed, resident
-from benchmarks.our_training import FIRST, train
+from benchmarks.our_training import FIRST, UNDISTURBED, train
 from benchmarks.sizes import DEFAULT
 from benchmarks.texts import write_text
 from benchmarks.watching import Finished
@@ -27,9 +27,9 @@ def _config(context: Context, megabytes: int) -> Any:
     """The default configuration with a long text, a paragraph a document."""
     import minigpt
 
-    return minigpt.load_config(
-        "default", ['data.document_separator="\\n\\n"'], [str(text_path(context, megabytes))]
-    )
+    overrides = [f"{key}={value}" for key, value in UNDISTURBED.items()]
+    overrides.append(r'data.document_separator="\n\n"')
+    return minigpt.load_config("default", overrides, [str(text_path(context, megabytes))])
 
 
 def prepare(context: Context, megabytes: int) -> Outcome:

@@ -12,6 +12,9 @@ from benchmarks.watching import Finished, watch
 SIZES = {"words": WORDS, "characters": CHARACTERS, "default": DEFAULT, "124m": GPT2_124M}
 # Two updates for compiling and for memory to find its place, as for the peers.
 FIRST = 2
+# Saving takes at most a fiftieth of a training's time; in a few steps it would be all or nothing. And on a
+# slow machine no limit of time ends a training before its speed is known.
+UNDISTURBED = {"training.checkpoint_every_seconds": 1e6, "training.max_minutes": 1000}
 
 
 def prepare(context: Context, system: str, **changes: Any) -> Outcome:
@@ -85,8 +88,7 @@ def _characters(work: Path, sizes: Sizes) -> dict[str, Any]:
 
 def speed(context: Context, system: str, steps: int, seconds: float) -> Outcome:
     """Tokens a second in steady steps, and the most memory beyond the imports."""
-    # Saving takes at most a fiftieth of a training's time; in a few steps it would be all or nothing.
-    config = settings(context, system, **{"training.checkpoint_every_seconds": 1e6})
+    config = settings(context, system, **UNDISTURBED)
     sizes = SIZES[system]
     steady = SteadySpeed(sizes.tokens_per_step, FIRST, steps, seconds)
 
