@@ -3,14 +3,18 @@ PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,$(she
 VENV ?= .venv
 BIN := $(VENV)/bin
 RUN ?=
+CASES ?=
+OUTPUT ?=
 
-.PHONY: help setup train test test-slow check format clean
+.PHONY: help setup train test test-slow benchmark check format clean
 
 help:
 	@echo "make setup      make $(VENV) and install minigpt in it"
 	@echo "make train      train the default configuration, show samples, export"
 	@echo "make test       the quick tests"
 	@echo "make test-slow  the others"
+	@echo "make benchmark  minigpt beside what people use: over an hour; CASES=\"a b\" for some, OUTPUT=FILE for JSON"
+	@echo "                (on Linux, install the CPU's torch first: README, How fast)"
 	@echo "make check      ruff and mypy"
 
 setup: $(VENV)/.installed
@@ -30,6 +34,14 @@ test: setup
 
 test-slow: setup
 	@$(BIN)/pytest -m slow
+
+# Its packages are several times the size of the others: only who measures needs them.
+$(VENV)/.benchmark: $(VENV)/.installed
+	PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet --editable '.[benchmark]'
+	@touch $@
+
+benchmark: setup $(VENV)/.benchmark
+	@$(BIN)/python scripts/benchmark.py $(CASES) $(if $(OUTPUT),--output $(OUTPUT))
 
 check: setup
 	@$(BIN)/ruff check .

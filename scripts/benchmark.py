@@ -1,0 +1,136 @@
+"""Measures minigpt beside what people use today, and says what reaches its mark.
+
+    make benchmark [CASES="train-words start"] [OUTPUT=results.json]
+    python scripts/benchmark.py [CASE]... [--output FILE]
+
+Needs the extra `benchmark`. Figures are ratios of one run on one machine, on which nothing else should run.
+"""
+
+import argparse
+import os
+import platform
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from importlib import metadata, util
+from pathlib import Path
+
+from benchmarks.cases import Case, build_cases
+from benchmarks.report import Result, remarks, table, write_json
+from benchmarks.rounds import Runner
+from benchmarks.running import run_case
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+PACKAGES = ("tensorflow", "keras", "keras-hub", "torch", "transformers", "tokenizers")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = [case.name for case in build_cases(quick=False)]
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(names)}; all")
+    parser.add_argument("--output", type=Path, help="where the results go as JSON")
+    parser.add_argument(
+        "--shakespeare",
+        default=os.environ.get("MINIGPT_SHAKESPEARE"),
+        help="path of tiny Shakespeare, for `quality` (or $MINIGPT_SHAKESPEARE); downloaded if not given",
+    )
+    parser.add_argument("--rounds", type=int, help="measurements of each case at most")
+    parser.add_argument(
+        "--quick", action="store_true", help="one short round: shows that all runs, measures little"
+    )
+    parser.add_argument("--work", type=Path, help="keep texts, models and logs in this folder")
+    given = parser.parse_args()
+    unknown = sorted(set(given.cases) - set(names))
+    if unknown:
+        parser.error(f"no case {', '.join(unknown)}; should be of: {', '.join(names)}")
+    missing = [name for name in ("keras_hub", "torch", "transformers") if not util.find_spec(name)]
+    if missing:
+        parser.error(
+            f"{', '.join(missing)} not installed: pip install -c constraints.txt -e '.[benchmark]'"
+        )
+    return given
+
+
+def machine() -> str:
+    """One line about where the figures come from."""
+    model = platform.processor() or platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        lines = information.read_text().splitlines()
+        model = next((x.split(": ")[1] for x in lines if x.startswith("model name")), model)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES)
+    return (
+        f"{model}, {os.cpu_count()} cores, {memory:.0f} GB; {platform.system()}, "
+        f"Python {platform.python_version()}, {versions}"
+    )
+
+
+def run(cases: list[Case], work: Path, given: argparse.Namespace, console: Console) -> list[Result]:
+    """All cases; the file is written anew after each, so that little is lost if one is stopped."""
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    results: list[Result] = []
+    with Progress(TextColumn("{task.description}"), *columns, console=console) as progress:
+        task = progress.add_task("", total=len(cases))
+
+        def say(what: str) -> None:
+            progress.update(task, description=what)
+            if not console.is_terminal:
+                console.print(f"{time.strftime('%H:%M:%S')} {what}")
+
+        for case in cases:
+            result = run_case(case, Runner(work, say), 1 if given.quick else given.rounds)
+            results.append(result)
+            progress.advance(task)
+            if given.output:
+                write_json(given.output, results)
+            if console.is_terminal:
+                console.print(f"{case.name}: {result.seconds:.0f} s")
+    return results
+
+
+def main() -> int:
+    given = arguments()
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(machine())
+    if hasattr(os, "getloadavg") and os.getloadavg()[0] > 0.3 * (os.cpu_count() or 1):
+        console.print(f"[yellow]Other programs are running: load {os.getloadavg()[0]:.1f}[/]")
+    shakespeare = str(Path(given.shakespeare).absolute()) if given.shakespeare else None
+    cases = [
+        case
+        for case in build_cases(given.quick, shakespeare)
+        if not given.cases or case.name in given.cases
+    ]
+    if given.output:
+        given.output = given.output.absolute()
+    work = given.work.absolute() if given.work else Path(tempfile.mkdtemp(prefix="benchmark-"))
+    work.mkdir(parents=True, exist_ok=True)
+    # Whoever ends this process ends the measurement too, and nothing is left behind.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    began = time.monotonic()
+    try:
+        results = run(cases, work, given, console)
+    finally:
+        if not given.work:
+            shutil.rmtree(work, ignore_errors=True)
+    if console.is_terminal:
+        console.print(table(results), soft_wrap=False)
+    else:
+        # As wide as its lines are: this is read by a program, or pasted into the README.
+        Console(width=1000).print(table(results, markdown=True))
+    for line in remarks(results):
+        console.print(line)
+    minutes = (time.monotonic() - began) / 60
+    console.print(
+        f"{sum(r.holds for r in results)} of {len(results)} reach their mark; {minutes:.0f} min"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

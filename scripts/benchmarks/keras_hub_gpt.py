@@ -1,0 +1,106 @@
+"""A GPT of keras-hub's layers, trained with `fit`, and `generate` of its GPT-2."""
+
+import statistics
+import time
+from contextlib import suppress
+from typing import Any
+
+from benchmarks.measuring import Context, Outcome, SteadySpeed, resident
+from benchmarks.our_training import SIZES
+from benchmarks.sizes import GPT2_124M, SMALL, Sizes
+from benchmarks.watching import Finished, watch
+
+FIRST = 2
+
+
+def build(sizes: Sizes, jit: bool) -> Any:
+    """Embedding, pre-norm decoder blocks, a tied head; AdamW with clipping."""
+    import keras
+    import keras_hub
+
+    ids = keras.Input((sizes.length,), dtype="int32")
+    embedding = keras_hub.layers.TokenAndPositionEmbedding(
+        sizes.vocab_size, sizes.length, sizes.embed_dim
+    )
+    x = embedding(ids)
+    for _ in range(sizes.num_layers):
+        x = keras_hub.layers.TransformerDecoder(
+            sizes.ff_dim,
+            sizes.num_heads,
+            activation=lambda x: keras.activations.gelu(x, approximate=True),
+            normalize_first=True,
+        )(x)
+    x = keras.layers.LayerNormalization()(x)
+    model = keras.Model(ids, embedding.token_embedding(x, reverse=True))
+    model.compile(
+        keras.optimizers.AdamW(1e-3, weight_decay=0.1, beta_2=0.99, global_clipnorm=1.0),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=jit,
+    )
+    return model
+
+
+def speed(context: Context, system: str, jit: bool, steps: int, seconds: float) -> Outcome:
+    """Tokens a second of `fit`, with batches that are there already."""
+    import keras
+    import keras_hub  # noqa: F401
+    import numpy as np
+    import tensorflow as tf
+
+    imported = resident()
+    sizes = SIZES[system]
+    steady = SteadySpeed(sizes.tokens_per_step, FIRST, steps, seconds)
+
+    def look(model: Any, step: int, event: str) -> None:
+        if event == "step" and steady.seen(step):
+            raise Finished
+
+    watch(look)
+    keras.utils.set_random_seed(0)
+    rows = np.random.default_rng(0).integers(
+        sizes.vocab_size, size=(8 * sizes.batch_size, sizes.length + 1), dtype=np.int32
+    )
+    batches = tf.data.Dataset.from_tensor_slices((rows[:, :-1], rows[:, 1:]))
+    batches = batches.repeat().batch(sizes.batch_size, drop_remainder=True).prefetch(2)
+    with suppress(Finished):
+        build(sizes, jit).fit(batches, verbose=0)
+    return {
+        "value": steady.tokens_per_second,
+        "memory": resident("VmHWM") - imported,
+        "steps": steady.counted,
+    }
+
+
+def generation(
+    context: Context, model: str, rows: int, new_tokens: int, calls: int, jit: bool | str
+) -> Outcome:
+    """Tokens a second of GPT2CausalLM.generate without a preset, the first call aside."""
+    import keras
+    import keras_hub
+    import numpy as np
+
+    sizes = GPT2_124M if model == "124m" else SMALL
+    keras.utils.set_random_seed(0)
+    backbone = keras_hub.models.GPT2Backbone(
+        vocabulary_size=sizes.vocab_size,
+        num_layers=sizes.num_layers,
+        num_heads=sizes.num_heads,
+        hidden_dim=sizes.embed_dim,
+        intermediate_dim=sizes.ff_dim,
+        dropout=0.0,
+        max_sequence_length=sizes.context,
+    )
+    gpt = keras_hub.models.GPT2CausalLM(backbone, preprocessor=None)
+    gpt.compile(sampler=keras_hub.samplers.TopKSampler(k=10), jit_compile=jit)
+    # One token of prompt and room for the rest.
+    inputs = {
+        "token_ids": np.ones((rows, 1 + new_tokens), np.int32),
+        "padding_mask": np.arange(1 + new_tokens)[None].repeat(rows, 0) < 1,
+    }
+    taken = []
+    for _ in range(1 + calls):
+        began = time.perf_counter()
+        out = gpt.generate(inputs, stop_token_ids=None)
+        taken.append(time.perf_counter() - began)
+        assert out["token_ids"].shape == (rows, 1 + new_tokens)
+    return {"value": rows * new_tokens / statistics.median(taken[1:]), "first": taken[0]}

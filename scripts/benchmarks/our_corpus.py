@@ -1,0 +1,95 @@
+"""Text to token ids, and training on more of it: time and anonymous memory."""
+
+import shutil
+import threading
+import time
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from benchmarks.measuring import Context, Outcome, SteadySpeed, resident
+from benchmarks.our_training import FIRST, UNDISTURBED, train
+from benchmarks.sizes import DEFAULT
+from benchmarks.texts import write_text
+from benchmarks.watching import Finished
+
+
+def text_path(context: Context, megabytes: int) -> Path:
+    return context.work / f"text-{megabytes}.txt"
+
+
+def text(context: Context, megabytes: int) -> Outcome:
+    path = write_text(text_path(context, megabytes), 1_000_000 * megabytes)
+    return {"value": path.stat().st_size}
+
+
+def _config(context: Context, megabytes: int) -> Any:
+    """The default configuration with a long text, a paragraph a document."""
+    import minigpt
+
+    overrides = [f"{key}={value}" for key, value in UNDISTURBED.items()]
+    overrides.append(r'data.document_separator="\n\n"')
+    return minigpt.load_config("default", overrides, [str(text_path(context, megabytes))])
+
+
+def prepare(context: Context, megabytes: int) -> Outcome:
+    """The text, and the byte pairs learned from its beginning."""
+    text(context, megabytes)
+    from minigpt.config import TokenizerConfig
+    from minigpt.tokenizers import learn_tokenizer
+
+    with open(text_path(context, megabytes), encoding="ascii") as file:
+        learned = learn_tokenizer([file.read(16_000_000)], TokenizerConfig())
+    learned.save(context.work / "byte-pairs")
+    return {"value": learned.vocab_size}
+
+
+def tokenize(context: Context, megabytes: int) -> Outcome:
+    """Megabytes a second from a text file to a token store, with a vocabulary that is there."""
+    import os
+
+    from minigpt.corpus.token_store import open_corpus
+    from minigpt.tokenizers import load_tokenizer
+
+    config = _config(context, megabytes)
+    tokenizer = load_tokenizer(context.work / "byte-pairs")
+    os.environ["MINIGPT_CACHE"] = cache = mkdtemp(dir=context.work)
+    began = time.perf_counter()
+    corpus = open_corpus(config.data, config.tokenizer, print, tokenizer)
+    seconds = time.perf_counter() - began
+    size = corpus.train.bytes + corpus.val.bytes
+    tokens = corpus.train.tokens + corpus.val.tokens
+    shutil.rmtree(cache)
+    return {"value": size / seconds / 1e6, "tokens": tokens}
+
+
+def grow(context: Context, megabytes: int, steps: int, seconds: float) -> Outcome:
+    """Tokens a second of steady steps, and the most anonymous memory, token store included."""
+    steady = SteadySpeed(DEFAULT.tokens_per_step, FIRST, steps, seconds)
+
+    def look(model: Any, step: int, event: str) -> None:
+        if event == "step" and steady.seen(step):
+            raise Finished
+
+    memory = MostAnonymous()
+    train(context, _config(context, megabytes), look)
+    return {"value": steady.tokens_per_second, "memory": memory.end(), "steps": steady.counted}
+
+
+class MostAnonymous:
+    """Looks at RssAnon twenty times a second until `end`, which returns the most seen, in bytes."""
+
+    def __init__(self) -> None:
+        self._most = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        while not self._over.wait(0.05):
+            self._most = max(self._most, resident("RssAnon"))
+
+    def end(self) -> int:
+        self._over.set()
+        self._thread.join()
+        return max(self._most, resident("RssAnon"))

@@ -1,0 +1,210 @@
+"""`minigpt.train`, measured: the command's own way, up to the step at which all is known."""
+
+import itertools
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.measuring import Context, Outcome, SteadySpeed, resident
+from benchmarks.sizes import CHARACTERS, DEFAULT, GPT2_124M, WORDS, Sizes
+from benchmarks.watching import Finished, watch
+
+SIZES = {"words": WORDS, "characters": CHARACTERS, "default": DEFAULT, "124m": GPT2_124M}
+# Two updates for compiling and for memory to find its place, as for the peers.
+FIRST = 2
+# Saving takes at most a fiftieth of a training's time; in a few steps it would be all or nothing. And on a
+# slow machine no limit of time ends a training before its speed is known.
+UNDISTURBED = {"training.checkpoint_every_seconds": 1e6, "training.max_minutes": 1000}
+
+
+def prepare(context: Context, system: str, **changes: Any) -> Outcome:
+    """Makes text and token store, so that no measurement does."""
+    config = settings(context, system, **changes)
+    from minigpt.corpus.token_store import open_corpus
+
+    corpus = open_corpus(config.data, config.tokenizer, print)
+    if corpus.tokenizer.vocab_size != SIZES[system].vocab_size:
+        raise ValueError(f"{system}: a vocabulary of {corpus.tokenizer.vocab_size}")
+    return {"value": corpus.train.tokens}
+
+
+def settings(context: Context, system: str, **changes: Any) -> Any:
+    """The configuration of a system, with a text that is there on every machine."""
+    import minigpt
+
+    sizes = SIZES[system]
+    overrides = [f"{key}={value}" for key, value in changes.items()]
+    if system == "default":
+        return minigpt.load_config("default", overrides)
+    if system == "characters":
+        return minigpt.load_config(_characters(context.work, sizes), overrides)
+    # More words than the vocabulary has: the rarest are [UNK], as in any text.
+    path = _text(context.work / f"words-{sizes.vocab_size}.txt", sizes)
+    name = "imdb_keras_example"
+    if system == "124m":
+        # Its own vocabulary is a download; words in its place change nothing of model and batches.
+        name = "gpt2_124m_scratch"
+        overrides += ["tokenizer.kind=word", f"tokenizer.vocab_size={sizes.vocab_size}"]
+        overrides += [f"training.sequence_length={sizes.length}", "model.qkv_bias=true"]
+    return minigpt.load_config(name, overrides, [str(path)])
+
+
+def _text(path: Path, sizes: Sizes) -> Path:
+    from benchmarks.texts import write_text
+
+    return write_text(path, 200 * sizes.vocab_size, sizes.vocab_size + 1000)
+
+
+def _characters(work: Path, sizes: Sizes) -> dict[str, Any]:
+    from benchmarks.texts import write_characters
+
+    # Padding, [UNK] and the end token are the others.
+    letters = "".join(map(chr, range(ord("0"), ord("0") + sizes.vocab_size - 3)))
+    path = work / "characters.txt"
+    if not path.exists():
+        write_characters(path, 1_000_000, letters)
+    return {
+        "data": {"source": "files", "paths": [str(path)]},
+        "tokenizer": {"kind": "character", "vocab_size": sizes.vocab_size},
+        "model": {
+            "max_len": sizes.length,
+            "embed_dim": sizes.embed_dim,
+            "num_heads": sizes.num_heads,
+            "num_layers": sizes.num_layers,
+        },
+        "training": {
+            "epochs": 1,
+            "steps_per_epoch": 2000,
+            "batch_size": sizes.batch_size,
+            "learning_rate": 1e-3,
+            "warmup_steps": 100,
+            "optimizer": "adamw",
+            "adam_beta_2": 0.99,
+            "weight_decay": 0.1,
+            "clip_norm": 1.0,
+        },
+    }
+
+
+def speed(context: Context, system: str, steps: int, seconds: float) -> Outcome:
+    """Tokens a second in steady steps, and the most memory beyond the imports."""
+    config = settings(context, system, **UNDISTURBED)
+    sizes = SIZES[system]
+    steady = SteadySpeed(sizes.tokens_per_step, FIRST, steps, seconds)
+
+    def look(model: Any, step: int, event: str) -> None:
+        if event == "begin" and model.vocab_size != sizes.vocab_size:
+            raise ValueError(f"{system}: a vocabulary of {model.vocab_size}")
+        if event == "step" and steady.seen(step):
+            raise Finished
+
+    imported = train(context, config, look)
+    return {
+        "value": steady.tokens_per_second,
+        "memory": resident("VmHWM") - imported,
+        "steps": steady.counted,
+    }
+
+
+def train(context: Context, config: Any, look: Any) -> int:
+    """Trains until `look` has seen enough; returns the bytes in memory after the imports."""
+    import minigpt
+
+    watch(look)
+    command = minigpt.train
+    imported = resident()
+    with TemporaryDirectory(dir=context.work) as folder:
+        try:
+            command(config, Path(folder) / "run")
+        except Finished:
+            return imported
+    raise RuntimeError("the training ended before the measurement did")
+
+
+def start(context: Context, steps: int) -> Outcome:
+    """Seconds from the start of the process to the end of an update of the default configuration."""
+    seconds = 0.0
+
+    def look(model: Any, step: int, event: str) -> None:
+        nonlocal seconds
+        if event == "step" and step >= steps:
+            seconds = context.seconds()
+            raise Finished
+
+    train(context, settings(context, "default"), look)
+    return {"value": seconds}
+
+
+def losses(context: Context, steps: int) -> Outcome:
+    """`train-words` without dropout: leaves weights and batches for the peer, returns the last loss."""
+    import numpy as np
+
+    # The epoch ends where the loss is asked for: so does any call that makes several updates.
+    changes = {"model.dropout_rate": 0.0, "training.steps_per_epoch": steps}
+    config = settings(context, "words", **changes)
+    from minigpt.corpus.batches import training_batch
+    from minigpt.corpus.token_store import open_corpus
+
+    ids = open_corpus(config.data, config.tokenizer).train.ids
+    batches = [
+        training_batch(ids, WORDS.length, WORDS.batch_size, config.training.seed, step)
+        for step in range(steps + 1)
+    ]
+    loss = 0.0
+
+    def look(model: Any, step: int, event: str) -> None:
+        nonlocal loss
+        if event == "begin":
+            np.savez(
+                context.work / "words.npz",
+                inputs=[inputs for inputs, _ in batches],
+                targets=[targets for _, targets in batches],
+                **_weights(model),
+            )
+        if event == "step" and step == steps:
+            loss = batch_loss(model, *batches[-1])
+            raise Finished
+
+    train(context, config, look)
+    return {"value": loss}
+
+
+def batch_loss(model: Any, inputs: Any, targets: Any) -> float:
+    """Nats a token of a batch, from logits that either model gives, 16 rows at a time."""
+    import numpy as np
+    import tensorflow as tf
+
+    rows = []
+    for first in range(0, len(inputs), 16):
+        logits = model(inputs[first : first + 16], training=False)
+        logits = logits[0] if isinstance(logits, list | tuple) else logits
+        rows.append(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(targets[first : first + 16], logits)
+        )
+    return float(np.concatenate([row.numpy() for row in rows]).astype(np.float64).mean())
+
+
+def _weights(model: Any) -> dict[str, Any]:
+    """The miniature GPT's weights under names and in shapes of `keras.layers.MultiHeadAttention`."""
+    import numpy as np
+
+    block, heads = model.blocks[0], (WORDS.num_heads, WORDS.head_dim)
+    attention, size = block.attention, WORDS.embed_dim
+    weights = {
+        "tokens": model.embedding.token_embedding.embeddings,
+        "positions": model.embedding.position_table,
+        "output_kernel": np.reshape(attention.output_projection.kernel, (*heads, size)),
+        "output_bias": attention.output_projection.bias,
+        "head_kernel": model.head.kernel,
+        "head_bias": model.head.bias,
+    }
+    kernels = np.split(np.asarray(attention.qkv.kernel), 3, axis=1)
+    biases = np.split(np.asarray(attention.qkv.bias), 3)
+    for name, kernel, bias in zip(("query", "key", "value"), kernels, biases, strict=True):
+        weights[f"{name}_kernel"] = kernel.reshape(size, *heads)
+        weights[f"{name}_bias"] = bias.reshape(heads)
+    for name, part in itertools.product(("expand", "contract"), ("kernel", "bias")):
+        weights[f"{name}_{part}"] = getattr(getattr(block, name), part)
+    for name, part in itertools.product(("norm1", "norm2"), ("gamma", "beta")):
+        weights[f"{name}_{part}"] = getattr(getattr(block, name), part)
+    return {name: np.asarray(weight) for name, weight in weights.items()}

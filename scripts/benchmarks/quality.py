@@ -1,0 +1,168 @@
+"""Seconds to a loss on tiny Shakespeare's last tenth: how both sides are looked at, and our own side."""
+
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measuring import Context, Outcome
+from benchmarks.sizes import CHARACTERS
+from benchmarks.watching import Finished
+
+# Updates between two looks.
+EVERY = 25
+# One window of so many is enough to tell whether a look at all of them is worth it ...
+_ONE_OF = 16
+# ... which it is from so many bits above the mark.
+_NEAR = 0.12
+_ROWS = 64
+
+# Summed nats of each row, float[B], of a batch: inputs and targets, int[B, T].
+Nats = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def prepare(context: Context, shakespeare: str | None) -> Outcome:
+    """Puts the text where both sides find it."""
+    if shakespeare is None:
+        from minigpt.config import SHAKESPEARE_SHA256, SHAKESPEARE_URL
+        from minigpt.corpus.downloads import download
+
+        shakespeare = str(download(SHAKESPEARE_URL, SHAKESPEARE_SHA256, print))
+    path = _path(context)
+    shutil.copyfile(shakespeare, path)
+    return {"value": path.stat().st_size}
+
+
+def _path(context: Context) -> Path:
+    return context.work / "shakespeare.txt"
+
+
+def text_of(context: Context) -> str:
+    return _path(context).read_text(encoding="utf-8")
+
+
+def held_out(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What is learned from, and the last tenth."""
+    edge = int(len(ids) * 0.9)
+    return ids[:edge], ids[edge:]
+
+
+def windows(ids: np.ndarray, one_of: int = 1) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+    """Inputs and targets of every n-th window, side by side, always as many rows; and how many count.
+
+    A last window that would not be full is left out: less than one in a thousand.
+    """
+    count, length = (len(ids) - 1) // CHARACTERS.length, CHARACTERS.length
+    inputs = ids[: count * length].reshape(count, length)[::one_of]
+    targets = ids[1 : count * length + 1].reshape(count, length)[::one_of]
+    for first in range(0, len(inputs), _ROWS):
+        # Another shape would be compiled anew.
+        rows = np.minimum(np.arange(first, first + _ROWS), len(inputs) - 1)
+        yield inputs[rows], targets[rows], min(_ROWS, len(inputs) - first)
+
+
+class Looks:
+    """Looks at a model in training, with the clock standing still.
+
+    Args:
+      context: knows when the process was started.
+      ids: the held-out text, a token a byte.
+      nats: gives a batch's loss.
+      bits: the mark, bits a byte.
+    """
+
+    def __init__(self, context: Context, ids: np.ndarray, nats: Nats, bits: float) -> None:
+        self.context, self.ids, self.nats, self.bits = context, ids, nats, bits
+        self.last = math.inf
+        self._next = EVERY
+        self._looking = 0.0
+        self._seconds = 0.0
+
+    def good_enough(self, step: int) -> bool:
+        """Called after updates with their number: whether a look is due and the loss below the mark."""
+        if step < self._next:
+            return False
+        self._next = step - step % EVERY + EVERY
+        began = time.perf_counter()
+        self._seconds = self.context.seconds() - self._looking
+        self.last = self._loss(_ONE_OF)
+        reached = self.last < self.bits + _NEAR
+        if reached:
+            self.last = self._loss(1)
+            reached = self.last < self.bits
+        self._looking += time.perf_counter() - began
+        return reached
+
+    def outcome(self, step: int) -> Outcome:
+        return {"value": self._seconds, "step": step, "bits": self.last}
+
+    def _loss(self, one_of: int) -> float:
+        total = count = 0.0
+        for inputs, targets, rows in windows(self.ids, one_of):
+            total += float(self.nats(inputs, targets)[:rows].sum())
+            count += targets[:rows].size
+        return total / count / math.log(2)
+
+
+def ours(context: Context, bits: float) -> Outcome:
+    """The same seconds for `minigpt train --config shakespeare_character`, its token store not made yet."""
+    import os
+
+    from benchmarks.our_training import train
+
+    os.environ["MINIGPT_CACHE"] = mkdtemp(dir=context.work)
+    import minigpt
+
+    recipe = minigpt.load_config("shakespeare_character").training
+    # One epoch as long as all: the epochs' own validation is evaluation too.
+    steps = recipe.epochs * (recipe.steps_per_epoch or 0)
+    config = minigpt.load_config(
+        "shakespeare_character",
+        [
+            f"data.url={_path(context).as_uri()}",
+            "training.epochs=1",
+            f"training.steps_per_epoch={steps}",
+        ],
+    )
+    looks: list[Looks] = []
+    found: list[Outcome] = []
+
+    def look(model: Any, step: int, event: str) -> None:
+        if event == "begin":
+            looks.append(Looks(context, _our_ids(config), _our_nats(model), bits))
+        elif looks[0].good_enough(step):
+            found.append(looks[0].outcome(step))
+            raise Finished
+        elif step >= steps:
+            found.append({"failed": f"{looks[0].last:.3f} bits a byte after all {steps} steps"})
+            raise Finished
+
+    train(context, config, look)
+    return found[0]
+
+
+def _our_ids(config: Any) -> np.ndarray:
+    """The last tenth in our ids, from the token store that was just made."""
+    from minigpt.corpus.token_store import open_corpus
+
+    # The first id is the end token before the text, the last the one behind it.
+    ids = np.asarray(open_corpus(config.data, config.tokenizer).val.ids[1:-1])
+    return ids.astype(np.int32)
+
+
+def _our_nats(model: Any) -> Nats:
+    import tensorflow as tf
+
+    # Not compiled by XLA: that takes longer than all the looks.
+    @tf.function
+    def summed(inputs: Any, targets: Any) -> Any:
+        logits = model(inputs, training=False)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
+        return tf.reduce_sum(losses, axis=1)
+
+    return lambda inputs, targets: summed(tf.constant(inputs), tf.constant(targets)).numpy()

@@ -1,0 +1,160 @@
+"""Measurements in turn, each in a process of its own."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measuring import Outcome
+
+SCRIPTS = Path(__file__).resolve().parents[1]
+# After the first round, a peer that was so much worse than the best one is left out.
+FAR_BEHIND = 1.25
+TIMEOUT_SECONDS = 1200
+
+
+@dataclass(frozen=True)
+class Party:
+    """A measurement: a function of this package and its arguments."""
+
+    place: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Runner:
+    """Starts measurements.
+
+    Attributes:
+      work: the folder they share.
+      say: told what is going on.
+    """
+
+    work: Path
+    say: Callable[[str], None]
+
+    def measure(self, name: str, party: Party) -> Outcome:
+        """Runs one; {"failed": the last line it printed} if it fails."""
+        self.say(name)
+        logs = self.work / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        stem = f"{time.time_ns()}-{''.join(c if c.isalnum() else '-' for c in name)}"
+        output, log = logs / f"{stem}.json", logs / f"{stem}.log"
+        command = [sys.executable, "-m", "benchmarks.worker", party.place]
+        command += [json.dumps(dict(party.arguments)), str(output)]
+        began, busy, own = time.monotonic(), _processor_seconds(), _own_seconds()
+        with open(log, "wb") as said:
+            try:
+                subprocess.run(
+                    command,
+                    env=self._environment(),
+                    cwd=self.work,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    timeout=TIMEOUT_SECONDS,
+                )
+            except subprocess.TimeoutExpired:
+                return {"failed": f"not ready after {TIMEOUT_SECONDS} seconds; see {log}"}
+        if not output.exists():
+            lines = log.read_text(errors="replace").strip().splitlines() or ["nothing printed"]
+            return {"failed": f"{lines[-1][:200]} (see {log})"}
+        outcome: Outcome = json.loads(output.read_text())
+        others = _processor_seconds() - busy - (_own_seconds() - own)
+        return outcome | {"others": max(0.0, others) / (time.monotonic() - began)}
+
+    def _environment(self) -> dict[str, str]:
+        paths = [str(SCRIPTS), os.environ.get("PYTHONPATH", "")]
+        return {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+            "MINIGPT_CACHE": str(self.work / "cache"),
+            "KERAS_BACKEND": "tensorflow",
+            "TF_CPP_MIN_LOG_LEVEL": "2",
+            # Nothing is downloaded while it is measured.
+            "HF_HUB_OFFLINE": "1",
+            "BENCHMARK_WORK": str(self.work),
+            # Last: the clock of `start` and `quality` begins here.
+            "BENCHMARK_STARTED": repr(time.time()),
+        }
+
+
+def _processor_seconds() -> float:
+    """Of all cores since the machine was started, all programs; 0 where nobody counts it."""
+    counts = Path("/proc/stat")
+    if not counts.exists():
+        return 0.0
+    user, nice, system, _, _, *others = map(int, counts.read_text().splitlines()[0].split()[1:9])
+    # Interrupts and what a hypervisor gave to somebody else among them.
+    return (user + nice + system + sum(others)) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_seconds() -> float:
+    """Processor time of this process and of the measurements that have ended."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def run_rounds(
+    runner: Runner,
+    case: str,
+    parties: Mapping[str, Party],
+    rounds: int,
+    budget_seconds: float,
+    more_is_better: bool,
+    kept: frozenset[str],
+) -> dict[str, list[Outcome]]:
+    """A B C A B C …, as many rounds as the time allows, one at least.
+
+    Args:
+      parties: by name, in their order.
+      budget_seconds: no round begins that would end later, by the time that the last one took.
+      more_is_better: tells which peers are far behind.
+      kept: the names of those that are never left out.
+    """
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in parties}
+    began = time.monotonic()
+    taking_part, took = dict(parties), 0.0
+    for number in range(rounds):
+        round_began = time.monotonic()
+        if number and round_began - began + took > budget_seconds:
+            break
+        took = 0.0
+        for name, party in list(taking_part.items()):
+            party_began = time.monotonic()
+            outcome = runner.measure(f"{case}: {name}, round {number + 1} of {rounds}", party)
+            outcomes[name].append(outcome)
+            if "value" not in outcome:
+                # What failed or cannot run here would do so again.
+                del taking_part[name]
+                continue
+            took += time.monotonic() - party_began
+        if not number:
+            for name in far_behind(outcomes, more_is_better, kept):
+                taking_part.pop(name, None)
+    return outcomes
+
+
+def far_behind(
+    outcomes: Mapping[str, list[Outcome]], more_is_better: bool, kept: frozenset[str]
+) -> set[str]:
+    """Peers whose first value is so much worse than the best peer's that they cannot be the best."""
+    first = {
+        name: of[0]["value"]
+        for name, of in outcomes.items()
+        if name not in kept and "value" in of[0]
+    }
+    if not first:
+        return set()
+    best = max(first.values()) if more_is_better else min(first.values())
+    return {
+        name
+        for name, value in first.items()
+        if (best / value if more_is_better else value / best) > FAR_BEHIND
+    }

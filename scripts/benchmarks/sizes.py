@@ -1,0 +1,39 @@
+"""The sizes of the models that are measured."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A GPT and its batches; letters as in minigpt: V, T, D, H, K, F, L, B.
+
+    `context` is the longest sequence that the model takes, `length` that of a training batch.
+    """
+
+    vocab_size: int
+    context: int
+    length: int
+    embed_dim: int
+    num_heads: int
+    head_dim: int
+    ff_dim: int
+    num_layers: int
+    batch_size: int
+
+    @property
+    def tokens_per_step(self) -> int:
+        return self.batch_size * self.length
+
+    @property
+    def matrix_parameters(self) -> int:
+        """Entries of the matrices that every token is multiplied with, a tied head counted once."""
+        heads = self.num_heads * self.head_dim
+        block = 4 * self.embed_dim * heads + 2 * self.embed_dim * self.ff_dim
+        return self.num_layers * block + self.embed_dim * self.vocab_size
+
+
+WORDS = Sizes(20000, 80, 80, 256, 2, 256, 256, 1, 128)
+CHARACTERS = Sizes(65, 64, 64, 128, 4, 32, 512, 4, 12)
+DEFAULT = Sizes(2048, 128, 128, 192, 4, 48, 768, 4, 16)
+GPT2_124M = Sizes(50257, 1024, 256, 768, 12, 64, 3072, 12, 4)
+SMALL = Sizes(8192, 256, 256, 256, 4, 64, 1024, 4, 1)

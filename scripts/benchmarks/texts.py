@@ -1,0 +1,66 @@
+"""Made-up text: the same on every machine, as long as wanted, words as unequal as in a language."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+_SYLLABLES = [a + b for a, b in itertools.product("bcdfghjklmnprstvwz", "aeiou")]
+_BEHIND = [" ", ", ", ". ", ".\n", ".\n\n"]
+_BEHIND_SHARES = [0.86, 0.05, 0.06, 0.02, 0.01]
+_WORDS_AT_ONCE = 500_000
+
+
+def vocabulary(size: int, seed: int = 0) -> list[str]:
+    """Distinct words of one to four syllables, the short ones first."""
+    draw = np.random.default_rng(seed)
+    words: list[str] = []
+    for syllables in range(1, 5):
+        there = len(_SYLLABLES) ** syllables
+        # A language uses few of the words it could have.
+        share = min(there, size if syllables > 2 else there // 2, size - len(words))
+        for number in draw.choice(there, share, replace=False).tolist():
+            parts = []
+            for _ in range(syllables):
+                number, part = divmod(number, len(_SYLLABLES))
+                parts.append(_SYLLABLES[part])
+            words.append("".join(parts))
+    return words
+
+
+def _sentences(words: list[str], seed: int) -> Iterator[str]:
+    """Text without end, by Zipf's law: word n comes 1 / (n + 3) as often as it would alone."""
+    draw = np.random.default_rng(seed)
+    shares = 1 / (np.arange(len(words)) + 3.0)
+    edges = np.cumsum(shares) / shares.sum()
+    table = [word + behind for word in words for behind in _BEHIND]
+    while True:
+        chosen = np.minimum(np.searchsorted(edges, draw.random(_WORDS_AT_ONCE)), len(words) - 1)
+        behind = draw.choice(len(_BEHIND), _WORDS_AT_ONCE, p=_BEHIND_SHARES)
+        yield "".join(map(table.__getitem__, (chosen * len(_BEHIND) + behind).tolist()))
+
+
+def write_text(path: Path, size: int, vocab_size: int = 60_000) -> Path:
+    """A file of `size` bytes, every word in its first part; one that is there already stays."""
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    words = vocabulary(vocab_size)
+    with open(path.with_suffix(".part"), "w", encoding="ascii") as file:
+        written = file.write(" ".join(words)[:size] + ".\n")
+        for text in _sentences(words, seed=1):
+            if written + len(text) >= size:
+                file.write(text[: max(0, size - written)])
+                break
+            written += file.write(text)
+    return path.with_suffix(".part").rename(path)
+
+
+def write_characters(path: Path, size: int, characters: str) -> Path:
+    """A file of `size` characters drawn alike from `characters`, all of them at its beginning."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draw = np.random.default_rng(0)
+    drawn = np.array(list(characters))[draw.integers(len(characters), size=size)]
+    path.write_text(characters + "".join(drawn.tolist()), encoding="utf-8")
+    return path

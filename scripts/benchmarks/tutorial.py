@@ -1,0 +1,239 @@
+"""The Keras tutorial "Text generation with a miniature GPT", restated: its model, data and callback.
+
+Sizes and settings are the tutorial's (https://keras.io/examples/generative/text_generation_with_miniature_gpt/);
+the code is ours.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measuring import Context, Outcome, SteadySpeed, resident
+from benchmarks.sizes import DEFAULT, WORDS, Sizes
+from benchmarks.watching import Finished, watch
+
+FIRST = 2
+RATE = 0.1
+# Characters that the tutorial takes for the ends of sentences stand alone, as in its preparation.
+_PUNCTUATION = r"""([!"#$%&'()*+,\-./:;<=>?@\[\]^_`{|}~\\])"""
+
+
+def build(sizes: Sizes, jit: bool | str, dropout: float = RATE) -> Any:
+    """The model, compiled: logits and the last block's output, of which only the logits have a loss."""
+    import keras
+
+    ids = keras.Input((sizes.length,), dtype="int32")
+    x = embed(sizes, ids)
+    for _ in range(sizes.num_layers):
+        x = block(sizes, x, dropout)
+    model = keras.Model(ids, [keras.layers.Dense(sizes.vocab_size, name="head")(x), x])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("adam", loss=[loss, None], jit_compile=jit)
+    return model
+
+
+def embed(sizes: Sizes, ids: Any) -> Any:
+    """A table of tokens and one of positions, summed, in a layer as in the tutorial."""
+    import keras
+
+    class TokenAndPositionEmbedding(keras.layers.Layer):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.tokens = keras.layers.Embedding(sizes.vocab_size, sizes.embed_dim)
+            self.positions = keras.layers.Embedding(sizes.length, sizes.embed_dim)
+
+        def call(self, x: Any) -> Any:
+            places = keras.ops.arange(0, keras.ops.shape(x)[-1], 1)
+            return self.tokens(x) + self.positions(places)
+
+    return TokenAndPositionEmbedding(name="embed")(ids)
+
+
+def block(sizes: Sizes, x: Any, dropout: float) -> Any:
+    """Causal attention and a feed-forward network, LayerNorm behind each sum."""
+    import keras
+    from keras import ops
+
+    class TransformerBlock(keras.layers.Layer):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            # `head_dim` is the whole width where the tutorial's sizes say so.
+            self.attention = keras.layers.MultiHeadAttention(sizes.num_heads, sizes.head_dim)
+            self.expand = keras.layers.Dense(sizes.ff_dim, activation="relu")
+            self.contract = keras.layers.Dense(sizes.embed_dim)
+            self.norm1 = keras.layers.LayerNormalization(epsilon=1e-6)
+            self.norm2 = keras.layers.LayerNormalization(epsilon=1e-6)
+            self.dropout1 = keras.layers.Dropout(dropout)
+            self.dropout2 = keras.layers.Dropout(dropout)
+
+        def call(self, x: Any) -> Any:
+            batch, length = ops.shape(x)[0], ops.shape(x)[1]
+            places = ops.arange(length)
+            # One mask a row of the batch, as the tutorial makes it.
+            mask = ops.cast(places[:, None] >= places[None], "bool")
+            mask = ops.tile(mask[None], (batch, 1, 1))
+            attended = self.dropout1(self.attention(x, x, attention_mask=mask))
+            x = self.norm1(x + attended)
+            return self.norm2(x + self.dropout2(self.contract(self.expand(x))))
+
+    return TransformerBlock()(x)
+
+
+def speed(context: Context, jit: bool | str, steps: int, seconds: float) -> Outcome:
+    """Tokens a second of `fit`, with batches that are there already: no text, no vectorising."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    imported = resident()
+    steady = SteadySpeed(WORDS.tokens_per_step, FIRST, steps, seconds)
+
+    def look(model: Any, step: int, event: str) -> None:
+        if event == "step" and steady.seen(step):
+            raise Finished
+
+    watch(look)
+    keras.utils.set_random_seed(0)
+    rows = np.random.default_rng(0).integers(
+        WORDS.vocab_size, size=(4 * WORDS.batch_size, WORDS.length + 1), dtype=np.int32
+    )
+    batches = tf.data.Dataset.from_tensor_slices((rows[:, :-1], rows[:, 1:]))
+    batches = batches.repeat().batch(WORDS.batch_size, drop_remainder=True).prefetch(2)
+    with suppress(Finished):
+        build(WORDS, jit).fit(batches, verbose=0)
+    return {
+        "value": steady.tokens_per_second,
+        "memory": resident("VmHWM") - imported,
+        "steps": steady.counted,
+    }
+
+
+def losses(context: Context, steps: int) -> Outcome:
+    """The loss after the updates that `our_training.losses` made, from its weights and batches."""
+    import numpy as np
+
+    from benchmarks.our_training import batch_loss
+
+    with np.load(context.work / "words.npz") as saved:
+        arrays = dict(saved)
+    model = build(WORDS, True, dropout=0.0)
+    set_weights(model, arrays)
+    for inputs, targets in zip(arrays["inputs"][:steps], arrays["targets"][:steps], strict=True):
+        model.train_on_batch(inputs, targets)
+    return {"value": batch_loss(model, arrays["inputs"][steps], arrays["targets"][steps])}
+
+
+def set_weights(model: Any, arrays: dict[str, Any]) -> None:
+    """Puts named arrays into the layers of a model of one block."""
+    embedding, body, head = model.layers[-3:]
+    attention = body.attention
+    places = {
+        "tokens": embedding.tokens.embeddings,
+        "positions": embedding.positions.embeddings,
+        "head_kernel": head.kernel,
+        "head_bias": head.bias,
+    }
+    for name in ("query", "key", "value", "output"):
+        layer = getattr(attention, f"_{name}_dense")
+        places |= {f"{name}_kernel": layer.kernel, f"{name}_bias": layer.bias}
+    for name in ("expand", "contract"):
+        layer = getattr(body, name)
+        places |= {f"{name}_kernel": layer.kernel, f"{name}_bias": layer.bias}
+    for name in ("norm1", "norm2"):
+        layer = getattr(body, name)
+        places |= {f"{name}_gamma": layer.gamma, f"{name}_beta": layer.beta}
+    for name, variable in places.items():
+        variable.assign(arrays[name])
+
+
+def write_stories(context: Context) -> Outcome:
+    """The text of the default configuration in a file, a story a line, as the tutorial reads it."""
+    from minigpt.corpus.stories import stories
+
+    lines = [story.replace("\n", " ") for story in stories()]
+    (context.work / "stories.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return {"value": len(lines)}
+
+
+def start(context: Context, jit: bool | str, steps: int) -> Outcome:
+    """Seconds from the start of the process to the end of an update, text and vocabulary included."""
+    import keras  # noqa: F401
+
+    seconds = 0.0
+
+    def look(model: Any, step: int, event: str) -> None:
+        nonlocal seconds
+        if event == "step" and step >= steps:
+            seconds = context.seconds()
+            raise Finished
+
+    watch(look)
+    batches = vectorized(context.work / "stories.txt", DEFAULT)
+    model = build(DEFAULT, jit)
+    with suppress(Finished):
+        model.fit(batches, verbose=0, epochs=25)
+    return {"value": seconds}
+
+
+def vectorized(path: Path, sizes: Sizes) -> Any:
+    """Lines of text as batches of inputs and targets, each line cut or padded to the length."""
+    import tensorflow as tf
+    from keras.layers import TextVectorization
+
+    def standardized(lines: Any) -> Any:
+        lines = tf.strings.regex_replace(tf.strings.lower(lines), "<br />", " ")
+        return tf.strings.regex_replace(lines, _PUNCTUATION, r" \1")
+
+    def moved_on(lines: Any) -> tuple[Any, Any]:
+        ids = layer(tf.expand_dims(lines, -1))
+        return ids[:, :-1], ids[:, 1:]
+
+    lines = tf.data.TextLineDataset(str(path)).shuffle(256).batch(sizes.batch_size)
+    layer = TextVectorization(
+        standardize=standardized,
+        max_tokens=sizes.vocab_size - 1,
+        output_mode="int",
+        output_sequence_length=sizes.length + 1,
+    )
+    layer.adapt(lines)
+    return lines.map(moved_on, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def callback(context: Context, new_tokens: int, epochs: int) -> Outcome:
+    """Seconds of an epoch's sample: every token is a `predict` of the padded prompt."""
+    import statistics
+    import time
+
+    import keras
+    import numpy as np
+
+    sizes, taken = replace(WORDS, batch_size=1), []
+
+    class Sample(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            began = time.perf_counter()
+            ids = [11, 12, 13]
+            while len(ids) < 3 + new_tokens:
+                seen = ids[-sizes.length :]
+                padded = np.zeros((1, sizes.length), np.int32)
+                padded[0, : len(seen)] = seen
+                logits, _ = self.model.predict(padded, verbose=0)
+                ids.append(draw(logits[0][len(seen) - 1]))
+            taken.append(time.perf_counter() - began)
+
+    keras.utils.set_random_seed(0)
+    inputs = np.ones((sizes.batch_size, sizes.length), np.int32)
+    build(sizes, "auto").fit(inputs, inputs, epochs=epochs, verbose=0, callbacks=[Sample()])
+    # The first one compiles.
+    return {"value": statistics.median(taken[1:]), "first": taken[0]}
+
+
+def draw(logits: Any, k: int = 10) -> int:
+    """One of the k likeliest tokens, by their softmax."""
+    import numpy as np
+    import tensorflow as tf
+
+    values, ids = tf.math.top_k(logits, k=k, sorted=True)
+    weights = np.asarray(tf.nn.softmax(values[None])[0]).astype("float64")
+    return int(np.random.choice(ids.numpy(), p=weights / weights.sum()))
