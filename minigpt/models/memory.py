@@ -36,10 +36,9 @@ def training_bytes(config: Config, vocab_size: int) -> tuple[int, int]:
     if training.lora_rank is None:
         copies += 1 + _SLOTS[training.optimizer] + (training.accumulate_steps > 1)
     tokens = training.batch_size * config.sequence_length
-    # Kept for the way back: the scores, and of every block what goes in and the inner layer.
-    kept = 4 * vocab_size + (4 if training.precision == "float32" else 2) * sizes.num_layers * (
-        sizes.embed_dim + sizes.ff_dim
-    )
+    # Kept for the way back of every block: what goes in, and the inner layer.
+    number = 4 if training.precision == "float32" else 2
+    kept = number * sizes.num_layers * (sizes.embed_dim + sizes.ff_dim)
     return 4 * copies * matrix_weights(config.model, vocab_size), tokens * kept
 
 
@@ -62,6 +61,12 @@ def check_model_fits(config: ModelConfig, vocab_size: int) -> None:
             f"{_sizes(config, vocab_size)}: {weights:,} weights need {_gigabytes(4 * weights)}; this "
             f"machine has {_gigabytes(there)}"
         )
+
+
+def check_training_fits(config: Config, vocab_size: int) -> None:
+    """Raises a `UserError` for a training that needs more than this machine has."""
+    if sum(training_bytes(config, vocab_size)) > machine_bytes():
+        raise UserError(needed_to_train(config, vocab_size))
 
 
 def needed_to_train(config: Config, vocab_size: int) -> str:

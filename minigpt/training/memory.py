@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from minigpt.config import Config
 from minigpt.errors import UserError
-from minigpt.models.memory import machine_bytes, needed_to_train, training_bytes
+from minigpt.models.memory import check_training_fits, needed_to_train
 
 
 @contextmanager
@@ -21,9 +21,7 @@ def enough_memory(config: Config, vocab_size: int) -> Iterator[None]:
       UserError: the sizes, an estimate of what they need, and which setting to lower.
     """
     if not tf.config.get_visible_devices("GPU"):
-        needed = sum(training_bytes(config, vocab_size))
-        if needed > machine_bytes():
-            raise UserError(needed_to_train(config, vocab_size))
+        check_training_fits(config, vocab_size)
     try:
         yield
     except (MemoryError, tf.errors.ResourceExhaustedError):

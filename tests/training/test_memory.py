@@ -40,7 +40,7 @@ def test_what_a_training_keeps():
     config = load_config({"model": SIZES, "training": {"optimizer": "sgd", "batch_size": 2}})
     state, batch = training_bytes(config, 50)
     assert state == 3 * 4 * matrix_weights(config.model, 50)
-    assert batch == 2 * 9 * (4 * 50 + 4 * 3 * (16 + 64))
+    assert batch == 2 * 9 * 4 * 3 * (16 + 64)
     more = config.model_copy(
         update={"training": config.training.model_copy(update={"optimizer": "adamw"})}
     )
@@ -49,9 +49,8 @@ def test_what_a_training_keeps():
 
 def test_what_cannot_fit_is_refused_before_anything_is_taken(tiny_file, tmp_path, monkeypatch):
     monkeypatch.setattr("minigpt.models.memory.machine_bytes", lambda: 10_000)
-    monkeypatch.setattr("minigpt.training.memory.machine_bytes", lambda: 10_000)
     monkeypatch.setattr("minigpt.training.trainer.build_model", None)
-    with pytest.raises(UserError, match=r"lower training.batch_size = 8 or model.max_len = 16$"):
+    with pytest.raises(UserError, match=r"lower model.embed_dim = 16 or model.num_layers = 2$"):
         minigpt.train(tiny_settings(tiny_file), tmp_path / "run")
     assert not (tmp_path / "run").exists()
     with pytest.raises(UserError, match=r"weights need 0\.\d GB; this machine has 0.0 GB"):
