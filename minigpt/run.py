@@ -216,7 +216,7 @@ class Run:
         Raises:
           OSError: it cannot be written; a part of it may be there, which `cut_lines` removes.
         """
-        with file.open("a", encoding="utf-8") as lines:
+        with open(file, "a", encoding="utf-8", opener=_open_no_link) as lines:
             lines.write(json.dumps(record, ensure_ascii=False) + "\n")
             lines.flush()
             os.fsync(lines.fileno())
@@ -234,7 +234,13 @@ class Run:
         """Removes what killed processes left half written. Only who holds the lock may do that."""
         for path in self.path.glob(".*"):
             if path.suffix in (".tmp", ".new") or path.name.endswith(".tmp.keras"):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                is_folder = path.is_dir() and not path.is_symlink()
+                shutil.rmtree(path) if is_folder else path.unlink()
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    """In a stranger's run a link may lead to any file of this user's."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def _epoch(line: bytes) -> float:
