@@ -143,7 +143,7 @@ def sample(
     settings = load_config({"sampling": chosen}).sampling
     _refuse_idle(settings.beams, given, as_stream, as_json)
     how = settings.model_dump(exclude={"prompts", "print_every"})
-    model = minigpt.load(opened)
+    model = minigpt.load(opened, _warn)
     assert isinstance(model, minigpt.TextModel)
 
     def answer(text: str) -> None:
@@ -214,7 +214,7 @@ def translate(
         *(read_lines(file) if file else []),
         *(read_lines(None) if not (text or file or asked) else []),
     ]
-    model = minigpt.load(opened)
+    model = minigpt.load(opened, _warn)
     assert isinstance(model, minigpt.TranslationModel)
 
     def answer(texts: list[str]) -> None:
@@ -306,7 +306,7 @@ def export(
     format: Annotated[Format, typer.Option(help="What to write.")] = Format.saved_model,
 ) -> None:
     """Write a run's best model for other programs."""
-    minigpt.export_run(minigpt.Run(run), format.value, output)
+    minigpt.export_run(minigpt.Run(run), format.value, output, _warn)
     print(f"Wrote {output}")
 
 

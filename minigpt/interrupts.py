@@ -21,11 +21,12 @@ def was_answered() -> bool:
 
 
 def stopping_signals() -> list[signal.Signals]:
-    """Ctrl-C and what a system sends to end a program: SIGTERM, and SIGHUP unless under `nohup`."""
-    found = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        found.append(signal.SIGHUP)
-    return found
+    """Ctrl-C, SIGTERM and SIGHUP, as far as whoever started the program wants them to be heard.
+
+    `nohup` has SIGHUP ignored, and a shell's `&` in a script Ctrl-C: then that stays so.
+    """
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
 
 
 def remember_interrupts() -> None:

@@ -15,7 +15,9 @@ import json
 import math
 import os
 import shutil
+import warnings
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from minigpt.durable import fsync, replace_file
 from minigpt.errors import UserError
 from minigpt.models import GPT, EncoderDecoder, build_gpt, build_model
 from minigpt.models.lora import enable_lora, merged_weights
+from minigpt.models.memory import check_model_fits
 from minigpt.models.state import assign, weight_arrays
 from minigpt.run_path import check_run, refuse_taken
 from minigpt.tokenizers import Tokenizer, load_tokenizer
@@ -129,29 +132,45 @@ class Run:
     def load_tokenizer(self) -> Tokenizer:
         return load_tokenizer(self.tokenizer_folder)
 
-    def load_model(self) -> GPT | EncoderDecoder:
+    def load_model(self, report: Callable[[str], None] = warnings.warn) -> GPT | EncoderDecoder:
         """The best model by validation loss; the last one if no epoch was finished.
 
+        Args:
+          report: gets a line about every broken checkpoint, and about the one used in its place.
         Raises:
           UserError: if there is no finished checkpoint, or it cannot be read.
         """
         if not self.model_file.is_file():
-            return self._model_of_checkpoint()
+            return self._model_of_checkpoint(report)
         if not zipfile.is_zipfile(self.model_file):
             raise UserError(f"{self.model_file}: damaged, not a whole .keras file")
+        # Only its weights: what else a file from a stranger describes is not built.
+        model = self._new_model()
         try:
-            return keras.models.load_model(self.model_file, compile=False)
-        except (ValueError, OSError, KeyError) as error:
-            reason = str(error).splitlines()[0]
+            model.load_weights(self.model_file)
+        except Exception as error:  # Whatever zipfile, HDF5 and Keras make of a damaged one.
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise UserError(f"{self.model_file}: not a readable model: {reason}") from None
+        return model
 
-    def best_checkpoint(self) -> Checkpoint:
-        """The best by validation loss; the newest if no epoch was finished.
+    def best_checkpoint(self, report: Callable[[str], None] = warnings.warn) -> Checkpoint:
+        """The best by validation loss; the newest if no epoch was finished, or the best is broken.
 
+        Args:
+          report: gets a line about every broken one, and about the one used in its place.
         Raises:
-          UserError: there is none, or the best is broken.
+          UserError: there is none.
         """
-        newest = newest_checkpoint(self.checkpoints_folder)
+        broken_ones: list[str] = []
+        found = self._best_checkpoint(broken_ones.append)
+        for line in broken_ones:
+            report(line)
+        if broken_ones:
+            report(f"{found.path}: used instead")
+        return found
+
+    def _best_checkpoint(self, report: Callable[[str], None]) -> Checkpoint:
+        newest = newest_checkpoint(self.checkpoints_folder, report)
         if newest is None:
             if broken := checkpoint_paths(self.checkpoints_folder):
                 raise UserError(f"RUN {self.path}: none of its {len(broken)} checkpoints is sound")
@@ -164,18 +183,23 @@ class Run:
         try:
             return newest if path == newest.path else read_checkpoint(path)
         except BrokenCheckpointError as broken:
-            raise UserError(f"{path}: broken: {broken}") from None
+            report(f"{path}: broken and left out: {broken}")
+            return newest
 
-    def _model_of_checkpoint(self) -> GPT | EncoderDecoder:
-        found, config = self.best_checkpoint(), self.config
-        training, vocab_size = config.training, self.load_tokenizer().vocab_size
-        model = build_model(config.model, vocab_size, training.precision)
+    def _new_model(self) -> GPT | EncoderDecoder:
+        config, vocab_size = self.config, self.load_tokenizer().vocab_size
+        check_model_fits(config.model, vocab_size)
+        return build_model(config.model, vocab_size, config.training.precision)
+
+    def _model_of_checkpoint(self, report: Callable[[str], None]) -> GPT | EncoderDecoder:
+        found, config, model = self.best_checkpoint(report), self.config, self._new_model()
+        training = config.training
         values = weight_arrays(found.arrays)
         try:
             if training.lora_rank:
                 assert isinstance(model, GPT)
                 # In float32 whatever it was trained in: the sums are rounded no further.
-                adapted = build_gpt(config.model, vocab_size)
+                adapted = build_gpt(config.model, model.vocab_size)
                 enable_lora(adapted, training.lora_rank)
                 assign(adapted.weights, values)
                 values = merged_weights(adapted)
@@ -192,7 +216,7 @@ class Run:
         Raises:
           OSError: it cannot be written; a part of it may be there, which `cut_lines` removes.
         """
-        with file.open("a", encoding="utf-8") as lines:
+        with open(file, "a", encoding="utf-8", opener=_open_no_link) as lines:
             lines.write(json.dumps(record, ensure_ascii=False) + "\n")
             lines.flush()
             os.fsync(lines.fileno())
@@ -210,7 +234,13 @@ class Run:
         """Removes what killed processes left half written. Only who holds the lock may do that."""
         for path in self.path.glob(".*"):
             if path.suffix in (".tmp", ".new") or path.name.endswith(".tmp.keras"):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                is_folder = path.is_dir() and not path.is_symlink()
+                shutil.rmtree(path) if is_folder else path.unlink()
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    """In a stranger's run a link may lead to any file of this user's."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def _epoch(line: bytes) -> float:

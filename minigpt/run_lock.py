@@ -22,8 +22,9 @@ def run_lock(run: Path) -> Iterator[None]:
       UserError: another process has it, or the directory cannot be written.
     """
     try:
-        # Not emptied when it is opened: it may name the process that has it.
-        handle = os.open(run / NAME, os.O_RDWR | os.O_CREAT, 0o644)
+        # Not emptied when it is opened: it may name the process that has it. And no link, which in a
+        # stranger's run may lead anywhere.
+        handle = os.open(run / NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         raise UserError(f"RUN {run}: cannot be written: {error.strerror or error}") from None
     try:

@@ -19,6 +19,8 @@ from minigpt.durable import fsync
 from minigpt.errors import UserError
 
 TIMEOUT_SECONDS = 60
+# An address may be a stranger's: nothing fills the disk.
+MOST_BYTES = 20_000_000_000
 _BLOCK_BYTES = 1 << 18
 
 
@@ -30,8 +32,8 @@ def download(url: str, sha256: str, report: Callable[[str], None] = lambda line:
       sha256: 64 hex digits; a cached file is held against them too.
       report: gets one line when a transfer begins; a terminal shows a progress bar as well.
     Raises:
-      UserError: the address cannot be reached, the transfer ends early, or the checksum is another.
-        Nothing is left behind then.
+      UserError: the address cannot be reached, the transfer ends early, there are more than MOST_BYTES,
+        or the checksum is another. Nothing is left behind then.
     """
     address = urllib.parse.urlsplit(url)
     if address.scheme not in ("http", "https", "file"):
@@ -71,6 +73,10 @@ def _transfer(url: str, path: Path) -> str:
                     file.write(block)
                     digest.update(block)
                     received += len(block)
+                    if received > MOST_BYTES:
+                        raise UserError(
+                            f"{url}: has more than {MOST_BYTES:,} bytes; should have less"
+                        )
     except urllib.error.HTTPError as error:
         raise UserError(f"{url}: the server answered {error.code} {error.reason}") from None
     except (OSError, http.client.HTTPException) as error:

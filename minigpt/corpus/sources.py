@@ -1,6 +1,7 @@
 """Where text comes from: one class a source, all with `fingerprint()` and `pieces()`."""
 
 import codecs
+import gzip
 import hashlib
 import re
 import sysconfig
@@ -20,6 +21,10 @@ from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 
 Report = Callable[[str], None]
+# What a download may become when it is unpacked: a small file can be made that fills every disk.
+MOST_BYTES = 20_000_000_000
+MOST_MEMBERS = 1_000_000
+MOST_MEMBER_BYTES = 100_000_000
 
 
 class Source(Protocol):
@@ -75,7 +80,12 @@ class DownloadedText:
 
     def pieces(self) -> Iterator[Piece]:
         path = download(self._url, self._sha256, self._report)
-        return TextFiles([path], self._separator).pieces()
+        unpacked = 0
+        for piece in TextFiles([path], self._separator).pieces():
+            unpacked += len(piece.text)
+            if unpacked > MOST_BYTES:
+                raise UserError(f"{self._url}: unpacks to more than {MOST_BYTES:,} bytes")
+            yield piece
 
 
 class Imdb:
@@ -114,16 +124,38 @@ class Imdb:
 
     def _reviews(self, archive: Path) -> Iterator[tuple[str, bytes]]:
         try:
-            with tarfile.open(archive, "r|gz") as tar:
-                for member in tar:
+            with (
+                _Limited(archive, self._url) as unpacked,
+                tarfile.open(fileobj=unpacked, mode="r|") as tar,
+            ):
+                for number, member in enumerate(tar):
+                    if number >= MOST_MEMBERS:
+                        raise UserError(f"{self._url}: holds more than {MOST_MEMBERS:,} members")
                     # Else tarfile keeps every member it has seen.
                     tar.members = []  # type: ignore[attr-defined]
                     if member.isreg() and self._REVIEW.fullmatch(member.name):
+                        if member.size > MOST_MEMBER_BYTES:
+                            raise UserError(
+                                f"{self._url}: {member.name}: has more than {MOST_MEMBER_BYTES:,} bytes"
+                            )
                         file = tar.extractfile(member)
                         if file is not None:
                             yield member.name, file.read().replace(b"<br />", b" ")
         except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
             raise UserError(f"{self._url}: not a readable .tar.gz archive: {error}") from None
+
+
+class _Limited(gzip.GzipFile):
+    """An unpacked archive, as far as it may go; tarfile itself would read on for ever."""
+
+    def __init__(self, archive: Path, url: str) -> None:
+        super().__init__(archive)
+        self._url = url
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self.tell() > MOST_BYTES:
+            raise UserError(f"{self._url}: unpacks to more than {MOST_BYTES:,} bytes")
+        return super().read(size)
 
 
 class PythonLibrary:

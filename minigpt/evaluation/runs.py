@@ -29,12 +29,12 @@ def evaluate_run(
     Args:
       run: the run.
       paths: files, folders, globs; of pairs for a model that translates. None for the held-out text.
-      report: gets a line about everything that takes time.
+      report: gets a line about everything that takes time, and about checkpoints that are broken.
     Raises:
       UserError: if the text cannot be read, or is not the one that the run held text out from.
     """
     config = run.config
-    model, tokenizer = run.load_model(), run.load_tokenizer()
+    model, tokenizer = run.load_model(report), run.load_tokenizer()
     part = _held_out(run, report) if not paths else _read(run, paths, tokenizer, report)
     if isinstance(model, EncoderDecoder):
         pairs = Pairs(part.ids, tokenizer.end_id, model.max_len)

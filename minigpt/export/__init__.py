@@ -1,5 +1,7 @@
 """What a trained model becomes for other programs; one target a file."""
 
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 from minigpt.export.huggingface import export_huggingface
@@ -30,10 +32,14 @@ FORMATS = {
 }
 
 
-def export_run(run: Run, format: str, folder: Path) -> None:
+def export_run(
+    run: Run, format: str, folder: Path, report: Callable[[str], None] = warnings.warn
+) -> None:
     """Writes a run's best model to a new folder in one of `FORMATS`.
 
+    Args:
+      report: gets a line about every checkpoint that is broken, and about the one used in its place.
     Raises:
       UserError: if the run has no model, or the folder cannot be written.
     """
-    FORMATS[format](run.load_model(), run.load_tokenizer(), folder)
+    FORMATS[format](run.load_model(report), run.load_tokenizer(), folder)

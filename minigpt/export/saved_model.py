@@ -18,6 +18,18 @@ class TextToText(tf.Module):
 
     Loads with `tf.saved_model.load` where tensorflow and, for a byte-pair tokenizer, tensorflow_text
     are imported.
+
+    Text and numbers out of range are answered, the same by `serving_default` and `generate`:
+      an empty batch: no texts. An empty prompt: a document's beginning.
+      a prompt of any length: its newest max_len tokens count. NUL is a character like others; bytes
+        that are no UTF-8 are read as U+FFFD.
+      max_new_tokens of 0 or less: "".
+      temperature, top_p of 0 or less, or nan: greedy. top_p above 1: no limit.
+      top_k of 0 or less, or above V: no limit. min_p of 0 or less: no limit; of 1 or more, or nan: greedy.
+      repetition_penalty of 0 or less, or nan: none. length_penalty nan: 0.
+      beams, num_samples of 0 or less: 1. An empty stop string, banned tokens outside the vocabulary: none.
+    What has the wrong shape or dtype is an InvalidArgumentError, as are `logits` of what it cannot read;
+    `detokenize` leaves out ids outside the vocabulary and takes a row's length as it can be.
     """
 
     def __init__(self, model: GPT, tokenizer: Tokenizer) -> None:
@@ -96,6 +108,7 @@ class TextToText(tf.Module):
         """
         prompt_ids = self.tokenizer.encode(prompt)
         beams, num_samples = tf.maximum(beams, 1), tf.maximum(num_samples, 1)
+        length_penalty = tf.where(tf.math.is_nan(length_penalty), 0.0, length_penalty)
         settings = Settings(temperature, top_k, top_p, min_p, repetition_penalty)
 
         def searched():  # type: ignore[no-untyped-def]
@@ -155,13 +168,20 @@ class TextToText(tf.Module):
         autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32, "token_ids")]
     )
     def logits(self, token_ids):  # type: ignore[no-untyped-def]
-        """int32[B, T], T ≤ max_len → {"logits": float32[B, T, V], "latents": float32[B, T, D]}."""
-        length = tf.shape(token_ids)[1]
+        """int32[B, T], T ≤ max_len → {"logits": float32[B, T, V], "latents": float32[B, T, D]}.
+
+        More tokens a row, or an id outside the vocabulary, are an InvalidArgumentError.
+        """
+        length, most = tf.shape(token_ids)[1], self.model.vocab_size - 1
         fits = tf.debugging.Assert(
             length <= self.model.max_len,
             [f"token_ids: at most max_len = {self.model.max_len} tokens a row, but given", length],
         )
-        with tf.control_dependencies([fits]):
+        known = tf.debugging.Assert(
+            tf.reduce_all((token_ids >= 0) & (token_ids <= most)),
+            [f"token_ids: should be from 0 to {most}"],
+        )
+        with tf.control_dependencies([fits, known]):
             latents = self.model.latents(tf.identity(token_ids))
         return {"logits": self.model.logits(latents), "latents": tf.cast(latents, tf.float32)}
 

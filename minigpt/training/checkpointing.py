@@ -128,7 +128,7 @@ class Checkpointing(keras.callbacks.Callback):
             raise TrainingDiverged(self.clock.step, float("nan"))
         name = checkpoint_name(self.clock.step, None if self.batch else self.epoch)
         write_checkpoint(self.run.checkpoints_folder, name, arrays, self._progress())
-        self._remove_old(name)
+        self.remove_old(name)
         if self.clock.plan.changes != self.config.training.plan:
             self.run.replace_config(self.config_with_plan())
         self._saved_at = (self.epoch, self.batch)
@@ -165,7 +165,8 @@ class Checkpointing(keras.callbacks.Callback):
             config=self.config.model_dump(exclude_none=True),
         )
 
-    def _remove_old(self, newest: str) -> None:
+    def remove_old(self, newest: str) -> None:
+        """Removes the checkpoints that are not to be kept when this is the newest that is sound."""
         names = [path.name for path in checkpoint_paths(self.run.checkpoints_folder)]
         # What stands behind the newest is broken: the training has come from before it.
         names = names[: names.index(newest) + 1]

@@ -25,11 +25,14 @@ from minigpt.models import GPT, build_model
 from minigpt.models.lora import enable_lora
 from minigpt.run import Run
 from minigpt.run_lock import run_lock
+from minigpt.training.checkpointing import Checkpointing
 from minigpt.training.device import set_up_device
 from minigpt.training.display import new_console
 from minigpt.training.fine_tuning import starting_point
+from minigpt.training.memory import enough_memory
 from minigpt.training.session import Session, build_task, compile_model, plan_goes_on
 from minigpt.training.summary import describe
+from minigpt.training.task import Task
 
 # Of [training]; with all of [sampling]. The rest is what the state is the state of.
 CHANGEABLE = {
@@ -104,34 +107,42 @@ def _resume(run: Run, changes: Sequence[str], command: str, console: Console) ->
             "training began; should be as it was, or a new run be made"
         )
     task = build_task(config, corpus)
-    model = _build(config, corpus.tokenizer.vocab_size, begun=checkpoint is not None)
+    with enough_memory(task.config, corpus.tokenizer.vocab_size):
+        _go_on(run, task, checkpoint, device, command, console)
+    return run
+
+
+def _go_on(
+    run: Run,
+    task: Task,
+    checkpoint: Checkpoint | None,
+    device: str,
+    command: str,
+    console: Console,
+) -> None:
+    model = _build(task, begun=checkpoint is not None)
     compile_model(task, model)
     session = Session(run, task, model, checkpoint, console, command)
     if session.is_over and run.model_file.is_file() and run.saved_model_folder.is_dir():
         console.print(_how_to_extend(session, command))
-        return run
+        return
     stop_if_interrupted()
     with session.failed_writes_told():
-        _go_on(session, device)
-    return run
-
-
-def _go_on(session: Session, device: str) -> None:
-    run, task, checkpoint = session.run, session.task, session.checkpoint
-    _forget_what_came_later(run, session.checkpointing.epoch)
-    run.replace_config(session.checkpointing.config_with_plan())
-    console = session.console
-    if not session.is_over:
-        console.print(describe(task, session.model, device))
-        where = (
-            f"from {checkpoint.path}" if checkpoint else "from the beginning: no state was saved"
-        )
-        console.print(
-            f"Run         {run.path}\nResuming    at step {session.clock.step:,} of "
-            f"{session.clock.end:,}, {where}"
-        )
-        session.fit()
-    session.export()
+        _forget_what_came_later(run, session.checkpointing, checkpoint)
+        run.replace_config(session.checkpointing.config_with_plan())
+        if not session.is_over:
+            console.print(describe(task, model, device))
+            where = (
+                f"from {checkpoint.path}"
+                if checkpoint
+                else "from the beginning: no state was saved"
+            )
+            console.print(
+                f"Run         {run.path}\nResuming    at step {session.clock.step:,} of "
+                f"{session.clock.end:,}, {where}"
+            )
+            session.fit()
+        session.export()
 
 
 def _how_to_extend(session: Session, command: str) -> str:
@@ -213,8 +224,9 @@ def _with_given_plan(config: Config, checkpoint: Checkpoint | None) -> Config:
     )
 
 
-def _build(config: Config, vocab_size: int, begun: bool) -> keras.Model:
+def _build(task: Task, begun: bool) -> keras.Model:
     """The model as it was before its first step; not its values, if those are in a checkpoint."""
+    config, vocab_size = task.config, task.corpus.tokenizer.vocab_size
     training = config.training
     if not begun and (start := starting_point(config)):
         return start.build_model()
@@ -225,12 +237,19 @@ def _build(config: Config, vocab_size: int, begun: bool) -> keras.Model:
     return model
 
 
-def _forget_what_came_later(run: Run, epochs: int) -> None:
+def _forget_what_came_later(
+    run: Run, checkpointing: Checkpointing, checkpoint: Checkpoint | None
+) -> None:
     """Cuts off what a training wrote behind its last checkpoint: it is done again."""
     run.clear_unfinished()
     for file in (run.metrics_file, run.samples_file):
-        run.cut_lines(file, epochs)
+        run.cut_lines(file, checkpointing.epoch)
     # Its owner may have removed it, to begin again.
     run.checkpoints_folder.mkdir(exist_ok=True)
-    names = {path.name for path in checkpoint_paths(run.checkpoints_folder)}
-    remove_checkpoints(run.checkpoints_folder, keep=names)
+    names = [path.name for path in checkpoint_paths(run.checkpoints_folder)]
+    if checkpoint and names[-1] == checkpoint.path.name:
+        # It may have been killed just before that.
+        checkpointing.remove_old(names[-1])
+    else:
+        # Broken ones stay, to be looked at, until the next one is written.
+        remove_checkpoints(run.checkpoints_folder, keep=names)

@@ -186,7 +186,7 @@ class Session:
         run, console = self.run, self.console
         console.print("Exporting the best model.")
         try:
-            best = run.load_model()
+            best = run.load_model(console.print)
             _replace_saved_model(best, self.task, run.saved_model_folder)
             # Last: where it is, everything is.
             save_model(best, run.model_file)

@@ -16,6 +16,7 @@ from minigpt.run_path import new_run_path, refuse_taken
 from minigpt.training.device import set_up_device
 from minigpt.training.display import new_console
 from minigpt.training.fine_tuning import starting_point
+from minigpt.training.memory import enough_memory
 from minigpt.training.session import Session, build_task, compile_model
 from minigpt.training.summary import describe
 
@@ -58,21 +59,23 @@ def train(
         config.data, config.tokenizer, console.print, start.tokenizer if start else None
     )
     task = build_task(config, corpus)
-    if start:
-        model = start.build_model()
-        console.print(start.describe(model))
-    else:
-        training = task.config.training
-        model = build_model(task.config.model, corpus.tokenizer.vocab_size, training.precision)
-    compile_model(task, model)
-    console.print(describe(task, model, device))
+    vocab_size = corpus.tokenizer.vocab_size
+    with enough_memory(task.config, vocab_size):
+        if start:
+            model = start.build_model()
+            console.print(start.describe(model))
+        else:
+            training = task.config.training
+            model = build_model(task.config.model, vocab_size, training.precision)
+        compile_model(task, model)
+        console.print(describe(task, model, device))
 
-    stop_if_interrupted()
-    made = Run.create(path, task.config, corpus.tokenizer, {"fingerprint": corpus.fingerprint})
-    with run_lock(made.path):
-        console.print(f"Run         {made.path}")
-        session = Session(made, task, model, None, console, command)
-        with session.failed_writes_told():
-            session.fit()
-            session.export()
+        stop_if_interrupted()
+        made = Run.create(path, task.config, corpus.tokenizer, {"fingerprint": corpus.fingerprint})
+        with run_lock(made.path):
+            console.print(f"Run         {made.path}")
+            session = Session(made, task, model, None, console, command)
+            with session.failed_writes_told():
+                session.fit()
+                session.export()
     return made

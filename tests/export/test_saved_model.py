@@ -137,16 +137,92 @@ def test_tokenize_and_detokenize_round_trip(served):
     assert [text.decode() for text in again] == PROMPTS
 
 
-def test_odd_input_is_answered(served):
-    assert serve(served, [], 5) == []
-    assert serve(served, ["Ana"], 0) == [""]
-    assert serve(served, ["Ana"], -3) == [""]
-    greedy = serve(served, ["Ana"])
-    assert serve(served, ["Ana"], temperature=float("nan"), top_k=0) == greedy
-    assert serve(served, ["Ana"], temperature=-1.0, top_k=0) == greedy
-    assert serve(served, ["Ana"], top_k=0, top_p=0.0) == greedy
-    assert len(serve(served, ["Ana"], top_k=10**9)) == 1
-    assert len(serve(served, [b"\xff\xfe Ana"])) == 1
+def generate(served, prompts, new=30, **settings):
+    """The signature with every option; those not given change nothing."""
+    numbers = {"temperature": 1.0, "top_k": 1, "top_p": 1.0, "min_p": 0.0, "seed": 0}
+    numbers |= {"repetition_penalty": 1.0, "beams": 1, "length_penalty": 1.0, "num_samples": 1}
+    texts = served["generate"](
+        prompt=tf.constant(prompts, tf.string),
+        max_new_tokens=tf.constant(new),
+        stop=tf.constant(settings.pop("stop", []), tf.string),
+        banned_tokens=tf.constant(settings.pop("banned_tokens", []), tf.int32),
+        **{name: tf.constant(value) for name, value in (numbers | settings).items()},
+    )["text"].numpy()
+    assert texts.shape[0] == len(prompts)
+    return [text.decode("utf-8") for text in texts.reshape(-1)]
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("answer", [serve, generate])
+def test_odd_input_is_answered(served, answer):
+    """As the docstring of `TextToText` says; both signatures the same."""
+    assert answer(served, [], 5) == []
+    assert len(answer(served, [""], 5)[0]) > 0
+    for none in (0, -3, -(2**31)):
+        assert answer(served, ["Ana"], none) == [""]
+    greedy = answer(served, ["Ana"])
+    for odd in [
+        *({"temperature": t} for t in (0.0, -1.0, NAN, -INF)),
+        *({"top_p": p} for p in (0.0, -1.0, NAN, -INF)),
+    ]:
+        assert answer(served, ["Ana"], top_k=0, **odd) == greedy, odd
+    free = answer(served, ["Ana"], top_k=0)
+    assert free != greedy
+    for odd in ({"top_k": 10**9}, {"top_k": -1}, {"top_k": 0, "top_p": INF}):
+        assert answer(served, ["Ana"], **odd) == free, odd
+    assert len(answer(served, ["Ana"], top_k=0, temperature=INF)) == 1
+    assert answer(served, [b"\xff Ana \xc3"]) == answer(served, ["\ufffd Ana \ufffd"])
+    assert len(answer(served, ["a\0b"], 5)) == 1
+
+
+@pytest.mark.parametrize("answer", [serve, generate])
+def test_of_a_megabyte_the_newest_tokens_count(served, answer):
+    megabyte = "Ana sat on the hill. " * 50_000
+    assert answer(served, [megabyte], 5) == answer(served, [megabyte[-2100:]], 5)
+
+
+def test_odd_options_of_generate(served):
+    greedy, free = generate(served, ["Ana"]), generate(served, ["Ana"], top_k=0)
+    for odd in ({"min_p": 1.0}, {"min_p": INF}, {"min_p": NAN}):
+        assert generate(served, ["Ana"], top_k=0, **odd) == greedy, odd
+    for odd in (
+        {"min_p": -1.0},
+        *({"repetition_penalty": penalty} for penalty in (0.0, -1.0, NAN)),
+        {"beams": 0},
+        {"num_samples": -1},
+        {"stop": [""]},
+        {"stop": [b"\xff"]},
+        {"banned_tokens": [-1, 10**6]},
+    ):
+        assert generate(served, ["Ana"], top_k=0, **odd) == free, odd
+    assert generate(served, ["Ana"], banned_tokens=list(range(320))) == [""]
+    assert generate(served, ["Ana"], beams=2, length_penalty=NAN) == generate(
+        served, ["Ana"], beams=2, length_penalty=0.0
+    )
+    assert generate(served, [], beams=2) == []
+    assert generate(served, ["Ana"], -1, beams=2) == [""]
+
+
+def test_odd_ids(served):
+    assert served["logits"](token_ids=tf.zeros([0, 3], tf.int32))["logits"].shape == (0, 3, 320)
+    for outside in (-1, 320, 10**6):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="should be from 0 to 319"):
+            served["logits"](token_ids=tf.constant([[5, outside]]))
+
+    def text(ids, lengths):
+        ids = tf.constant(ids, tf.int32)
+        return served["detokenize"](token_ids=ids, lengths=tf.constant(lengths))["text"].numpy()
+
+    assert list(text([[70, -5, 10**6, 71]], [4])) == list(text([[70, 71]], [9]))
+    assert list(text([[70, 71]], [-1])) == [b""]
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        text([[70, 71]], [1, 1])
+    (length,) = served["tokenize"](text=tf.constant(["a\0b"]))["lengths"].numpy()
+    assert length == 3
+    empty = served["tokenize"](text=tf.constant([], tf.string))
+    assert empty["token_ids"].shape[0] == 0 and empty["lengths"].shape == (0,)
 
 
 @pytest.mark.parametrize("kind", ["word", "character"])

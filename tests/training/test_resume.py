@@ -362,6 +362,19 @@ def test_an_interrupted_run_can_be_used_as_it_is(tiny_file, tmp_path, no_export)
     assert isinstance(minigpt.load(run).generate("Ana")[0], str)
 
 
+def test_what_is_used_in_place_of_a_broken_checkpoint_is_said(copied):
+    """The newest was the best: the one before names a best that is no more kept."""
+    (copied / "model.keras").unlink()
+    *_, middle, newest = checkpoint_paths(copied / "checkpoints")
+    (newest / checkpoints.STATE).write_bytes(b"")
+    for use in (minigpt.load, minigpt.evaluate_run):
+        said: list[str] = []
+        use(minigpt.Run(copied), report=said.append)
+        assert said[0].startswith(f"{newest}: broken and left out: {checkpoints.STATE} has 0 bytes")
+        assert said[1].startswith(f"{newest.with_name('step-00000010-epoch-1')}: broken")
+        assert said[2:] == [f"{middle}: used instead"]
+
+
 def test_weights_that_are_no_numbers_are_not_saved(tiny_file, tmp_path, monkeypatch):
     """The loss of a step is that of the weights before it: it may be finite where they are not."""
 

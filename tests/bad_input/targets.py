@@ -1,0 +1,248 @@
+"""What is given anything at all, as bytes: either it works or a `UserError` says what is wrong.
+
+Each target is a function of bytes, so that hypothesis and atheris can hand over the same. Any other
+exception is a fault of ours, and so is a message of more than one line a problem.
+"""
+
+import functools
+import gzip
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from minigpt.checkpoints import (
+    BrokenCheckpointError,
+    Checkpoint,
+    checkpoint_name,
+    newest_checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
+from minigpt.config import Config, TokenizerConfig, dump_config, load_config
+from minigpt.corpus.documents import ingest
+from minigpt.corpus.pair_files import PairFiles
+from minigpt.corpus.sizes import config_for_text
+from minigpt.corpus.text_files import TextFiles
+from minigpt.errors import UserError
+from minigpt.progress import Best, ClockState, Progress
+from minigpt.reading import check_prompt, read_lines
+from minigpt.run import Run
+from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "gpt2"
+SOME_TEXT = "Ana sat on the hill, and ate 3 figs.\nBéla… Čeněk – \U0001f600!\n" * 30
+
+
+@functools.cache
+def scratch() -> Path:
+    """A folder of this process, in memory where there is such a place."""
+    memory = Path("/dev/shm")
+    return Path(tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else None))
+
+
+@contextmanager
+def one_clear_line() -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        assert error.problems and all(error.problems)
+        for problem in error.problems:
+            assert "\n" not in problem, problem
+
+
+def config_file(data: bytes) -> None:
+    """What is read is what is written again."""
+    file = scratch() / "config.toml"
+    file.write_bytes(data)
+    with one_clear_line():
+        config = load_config(file)
+        file.write_text(dump_config(config), encoding="utf-8")
+        again = load_config(file)
+        assert again == config.model_copy(update={"model": config.model.resolved()})
+
+
+def override(data: bytes) -> None:
+    with one_clear_line():
+        assert isinstance(load_config(None, data.decode("utf-8", "replace").split("\n")), Config)
+
+
+def text_file(data: bytes) -> None:
+    """The first byte decides: separated or not, packed or not."""
+    how, data = data[:1] or b"\0", data[1:]
+    file = scratch() / ("text.gz" if how[0] & 1 else "text.txt")
+    file.write_bytes(gzip.compress(data, 1) if how[0] & 3 == 3 else data)
+    files = TextFiles([file], "ab" if how[0] & 4 else None)
+    with one_clear_line():
+        documents = ingest(files.pieces(), scratch())
+        assert sum(len(text.encode()) for text, _ in documents.pieces(7)) == documents.bytes
+        assert len(files.fingerprint()) == 64
+        if how[0] & 8:
+            config_for_text([str(file)])
+    with one_clear_line():
+        read_lines(file)
+
+
+def pair_file(data: bytes) -> None:
+    file = scratch() / "pairs.tsv"
+    file.write_bytes(data)
+    with one_clear_line():
+        documents = ingest(PairFiles([file]).pieces(), scratch())
+        assert len(documents) % 2 == 0
+
+
+@functools.cache
+def tokenizer(kind: str) -> Tokenizer:
+    if kind == "gpt2":
+        encoder, merges = ((FIXTURES / name).read_bytes() for name in ("encoder.json", "vocab.bpe"))
+        return GPT2Tokenizer.from_files(encoder, merges)
+    return learn_tokenizer([SOME_TEXT], TokenizerConfig(kind=kind, vocab_size=300))
+
+
+def round_trip(data: bytes) -> None:
+    """byte_pair and gpt2 lose nothing; character what it has never seen; word spacing, too."""
+    text = data.decode("utf-8", "replace")
+    for kind in ("byte_pair", "gpt2"):
+        assert tokenizer(kind).decode(tokenizer(kind).encode(text)) == text, kind
+    characters, words = tokenizer("character"), tokenizer("word")
+    known = {piece.decode() for piece in characters.pieces if piece}
+    assert characters.decode(characters.encode(text)) == "".join(c for c in text if c in known)
+    ids = words.encode(text)
+    ids = ids[ids != words.unknown_id]
+    np.testing.assert_array_equal(words.encode(words.decode(ids)), ids)
+
+
+def prompt(data: bytes) -> None:
+    """As a command line hands it over: bytes that are no UTF-8 are halves of surrogate pairs."""
+    text = data.decode("utf-8", "surrogateescape")
+    with one_clear_line():
+        check_prompt(text)
+        for kind in ("byte_pair", "word"):
+            ids = tokenizer(kind).encode(text)
+            assert len(tokenizer(kind).continuation(ids, ids)) >= 0
+            assert all(isinstance(tokenizer(kind).piece(i), str) for i in ids.tolist())
+
+
+def ids(data: bytes) -> None:
+    """Any ids at any cut are some text."""
+    for kind in ("byte_pair", "gpt2", "character", "word"):
+        found = np.frombuffer(data[: len(data) // 2 * 2], np.uint16) % tokenizer(kind).vocab_size
+        text = tokenizer(kind).decode(found)
+        assert text.encode("utf-8").decode("utf-8") == text
+        half = len(found) // 2
+        joined = tokenizer(kind).decode(found[:half])
+        assert text.startswith(joined) or kind == "word"
+
+
+PROGRESS = Progress(
+    step=7,
+    epoch=1,
+    batch=2,
+    clock=ClockState(batches=7, seconds=1.5),
+    given_plan=[],
+    plan=[[3, 9]],
+    best=Best(val_loss=0.5, epoch=1, checkpoint="step-00000005-epoch-1"),
+    epochs_since_best=0,
+    config={"training": {"epochs": 2}},
+)
+
+
+@functools.cache
+def _checkpoint() -> Checkpoint:
+    arrays = {"weights/00000": np.arange(6, dtype="float32"), "seeds/0": np.arange(2)}
+    return read_checkpoint(write_checkpoint(scratch(), checkpoint_name(7), arrays, PROGRESS))
+
+
+def checkpoint(data: bytes) -> None:
+    """Broken, or what was written: never something else."""
+    right = _checkpoint()
+    folder = scratch() / "checkpoints"
+    path = folder / right.path.name
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(right.path, path)
+    _damage(path, data)
+    try:
+        found = read_checkpoint(path)
+    except BrokenCheckpointError as broken:
+        assert "\n" not in str(broken)
+        assert newest_checkpoint(folder) is None
+        return
+    assert found.progress == right.progress
+    assert {n: a.tobytes() for n, a in found.arrays.items()} == {
+        n: a.tobytes() for n, a in right.arrays.items()
+    }
+
+
+@functools.cache
+def _run() -> Path:
+    path = scratch() / "right-run"
+    config = load_config({"data": {"source": "files", "paths": ["x.txt"]}})
+    Run.create(path, config, tokenizer("byte_pair"), {"fingerprint": "0" * 64})
+    return path
+
+
+def run_folder(data: bytes) -> None:
+    path = scratch() / "run"
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(_run(), path)
+    _damage(path, data)
+    for use in (
+        lambda run: run.config,
+        lambda run: run.corpus,
+        lambda run: run.load_tokenizer().encode("Ana sat."),
+        lambda run: run.best_checkpoint(lambda line: None),
+    ):
+        with one_clear_line():
+            use(Run(path))
+
+
+def tokenizer_folder(data: bytes) -> None:
+    """One of four kinds, damaged."""
+    kind = ("byte_pair", "gpt2", "character", "word")[data[0] % 4 if data else 0]
+    right, path = scratch() / f"right-{kind}", scratch() / "tokenizer"
+    if not right.exists():
+        tokenizer(kind).save(right)
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(right, path)
+    _damage(path, data[1:])
+    with one_clear_line():
+        load_tokenizer(path).encode("Ana sat.")
+
+
+def _damage(folder: Path, data: bytes) -> None:
+    """Replaces, cuts, changes or removes one file of a folder: which, how and where `data` says."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    which, how, *rest = data[:4].ljust(4, b"\0")
+    file, more = files[which % len(files)], data[4:]
+    content = file.read_bytes()
+    place = int.from_bytes(bytes(rest), "big") % (len(content) + 1)
+    if how % 4 == 0:
+        file.write_bytes(more)
+    elif how % 4 == 1:
+        file.write_bytes(content[:place])
+    elif how % 4 == 2:
+        file.write_bytes(content[:place] + more + content[place + len(more) :])
+    else:
+        file.unlink()
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    target.__name__: target
+    for target in (
+        config_file,
+        override,
+        text_file,
+        pair_file,
+        round_trip,
+        prompt,
+        ids,
+        checkpoint,
+        run_folder,
+        tokenizer_folder,
+    )
+}

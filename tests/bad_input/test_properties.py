@@ -1,0 +1,121 @@
+"""Properties of everything that reads what a user, or a stranger, hands in."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from minigpt.config import Config
+from tests.bad_input.targets import SOME_TEXT, TARGETS
+
+Tally = Callable[..., None]
+FEW, MANY = 60, 1500
+# Of costly targets: files, libraries behind them.
+FEWER = {"tokenizer_folder": 5, "run_folder": 3}
+
+
+def _names() -> st.SearchStrategy[tuple[str, str]]:
+    return st.sampled_from(
+        [
+            (section, key)
+            for section, field in Config.model_fields.items()
+            for key in field.annotation.model_fields  # type: ignore[union-attr]
+        ]
+    )
+
+
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(
+        st.booleans(),
+        st.integers(-(2**40), 2**40),
+        st.integers(-3, 40),
+        st.floats(),
+        st.text(max_size=8),
+        st.sampled_from(["pairs", "gpt2", "muon", "pre", "word", "encoder_decoder", "cpu"]),
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)
+
+
+@st.composite
+def tomls(draw: st.DrawFn) -> bytes:
+    """Settings that are there, with values that may be right."""
+    content: dict[str, dict[str, Any]] = {}
+    for (section, key), value in draw(st.dictionaries(_names(), VALUES, max_size=4)).items():
+        content.setdefault(section, {})[key] = value
+    text = tomli_w.dumps(content).encode("utf-8", "surrogatepass")
+    return draw(st.just(text) | changed(text))
+
+
+def changed(right: bytes) -> st.SearchStrategy[bytes]:
+    """A stretch of it replaced."""
+    place = st.integers(0, len(right))
+    return st.builds(
+        lambda a, b, new: right[: min(a, b)] + new + right[max(a, b) :],
+        place,
+        place,
+        st.binary(max_size=6),
+    )
+
+
+def overrides() -> st.SearchStrategy[bytes]:
+    right = st.builds(
+        lambda name, value: f"{name[0]}.{name[1]}={value}".encode("utf-8", "replace"),
+        _names(),
+        VALUES | st.text(max_size=6),
+    )
+    return st.lists(right | st.binary(max_size=8), max_size=3).map(b"\n".join)
+
+
+TEXT = st.text(max_size=60).map(lambda text: text.encode("utf-8", "replace"))
+DAMAGE = st.builds(bytes.__add__, st.binary(min_size=6, max_size=6), st.binary(max_size=40) | TEXT)
+LINES = st.lists(TEXT | st.just(b"\t") | st.just(b"a\tb"), max_size=6).map(b"\n".join)
+INPUTS: dict[str, st.SearchStrategy[bytes]] = {
+    "config_file": tomls() | st.binary(max_size=30) | TEXT,
+    "override": overrides() | TEXT,
+    "text_file": st.builds(
+        bytes.__add__, st.binary(min_size=1, max_size=1), st.binary(max_size=40) | LINES
+    ),
+    "pair_file": LINES | st.binary(max_size=40),
+    "round_trip": TEXT | changed(SOME_TEXT[:60].encode()),
+    "prompt": TEXT | st.binary(max_size=40),
+    "ids": st.binary(max_size=60),
+    "checkpoint": DAMAGE,
+    "run_folder": DAMAGE,
+    "tokenizer_folder": DAMAGE,
+}
+
+
+def try_inputs(name: str, count: int) -> int:
+    tried = 0
+
+    @seed(0)
+    @settings(
+        max_examples=max(10, count // FEWER.get(name, 1)),
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(INPUTS[name])
+    def check(data: bytes) -> None:
+        nonlocal tried
+        tried += 1
+        TARGETS[name](data)
+
+    check()
+    return tried
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_some_inputs(name: str, tally: Tally):
+    tally(inputs=try_inputs(name, FEW))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_many_inputs(name: str, tally: Tally):
+    tally(inputs=try_inputs(name, MANY))

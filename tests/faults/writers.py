@@ -1,0 +1,57 @@
+"""What runs in forked processes beside whole trainings: one writer of files a function."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minigpt.checkpoints import checkpoint_name, remove_checkpoints, write_checkpoint
+from minigpt.config import DataConfig, TokenizerConfig
+from minigpt.corpus.token_store import open_corpus
+from minigpt.export import export_run
+from minigpt.progress import ClockState, Progress
+from minigpt.run import Run
+
+PROGRESS = Progress(
+    step=0,
+    epoch=0,
+    batch=0,
+    clock=ClockState(),
+    given_plan=[],
+    plan=[],
+    best=None,
+    epochs_since_best=0,
+    config={},
+)
+
+
+def token_store(job: dict[str, Any]) -> None:
+    open_corpus(
+        DataConfig(source="files", paths=[job["text"]]),
+        TokenizerConfig(kind="byte_pair", vocab_size=300),
+    )
+
+
+def a_download(job: dict[str, Any]) -> None:
+    """And the token store of what was downloaded."""
+    text = Path(job["text"])
+    right = hashlib.sha256(text.read_bytes()).hexdigest()
+    open_corpus(
+        DataConfig(source="shakespeare", url=text.as_uri(), sha256=right),
+        TokenizerConfig(kind="character", vocab_size=100),
+    )
+
+
+def checkpoints(job: dict[str, Any]) -> None:
+    """The second of two, after which the first goes; both hold what their step says."""
+    folder = Path("cache/checkpoints")
+    folder.mkdir(parents=True, exist_ok=True)
+    for step in (1, 2):
+        arrays = {"weights/00000": np.full([70_000], step, "float32")}
+        write_checkpoint(folder, checkpoint_name(step), arrays, PROGRESS)
+    remove_checkpoints(folder, keep={checkpoint_name(2)})
+
+
+def an_export(job: dict[str, Any]) -> None:
+    export_run(Run(job["run"]), job["format"], Path("cache/exported"))

@@ -1,0 +1,296 @@
+"""What a stranger hands over, a run directory or an archive, cannot run code or reach other files."""
+
+import ast
+import gzip
+import hashlib
+import io
+import json
+import os
+import pickle
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+import minigpt
+from minigpt import checkpoints
+from minigpt.checkpoints import BrokenCheckpointError, checkpoint_paths, read_checkpoint
+from minigpt.config import DataConfig, TokenizerConfig
+from minigpt.corpus import sources
+from minigpt.corpus.token_store import open_corpus
+from minigpt.errors import UserError
+from minigpt.run import Run
+from minigpt.run_lock import run_lock
+from tests.conftest import tiny_settings
+
+PACKAGE = Path(minigpt.__file__).parent
+
+
+class Evil:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self):
+        return (Path.touch, (self.mark,))
+
+
+@pytest.fixture
+def mark(tmp_path) -> Path:
+    """Where it would be seen that code has run."""
+    mark = tmp_path / "code_has_run"
+    pickle.loads(pickle.dumps(Evil(mark)))
+    assert mark.exists()
+    mark.unlink()
+    return mark
+
+
+@pytest.fixture
+def copied(tiny_run, tmp_path) -> Run:
+    return Run(shutil.copytree(tiny_run.path, tmp_path / "run"))
+
+
+def with_right_sums(path: Path) -> None:
+    """Makes the manifest fit a state that is another now, as a stranger can."""
+    state, manifest = path / checkpoints.STATE, path / checkpoints.MANIFEST
+    content = json.loads(manifest.read_text())
+    del content["sha256"]
+    data = state.read_bytes()
+    content["state"] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    content["sha256"] = checkpoints._sum_of(content)
+    manifest.write_text(json.dumps(content))
+
+
+def test_a_pickle_in_place_of_arrays(copied, mark):
+    evil = pickle.dumps(Evil(mark))
+    for path in checkpoint_paths(copied.checkpoints_folder):
+        (path / checkpoints.STATE).write_bytes(evil)
+        with_right_sums(path)
+        with pytest.raises(BrokenCheckpointError):
+            read_checkpoint(path)
+    copied.model_file.write_bytes(evil)
+    with pytest.raises(UserError, match=r"not a whole .keras file"):
+        copied.load_model()
+    copied.model_file.unlink()
+    with pytest.raises(UserError, match="checkpoints is sound"):
+        copied.load_model(lambda line: None)
+    for file in copied.tokenizer_folder.iterdir():
+        right = file.read_bytes()
+        file.write_bytes(evil)
+        with pytest.raises(UserError, match="damaged"):
+            copied.load_tokenizer()
+        file.write_bytes(right)
+    copied.corpus_file.write_bytes(evil)
+    with pytest.raises(UserError, match="damaged"):
+        _ = copied.corpus
+    assert not mark.exists()
+
+
+def test_a_pickle_among_the_token_ids(tiny_file, tmp_path, monkeypatch, mark):
+    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
+    settings = (
+        DataConfig(source="files", paths=[str(tiny_file)]),
+        TokenizerConfig(kind="character", vocab_size=60),
+    )
+    store = open_corpus(*settings).path
+    np.save(store / "counts.npy", np.array([Evil(mark)], object), allow_pickle=True)
+    said: list[str] = []
+    assert not open_corpus(*settings, said.append).from_cache
+    assert f"{store} is damaged: making it again" in said and not mark.exists()
+
+
+def test_a_model_with_a_lambda(copied, mark):
+    run_code = eval(f"lambda x: (__import__('pathlib').Path({str(mark)!r}).touch(), x)[1]")
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Lambda(run_code)])
+    assert mark.exists()  # Building has called it.
+    mark.unlink()
+    model.save(copied.model_file)
+    with pytest.raises(UserError, match=r"model.keras: not a readable model"):
+        copied.load_model()
+    with pytest.raises(ValueError, match="arbitrary code"):
+        keras.models.load_model(copied.model_file)
+    assert not mark.exists()
+
+
+def test_of_a_keras_file_only_weights_are_read(copied, mark):
+    """Whatever it says of itself."""
+    right = copied.load_model().get_weights()
+    command = {"command": f"touch {mark}"}
+    evil = {"module": "os", "class_name": "system", "config": command, "registered_name": None}
+    with zipfile.ZipFile(copied.model_file) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile(copied.model_file, "w") as file:
+        for name, data in (members | {"config.json": json.dumps(evil).encode()}).items():
+            file.writestr(name, data)
+    for ours, theirs in zip(copied.load_model().get_weights(), right, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert not mark.exists()
+
+
+def test_a_model_that_would_fill_the_memory(copied):
+    text = copied.config_file.read_text()
+    copied.config_file.write_text(text.replace("embed_dim = 16", "embed_dim = 16000000000"))
+    with pytest.raises(UserError, match=r"model.embed_dim = 16000000000, .* this machine has"):
+        copied.load_model()
+
+
+def test_links_out_of_a_run_are_not_followed(copied, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (copied.path / "lock").unlink(missing_ok=True)
+    (copied.path / "lock").symlink_to(precious)
+    with pytest.raises(UserError, match="cannot be written"), run_lock(copied.path):
+        pass
+    for file in (copied.metrics_file, copied.samples_file):
+        file.unlink()
+        file.symlink_to(precious)
+        with pytest.raises(OSError, match="symbolic"):
+            copied.append(file, {"epoch": 1})
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "kept").write_text("mine")
+    for name in (".step-00000001.1.tmp", ".x.tmp"):
+        (copied.path / name).symlink_to(folder)
+        (copied.checkpoints_folder / name).symlink_to(folder)
+    copied.clear_unfinished()
+    checkpoints.remove_checkpoints(copied.checkpoints_folder, keep=())
+    assert precious.read_text() == "mine" and (folder / "kept").read_text() == "mine"
+
+
+def test_paths_in_a_config_are_only_read(copied, tmp_path, monkeypatch):
+    """The text of another file is not the run's, and that is all that happens."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text("a secret " * 2000)
+    before = secret.stat()
+    text = copied.config_file.read_text()
+    old = json.dumps(copied.config.data.paths[0])
+    copied.config_file.write_text(text.replace(old, json.dumps(str(secret))))
+    with pytest.raises(UserError, match="has changed since the training"):
+        minigpt.evaluate_run(copied)
+    with pytest.raises(UserError, match=r"data.paths|has changed since the training began"):
+        minigpt.resume(copied.path, ["training.epochs=9"])
+    assert (secret.stat().st_mtime_ns, secret.stat().st_mode) == (
+        before.st_mtime_ns,
+        before.st_mode,
+    )
+
+
+def archive(path: Path, members: dict[str, bytes], **more: bytes) -> DataConfig:
+    """An archive in the shape of IMDB's; more: kind of link by name."""
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+        for number, kind in enumerate((tarfile.SYMTYPE, tarfile.LNKTYPE)):
+            member = tarfile.TarInfo(f"aclImdb/train/pos/{number}_1.txt")
+            member.type, member.linkname = kind, "/etc/passwd"
+            tar.addfile(member)
+    right = hashlib.sha256(path.read_bytes()).hexdigest()
+    return DataConfig(source="imdb", url=path.as_uri(), sha256=right)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "a/b/cache"))
+    return tmp_path / "a/b/cache"
+
+
+REVIEW = "aclImdb/train/pos/9_9.txt"
+
+
+def test_names_and_links_in_an_archive_lead_nowhere(tmp_path, cache):
+    names = ["../../x", "/tmp/minigpt-absolute", "aclImdb/train/pos/../../../../../x.txt"]
+    data = archive(tmp_path / "a.tar.gz", dict.fromkeys(names, b"evil") | {REVIEW: b"good"})
+    (piece,) = sources.open_source(data).pieces()
+    assert piece.text == b"good"
+    assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == sorted(
+        ["a.tar.gz", f"{data.sha256}-a.tar.gz"]
+    )
+    assert not Path("/tmp/minigpt-absolute").exists()
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("MOST_BYTES", "unpacks to more than 100 bytes"),
+        ("MOST_MEMBERS", "holds more than 100 members"),
+        ("MOST_MEMBER_BYTES", f"{REVIEW}: has more than 100 bytes"),
+    ],
+)
+def test_a_decompression_bomb(limit, words, tmp_path, cache, monkeypatch):
+    members = {f"{number}": b"" for number in range(150)} | {REVIEW: b"0" * 3_000_000}
+    if limit == "MOST_MEMBER_BYTES":
+        members = {REVIEW: b"0" * 3_000_000}
+    data = archive(tmp_path / "a.tar.gz", members)
+    monkeypatch.setattr(sources, limit, 100)
+    with pytest.raises(UserError, match=words):
+        list(sources.open_source(data).pieces())
+
+
+def test_a_text_that_unpacks_without_end(tmp_path, cache, monkeypatch):
+    path = tmp_path / "text.gz"
+    path.write_bytes(gzip.compress(b"0" * 5_000_000))
+    right = hashlib.sha256(path.read_bytes()).hexdigest()
+    data = DataConfig(source="shakespeare", url=path.as_uri(), sha256=right)
+    monkeypatch.setattr(sources, "MOST_BYTES", 1_000_000)
+    with pytest.raises(UserError, match="unpacks to more than 1,000,000 bytes"):
+        list(sources.open_source(data).pieces())
+
+
+def test_a_download_without_end(tmp_path, cache, monkeypatch):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"0" * 3_000_000)
+    data = DataConfig(source="shakespeare", url=path.as_uri(), sha256="0" * 64)
+    monkeypatch.setattr("minigpt.corpus.downloads.MOST_BYTES", 1_000_000)
+    with pytest.raises(UserError, match="has more than 1,000,000 bytes"):
+        list(sources.open_source(data).pieces())
+    assert not any(cache.rglob("*.txt"))
+
+
+def test_nothing_is_unpacked_before_its_sum_is_right(tmp_path, cache, monkeypatch):
+    data = archive(tmp_path / "a.tar.gz", {REVIEW: b"good"})
+    monkeypatch.setattr(tarfile, "open", None)
+    monkeypatch.setattr(sources, "_Limited", None)
+    wrong = data.model_copy(update={"sha256": "0" * 64})
+    with pytest.raises(UserError, match="wrong checksum"):
+        list(sources.open_source(wrong).pieces())
+
+
+def test_only_the_address_in_the_config_is_asked(tmp_path, cache, monkeypatch):
+    asked = []
+
+    def refuse(request, **_):
+        asked.append(request.full_url)
+        raise OSError("no network here")
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    settings = tiny_settings(tmp_path / "x")
+    address = "https://example.org/a.txt"
+    settings["data"] = {"source": "shakespeare", "url": address, "sha256": "0" * 64}
+    with pytest.raises(UserError, match="no network here"):
+        minigpt.train(settings, tmp_path / "run")
+    assert asked == [address] and not (tmp_path / "run").exists()
+
+
+def test_nothing_that_can_run_code_is_called():
+    """By name, in the whole package."""
+    forbidden = {"pickle", "marshal", "shelve", "dill", "joblib", "yaml", "eval", "exec"}
+    forbidden |= {
+        "allow_pickle",
+        "enable_unsafe_deserialization",
+        "Lambda",
+        "extractall",
+        "extract",
+    }
+    forbidden |= {"load_model_from_json", "model_from_json", "system", "popen"}
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = {getattr(node, key, None) for key in ("id", "attr", "arg")}
+            names |= {alias.name for alias in getattr(node, "names", []) if hasattr(alias, "name")}
+            assert not names & forbidden, (os.path.relpath(path, PACKAGE), node.lineno)
