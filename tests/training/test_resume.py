@@ -108,6 +108,7 @@ def test_other_optimizers(training, tiny_file, tmp_path, deterministic, no_expor
     assert_same(minigpt.resume(path), right)
 
 
+@pytest.mark.slow
 def test_pairs(pair_file, tmp_path, deterministic, no_export):
     training = {"steps_per_epoch": 12, "checkpoint_every_steps": 5, "deterministic": True}
     training["label_smoothing"] = 0.1
@@ -119,6 +120,7 @@ def test_pairs(pair_file, tmp_path, deterministic, no_export):
     assert_same(minigpt.resume(path), right)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_and_one_that_is_asked_to_stop(tiny_file, tmp_path):
     """Real processes, real signals: SIGKILL, SIGTERM, SIGHUP, in turn, then to the end."""
     chosen = settings(tiny_file, training={"steps_per_epoch": 400, "checkpoint_every_steps": 50})
