@@ -60,6 +60,12 @@ def tiny_settings(file: Path, **sections: dict) -> dict:
     return {name: {**settings.get(name, {}), **sections.get(name, {})} for name in settings}
 
 
+@pytest.fixture
+def no_export(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings end without an export, which takes longer than all else in a small one."""
+    monkeypatch.setattr("minigpt.training.session.Session.export", lambda session: None)
+
+
 @pytest.fixture(scope="session")
 def tiny_run(tiny_file: Path, tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
     """A finished run of a model that is small enough to be trained in seconds."""

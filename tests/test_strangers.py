@@ -104,6 +104,7 @@ def test_a_pickle_among_the_token_ids(tiny_file, tmp_path, monkeypatch, mark):
     assert f"{store} is damaged: making it again" in said and not mark.exists()
 
 
+@pytest.mark.slow
 def test_a_model_with_a_lambda(copied, mark):
     run_code = eval(f"lambda x: (__import__('pathlib').Path({str(mark)!r}).touch(), x)[1]")
     model = keras.Sequential([keras.Input((2,)), keras.layers.Lambda(run_code)])

@@ -51,7 +51,7 @@ def losses(run: Run) -> list[float]:
 
 
 @pytest.mark.parametrize("lora_rank", [None, 4])
-def test_starts_where_the_run_is_and_learns(lora_rank, start, text, tmp_path, capsys):
+def test_starts_where_the_run_is_and_learns(lora_rank, start, text, tmp_path, capsys, no_export):
     changes = {} if lora_rank is None else {"lora_rank": lora_rank}
     run = minigpt.train(settings(start, text, **changes), tmp_path / "run")
     before = minigpt.evaluate_run(start, [text]).loss
@@ -167,7 +167,7 @@ def test_what_contradicts_the_run_is_refused_by_name(start, text, tmp_path):
 
 
 @pytest.mark.slow
-def test_dropout_precision_and_length_may_be_others(start, text, tmp_path, capsys):
+def test_dropout_precision_and_length_may_be_others(start, text, tmp_path, capsys, no_export):
     chosen = settings(
         start,
         text,

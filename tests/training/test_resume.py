@@ -21,7 +21,6 @@ from minigpt.interrupts import Interrupted
 from minigpt.run_lock import run_lock
 from minigpt.training.callbacks import LearningRate, Recorder, StopAtNaN
 from minigpt.training.checkpointing import Checkpointing
-from minigpt.training.session import Session
 from tests.conftest import pair_settings, tiny_settings
 from tests.same_runs import assert_same, lines
 
@@ -35,11 +34,6 @@ def deterministic():
     """The rest of the tests is not to be slowed down by `training.deterministic`."""
     yield
     disable_op_determinism()
-
-
-@pytest.fixture
-def no_export(monkeypatch):
-    monkeypatch.setattr(Session, "export", lambda session: None)
 
 
 def settings(file: Path, **sections) -> dict:
@@ -91,6 +85,7 @@ def test_interrupted_anywhere_it_ends_the_same(tiny_file, tmp_path, deterministi
     assert_same(minigpt.resume(path), right)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "training",
     [
@@ -204,6 +199,7 @@ def test_a_finished_run_is_extended(copied, capsys):
     assert seconds == sorted(seconds)
 
 
+@pytest.mark.slow
 def test_a_training_that_time_has_cut_is_given_more(tiny_file, tmp_path, capsys):
     limited = {"max_minutes": 0.05, "steps_per_epoch": 100_000, "deterministic": False}
     run = minigpt.train(settings(tiny_file, training=limited), tmp_path / "run")

@@ -70,7 +70,7 @@ def test_samples_are_recorded_with_the_same_seed_every_epoch(tiny_run):
     assert set(samples[0]) == {"epoch", "prompt", "text", "seed", "temperature", "top_k"}
 
 
-def test_the_recorded_config_gives_the_same_run(tiny_run, tmp_path):
+def test_the_recorded_config_gives_the_same_run(tiny_run, tmp_path, no_export):
     again = minigpt.train(tiny_run.config_file, tmp_path / "again")
     first, second = lines(tiny_run.metrics_file), lines(again.metrics_file)
     for a, b in zip(first, second, strict=True):
@@ -166,7 +166,7 @@ def test_a_damaged_run_is_refused_in_one_line(tiny_run, tmp_path):
     ],
     ids=lambda training: "-".join(map(str, training.values())),
 )
-def test_optimizers_and_precisions_learn(training, tiny_file, tmp_path):
+def test_optimizers_and_precisions_learn(training, tiny_file, tmp_path, no_export):
     training = {**training, "epochs": 2, "steps_per_epoch": 15}
     run = minigpt.train(tiny_settings(tiny_file, training=training), tmp_path / "run")
     metrics = lines(run.metrics_file)
@@ -174,6 +174,7 @@ def test_optimizers_and_precisions_learn(training, tiny_file, tmp_path):
     assert metrics[1]["val_loss"] < metrics[0]["val_loss"] < math.log(320)
 
 
+@pytest.mark.slow
 def test_max_minutes_ends_in_good_order(tiny_file, tmp_path):
     run = minigpt.train(
         tiny_settings(tiny_file, training={"max_minutes": 0.05, "steps_per_epoch": 100_000}),
@@ -191,7 +192,7 @@ def test_max_minutes_ends_in_good_order(tiny_file, tmp_path):
         assert line[name] == line_again[name], name
 
 
-def test_early_stopping(tiny_file, tmp_path, capsys):
+def test_early_stopping(tiny_file, tmp_path, capsys, no_export):
     # A rate this high never gets better after its first epoch.
     settings = tiny_settings(
         tiny_file,

@@ -125,7 +125,7 @@ def test_evaluate_on_other_pairs(pair_run, tmp_path):
     assert model.evaluate(right).loss == pytest.approx(good.loss, rel=1e-3)
 
 
-def test_the_recorded_config_gives_the_same_run(pair_file, tmp_path):
+def test_the_recorded_config_gives_the_same_run(pair_file, tmp_path, no_export):
     changes = {
         "data": {"length_buckets": 1},
         "training": {"steps_per_epoch": 5, "label_smoothing": 0.1},
@@ -141,7 +141,7 @@ def test_the_recorded_config_gives_the_same_run(pair_file, tmp_path):
     assert last["train_loss"] == pytest.approx(last["val_loss"], rel=0.2)
 
 
-def test_pairs_that_are_too_long_are_said_and_left_out(pair_file, tmp_path, capsys):
+def test_pairs_that_are_too_long_are_said_and_left_out(pair_file, tmp_path, capsys, no_export):
     file = tmp_path / "pairs.tsv"
     file.write_text(pair_file.read_text() + f"{'a b ' * 30}\tc\n" + f"d d\t{'e f ' * 30}\n")
     settings = pair_settings(
