@@ -47,7 +47,15 @@ def naive_greedy(model, prompt, new, undrawable=()):
     return ids[len(prompt) or 1 :]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
+# XLA compiles every length beyond the context anew; the slow tests take all kinds.
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[pytest.mark.slow] if number % 3 else [])
+        for number, kind in enumerate(KINDS)
+    ],
+    ids=lambda kind: "-".join(map(str, kind.values())),
+)
 def test_greedy_equals_a_naive_loop_even_past_the_context(kind):
     model = small_gpt(seed=3, **kind)
     prompts = [[3, 4, 5], [6], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4]]

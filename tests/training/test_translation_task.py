@@ -125,6 +125,7 @@ def test_evaluate_on_other_pairs(pair_run, tmp_path):
     assert model.evaluate(right).loss == pytest.approx(good.loss, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_recorded_config_gives_the_same_run(pair_file, tmp_path, no_export):
     changes = {
         "data": {"length_buckets": 1},
