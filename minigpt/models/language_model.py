@@ -1,5 +1,6 @@
 """What models that predict tokens have in common: how they compute their loss while training."""
 
+import abc
 from typing import Any
 
 import keras
@@ -10,7 +11,7 @@ from minigpt.models.head_loss import head_crossentropy
 from minigpt.models.loss import SmoothedCrossentropy
 
 
-class LanguageModel(keras.Model):
+class LanguageModel(keras.Model, abc.ABC):
     """A model whose logits are a dense head's of its latents: all tokens' scores, of each token.
 
     Compiled with `SparseCategoricalCrossentropy(from_logits=True)`, or a smoothed one, and no metrics,
@@ -27,9 +28,9 @@ class LanguageModel(keras.Model):
     in_slices = False
     plain_loss: keras.metrics.Mean | None = None
 
+    @abc.abstractmethod
     def latents(self, inputs: Any, /, training: bool | None = None) -> Any:
         """What goes into the head: float[B, T, D]."""
-        raise NotImplementedError
 
     def logits(self, latents: Any) -> Any:
         """float[B, T, D] → float32[B, T, V]."""

@@ -253,6 +253,7 @@ class GraphTokenizer(tf.Module):
 
     def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """string[B], valid UTF-8 → ragged int32[B, None]. Each kind has its own."""
+        # No abstract method: the metaclass of tf.Module and that of abc do not go together.
         raise NotImplementedError
 
     def _restore(self, texts: tf.Tensor) -> tf.Tensor:

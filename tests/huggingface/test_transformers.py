@@ -1,10 +1,9 @@
 """Our folders, loaded by transformers itself: `pip install -e '.[parity]'`, then `make test-slow`.
 
-MINIGPT_PARITY_124M=1 pytest -m slow tests/huggingface     # GPT-2's own size as well
+The last one, of GPT-2's own size, takes minutes and 3 GB.
 """
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -158,10 +157,6 @@ def test_what_transformers_saves_again_is_imported(tmp_path):
         assert opened.tokenizer.encode(line).tolist() == tokenizer.encode(line).tolist()
 
 
-@pytest.mark.skipif(
-    not os.environ.get("MINIGPT_PARITY_124M"),
-    reason="takes minutes and 3 GB: set MINIGPT_PARITY_124M=1",
-)
 def test_124m(shared_data, tmp_path):
     files = (shared_data / "gpt2" / name for name in ("encoder.json", "vocab.bpe"))
     tokenizer = GPT2Tokenizer.from_files(*(file.read_bytes() for file in files))
