@@ -4,8 +4,7 @@ import errno
 import os
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,18 +56,9 @@ def test_a_run_that_cannot_be_written_any_more(
     chain.assert_ended_like(undisturbed)
 
 
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """Where a user who is not this one may look."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o755)
-        yield Path(folder)
-
-
-def test_permission_denied(copied: Chain, open_folder: Path, tally: Tally):
-    """As root everything is permitted: the process then is that of another user."""
-    path = open_folder / "run"
-    shutil.copytree(copied.path, path)
+def test_permission_denied(copied: Chain, tally: Tally):
+    """As root everything is permitted: the process then gives up its privileges."""
+    path = copied.path
     (path / "lock").chmod(0o444)
     for folder in [path, *filter(Path.is_dir, path.rglob("*"))]:
         folder.chmod(0o555)
@@ -78,7 +68,7 @@ def test_permission_denied(copied: Chain, open_folder: Path, tally: Tally):
             (["--resume", path], f"RUN {path}: cannot be written: Permission denied"),
             (["--run", path / "new"], f"--run {path / 'new'}: {path} cannot be written to"),
         ]:
-            ended = copied.warm.run(["train", *arguments], open_folder, as_nobody=True)
+            ended = copied.warm.run(["train", *arguments], path.parent, no_privileges=True)
             assert ended.is_one_clear_line and words in ended.err, ended
         assert sorted(path.rglob("*")) == before
     finally:
