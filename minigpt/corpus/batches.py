@@ -96,11 +96,19 @@ def batch_dataset(
         shape = (batch_size, max_len)
         return tf.ensure_shape(inputs, shape), tf.ensure_shape(targets, shape)
 
-    # Without prefetching: its thread may be in `read` when Python ends, and then waits for ever for
-    # a lock that is never given again. A batch is quick to make, so little is lost.
+    return in_this_thread(tf.data.Dataset.range(first_step, first_step + steps).map(batch))
+
+
+def in_this_thread(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The same without threads of its own; a batch is quick to make, so little is lost."""
     options = tf.data.Options()
+    # The prefetching thread may be in our Python function when Python ends, and then waits for ever
+    # for a lock that is never given again.
     options.experimental_optimization.inject_prefetch = False
-    return tf.data.Dataset.range(first_step, first_step + steps).map(batch).with_options(options)
+    # The tuning thread sleeps for up to a minute at a time. Now and then it does not wake up when the
+    # iterator is deleted, which waits for it, and so does all of Python.
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 def eval_windows(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
+from minigpt.corpus.batches import in_this_thread
 from minigpt.errors import UserError
 
 # source_ids int32[B, S], source_lengths int32[B], target_ids int32[B, T]; targets int32[B, T];
@@ -188,12 +189,7 @@ class Buckets:
                 tf.ensure_shape(weights, [None, None]),
             )
 
-        # Without prefetching: see `batches.batch_dataset`.
-        options = tf.data.Options()
-        options.experimental_optimization.inject_prefetch = False
-        return (
-            tf.data.Dataset.range(first_step, first_step + steps).map(batch).with_options(options)
-        )
+        return in_this_thread(tf.data.Dataset.range(first_step, first_step + steps).map(batch))
 
     def once(self) -> Iterator[PairBatch]:
         """Every pair exactly once, bucket by bucket, in their own order."""

@@ -109,11 +109,22 @@ def test_evaluation_sees_every_target_once(n_tokens):
 def test_a_process_ends_with_batches_left():
     # A thread of tf.data that is in Python code when the interpreter ends never comes back.
     script = """if True:
+        import os
         import numpy as np
         from minigpt.corpus.batches import batch_dataset
-        batches = iter(batch_dataset(np.arange(60000, dtype=np.uint16), 128, 32, 0, 0, 100000))
+        def thread_count():
+            return len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 0
+        ids, others = np.arange(60000, dtype=np.uint16), []
+        batches = iter(batch_dataset(ids, 128, 32, 0, 0, 100000))
         for _ in range(100):
             next(batches)
+        # Threads are all that can wait: there are none of an iterator.
+        threads = [thread_count()]
+        for _ in range(3):
+            others.append(iter(batch_dataset(ids, 128, 32, 0, 0, 100000)))
+            next(others[-1])
+            threads.append(thread_count())
+        assert len(set(threads)) == 1, threads
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     subprocess.run([sys.executable, "-c", script], env=environment, timeout=60, check=True)
