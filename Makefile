@@ -30,7 +30,7 @@ train: setup
 	@$(BIN)/minigpt train $(if $(RUN),--run $(RUN))
 
 test: setup
-	@$(BIN)/pytest -n 2 --dist loadfile --max-worker-restart 0
+	@$(BIN)/pytest -n 2 --dist loadgroup --max-worker-restart 0
 
 test-slow: setup
 	@$(BIN)/pytest -m slow

@@ -15,6 +15,15 @@ SHARED_DATA = Path(
 )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that use what takes a training go to one worker (`--dist loadgroup`), which trains once."""
+    shared = {"tiny_run", "pair_run"}
+    trained = {item.path for item in items if shared & set(getattr(item, "fixturenames", ()))}
+    for item in items:
+        group = "trained" if item.path in trained else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cache")

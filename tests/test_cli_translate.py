@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.test_cli import minigpt, refused
+from tests.test_cli import called, minigpt, refused
 
 
 def test_a_line_a_source_line_and_nothing_else(pair_run):
@@ -13,12 +13,12 @@ def test_a_line_a_source_line_and_nothing_else(pair_run):
     assert done.returncode == 0, done.stderr
     assert done.stdout == "c b a\n\n\na g h\nf e d\n"
     assert done.stderr == ""
-    assert minigpt("translate", pair_run.path, input="").stdout == ""
+    assert called("translate", pair_run.path).stdout == ""
 
 
 def test_texts_and_a_file(pair_run, tmp_path):
     (tmp_path / "lines.txt").write_text("d e f\n\ng h a\n")
-    done = minigpt(
+    done = called(
         "translate", pair_run.path, "--text", "a b c", "--text", "b c d", "--beams", 3,
         "--file", tmp_path / "lines.txt", "--length-penalty", 0.6,
     )  # fmt: skip
@@ -26,12 +26,12 @@ def test_texts_and_a_file(pair_run, tmp_path):
 
 
 def test_most_new_tokens(pair_run):
-    done = minigpt("translate", pair_run.path, "--text", "a b c", "--max-new-tokens", 3)
+    done = called("translate", pair_run.path, "--text", "a b c", "--max-new-tokens", 3)
     assert done.stdout == "c b\n"
 
 
 def test_a_source_that_is_too_long_is_said(pair_run):
-    done = minigpt("translate", pair_run.path, input="a b\n" + "a b c d " * 5 + "\n")
+    done = called("translate", pair_run.path, input="a b\n" + "a b c d " * 5 + "\n")
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 2
     (line,) = done.stderr.splitlines()
     assert line == (
@@ -41,7 +41,7 @@ def test_a_source_that_is_too_long_is_said(pair_run):
 
 
 def test_unknown_characters_are_said(pair_run):
-    done = minigpt("translate", pair_run.path, "--text", "a b c", "--text", "a ß c")
+    done = called("translate", pair_run.path, "--text", "a b c", "--text", "a ß c")
     assert done.stderr.splitlines() == [
         "source 2: 1 of its tokens are unknown to the tokenizer and read as [UNK]"
     ]
@@ -49,12 +49,12 @@ def test_unknown_characters_are_said(pair_run):
 
 def test_evaluate(pair_run, tmp_path):
     (tmp_path / "more.tsv").write_text("a b c d e\te d c b a\nb c d e f\tf e d c b\n")
-    done = minigpt("evaluate", pair_run.path, "--text", tmp_path / "more.tsv", "--json")
+    done = called("evaluate", pair_run.path, "--text", tmp_path / "more.tsv", "--json")
     scored = json.loads(done.stdout)
     assert scored["pairs"] == 2 and scored["tokens"] == 20 and scored["bytes"] == 18
     assert scored["bleu"] == pytest.approx(100)
     assert (
-        "BLEU 100.00" in minigpt("evaluate", pair_run.path, "--text", tmp_path / "more.tsv").stdout
+        "BLEU 100.00" in called("evaluate", pair_run.path, "--text", tmp_path / "more.tsv").stdout
     )
 
 
@@ -79,7 +79,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(pair_run, tmp_path):
     }.items():
         (line,) = refused("translate", pair_run.path, *arguments, cwd=tmp_path)
         assert right.format(arguments[1]) in line
-    done = minigpt("translate", tmp_path, input="a\n")
+    done = called("translate", tmp_path, input="a\n")
     assert done.returncode == 2 and "holds no config.toml" in done.stderr and not done.stdout
 
 

@@ -35,6 +35,12 @@ def continuation(decoder, prompts, new=6, **settings):
     return rows(*decoder.continuation(*arguments(prompts, new, **settings)))
 
 
+@pytest.fixture(scope="module")
+def decoder() -> Decoder:
+    """One for all tests that ask no more of it: tracing and compiling take seconds."""
+    return Decoder(small_gpt(), END, [0])
+
+
 def naive_greedy(model, prompt, new, undrawable=()):
     """A whole pass over the newest max_len tokens for every token."""
     ids = list(prompt) or [END]
@@ -68,8 +74,7 @@ def test_greedy_equals_a_naive_loop_even_past_the_context(kind):
     assert [len(ids) for ids in expected] == [12] * 4
 
 
-def test_each_row_is_what_it_would_be_alone():
-    decoder = Decoder(small_gpt(), END, [0])
+def test_each_row_is_what_it_would_be_alone(decoder):
     prompts = [[3, 4, 5], [6], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4], [6]]
     together = continuation(decoder, prompts, 12, seeds=[5, 6, 7, 8, 6])
     alone = [
@@ -97,16 +102,15 @@ def test_undrawable_tokens_never_come():
 
 
 @pytest.mark.parametrize("new", [0, -5])
-def test_nothing_to_add(new):
-    assert continuation(Decoder(small_gpt(), END), [[3], []], new) == [[], []]
+def test_nothing_to_add(new, decoder):
+    assert continuation(decoder, [[3], []], new) == [[], []]
 
 
-def test_no_rows():
-    assert continuation(Decoder(small_gpt(), END), []) == []
+def test_no_rows(decoder):
+    assert continuation(decoder, []) == []
 
 
-def test_settings_and_lengths_trace_nothing_anew():
-    decoder = Decoder(small_gpt(), END)
+def test_settings_and_lengths_trace_nothing_anew(decoder):
     continuation(decoder, [[3]])
     before = decoder.continuation.experimental_get_tracing_count()
     continuation(
@@ -123,8 +127,7 @@ def test_follows_the_weights():
     assert continuation(decoder, [[3]], 20, top_k=1) == [naive_greedy(model, [3], 20)]
 
 
-def test_it_does_not_matter_in_how_many_calls_it_is_written():
-    decoder = Decoder(small_gpt(), END, [0])
+def test_it_does_not_matter_in_how_many_calls_it_is_written(decoder):
     how = arguments([[3, 4, 5], [6], [], list(range(2, 12))], 13, [1, 2, 3, 4])
     whole = rows(*decoder.continuation(*how))
     for pieces in ([1] * 13, [5, 5, 5], [0, 40]):
@@ -136,8 +139,7 @@ def test_it_does_not_matter_in_how_many_calls_it_is_written():
     assert decoder.proceed.experimental_get_tracing_count() == 1
 
 
-def test_within_the_context_both_ways_to_proceed_are_the_same():
-    decoder = Decoder(small_gpt(), END, [0])
+def test_within_the_context_both_ways_to_proceed_are_the_same(decoder):
     how = arguments([[3, 4, 5], [6], []], 5, [1, 2, 3])
     begun = decoder.begin(*how[:3])
     written = [
@@ -172,8 +174,7 @@ def test_repetition_is_penalized_in_prompt_and_continuation():
     assert found != continuation(decoder, prompts, 12, temperature=0.0)
 
 
-def test_banned_tokens_never_come():
-    decoder = Decoder(small_gpt(), END, [0])
+def test_banned_tokens_never_come(decoder):
     free = continuation(decoder, [[3], [4]], 30, seeds=[1, 2])
     banned = [END, free[0][0], free[1][0]]
     held = continuation(decoder, [[3], [4]], 30, seeds=[1, 2], banned=banned)

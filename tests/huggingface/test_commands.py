@@ -7,7 +7,7 @@ import sys
 import minigpt as package
 from tests.export.test_saved_model import FRESH, PROMPTS
 from tests.huggingface.folders import expected, huggingface_folder
-from tests.test_cli import minigpt
+from tests.test_cli import called, minigpt
 
 
 def test_import_sample_evaluate_export(tmp_path):
@@ -19,17 +19,17 @@ def test_import_sample_evaluate_export(tmp_path):
 
     right = expected("narrow")
     greedy = ("--prompt", right["prompt"], "--top-k", 1, "--max-new-tokens", 50, "--json")
-    done = minigpt("sample", "runs/gpt2", *greedy, cwd=tmp_path)
+    done = called("sample", "runs/gpt2", *greedy, cwd=tmp_path)
     assert done.stderr == ""
     assert json.loads(done.stdout)["tokens"] == right["greedy"].tolist()
 
     (tmp_path / "text.txt").write_text("It was a dark and stormy night.")
-    done = minigpt("evaluate", "runs/gpt2", "--text", "text.txt", cwd=tmp_path)
+    done = called("evaluate", "runs/gpt2", "--text", "text.txt", cwd=tmp_path)
     assert "bits per byte, over" in done.stdout and done.stderr == ""
-    done = minigpt("evaluate", "runs/gpt2", cwd=tmp_path)
+    done = called("evaluate", "runs/gpt2", cwd=tmp_path)
     assert done.returncode == 2 and "name a text with --text" in done.stderr
 
-    done = minigpt("export", "runs/gpt2", "--output", "served", cwd=tmp_path)
+    done = called("export", "runs/gpt2", "--output", "served", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (tmp_path / "fresh.py").write_text(FRESH)
     out = subprocess.run(
@@ -42,7 +42,7 @@ def test_import_sample_evaluate_export(tmp_path):
     ).stdout
     opened = package.load(tmp_path / "runs" / "gpt2")
     assert json.loads(out) == opened.generate(PROMPTS, 30, top_k=1)
-    done = minigpt("export", "runs/gpt2", "--format=huggingface", "--output=back", cwd=tmp_path)
+    done = called("export", "runs/gpt2", "--format=huggingface", "--output=back", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "back").iterdir()} == {
         "config.json",
