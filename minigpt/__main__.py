@@ -1,8 +1,10 @@
 """The program `minigpt`; `python -m minigpt` is the same."""
 
+import contextlib
+import os
 import sys
 
-from minigpt.interrupts import remember_interrupts, was_answered
+from minigpt.interrupts import remember_interrupts, was_answered, was_requested
 
 
 def main() -> None:
@@ -12,10 +14,17 @@ def main() -> None:
         from minigpt.cli import run_command
 
         run_command()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as error:
+        # A library that is just being imported may make an ImportError of it.
+        if not (isinstance(error, KeyboardInterrupt) or was_requested()):
+            raise
         if not was_answered():
             print("minigpt: interrupted; no file was written", file=sys.stderr)
-        sys.exit(130)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):
+                stream.flush()
+        # Not through Python's own end, which would run what the interrupt left half done.
+        os._exit(130)
 
 
 if __name__ == "__main__":

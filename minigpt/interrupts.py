@@ -20,6 +20,11 @@ def was_answered() -> bool:
     return _answered
 
 
+def was_requested() -> bool:
+    """Whether such a signal came."""
+    return _requested
+
+
 def stopping_signals() -> list[signal.Signals]:
     """Ctrl-C, SIGTERM and SIGHUP, as far as whoever started the program wants them to be heard.
 
