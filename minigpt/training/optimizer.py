@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from minigpt.config import TrainingConfig
+from minigpt.training.muon import Muon
 
 
 def build_optimizer(config: TrainingConfig, model: keras.Model) -> keras.optimizers.Optimizer:
@@ -23,7 +24,7 @@ def build_optimizer(config: TrainingConfig, model: keras.Model) -> keras.optimiz
         optimizer = keras.optimizers.SGD(momentum=0.9, nesterov=True, **shared)
     elif config.optimizer == "muon":
         # Muon is for the blocks' matrices; tables and the head are AdamW's (Jordan et al. 2024).
-        optimizer = keras.optimizers.Muon(
+        optimizer = Muon(
             adam_beta_2=config.adam_beta_2,
             adam_weight_decay=config.weight_decay,
             exclude_layers=["embedding", "head"],
