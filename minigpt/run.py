@@ -11,6 +11,7 @@ saved_model/     the same, text to text, for programs that have no minigpt
 lock             held by the process that trains
 """
 
+import glob
 import json
 import math
 import os
@@ -87,6 +88,10 @@ class Run:
         """
         refuse_taken(path)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+            # Of a process that was killed just here.
+            if not _is_running(left.name.split(".")[-2]):
+                shutil.rmtree(left, ignore_errors=True)
         try:
             (temporary / "checkpoints").mkdir(parents=True)
             (temporary / "config.toml").write_text(dump_config(config), encoding="utf-8")
@@ -236,6 +241,17 @@ class Run:
             if path.suffix in (".tmp", ".new") or path.name.endswith(".tmp.keras"):
                 is_folder = path.is_dir() and not path.is_symlink()
                 shutil.rmtree(path) if is_folder else path.unlink()
+
+
+def _is_running(process: str) -> bool:
+    """Whether there is a process of this number; True of what is no number."""
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, ValueError, OverflowError):
+        return True
+    return True
 
 
 def _open_no_link(path: str, flags: int) -> int:

@@ -5,7 +5,6 @@ from typing import Any
 import keras
 from keras import ops
 
-
 # Steps from one A. Each makes its rounding errors up to a² = 12 times as large.
 AT_ONCE = 3
 
