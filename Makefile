@@ -33,7 +33,7 @@ test: setup
 	@$(BIN)/pytest -n 2 --dist loadgroup --max-worker-restart 0
 
 test-slow: setup
-	@$(BIN)/pytest -m slow
+	@$(BIN)/pytest -m slow -n 2 --dist loadgroup --max-worker-restart 0
 
 # Its packages are several times the size of the others: only who measures needs them.
 $(VENV)/.benchmark: $(VENV)/.installed
