@@ -1,6 +1,7 @@
 """The program `minigpt`; `python -m minigpt` is the same."""
 
 import contextlib
+import io
 import os
 import sys
 
@@ -11,6 +12,10 @@ def main() -> None:
     """Runs a command; Ctrl-C ends it with one line and status 130, at whatever moment it comes."""
     try:
         remember_interrupts()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                # Text that a terminal or a file cannot show is no reason to end a training.
+                stream.reconfigure(errors="replace")
         from minigpt.cli import run_command
 
         run_command()

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from minigpt.durable import fsync
+from minigpt.durable import fsync, read_file
 from minigpt.progress import Progress
 
 FORMAT = 1
@@ -124,6 +124,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
     progress, state = _read_manifest(path)
     file = path / STATE
     try:
+        if not file.is_file():
+            raise BrokenCheckpointError(f"{STATE} is not a file")
         if file.stat().st_size != state["bytes"]:
             raise BrokenCheckpointError(
                 f"{STATE} has {file.stat().st_size:,} bytes; should have {state['bytes']:,}"
@@ -135,6 +137,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
         raise BrokenCheckpointError(f"{STATE}: {reason}") from None
+    except (AttributeError, KeyError, TypeError, ValueError):  # Of a dtype that numpy has not.
+        raise BrokenCheckpointError(f"{STATE} is not as it is written") from None
 
 
 def newest_checkpoint(
@@ -169,7 +173,7 @@ def remove_checkpoints(folder: Path, keep: Collection[str]) -> None:
 def _read_manifest(path: Path) -> tuple[Progress, dict[str, Any]]:
     """And size and sum of the state."""
     try:
-        content = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        content = json.loads(read_file(path / MANIFEST))
         right = content.pop("sha256")
     except OSError as error:
         raise BrokenCheckpointError(f"{MANIFEST}: {error.strerror or error}") from None
@@ -187,7 +191,7 @@ def _read_manifest(path: Path) -> tuple[Progress, dict[str, Any]]:
     except ValidationError as error:
         what = ".".join(map(str, error.errors()[0]["loc"]))
         raise BrokenCheckpointError(f"{MANIFEST}: {what} is not as it is written") from None
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise BrokenCheckpointError(f"{MANIFEST} is not as it is written") from None
 
 

@@ -19,7 +19,7 @@ from minigpt.config import load_config, shipped_configs
 from minigpt.corpus.sizes import config_for_text
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError, gathering
-from minigpt.reading import check_prompt, read_lines
+from minigpt.reading import check_prompt, read_lines, said_of_unknown
 from minigpt.run_path import check_run, refuse_taken
 
 app = typer.Typer(
@@ -147,12 +147,10 @@ def sample(
     assert isinstance(model, minigpt.TextModel)
 
     def answer(text: str) -> None:
-        unknown = model.unknown_tokens(text)
-        if unknown:
-            _warn(
-                f"--prompt {text!r}: {unknown} of its tokens are unknown to the tokenizer and "
-                "read as [UNK]"
-            )
+        if unknown := model.unknown_tokens(text):
+            _warn(said_of_unknown(f"--prompt {text!r}", unknown))
+            # Python would say it again.
+            warnings.simplefilter("ignore", UserWarning)
         if as_stream:
             for number in range(num_samples):
                 print(text, end="", flush=True)
@@ -222,10 +220,7 @@ def translate(
             check_prompt(source)
         for number, source in enumerate(texts, start=1):
             if unknown := model.unknown_tokens(source):
-                _warn(
-                    f"source {number}: {unknown} of its tokens are unknown to the tokenizer and "
-                    "read as [UNK]"
-                )
+                _warn(said_of_unknown(f"source {number}", unknown))
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", UserWarning)
             found = model.translate(texts, settings.beams, settings.length_penalty, max_new_tokens)

@@ -6,6 +6,7 @@ overrides is reported together, as one `UserError`.
 """
 
 import difflib
+import reprlib
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -527,10 +528,13 @@ def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, dict[str,
     path = shipped.get(str(source), Path(source))
     try:
         return f"{path}: ", tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path}: not valid TOML: {error}") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not valid UTF-8 at byte {error.start}") from None
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # Numbers of thousands of digits, depths of brackets.
+        raise UserError(f"{path}: not valid TOML: {error}") from None
     except OSError as error:
         names = ", ".join(shipped)
         raise UserError(
@@ -556,11 +560,17 @@ def _value(section: str, key: str, text: str) -> Any:
     field = _settings(section).get(key)
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
     # Text that happens to look like a number is still text where a setting takes text.
     takes_text = field is not None and field.annotation in (str, str | None)
     return text if takes_text and not isinstance(value, str) else value
+
+
+# Of a value that a user gave: enough to know it by, whatever it is.
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
+_SHORT.maxlist = _SHORT.maxdict = 20
 
 
 def _problem(origin: str, overridden: set[str], details: Any) -> str:
@@ -573,12 +583,12 @@ def _problem(origin: str, overridden: set[str], details: Any) -> str:
     if details["type"] == "extra_forbidden":
         if len(place) == 1:
             return f"{origin}unknown section [{name}]{_nearest(name, SECTIONS)}"
-        return f"{origin}unknown setting {name} = {given!r}" + _nearest(
+        return f"{origin}unknown setting {name} = {_SHORT.repr(given)}" + _nearest(
             place[1], _settings(place[0]), prefix=f"{place[0]}."
         )
     message = details["msg"].removeprefix("Value error, ").removeprefix("Input ")
     message = message.replace("valid dictionary or instance of", "table of settings like")
-    return f"{origin}{name} = {given!r}: {message}"
+    return f"{origin}{name} = {_SHORT.repr(given)}: {message}"
 
 
 def _nearest(name: str, known: Any, prefix: str = "") -> str:

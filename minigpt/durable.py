@@ -1,6 +1,8 @@
 """Files that are on the disk when a function returns, and are never half there."""
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 
@@ -11,6 +13,24 @@ def fsync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def fsync_all(folder: Path) -> None:
+    """Returns when a folder and all that is below it are on the disk."""
+    for path in (folder, *folder.rglob("*")):
+        fsync(path)
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+      OSError: it cannot be read, or is no regular file; a pipe would be waited for, for ever.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return file.read()
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -29,6 +29,11 @@ def read_lines(file: Path | None) -> list[str]:
     return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
+def said_of_unknown(name: str, count: int) -> str:
+    """The line about a text of which a model cannot read all."""
+    return f"{name}: {count} of its tokens are unknown to the tokenizer and read as [UNK]"
+
+
 def check_prompt(prompt: str) -> None:
     """Raises a `UserError` for a prompt that no encoding of Unicode can hold."""
     # Bytes on a command line that are not UTF-8 arrive as halves of surrogate pairs.

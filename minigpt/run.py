@@ -32,7 +32,7 @@ from minigpt.checkpoints import (
     read_checkpoint,
 )
 from minigpt.config import Config, dump_config, load_config
-from minigpt.durable import fsync, replace_file
+from minigpt.durable import fsync, fsync_all, read_file, replace_file
 from minigpt.errors import UserError
 from minigpt.models import GPT, EncoderDecoder, build_gpt, build_model
 from minigpt.models.lora import enable_lora, merged_weights
@@ -100,8 +100,10 @@ class Run:
             tokenizer.save(temporary / "tokenizer")
             if model is not None:
                 save_model(model, temporary / "model.keras")
+            fsync_all(temporary)
             # Fails if another process has put a run there in the meantime.
             os.rename(temporary, path)
+            fsync(path.parent)
         except OSError as error:
             raise UserError(f"--run {path}: cannot be written: {error.strerror or error}") from None
         finally:
@@ -128,10 +130,10 @@ class Run:
           UserError: the file is missing or damaged.
         """
         try:
-            return {"fingerprint": json.loads(self.corpus_file.read_text())["fingerprint"]}
+            return {"fingerprint": json.loads(read_file(self.corpus_file))["fingerprint"]}
         except OSError as error:
             raise UserError(f"{self.corpus_file}: {error.strerror or error}") from None
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise UserError(f"{self.corpus_file}: damaged, not what training wrote") from None
 
     def load_tokenizer(self) -> Tokenizer:
@@ -255,15 +257,15 @@ def _is_running(process: str) -> bool:
 
 
 def _open_no_link(path: str, flags: int) -> int:
-    """In a stranger's run a link may lead to any file of this user's."""
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+    """In a stranger's run a link may lead to any file of this user's, and a pipe be waited for."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
 
 def _epoch(line: bytes) -> float:
     """Of a line of metrics.jsonl or samples.jsonl; infinite if it is not whole."""
     try:
-        return json.loads(line)["epoch"] if line.endswith(b"\n") else math.inf
-    except (ValueError, KeyError, TypeError):
+        return float(json.loads(line)["epoch"]) if line.endswith(b"\n") else math.inf
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return math.inf
 
 

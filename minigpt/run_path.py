@@ -8,7 +8,11 @@ from minigpt.errors import UserError
 
 def check_run(path: Path) -> None:
     """Raises a `UserError` if there is no run at `path`."""
-    if not (path / "config.toml").is_file():
+    try:
+        found = (path / "config.toml").is_file()
+    except OSError as error:
+        raise UserError(f"RUN {path}: {error.strerror or error}") from None
+    if not found:
         what = "is a file" if path.is_file() else "does not exist"
         what = "holds no config.toml" if path.is_dir() else what
         raise UserError(f"RUN {path}: {what}; should be a run directory that `minigpt train` made")
@@ -16,8 +20,13 @@ def check_run(path: Path) -> None:
 
 def refuse_taken(path: Path) -> None:
     """Raises a `UserError` if `path` holds anything, or cannot be made: a run is never overwritten."""
-    if path.is_dir() and not any(path.iterdir()):
-        return
+    try:
+        # The longest name that is made from the run's.
+        (path.parent / f".{path.name}.{os.getpid()}.tmp.keras").exists()
+        if path.is_dir() and not any(path.iterdir()):
+            return
+    except OSError as error:
+        raise UserError(f"--run {path}: {error.strerror or error}") from None
     if path.exists():
         what = "is not empty" if path.is_dir() else "is a file"
         what = "already holds a run" if (path / "config.toml").exists() else what

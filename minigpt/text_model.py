@@ -1,5 +1,6 @@
 """A model together with its tokenizer: text in, text out."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, SupportsIndex
@@ -13,7 +14,7 @@ from minigpt.errors import UserError
 from minigpt.evaluation import Evaluation, Evaluator, score
 from minigpt.generation import Decoder
 from minigpt.models import GPT
-from minigpt.reading import check_prompt
+from minigpt.reading import check_prompt, said_of_unknown
 from minigpt.samples import Sample, generate, stream
 from minigpt.tokenizers import Tokenizer
 
@@ -75,6 +76,7 @@ class TextModel:
                 f"{len(prompts)} prompts"
             )
         sampling = sampling_settings(max_new_tokens=max_new_tokens, **settings)
+        self._warn_of_unknown(prompts)
         return generate(self._decoder, self.tokenizer, prompts, seeds, sampling, num_samples)
 
     def stream(
@@ -86,6 +88,7 @@ class TextModel:
           UserError: a setting cannot be used; beams cannot.
         """
         sampling = sampling_settings(max_new_tokens=max_new_tokens, **settings)
+        self._warn_of_unknown([prompt])
         return stream(self._decoder, self.tokenizer, prompt, seed, sampling)
 
     def unknown_tokens(self, text: str) -> int:
@@ -95,9 +98,12 @@ class TextModel:
           UserError: the text is not valid Unicode.
         """
         check_prompt(text)
-        if self.tokenizer.unknown_id is None:
-            return 0
-        return int((self.tokenizer.encode(text) == self.tokenizer.unknown_id).sum())
+        return self.tokenizer.count_unknown(text)
+
+    def _warn_of_unknown(self, prompts: Sequence[str]) -> None:
+        for prompt in prompts:
+            if unknown := self.unknown_tokens(prompt):
+                warnings.warn(said_of_unknown(f"prompt {prompt!r}", unknown), stacklevel=3)
 
     def logits(self, token_ids: Any) -> np.ndarray:
         """int[B, T] → float32[B, T, V]: row t scores the token at t + 1. T ≤ max_len."""

@@ -8,6 +8,8 @@ from minigpt.config import Config, dump_config, load_config
 from minigpt.corpus.text_files import TextFiles
 
 MAX_MINUTES = 10.0
+# Bytes of a text that is learned character by character.
+LITTLE_TEXT = 300_000
 
 
 def config_for_text(
@@ -26,8 +28,12 @@ def config_for_text(
     """
     # The overrides are checked first: reading the text can take a while.
     checked = load_config({"data": {"source": "files", "paths": list(paths)}}, overrides)
-    size = sum(len(piece.text) for piece in TextFiles(paths).pieces())
-    chosen = settings_for_size(size)
+    size, characters = 0, set[str]()
+    for piece in TextFiles(paths).pieces():
+        size += len(piece.text)
+        if size < LITTLE_TEXT:
+            characters.update(piece.text.decode(errors="ignore"))
+    chosen = settings_for_size(size, len(characters))
     if checked.tokenizer.kind == "gpt2":
         chosen["tokenizer"] = {"kind": "gpt2"}  # Its size is published too.
     if checked.training.init_from is not None:
@@ -43,14 +49,14 @@ def config_for_text(
     return config
 
 
-def settings_for_size(size: int) -> dict[str, Any]:
-    """Sections of a configuration for a text of `size` bytes.
+def settings_for_size(size: int, characters: int = 0) -> dict[str, Any]:
+    """Sections of a configuration for a text of `size` bytes, with so many different characters.
 
     Little text: characters, a small model and many passes, with dropout against learning by heart.
     More text: longer pieces, a larger model, fewer passes. The widths are such that two cores get
     through the passes in about ten minutes.
     """
-    if size < 300_000:
+    if size < LITTLE_TEXT:
         embed_dim, num_layers = (
             (64, 2) if size < 30_000 else (96, 3) if size < 100_000 else (128, 4)
         )
@@ -59,7 +65,11 @@ def settings_for_size(size: int) -> dict[str, Any]:
             "embed_dim": embed_dim,
             "num_layers": num_layers,
         }
-        tokenizer: dict[str, Any] = {"kind": "character", "vocab_size": 512}
+        tokenizer: dict[str, Any] = {
+            "kind": "character",
+            # Padding, [UNK] and the end token are in it too.
+            "vocab_size": max(512, characters + 3),
+        }
         dropout_rate, batch_size, bytes_per_token = 0.2, 8 if size < 30_000 else 32, 1.0
     else:
         vocab_size = min(8192, max(512, 2 ** round(size / 1000 - 1).bit_length()))

@@ -133,7 +133,13 @@ class Imdb:
                         raise UserError(f"{self._url}: holds more than {MOST_MEMBERS:,} members")
                     # Else tarfile keeps every member it has seen.
                     tar.members = []  # type: ignore[attr-defined]
-                    if member.isreg() and self._REVIEW.fullmatch(member.name):
+                    unpacked.next_member()
+                    # What is sparse unpacks to any size.
+                    if (
+                        member.isreg()
+                        and not member.issparse()
+                        and self._REVIEW.fullmatch(member.name)
+                    ):
                         if member.size > MOST_MEMBER_BYTES:
                             raise UserError(
                                 f"{self._url}: {member.name}: has more than {MOST_MEMBER_BYTES:,} bytes"
@@ -146,15 +152,24 @@ class Imdb:
 
 
 class _Limited(gzip.GzipFile):
-    """An unpacked archive, as far as it may go; tarfile itself would read on for ever."""
+    """An unpacked archive, as far as it may go; tarfile itself would read on for ever.
+
+    tarfile holds the headers of a member in memory, of whatever size: they count as the member does.
+    """
 
     def __init__(self, archive: Path, url: str) -> None:
         super().__init__(archive)
-        self._url = url
+        self._url, self._member_began = url, 0
+
+    def next_member(self) -> None:
+        self._member_began = self.tell()
 
     def read(self, size: int | None = -1) -> bytes:
         if self.tell() > MOST_BYTES:
             raise UserError(f"{self._url}: unpacks to more than {MOST_BYTES:,} bytes")
+        # The member before, what tarfile has read ahead, and the headers of the next.
+        if self.tell() - self._member_began > 2 * MOST_MEMBER_BYTES:
+            raise UserError(f"{self._url}: a member has more than {MOST_MEMBER_BYTES:,} bytes")
         return super().read(size)
 
 

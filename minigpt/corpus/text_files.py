@@ -4,6 +4,7 @@ import codecs
 import glob
 import gzip
 import hashlib
+import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -104,7 +105,7 @@ class TextFiles:
 
 def _find(path: str, suffixes: tuple[str, ...]) -> list[Path]:
     named = Path(path).expanduser()
-    if named.exists():
+    if os.path.exists(named):
         matches = [named]
     elif _WILD.intersection(path):
         matches = sorted(Path(match) for match in glob.glob(str(named), recursive=True))
@@ -122,7 +123,7 @@ def _below(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
 
 
 def _nothing_found(path: str, suffixes: tuple[str, ...]) -> str:
-    if Path(path).expanduser().is_dir():
+    if os.path.isdir(Path(path).expanduser()):
         kinds = " or ".join(f"*{suffix}" for suffix in suffixes)
         return f"{path}: a folder without any {kinds} below it"
     if _WILD.intersection(path):

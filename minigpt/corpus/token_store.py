@@ -31,13 +31,14 @@ from minigpt.durable import fsync
 from minigpt.errors import UserError
 from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 # More text teaches a tokenizer little, and byte_pair keeps what it learns from in memory.
 LEARN_BYTES = {"word": 64_000_000, "character": 64_000_000, "byte_pair": 16_000_000}
 _LEARN_PIECE_BYTES = 64_000
 _ENCODE_CHARACTERS = 4_000_000
 _ENCODE_TEXTS = 50_000
 _SECONDS_BETWEEN_REPORTS = 15
+_SUMMED = ("train.bin", "val.bin", "counts.npy")
 
 
 @dataclass(frozen=True)
@@ -226,6 +227,7 @@ def _write_store(
         if name == "train":
             np.save(folder / "counts.npy", counts)
     report(f"wrote {meta['train']['tokens'] + meta['val']['tokens']:,} tokens")
+    meta["sha256"] = {name: _sum_of(folder / name) for name in _SUMMED}
     (folder / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
     for path in folder.rglob("*"):
         fsync(path)
@@ -317,6 +319,8 @@ def _open_store(folder: Path) -> Corpus | None:
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
         tokenizer = load_tokenizer(folder / "tokenizer")
+        if any(_sum_of(folder / name) != meta["sha256"][name] for name in _SUMMED):
+            return None
         counts = np.load(folder / "counts.npy")
         sound = tokenizer.fingerprint() == meta["tokenizer"] and (
             counts.shape == (tokenizer.vocab_size,) and counts.sum() == meta["train"]["tokens"]
@@ -331,6 +335,11 @@ def _open_store(folder: Path) -> Corpus | None:
         return None
     train, val = parts
     return Corpus(train, val, tokenizer, counts, folder.name, from_cache=True, path=folder)
+
+
+def _sum_of(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _part(file: IO[bytes], dtype: type, written: _Written) -> Part:

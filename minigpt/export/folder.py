@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from minigpt.durable import fsync_all
 from minigpt.errors import UserError
 
 
@@ -24,6 +25,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     try:
         unfinished.mkdir(parents=True)
         yield unfinished
+        fsync_all(unfinished)
         os.replace(unfinished, folder)
     except (OSError, tf.errors.OpError) as error:
         reason = error.message if isinstance(error, tf.errors.OpError) else error.strerror or error

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import tensorflow as tf
 
+from minigpt import durable
 from minigpt.errors import UserError
 
 FORMAT = 1
@@ -102,6 +103,10 @@ class Tokenizer(abc.ABC):
     @abc.abstractmethod
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
         """int32[T] of every text, on the calling thread."""
+
+    def count_unknown(self, text: str) -> int:
+        """How many of the text's tokens are `[UNK]`."""
+        return 0 if self.unknown_id is None else int((self.encode(text) == self.unknown_id).sum())
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> str:
         """The text of any ids, at any cut.
@@ -350,7 +355,7 @@ def read_state(folder: Path) -> dict[str, Any]:
     path = state_path(folder)
     try:
         state = json.loads(read_file(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: damaged, not valid JSON ({error})") from None
     if not isinstance(state, dict) or not isinstance(state.get("kind"), str):
         raise UserError(f"{path}: damaged, not a saved tokenizer")
@@ -362,7 +367,7 @@ def read_state(folder: Path) -> dict[str, Any]:
 def read_file(path: Path) -> bytes:
     """The bytes of a file; UserError where it cannot be read."""
     try:
-        return path.read_bytes()
+        return durable.read_file(path)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
 

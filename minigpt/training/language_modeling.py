@@ -14,6 +14,7 @@ from minigpt.corpus.batches import batch_dataset, windows_in_pass
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation import Evaluator, baselines, score
 from minigpt.models import GPT
+from minigpt.reading import said_of_unknown
 from minigpt.run import Run
 from minigpt.training.display import Display
 from minigpt.training.task import Task
@@ -62,10 +63,18 @@ class LanguageModeling(Task):
             guesses.append(
                 f"{what} {loss:.3f}" + ("" if bits is None else f" ({bits:.3f} bits per byte)")
             )
+        unknown = train.unknown_tokens / train.tokens
+        prompts = [
+            said_of_unknown(repr(prompt), count)
+            for prompt in self.config.sampling.prompts
+            if (count := tokenizer.count_unknown(prompt))
+        ]
         return {
             "Text": split,
             "Tokens": f"{train.tokens:,} and {val.tokens:,}; {tokenizer.kind} vocabulary of "
-            f"{tokenizer.vocab_size:,}, {train.bytes / train.tokens:.2f} bytes a token",
+            f"{tokenizer.vocab_size:,}, {train.bytes / train.tokens:.2f} bytes a token"
+            + (f"; {unknown:.2%} of them [UNK]" if unknown else ""),
+            **({"Prompts": "; ".join(prompts)} if prompts else {}),
             "To beat": "a validation loss, in nats per token, of " + " and ".join(guesses),
         }
 

@@ -85,6 +85,9 @@ def resume(
         raise UserError(
             f"RUN {found.path}: was imported, not trained; use --set training.init_from={found.path}"
         )
+    if found.checkpoints_folder.is_symlink():
+        # It may lead to those of another run, which its lock does not protect.
+        raise UserError(f"RUN {found.path}: its checkpoints is a link; should be a folder")
     with run_lock(found.path):
         return _resume(found, changes, command, console)
 
@@ -169,6 +172,11 @@ def _newest(run: Run, console: Console) -> Checkpoint | None:
             raise UserError(
                 f"{folder}: none of {len(broken)} checkpoints is sound; should hold one, or be empty "
                 "to begin again"
+            )
+        if run.model_file.exists():
+            raise UserError(
+                f"RUN {run.path}: has a finished model and no checkpoint to go on from; a new run can "
+                f"start from it: --set training.init_from={run.path}"
             )
         return None
     best = found.progress.best

@@ -13,6 +13,7 @@ from rich.console import Console
 from minigpt.checkpoints import Checkpoint, checkpoint_paths
 from minigpt.config import Config
 from minigpt.corpus.token_store import Corpus
+from minigpt.durable import fsync, fsync_all
 from minigpt.errors import UserError
 from minigpt.export import export_saved_model
 from minigpt.interrupts import Interrupted
@@ -270,8 +271,10 @@ def _replace_saved_model(model: keras.Model, task: Task, folder: Path) -> None:
     new = folder.with_name(f".{folder.name}.{os.getpid()}.new")
     try:
         export_saved_model(model, task.corpus.tokenizer, new)
+        fsync_all(new)
         shutil.rmtree(folder, ignore_errors=True)
         new.rename(folder)
+        fsync(folder.parent)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 

@@ -141,7 +141,7 @@ def test_a_small_disk(warm: Warm, faults_folder: Path, undisturbed: Chain, tally
     disk = chain.folder / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=400k", "none", disk], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=200k", "none", disk], capture_output=True
     )
     if mounted.returncode:
         pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.decode().strip()}")
