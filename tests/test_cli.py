@@ -134,6 +134,23 @@ def test_sample_warns_of_what_the_tokenizer_has_never_seen(trained):
     assert done.stdout.startswith("Ana ☃☃")
 
 
+def test_output_that_cannot_hold_a_text_ends_nothing(trained):
+    folder, _ = trained
+    arguments = ("sample", "runs/book-1", "--prompt", "Ana \N{SNOWMAN}", "--max-new-tokens", 1)
+    done = minigpt(*arguments, cwd=folder, env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0 and done.stdout.startswith("Ana ?")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("sample", "x" * 300), ("train", "--run", "x" * 250), ("train", "--text", "x" * 300)],
+    ids=["RUN", "--run", "--text"],
+)
+def test_a_name_that_is_too_long(arguments, tmp_path):
+    (line,) = refused(*arguments, cwd=tmp_path)
+    assert "xxx" in line and ("too long" in line or "no such file" in line)
+
+
 def test_tokenize(trained):
     folder, _ = trained
     text = "Ana sat ☃."

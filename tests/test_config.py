@@ -116,6 +116,17 @@ def test_unreadable_files(tmp_path):
     assert len(problems_of(tmp_path)) == 1
 
 
+@pytest.mark.parametrize(
+    "line", ["plan = " + "[" * 5000, "epochs = " + "9" * 5000, ".".join("a" * 3000) + " = 1"]
+)
+def test_what_no_reader_of_toml_can_take_is_one_short_line(line, tmp_path):
+    (tmp_path / "odd.toml").write_text(f"[training]\n{line}\n")
+    for source, overrides in [(tmp_path / "odd.toml", []), (None, [f"training.{line}"])]:
+        with pytest.raises(UserError) as refused:
+            load_config(source, overrides)
+        assert all(len(problem) < 16_000 for problem in refused.value.problems)
+
+
 def test_text_takes_the_place_of_a_download():
     data = load_config("imdb", text=["a.txt"]).data
     assert (data.source, data.paths, data.url, data.sha256) == ("files", ["a.txt"], None, None)

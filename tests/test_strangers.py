@@ -55,13 +55,14 @@ def copied(tiny_run, tmp_path) -> Run:
     return Run(shutil.copytree(tiny_run.path, tmp_path / "run"))
 
 
-def with_right_sums(path: Path) -> None:
+def with_right_sums(path: Path, changes: dict | None = None) -> None:
     """Makes the manifest fit a state that is another now, as a stranger can."""
     state, manifest = path / checkpoints.STATE, path / checkpoints.MANIFEST
     content = json.loads(manifest.read_text())
     del content["sha256"]
     data = state.read_bytes()
     content["state"] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    content["state"] |= changes or {}
     content["sha256"] = checkpoints._sum_of(content)
     manifest.write_text(json.dumps(content))
 
@@ -163,6 +164,65 @@ def test_links_out_of_a_run_are_not_followed(copied, tmp_path):
     assert precious.read_text() == "mine" and (folder / "kept").read_text() == "mine"
 
 
+def test_checkpoints_of_another_run_behind_a_link_are_left_alone(copied, tmp_path):
+    mine = shutil.copytree(copied.checkpoints_folder, tmp_path / "mine")
+    before = sorted(path.name for path in mine.iterdir())
+    shutil.rmtree(copied.checkpoints_folder)
+    copied.checkpoints_folder.symlink_to(mine)
+    with pytest.raises(UserError, match="its checkpoints is a link"):
+        minigpt.resume(copied.path, ["training.epochs=3"])
+    assert sorted(path.name for path in mine.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("state", "content"),
+    [
+        ({"bytes": float("inf")}, None),
+        ({}, {"dtype": "F8_E4M3", "shape": [2], "data_offsets": [0, 2]}),
+        ({}, {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}),
+    ],
+)
+def test_an_odd_checkpoint_with_right_sums_is_broken(copied, state, content):
+    path = checkpoint_paths(copied.checkpoints_folder)[-1]
+    if content:
+        head = json.dumps({"weights/00000": content}).encode()
+        (path / checkpoints.STATE).write_bytes(len(head).to_bytes(8, "little") + head + b"\0\0")
+    with_right_sums(path, state)
+    if content and content["dtype"] == "BF16":
+        assert list(read_checkpoint(path).arrays) == ["weights/00000"]
+        return
+    with pytest.raises(BrokenCheckpointError):
+        read_checkpoint(path)
+
+
+@pytest.mark.parametrize("name", ["tokenizer/tokenizer.json", "corpus.json", "metrics.jsonl"])
+def test_what_is_nested_too_deep_is_damaged(copied, name):
+    (copied.path / name).write_text("[" * 100_000 + "\n")
+    if name == "metrics.jsonl":
+        copied.cut_lines(copied.metrics_file, 1)
+        assert copied.metrics_file.read_bytes() == b""
+        return
+    with pytest.raises(UserError, match="damaged"):
+        _ = copied.load_tokenizer(), copied.corpus
+
+
+def test_nothing_waits_for_a_pipe(copied):
+    for name in ("tokenizer/tokenizer.json", "corpus.json", "metrics.jsonl"):
+        (copied.path / name).unlink()
+        os.mkfifo(copied.path / name)
+    manifest = checkpoint_paths(copied.checkpoints_folder)[-1] / checkpoints.MANIFEST
+    manifest.unlink()
+    os.mkfifo(manifest)
+    with pytest.raises(UserError, match="not a regular file"):
+        copied.load_tokenizer()
+    with pytest.raises(UserError, match="not a regular file"):
+        _ = copied.corpus
+    with pytest.raises(BrokenCheckpointError, match="not a regular file"):
+        read_checkpoint(manifest.parent)
+    with pytest.raises(OSError, match="No such device"):
+        copied.append(copied.metrics_file, {"epoch": 1})
+
+
 def test_paths_in_a_config_are_only_read(copied, tmp_path, monkeypatch):
     """The text of another file is not the run's, and that is all that happens."""
     secret = tmp_path / "secret.txt"
@@ -192,6 +252,10 @@ def archive(path: Path, members: dict[str, bytes], **more: bytes) -> DataConfig:
             member = tarfile.TarInfo(f"aclImdb/train/pos/{number}_1.txt")
             member.type, member.linkname = kind, "/etc/passwd"
             tar.addfile(member)
+    return described(path)
+
+
+def described(path: Path) -> DataConfig:
     right = hashlib.sha256(path.read_bytes()).hexdigest()
     return DataConfig(source="imdb", url=path.as_uri(), sha256=right)
 
@@ -232,6 +296,30 @@ def test_a_decompression_bomb(limit, words, tmp_path, cache, monkeypatch):
     monkeypatch.setattr(sources, limit, 100)
     with pytest.raises(UserError, match=words):
         list(sources.open_source(data).pieces())
+
+
+def test_members_that_tar_itself_makes_large(tmp_path, cache, monkeypatch):
+    """A sparse one is any number of zeros; headers are held in memory whole."""
+    sparse = tarfile.TarInfo(REVIEW)
+    sparse.type = tarfile.GNUTYPE_SPARSE
+    block = bytearray(sparse.tobuf(tarfile.GNU_FORMAT))
+    # One hole of 50 MB, and that as the size of the whole.
+    block[386:398] = block[483:495] = b"%011o\0" % 50_000_000
+    block[398:410] = b"%011o\0" % 0
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    path = tmp_path / "sparse.tar.gz"
+    path.write_bytes(gzip.compress(bytes(block) + bytes(1024)))
+    with pytest.raises(UserError, match="no IMDB reviews in it"):
+        list(sources.open_source(described(path)).pieces())
+
+    header = tarfile.TarInfo("x")
+    header.type, header.size = tarfile.XHDTYPE, 3_000_000
+    path = tmp_path / "header.tar.gz"
+    path.write_bytes(gzip.compress(header.tobuf(tarfile.USTAR_FORMAT) + bytes(3_000_000)))
+    monkeypatch.setattr(sources, "MOST_MEMBER_BYTES", 100_000)
+    with pytest.raises(UserError, match="a member has more than 100,000 bytes"):
+        list(sources.open_source(described(path)).pieces())
 
 
 def test_a_text_that_unpacks_without_end(tmp_path, cache, monkeypatch):

@@ -191,11 +191,15 @@ def damage(path: Path, how: str) -> None:
         path.write_bytes(path.read_bytes()[:-2])
     elif how == "garbage":
         path.write_bytes(b"{")
+    elif how == "flipped":
+        data = bytearray(path.read_bytes())
+        data[-len(data) // 3] ^= 1
+        path.write_bytes(data)
     else:
         path.unlink()
 
 
-@pytest.mark.parametrize("how", ["shorter", "garbage", "missing"])
+@pytest.mark.parametrize("how", ["shorter", "garbage", "flipped", "missing"])
 @pytest.mark.parametrize("name", ["train.bin", "val.bin", "meta.json", "counts.npy", "tokenizer"])
 def test_a_damaged_store_is_made_again(tmp_path, how, name):
     first = open_corpus(files(tmp_path, TEXTS), CHARACTERS)

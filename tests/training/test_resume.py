@@ -282,6 +282,15 @@ def test_what_killed_processes_left_half_written_is_cleared_away(copied, no_expo
     assert [line["epoch"] for line in lines(run.metrics_file)] == [1, 2, 3]
 
 
+def test_a_finished_run_without_checkpoints_is_not_begun_again(copied):
+    shutil.rmtree(copied / "checkpoints")
+    before = (copied / "metrics.jsonl").read_bytes(), (copied / "model.keras").read_bytes()
+    with pytest.raises(UserError, match="a finished model and no checkpoint to go on from"):
+        minigpt.resume(copied, ["training.epochs=3"])
+    after = (copied / "metrics.jsonl").read_bytes(), (copied / "model.keras").read_bytes()
+    assert after == before
+
+
 def test_what_cannot_change_is_refused_by_name(copied):
     changes = [
         "model.embed_dim=32",
