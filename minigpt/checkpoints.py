@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from minigpt.durable import fsync, read_file
+from minigpt.durable import fsync, read_file, sha256_of
 from minigpt.progress import Progress
 
 FORMAT = 1
@@ -130,9 +130,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
             raise BrokenCheckpointError(
                 f"{STATE} has {file.stat().st_size:,} bytes; should have {state['bytes']:,}"
             )
-        with file.open("rb") as content:
-            if hashlib.file_digest(content, "sha256").hexdigest() != state["sha256"]:
-                raise BrokenCheckpointError(f"{STATE} is not what its SHA-256 says")
+        if sha256_of(file) != state["sha256"]:
+            raise BrokenCheckpointError(f"{STATE} is not what its SHA-256 says")
         return Checkpoint(path, progress, load_file(file))
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error

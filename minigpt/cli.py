@@ -145,12 +145,12 @@ def sample(
     how = settings.model_dump(exclude={"prompts", "print_every"})
     model = minigpt.load(opened, _warn)
     assert isinstance(model, minigpt.TextModel)
+    # Said here by the option's name.
+    warnings.filterwarnings("ignore", ".* unknown to the tokenizer and read as")
 
     def answer(text: str) -> None:
         if unknown := model.unknown_tokens(text):
             _warn(said_of_unknown(f"--prompt {text!r}", unknown))
-            # Python would say it again.
-            warnings.simplefilter("ignore", UserWarning)
         if as_stream:
             for number in range(num_samples):
                 print(text, end="", flush=True)

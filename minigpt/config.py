@@ -6,6 +6,7 @@ overrides is reported together, as one `UserError`.
 """
 
 import difflib
+import re
 import reprlib
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -389,6 +390,13 @@ class SamplingConfig(Section):
         5, ge=0, description="held-out sentences whose translation is shown, for pairs"
     )
 
+    @field_validator("prompts")
+    @classmethod
+    def _prompts_are_unicode(cls, prompts: list[str]) -> list[str]:
+        if any(re.search("[\ud800-\udfff]", prompt) for prompt in prompts):
+            raise ValueError("should be valid Unicode, without halves of surrogate pairs")
+        return prompts
+
 
 class Config(Section):
     """All settings of a run."""
@@ -530,10 +538,8 @@ def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, dict[str,
         return f"{path}: ", tomllib.loads(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not valid UTF-8 at byte {error.start}") from None
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # Numbers of thousands of digits, depths of brackets.
+    # Beside what is no TOML: numbers of thousands of digits, brackets in brackets.
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid TOML: {error}") from None
     except OSError as error:
         names = ", ".join(shipped)

@@ -1,6 +1,7 @@
-"""Files that are on the disk when a function returns, and are never half there."""
+"""Files that are on the disk when a function returns, are never half there, and are what they were."""
 
 import errno
+import hashlib
 import os
 import stat
 from pathlib import Path
@@ -31,6 +32,12 @@ def read_file(path: Path) -> bytes:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
         return file.read()
+
+
+def sha256_of(path: Path) -> str:
+    """Of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -127,6 +127,11 @@ def test_what_no_reader_of_toml_can_take_is_one_short_line(line, tmp_path):
         assert all(len(problem) < 16_000 for problem in refused.value.problems)
 
 
+def test_a_prompt_that_is_no_unicode():
+    with pytest.raises(UserError, match=r"sampling.prompts = .*should be valid Unicode"):
+        load_config({"sampling": {"prompts": ["Ana", "a\ud800"]}})
+
+
 def test_text_takes_the_place_of_a_download():
     data = load_config("imdb", text=["a.txt"]).data
     assert (data.source, data.paths, data.url, data.sha256) == ("files", ["a.txt"], None, None)

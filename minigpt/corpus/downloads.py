@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import wrap_file
 
 from minigpt.corpus.cache import cache_folder, scratch_folder
-from minigpt.durable import fsync
+from minigpt.durable import fsync, sha256_of
 from minigpt.errors import UserError
 
 TIMEOUT_SECONDS = 60
@@ -41,7 +41,7 @@ def download(url: str, sha256: str, report: Callable[[str], None] = lambda line:
     name = urllib.parse.unquote(address.path).rsplit("/", 1)[-1]
     name = re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)[-100:] or "download"
     path = cache_folder() / "downloads" / f"{sha256}-{name}"
-    if path.is_file() and _file_sha256(path) == sha256:
+    if path.is_file() and sha256_of(path) == sha256:
         return path
 
     report(f"downloading {url}")
@@ -53,11 +53,6 @@ def download(url: str, sha256: str, report: Callable[[str], None] = lambda line:
         partial.replace(path)
         fsync(path.parent)
     return path
-
-
-def _file_sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _transfer(url: str, path: Path) -> str:

@@ -27,7 +27,7 @@ from minigpt.corpus.sources import Report, Source, open_source
 from minigpt.corpus.split import split, split_pairs
 from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.vocabulary import published_tokenizer
-from minigpt.durable import fsync
+from minigpt.durable import fsync, fsync_all, sha256_of
 from minigpt.errors import UserError
 from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
 
@@ -227,11 +227,9 @@ def _write_store(
         if name == "train":
             np.save(folder / "counts.npy", counts)
     report(f"wrote {meta['train']['tokens'] + meta['val']['tokens']:,} tokens")
-    meta["sha256"] = {name: _sum_of(folder / name) for name in _SUMMED}
+    meta["sha256"] = {name: sha256_of(folder / name) for name in _SUMMED}
     (folder / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
-    for path in folder.rglob("*"):
-        fsync(path)
-    fsync(folder)
+    fsync_all(folder)
 
 
 def _learn(train: Documents, config: TokenizerConfig, report: Report) -> Tokenizer:
@@ -319,7 +317,7 @@ def _open_store(folder: Path) -> Corpus | None:
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
         tokenizer = load_tokenizer(folder / "tokenizer")
-        if any(_sum_of(folder / name) != meta["sha256"][name] for name in _SUMMED):
+        if any(sha256_of(folder / name) != meta["sha256"][name] for name in _SUMMED):
             return None
         counts = np.load(folder / "counts.npy")
         sound = tokenizer.fingerprint() == meta["tokenizer"] and (
@@ -335,11 +333,6 @@ def _open_store(folder: Path) -> Corpus | None:
         return None
     train, val = parts
     return Corpus(train, val, tokenizer, counts, folder.name, from_cache=True, path=folder)
-
-
-def _sum_of(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _part(file: IO[bytes], dtype: type, written: _Written) -> Part:
