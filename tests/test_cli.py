@@ -18,6 +18,9 @@ import typer
 
 from minigpt.cli import app, run_command
 from minigpt.config import shipped_configs
+from minigpt.corpus.sizes import config_for_text
+from minigpt.corpus.token_store import open_corpus
+from minigpt.loading import load
 from tests.conftest import tiny_text
 
 
@@ -132,6 +135,17 @@ def test_sample_warns_of_what_the_tokenizer_has_never_seen(trained):
     assert done.stderr.count("\n") == 1
     assert "2 of its tokens are unknown" in done.stderr
     assert done.stdout.startswith("Ana ☃☃")
+    with pytest.warns(UserWarning, match="prompt 'Ana ☃☃': 2 of its tokens are unknown"):
+        load(folder / "runs/book-1").generate("Ana ☃☃", max_new_tokens=1)
+
+
+def test_a_text_of_many_characters_keeps_them_all(tmp_path):
+    text = "".join(map(chr, range(0x4E00, 0x4E00 + 2000))) * 3
+    (tmp_path / "book.txt").write_text(text, encoding="utf-8")
+    chosen = config_for_text([str(tmp_path / "book.txt")])
+    assert (chosen.tokenizer.kind, chosen.tokenizer.vocab_size) == ("character", 2003)
+    corpus = open_corpus(chosen.data, chosen.tokenizer)
+    assert corpus.train.unknown_tokens == corpus.val.unknown_tokens == 0
 
 
 def test_output_that_cannot_hold_a_text_ends_nothing(trained):
