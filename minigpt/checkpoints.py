@@ -156,6 +156,15 @@ def newest_checkpoint(
     return None
 
 
+def best_of(path: Path) -> str | None:
+    """The name of the checkpoint that this one calls the best; None if it does not, or cannot be read."""
+    try:
+        best = _read_manifest(path)[0].best
+    except BrokenCheckpointError:
+        return None
+    return best and best.checkpoint
+
+
 def remove_checkpoints(folder: Path, keep: Collection[str]) -> None:
     """Removes all checkpoints but those whose names are in `keep`, and what killed processes left.
 

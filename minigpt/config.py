@@ -27,6 +27,7 @@ from pydantic_core import PydanticCustomError
 
 from minigpt.errors import UserError
 
+MOST_NEW_TOKENS = 1_000_000
 IMDB_URL = "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"
 IMDB_SHA256 = "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe"
 SHAKESPEARE_URL = (
@@ -326,10 +327,10 @@ class TrainingConfig(Section):
         None, description="stop after so many epochs without a better validation loss"
     )
     checkpoint_every_steps: Positive | None = Field(
-        None, description="save the state after so many weight updates, and after every epoch"
+        None, description="save the state after so many weight updates, however long that takes"
     )
     checkpoint_every_seconds: float | None = Field(
-        120.0, gt=0, description="the same by time; less often where saving takes over 2% of it"
+        120.0, gt=0, description="save it after so long; less often where that takes over 2% of the time"
     )
     keep_checkpoints: Positive = Field(
         2, description="newest states to keep; the best by validation loss is kept beside them"
@@ -355,7 +356,7 @@ class TrainingConfig(Section):
 
 class SamplingConfig(Section):
     prompts: list[str] = Field([""], description="what the samples after an epoch continue")
-    max_new_tokens: int = Field(40, ge=0, le=1_000_000, description="tokens to add at most")
+    max_new_tokens: int = Field(40, ge=0, le=MOST_NEW_TOKENS, description="tokens to add at most")
     temperature: float = Field(
         1.0, ge=0, description="0 is greedy, 1 is the model's own distribution"
     )

@@ -32,8 +32,8 @@ def download(url: str, sha256: str, report: Callable[[str], None] = lambda line:
       sha256: 64 hex digits; a cached file is held against them too.
       report: gets one line when a transfer begins; a terminal shows a progress bar as well.
     Raises:
-      UserError: the address cannot be reached, the transfer ends early, there are more than MOST_BYTES,
-        or the checksum is another. Nothing is left behind then.
+      UserError: the address cannot be reached or leads to another host, the transfer ends early, there
+        are more than MOST_BYTES, or the checksum is another. Nothing is left behind then.
     """
     address = urllib.parse.urlsplit(url)
     if address.scheme not in ("http", "https", "file"):
@@ -55,12 +55,25 @@ def download(url: str, sha256: str, report: Callable[[str], None] = lambda line:
     return path
 
 
+class _SameHost(urllib.request.HTTPRedirectHandler):
+    """Follows a server to other addresses of its own, and to nobody else's."""
+
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str) -> Any:
+        old, new = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
+        if new.hostname != old.hostname or (old.scheme, new.scheme) == ("https", "http"):
+            raise UserError(
+                f"address {req.full_url}: leads to {newurl}; if that is to be trusted, it should be the "
+                "address that is given"
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
 def _transfer(url: str, path: Path) -> str:
     """Writes what is at `url` to `path`, through to the disk; returns its SHA-256."""
     request = urllib.request.Request(url, headers={"User-Agent": "minigpt"})
     digest, received = hashlib.sha256(), 0
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
+        with urllib.request.build_opener(_SameHost).open(request, timeout=TIMEOUT_SECONDS) as response:
             length = response.headers.get("Content-Length")
             total = int(length) if length else None
             with _progress(response, total) as body, open(path, "wb") as file:

@@ -81,7 +81,12 @@ class Clock(keras.callbacks.Callback):
 
     @property
     def seconds(self) -> float:
-        return self._seconds_before + time.perf_counter() - self._began
+        return self._seconds_before + self.seconds_here
+
+    @property
+    def seconds_here(self) -> float:
+        """Those of this process."""
+        return time.perf_counter() - self._began
 
     @property
     def end(self) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from minigpt.checkpoints import (
     Checkpoint,
+    best_of,
     checkpoint_name,
     checkpoint_paths,
     remove_checkpoints,
@@ -93,6 +94,14 @@ class Checkpointing(keras.callbacks.Callback):
         last = self.model.stop_training or self.batch == self.batches_per_epoch
         return not last and self.batch % self.config.training.accumulate_steps == 0
 
+    @property
+    def is_at_epoch_end(self) -> bool:
+        """Whether the epoch's last update runs or has ended: what is saved next is the epoch's end."""
+        left = self.batches_per_epoch - self.batch
+        return (
+            left <= self.config.training.accumulate_steps or self.clock.step + 1 >= self.clock.end
+        )
+
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         if self.batch:
             # The means over the epoch so far; `fit` has just set them to nothing.
@@ -108,10 +117,11 @@ class Checkpointing(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.epoch, self.batch = epoch + 1, 0
-        self.save()
         if self.best.best and self.best.best.epoch == self.epoch:
-            # Of an earlier training, which this one extends: it is not the best any more.
+            # Of an earlier training, which this one extends: it is not the best any more. Before the
+            # checkpoint says so: killed in between, the best is that of the one before.
             self.run.model_file.unlink(missing_ok=True)
+        self.save()
 
     def save(self) -> None:
         """Writes a checkpoint of this moment, unless there is one, and removes those not to be kept.
@@ -170,7 +180,7 @@ class Checkpointing(keras.callbacks.Callback):
         names = [path.name for path in checkpoint_paths(self.run.checkpoints_folder)]
         # What stands behind the newest is broken: the training has come from before it.
         names = names[: names.index(newest) + 1]
-        keep = set(names[-self.config.training.keep_checkpoints :])
-        if self.best.best:
-            keep.add(self.best.best.checkpoint)
-        remove_checkpoints(self.run.checkpoints_folder, keep)
+        newest_ones = names[-self.config.training.keep_checkpoints :]
+        # Each may have to be gone back to, and then its best is asked for.
+        best_ones = (best_of(self.run.checkpoints_folder / name) for name in newest_ones)
+        remove_checkpoints(self.run.checkpoints_folder, {*newest_ones, *filter(None, best_ones)})

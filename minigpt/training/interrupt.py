@@ -57,7 +57,9 @@ class Interrupt(keras.callbacks.Callback):
         if number == signal.SIGHUP:
             # Writing to a terminal that is gone would end the training before it is saved.
             self.console.quiet = True
-        self.console.print("Stopping after this step; Ctrl-C again ends at once.")
+        at_end = self.checkpointing.is_at_epoch_end
+        when = "when this epoch is validated" if at_end else "after this step"
+        self.console.print(f"Stopping {when}; Ctrl-C again ends at once.")
 
 
 class TrainingInterrupted(Exception):

@@ -164,7 +164,7 @@ def _how_to_extend(session: Session, command: str) -> str:
 
 
 def _newest(run: Run, console: Console) -> Checkpoint | None:
-    """The newest sound checkpoint, if its best is sound too; None where there never was one."""
+    """The newest sound checkpoint, without its best if that is lost; None where there never was one."""
     folder = run.checkpoints_folder
     found = newest_checkpoint(folder, console.print)
     if found is None:
@@ -180,7 +180,8 @@ def _newest(run: Run, console: Console) -> Checkpoint | None:
             )
         return None
     best = found.progress.best
-    if best and best.checkpoint != found.path.name:
+    # An earlier end of this training left the best model.
+    if best and best.checkpoint != found.path.name and not run.model_file.is_file():
         path = folder / best.checkpoint
         try:
             read_checkpoint(path)

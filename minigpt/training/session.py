@@ -27,7 +27,7 @@ from minigpt.training.callbacks import (
     TrainingDiverged,
     Validation,
 )
-from minigpt.training.checkpointing import Checkpointing
+from minigpt.training.checkpointing import LEAST_SHARE, Checkpointing
 from minigpt.training.display import Display, duration
 from minigpt.training.interrupt import Interrupt, TrainingInterrupted
 from minigpt.training.language_modeling import LanguageModeling
@@ -254,6 +254,12 @@ class Session:
             minutes = training.max_minutes
             limit = f": training.max_minutes = {minutes:g}" if minutes else ""
             self.console.print(f"Ended after {clock.step:,} of {all_steps:,} steps{limit}.")
+        saving = self.checkpointing.seconds
+        if training.checkpoint_every_steps and saving > clock.seconds_here / LEAST_SHARE:
+            self.console.print(
+                f"Saving took {saving:.1f} s of {clock.seconds_here:.1f} s: "
+                f"training.checkpoint_every_steps = {training.checkpoint_every_steps} is often."
+            )
 
 
 def plan_goes_on(checkpoint: Checkpoint, config: Config) -> bool:

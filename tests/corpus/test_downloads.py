@@ -27,6 +27,11 @@ def server():
 
         def do_GET(self):
             Handler.hits += 1
+            if "moved" in self.path:
+                host = "localhost" if "far" in self.path else "127.0.0.1"
+                self.send_response(302)
+                self.send_header("Location", f"http://{host}:{running.server_port}/text.txt")
+                return self.end_headers()
             if "missing" in self.path:
                 return self.send_error(404)
             self.send_response(200)
@@ -66,6 +71,15 @@ def test_download_once(server, cache, name):
     assert download(f"{url}/a/{name}", SHA256, lines.append) == path
     assert handler.hits == 1 and lines == [f"downloading {url}/a/{name}?x=1"]
     assert list(cache.iterdir()) == [path]
+
+
+def test_a_server_leads_to_addresses_of_its_own_only(server, cache):
+    url, handler = server
+    assert download(f"{url}/moved", SHA256).read_bytes() == BODY
+    hits = handler.hits
+    line = failure(f"{url}/moved-far")
+    assert f"leads to {url.replace('127.0.0.1', 'localhost')}/text.txt" in line
+    assert handler.hits == hits + 1
 
 
 def test_a_damaged_copy_is_replaced(server, cache):

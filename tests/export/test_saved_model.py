@@ -152,6 +152,13 @@ def generate(served, prompts, new=30, **settings):
     return [text.decode("utf-8") for text in texts.reshape(-1)]
 
 
+def test_more_than_the_most_new_tokens_are_the_most(served):
+    most = 2**31 - 1
+    assert serve(served, [], most) == generate(served, [], most) == []
+    (text,) = generate(served, ["Ana sat"], most, stop=["a", "e", " "])
+    assert len(text) < 20
+
+
 NAN, INF = float("nan"), float("inf")
 
 

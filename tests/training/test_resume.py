@@ -199,6 +199,44 @@ def test_a_finished_run_is_extended(copied, capsys):
     assert seconds == sorted(seconds)
 
 
+def test_the_best_of_an_earlier_end_stays_though_its_checkpoint_breaks(copied, no_export):
+    """model.keras holds it; the epochs of the extension are worse."""
+    before = lines(copied / "metrics.jsonl")
+    model = (copied / "model.keras").read_bytes()
+    best = min(before, key=lambda line: line["val_loss"])["epoch"]
+    assert best == 2
+    minigpt.resume(copied, ["training.epochs=3", "training.learning_rate=3.0"])
+    assert lines(copied / "metrics.jsonl")[2]["val_loss"] > before[1]["val_loss"]
+    assert (copied / "model.keras").read_bytes() == model
+    (copied / "checkpoints/step-00000020-epoch-2" / checkpoints.STATE).write_bytes(b"")
+    minigpt.resume(copied, ["training.epochs=4"])
+    assert lines(copied / "metrics.jsonl")[3]["val_loss"] > before[1]["val_loss"]
+    assert (copied / "model.keras").read_bytes() == model
+
+
+def test_killed_between_a_better_epoch_and_its_checkpoint(copied, no_export):
+    """No model.keras is left that is not the best."""
+    killed(
+        lambda: minigpt.resume(copied, ["training.epochs=3"]),
+        minigpt.training.checkpointing,
+        "write_checkpoint",
+        3,
+    )
+    metrics = lines(copied / "metrics.jsonl")
+    assert metrics[2]["val_loss"] < metrics[1]["val_loss"]
+    newest = checkpoint_paths(copied / "checkpoints")[-1]
+    assert read_checkpoint(newest).progress.best.epoch == 2
+    assert not (copied / "model.keras").exists()
+    assert minigpt.evaluate_run(minigpt.Run(copied)).loss == pytest.approx(metrics[1]["val_loss"], rel=1e-5)
+
+
+def test_saving_that_takes_long_is_said(copied, capsys, no_export, monkeypatch):
+    # Most of so short a training is compiling.
+    monkeypatch.setattr("minigpt.training.session.LEAST_SHARE", 10_000)
+    minigpt.resume(copied, ["training.epochs=3", "training.checkpoint_every_steps=1"])
+    assert "s: training.checkpoint_every_steps = 1 is often." in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_a_training_that_time_has_cut_is_given_more(tiny_file, tmp_path, capsys):
     limited = {"max_minutes": 0.05, "steps_per_epoch": 100_000, "deterministic": False}
@@ -256,7 +294,9 @@ def test_an_interrupt_at_the_last_update_of_an_epoch_is_answered_after_its_end(
     monkeypatch.setattr(LearningRate, "on_train_batch_begin", interrupts)
     with pytest.raises(Interrupted):
         minigpt.train(settings(tiny_file, training={"deterministic": False}), tmp_path / "run")
-    assert "Its last state is saved in " in (out := capsys.readouterr().out)
+    out = capsys.readouterr().out
+    assert "Stopping when this epoch is validated; Ctrl-C again ends at once." in out
+    assert "Its last state is saved in " in out
     assert "step-00000020-epoch-1.\nGo on with" in out
     assert [line["epoch"] for line in lines(tmp_path / "run/metrics.jsonl")] == [1]
 
@@ -338,9 +378,9 @@ def test_a_broken_checkpoint_is_named_and_the_one_before_used(copied, capsys, no
 def test_without_a_sound_checkpoint_nothing_is_begun_again_in_silence(copied):
     for path in checkpoint_paths(copied / "checkpoints"):
         (path / checkpoints.MANIFEST).write_text("")
-    with pytest.raises(UserError, match="none of 3 checkpoints is sound"):
+    with pytest.raises(UserError, match="none of 4 checkpoints is sound"):
         minigpt.resume(copied)
-    assert len(checkpoint_paths(copied / "checkpoints")) == 3
+    assert len(checkpoint_paths(copied / "checkpoints")) == 4
 
 
 def test_a_text_that_has_changed_is_refused(tiny_file, copied):
@@ -370,16 +410,15 @@ def test_an_interrupted_run_can_be_used_as_it_is(tiny_file, tmp_path, no_export)
 
 
 def test_what_is_used_in_place_of_a_broken_checkpoint_is_said(copied):
-    """The newest was the best: the one before names a best that is no more kept."""
+    """The newest was the best: the one before names a best that is still there."""
     (copied / "model.keras").unlink()
-    *_, middle, newest = checkpoint_paths(copied / "checkpoints")
+    newest = checkpoint_paths(copied / "checkpoints")[-1]
     (newest / checkpoints.STATE).write_bytes(b"")
     for use in (minigpt.load, minigpt.evaluate_run):
         said: list[str] = []
         use(minigpt.Run(copied), report=said.append)
         assert said[0].startswith(f"{newest}: broken and left out: {checkpoints.STATE} has 0 bytes")
-        assert said[1].startswith(f"{newest.with_name('step-00000010-epoch-1')}: broken")
-        assert said[2:] == [f"{middle}: used instead"]
+        assert said[1:] == [f"{newest.with_name('step-00000010-epoch-1')}: used instead"]
 
 
 def test_weights_that_are_no_numbers_are_not_saved(tiny_file, tmp_path, monkeypatch):
