@@ -330,7 +330,9 @@ class TrainingConfig(Section):
         None, description="save the state after so many weight updates, however long that takes"
     )
     checkpoint_every_seconds: float | None = Field(
-        120.0, gt=0, description="save it after so long; less often where that takes over 2% of the time"
+        120.0,
+        gt=0,
+        description="save it after so long; less often where that takes over 2% of the time",
     )
     keep_checkpoints: Positive = Field(
         2, description="newest states to keep; the best by validation loss is kept beside them"

@@ -58,7 +58,9 @@ def download(url: str, sha256: str, report: Callable[[str], None] = lambda line:
 class _SameHost(urllib.request.HTTPRedirectHandler):
     """Follows a server to other addresses of its own, and to nobody else's."""
 
-    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str) -> Any:
+    def redirect_request(
+        self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str
+    ) -> Any:
         old, new = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
         if new.hostname != old.hostname or (old.scheme, new.scheme) == ("https", "http"):
             raise UserError(
@@ -73,7 +75,9 @@ def _transfer(url: str, path: Path) -> str:
     request = urllib.request.Request(url, headers={"User-Agent": "minigpt"})
     digest, received = hashlib.sha256(), 0
     try:
-        with urllib.request.build_opener(_SameHost).open(request, timeout=TIMEOUT_SECONDS) as response:
+        with urllib.request.build_opener(_SameHost).open(
+            request, timeout=TIMEOUT_SECONDS
+        ) as response:
             length = response.headers.get("Content-Length")
             total = int(length) if length else None
             with _progress(response, total) as body, open(path, "wb") as file:

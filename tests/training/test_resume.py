@@ -227,7 +227,9 @@ def test_killed_between_a_better_epoch_and_its_checkpoint(copied, no_export):
     newest = checkpoint_paths(copied / "checkpoints")[-1]
     assert read_checkpoint(newest).progress.best.epoch == 2
     assert not (copied / "model.keras").exists()
-    assert minigpt.evaluate_run(minigpt.Run(copied)).loss == pytest.approx(metrics[1]["val_loss"], rel=1e-5)
+    assert minigpt.evaluate_run(minigpt.Run(copied)).loss == pytest.approx(
+        metrics[1]["val_loss"], rel=1e-5
+    )
 
 
 def test_saving_that_takes_long_is_said(copied, capsys, no_export, monkeypatch):
