@@ -162,7 +162,7 @@ def best_of(path: Path) -> str | None:
         best = _read_manifest(path)[0].best
     except BrokenCheckpointError:
         return None
-    return best and best.checkpoint
+    return best.checkpoint if best else None
 
 
 def remove_checkpoints(folder: Path, keep: Collection[str]) -> None:
