@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import tensorflow as tf
+from pydantic import TypeAdapter, ValidationError
 
 from minigpt import durable
 from minigpt.errors import UserError
@@ -186,8 +187,7 @@ class Tokenizer(abc.ABC):
                 f"{state_path(folder)}: kind = {state['kind']!r}: should be {cls.kind!r}"
             )
         try:
-            if not isinstance(state["lowercase"], bool):
-                raise TypeError("lowercase should be true or false")
+            setting(state, "lowercase", bool)
             return cls._from_settings(state, folder)
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(
@@ -264,6 +264,19 @@ class GraphTokenizer(tf.Module):
     def _restore(self, texts: tf.Tensor) -> tf.Tensor:
         """As `Tokenizer._restore`; string[B] → string[B], both valid UTF-8."""
         return texts
+
+
+def setting(settings: dict[str, Any], name: str, kind: Any) -> Any:
+    """An entry of what was read from JSON.
+
+    Raises:
+      KeyError: it is not there.
+      TypeError: it is of another type.
+    """
+    try:
+        return TypeAdapter(kind).validate_python(settings[name], strict=True)
+    except ValidationError:
+        raise TypeError(f"{name} should be {kind}") from None
 
 
 def lower(texts: tf.Tensor, lowercase: bool) -> tf.Tensor:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import tensorflow as tf
 
-from minigpt.tokenizers.base import GraphTokenizer, Tokenizer, in_groups, lower_strings
+from minigpt.tokenizers.base import GraphTokenizer, Tokenizer, in_groups, lower_strings, setting
 
 SPECIAL_TOKENS = 3  # padding, [UNK], <end>
 CODE_POINTS = 0x110000
@@ -57,7 +57,7 @@ class CharacterTokenizer(Tokenizer):
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any], folder: Path) -> Self:
-        return cls(settings["vocabulary"], settings["lowercase"])
+        return cls(setting(settings, "vocabulary", list[str]), settings["lowercase"])
 
 
 class CharacterGraph(GraphTokenizer):

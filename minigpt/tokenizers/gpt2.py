@@ -15,19 +15,29 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text
+from pydantic import Field
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from minigpt.errors import UserError
 from minigpt.quiet import tensorflow_noise_hidden
-from minigpt.tokenizers.base import GraphTokenizer, Tokenizer, read_file, write_file
+from minigpt.tokenizers.base import (
+    GraphTokenizer,
+    Tokenizer,
+    read_file,
+    setting,
+    write_file,
+)
 
 END_TOKEN = "<|endoftext|>"
 ENCODER_FILE, MERGES_FILE = "encoder.json", "vocab.bpe"
+# A vocabulary may come from a stranger, and every id up to its largest takes memory.
+MOST_IDS = 2**24
+Id = Annotated[int, Field(ge=0, lt=MOST_IDS)]
 
 # The published pattern is 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ .
 # RE2 knows no (?!\S), and its \s is ASCII alone. What (?!\S) does is to leave the last white space of
@@ -193,20 +203,20 @@ class GPT2Tokenizer(Tokenizer):
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any], folder: Path) -> Self:
-        files = {}
-        for name, sha256 in settings["sha256"].items():
+        files, sums = {}, setting(settings, "sha256", dict[str, str])
+        for name in (ENCODER_FILE, MERGES_FILE):
             files[name] = read_file(folder / name)
-            if hashlib.sha256(files[name]).hexdigest() != sha256:
+            if hashlib.sha256(files[name]).hexdigest() != sums[name]:
                 raise UserError(
                     f"{folder / name}: damaged, not the file tokenizer.json was saved with"
                 )
-        return cls(
-            _read_encoder(files[ENCODER_FILE], ENCODER_FILE),
-            _read_merges(files[MERGES_FILE], MERGES_FILE),
-            settings["special"],
-            settings["end_id"],
-            settings["size"],
-        )
+        encoder = _read_encoder(files[ENCODER_FILE], ENCODER_FILE)
+        special = setting(settings, "special", dict[str, Id])
+        end_id, size = setting(settings, "end_id", Id), setting(settings, "size", Id)
+        if end_id not in special.values() or max([*encoder.values(), *special.values()]) >= size:
+            raise ValueError("an id is outside the vocabulary")
+        merges = _read_merges(files[MERGES_FILE], MERGES_FILE)
+        return cls(encoder, merges, special, end_id, size)
 
     def sentencepiece_model(self) -> bytes:
         """The same merges as a serialised sentencepiece `ModelProto` over Latin-1 text.
@@ -281,7 +291,7 @@ def _read_encoder(data: bytes, name: str) -> dict[str, int]:
     except ValueError as error:
         raise UserError(f"{name}: not valid JSON ({error})") from None
     if not isinstance(encoder, dict) or not all(
-        type(i) is int and 0 <= i < 2**31 for i in encoder.values()
+        type(i) is int and 0 <= i < MOST_IDS for i in encoder.values()
     ):
         raise UserError(f"{name}: should be a JSON object, token to id")
     if len(set(encoder.values())) < len(encoder):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import tensorflow as tf
 
-from minigpt.tokenizers.base import GraphTokenizer, Tokenizer, in_groups, lower
+from minigpt.tokenizers.base import GraphTokenizer, Tokenizer, in_groups, lower, setting
 
 SPECIAL_TOKENS = 3  # padding, [UNK], <end>
 # Not \s and [[:punct:]]: in RE2 those are ASCII only. \p{P} and \p{S} hold all of the latter.
@@ -58,7 +58,8 @@ class WordTokenizer(Tokenizer):
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any], folder: Path) -> Self:
-        return cls([word.encode() for word in settings["vocabulary"]], settings["lowercase"])
+        words = setting(settings, "vocabulary", list[str])
+        return cls([word.encode() for word in words], settings["lowercase"])
 
 
 class WordGraph(GraphTokenizer):

@@ -1,6 +1,7 @@
 """What every kind of tokenizer promises."""
 
 import itertools
+import json
 import subprocess
 import sys
 
@@ -199,6 +200,17 @@ def test_damaged_files_are_named(tokenizer, tmp_path):
         with pytest.raises(UserError, match=f"{file.name}: No such file"):
             load_tokenizer(tmp_path)
         file.write_bytes(good)
+
+
+def test_settings_of_another_type_are_damage(tokenizer, tmp_path):
+    tokenizer.save(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    state = json.loads(file.read_text())
+    for name in state.keys() - {"format", "kind"}:
+        for other in (None, 1.5, -1, [1], ["a", 1], {"a": None}, [["a"]]):
+            file.write_text(json.dumps(state | {name: other}))
+            with pytest.raises(UserError, match="damaged"):
+                load_tokenizer(tmp_path)
 
 
 @pytest.mark.parametrize(("old", "new"), [(b'"word"', b'"x"'), (b'"format": 1', b'"format": 9')])

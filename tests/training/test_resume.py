@@ -131,6 +131,8 @@ def test_a_process_that_is_killed_and_one_that_is_asked_to_stop(tiny_file, tmp_p
             stderr=subprocess.PIPE,
             text=True,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            # Under `nohup` it would be ignored, and rightly.
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         )
         try:
             before = set(checkpoint_paths(tmp_path / "run/checkpoints"))
