@@ -3,7 +3,7 @@
 import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -39,6 +39,12 @@ class Sample:
         return asdict(self)
 
 
+class _Row(NamedTuple):
+    prompt: str
+    prompt_ids: np.ndarray
+    seed: int
+
+
 def generate(
     decoder: Decoder,
     tokenizer: Tokenizer,
@@ -60,17 +66,21 @@ def generate(
     _check(sampling, tokenizer, prompts, seeds, num_samples)
     searching = sampling.beams > 1
     rows = [
-        (prompt, int(seed) + (0 if searching else number))
+        _Row(prompt, tokenizer.encode(prompt), int(seed))
         for prompt, seed in zip(prompts, seeds, strict=True)
+    ]
+    many = [
+        row._replace(seed=row.seed + (0 if searching else number))
+        for row in rows
         for number in range(num_samples)
     ]
     if searching:
-        new_ids = _best(decoder, tokenizer, prompts, sampling, num_samples)
+        new_ids = _best(decoder, rows, sampling, num_samples)
     else:
-        new_ids = _drawn(decoder, tokenizer, rows, sampling)
+        new_ids = _drawn(decoder, tokenizer, many, sampling)
     return [
-        _sample(tokenizer, prompt, seed, tokens, sampling.stop)
-        for (prompt, seed), tokens in zip(rows, new_ids, strict=True)
+        _sample(tokenizer, row, tokens, sampling.stop)
+        for row, tokens in zip(many, new_ids, strict=True)
     ]
 
 
@@ -109,15 +119,15 @@ def stream(
 def _drawn(
     decoder: Decoder,
     tokenizer: Tokenizer,
-    rows: Sequence[tuple[str, int]],
+    rows: Sequence[_Row],
     sampling: SamplingConfig,
 ) -> list[list[int]]:
-    """New ids of every (prompt, seed)."""
-    prompt_ids = [tokenizer.encode(prompt) for prompt, _ in rows]
-    how = _settings(sampling), tf.constant([seed for _, seed in rows], tf.int32), _banned(sampling)
+    """New ids of every row."""
+    prompt_ids = [row.prompt_ids for row in rows]
+    how = _settings(sampling), tf.constant([row.seed for row in rows], tf.int32), _banned(sampling)
     progress = decoder.begin(*_padded(prompt_ids), sampling.max_new_tokens)
     longest = max((len(ids) for ids in prompt_ids), default=0) + sampling.max_new_tokens
-    fits = longest < decoder.model.max_len
+    fits = longest <= decoder.model.max_len
     proceed = decoder.proceed_in_context if fits else decoder.proceed
     if not sampling.stop:
         progress = proceed(progress, sampling.max_new_tokens, *how)
@@ -134,15 +144,11 @@ def _drawn(
 
 
 def _best(
-    decoder: Decoder,
-    tokenizer: Tokenizer,
-    prompts: Sequence[str],
-    sampling: SamplingConfig,
-    num_samples: int,
+    decoder: Decoder, rows: Sequence[_Row], sampling: SamplingConfig, num_samples: int
 ) -> list[list[int]]:
     """New ids of every prompt's num_samples best beams."""
     ids, lengths = decoder.search(
-        *_padded([tokenizer.encode(prompt) for prompt in prompts]),
+        *_padded([row.prompt_ids for row in rows]),
         sampling.max_new_tokens,
         sampling.beams,
         sampling.length_penalty,
@@ -156,19 +162,15 @@ def _best(
     ]
 
 
-def _sample(
-    tokenizer: Tokenizer, prompt: str, seed: int, tokens: list[int], stop: Sequence[str]
-) -> Sample:
-    prompt_ids = tokenizer.encode(prompt)
-
+def _sample(tokenizer: Tokenizer, row: _Row, tokens: list[int], stop: Sequence[str]) -> Sample:
     def cut(count: int) -> tuple[str, bool]:
-        return _cut(tokenizer.continuation(prompt_ids, tokens[:count]), stop)
+        return _cut(tokenizer.continuation(row.prompt_ids, tokens[:count]), stop)
 
     text, stopped = cut(len(tokens))
     if stopped:
         counts = range(len(tokens) + 1)
         tokens = tokens[: bisect.bisect_left(counts, True, key=lambda count: cut(count)[1])]
-    return Sample(prompt, text, seed, tokens)
+    return Sample(row.prompt, text, row.seed, tokens)
 
 
 def _cut(text: str, stop: Sequence[str]) -> tuple[str, bool]:

@@ -54,6 +54,8 @@ class Decoder(tf.Module):
     max_len tokens.
 
     The drawing is compiled by XLA, for every number of rows and every W anew: W is a multiple of max_len.
+    The two kinds of steps are two loops, compiled when they are first needed: a choice between them in
+    one loop would copy the caches at every step.
 
     Args:
       model: its weights are read at every call, so a decoder made once follows the training.
@@ -81,19 +83,10 @@ class Decoder(tf.Module):
         )
         # Their arguments depend on the model's sizes.
         signature = [progress, _COUNT, SETTINGS_SPEC, _SEEDS, _BANNED]
-
-        def compiled(proceed):  # type: ignore[no-untyped-def]
-            proceed = tf.function(proceed, jit_compile=True, autograph=False)
-
-            def proceed_if_any(progress, *how):  # type: ignore[no-untyped-def]
-                # XLA knows no arrays without rows.
-                rows = tf.size(progress.lengths)
-                return tf.cond(rows > 0, lambda: proceed(progress, *how), lambda: progress)
-
-            return tf.function(proceed_if_any, input_signature=signature, autograph=False)
-
-        self.proceed = compiled(self._proceed)
-        self.proceed_in_context = compiled(self._proceed_in_context)
+        self._within = tf.function(self._draw_within, jit_compile=True, autograph=False)
+        self._beyond = tf.function(self._draw_beyond, jit_compile=True, autograph=False)
+        self.proceed = tf.function(self._proceed, signature, autograph=False)
+        self.proceed_in_context = tf.function(self._proceed_in_context, signature, autograph=False)
 
     @tf.function(
         autograph=False,
@@ -147,44 +140,63 @@ class Decoder(tf.Module):
             token_ids, filled, most, tf.constant(0), tf.zeros([rows], tf.bool), seen > 0, caches
         )
 
-    def _proceed_in_context(self, progress, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
-        """`proceed` for texts with no more than max_len tokens in all: a third less to trace."""
-        return self._proceed(progress, max_new_tokens, settings, seeds, banned_tokens, True)
-
-    def _proceed(  # type: ignore[no-untyped-def]
-        self, progress, max_new_tokens, settings, seeds, banned_tokens, in_context=False
-    ):
+    def _proceed(self, progress, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
         """Draws up to max_new_tokens more, as far as `begin` left room.
 
         What comes does not depend on the number of calls it is made in.
         """
-        last = tf.minimum(progress.step + tf.maximum(max_new_tokens, 0), progress.most)
+        end = _end(progress, max_new_tokens)
+        how = settings, seeds, banned_tokens
+        progress = self._proceed_in_context(progress, max_new_tokens, *how)
+        return tf.cond(
+            _unfinished(progress, end),
+            lambda: self._beyond(progress, end, *how),
+            lambda: progress,
+        )
+
+    def _proceed_in_context(self, progress, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
+        """`proceed` until a row has max_len tokens; half of it to trace."""
+        end = _end(progress, max_new_tokens)
+        # XLA knows no arrays without rows.
+        return tf.cond(
+            tf.size(progress.lengths) > 0,
+            lambda: self._within(progress, end, settings, seeds, banned_tokens),
+            lambda: progress,
+        )
+
+    def _draw_within(self, progress, end, *how):  # type: ignore[no-untyped-def]
+        def goes_on(*progress):  # type: ignore[no-untyped-def]
+            progress = Progress(*progress)
+            return _unfinished(progress, end) & self._fits(progress.lengths + progress.step)
+
+        return self._draw(progress, goes_on, self._from_cache, *how)
+
+    def _draw_beyond(self, progress, end, *how):  # type: ignore[no-untyped-def]
+        def goes_on(*progress):  # type: ignore[no-untyped-def]
+            return _unfinished(Progress(*progress), end)
+
+        return self._draw(progress, goes_on, self._from_window, *how)
+
+    def _draw(self, progress, goes_on, latents_of, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
         banned = self._banned(banned_tokens)
 
-        def unfinished(token_ids, lengths, most, step, finished, seen, caches):  # type: ignore[no-untyped-def]
-            return (step < last) & ~tf.reduce_all(finished)
-
         def add_token(token_ids, lengths, most, step, finished, seen, caches):  # type: ignore[no-untyped-def]
-            logits, caches = self._next_logits(token_ids, lengths + step, caches, in_context)
+            latents, caches = latents_of(token_ids, lengths + step, caches)
+            logits = self._logits(latents, banned)
             logits = penalize_repetition(logits, seen, settings.repetition_penalty)
-            drawn = sample(ban(logits, banned), seeds, step, settings)
+            drawn = sample(logits, seeds, step, settings)
             # Where all is banned there is nothing to say.
             finished = finished | (drawn == self.end_id) | tf.reduce_all(banned)
             drawn = tf.where(finished, self.end_id, drawn)
             token_ids, seen = self._write(token_ids, seen, lengths + step, drawn)
             return Progress(token_ids, lengths, most, step + 1, finished, seen, caches)
 
-        return Progress(
-            *tf.while_loop(
-                unfinished,
-                add_token,
-                progress,
-                shape_invariants=tf.nest.map_structure(
-                    lambda tensor: tf.TensorShape([None, *tensor.shape[1:]][: tensor.shape.rank]),
-                    progress,
-                )._replace(token_ids=tf.TensorShape([None, None])),
-            )
-        )
+        def any_rows(tensor):  # type: ignore[no-untyped-def]
+            return tf.TensorShape([None, *tensor.shape[1:]][: tensor.shape.rank])
+
+        shapes = tf.nest.map_structure(any_rows, progress)
+        shapes = shapes._replace(token_ids=tf.TensorShape([None, None]))
+        return Progress(*tf.while_loop(goes_on, add_token, progress, shape_invariants=shapes))
 
     def written(self, progress):  # type: ignore[no-untyped-def]
         """int32[B, N], the continuations, right-padded with the end token; int32[B], their lengths."""
@@ -235,8 +247,13 @@ class Decoder(tf.Module):
                 lambda: self._write(token_ids, seen, lengths + step - 1, new_ids[:, step - 1]),
                 lambda: (token_ids, seen),
             )
-            logits, caches = self._next_logits(token_ids, lengths + step, caches)
-            logits = ban(penalize_repetition(logits, seen, repetition_penalty), banned)
+            written = lengths + step
+            latents, caches = tf.cond(
+                self._fits(written),
+                lambda: self._from_cache(token_ids, written, caches),
+                lambda: self._from_window(token_ids, written, caches),
+            )
+            logits = penalize_repetition(self._logits(latents, banned), seen, repetition_penalty)
             return logits, (token_ids, seen, lengths, caches)
 
         new_ids, new_lengths, _ = beam_search(
@@ -271,24 +288,39 @@ class Decoder(tf.Module):
         start = tf.zeros([rows], tf.int32)
         return self.model.advance(token_ids[:, : self.model.max_len], caches, start)[1]
 
-    def _next_logits(self, token_ids, written, caches, in_context=False):  # type: ignore[no-untyped-def]
-        """float32[B, V] for the token behind the first `written` ones of each row, and the caches."""
+    def _fits(self, written):  # type: ignore[no-untyped-def]
+        """bool[]: whether the first `written` tokens of each row are within the context."""
+        return tf.reduce_all(written <= self.model.max_len)
+
+    def _from_cache(self, token_ids, written, caches):  # type: ignore[no-untyped-def]
+        """float[B, 1, D], the latents of the last of each row's first `written` tokens; the caches."""
+        newest = tf.gather(token_ids, written[:, None] - 1, axis=1, batch_dims=1)
+        return self.model.advance(newest, caches, written - 1)
+
+    def _from_window(self, token_ids, written, caches):  # type: ignore[no-untyped-def]
+        """The same from the newest max_len tokens, without the caches."""
         max_len = self.model.max_len
+        start = tf.maximum(written - max_len, 0)
+        # Rows shorter than max_len are filled up with later places: no token looks there.
+        places = tf.minimum(start[:, None] + tf.range(max_len), tf.shape(token_ids)[1] - 1)
+        latents, _ = self.model.advance(tf.gather(token_ids, places, axis=1, batch_dims=1))
+        last = (written - start - 1)[:, None]
+        return tf.gather(latents, last, axis=1, batch_dims=1), caches
 
-        def step_on():  # type: ignore[no-untyped-def]
-            newest = tf.gather(token_ids, written[:, None] - 1, axis=1, batch_dims=1)
-            return self.model.advance(newest, caches, written - 1)
+    def _logits(self, latents, banned):  # type: ignore[no-untyped-def]
+        """float[B, 1, D] → float32[B, V], the model's logits; banned ones are -inf."""
+        head = self.model.head
+        if head is None:
+            return ban(self.model.logits(latents)[:, 0], banned)
+        # The bans before the bias: of a product and a sum XLA makes one loop, for one core.
+        scores = ban(tf.matmul(latents[:, 0], tf.cast(head.kernel, latents.dtype)), banned)
+        return tf.cast(scores + tf.cast(head.bias, latents.dtype), tf.float32)
 
-        def full_pass():  # type: ignore[no-untyped-def]
-            start = tf.maximum(written - max_len, 0)
-            # Rows shorter than max_len are filled up with later places: no token looks there.
-            places = tf.minimum(start[:, None] + tf.range(max_len), tf.shape(token_ids)[1] - 1)
-            latents, _ = self.model.advance(tf.gather(token_ids, places, axis=1, batch_dims=1))
-            last = (written - start - 1)[:, None]
-            return tf.gather(latents, last, axis=1, batch_dims=1), caches
 
-        if in_context:
-            latents, caches = step_on()
-        else:
-            latents, caches = tf.cond(tf.reduce_all(written <= max_len), step_on, full_pass)
-        return self.model.logits(latents)[:, 0], caches
+def _end(progress, max_new_tokens):  # type: ignore[no-untyped-def]
+    """int32[]: the number of new tokens after up to max_new_tokens more."""
+    return tf.minimum(progress.step + tf.maximum(max_new_tokens, 0), progress.most)
+
+
+def _unfinished(progress, end):  # type: ignore[no-untyped-def]
+    return (progress.step < end) & ~tf.reduce_all(progress.finished)

@@ -110,12 +110,12 @@ def ban(logits: tf.Tensor, banned: tf.Tensor) -> tf.Tensor:
     """Removes tokens from every draw.
 
     Args:
-      logits: float32[B, V].
+      logits: float[B, V].
       banned: bool[V].
     Returns:
-      float32[B, V]; banned entries are -inf.
+      float[B, V]; banned entries are -inf.
     """
-    return tf.where(banned, -float("inf"), logits)
+    return tf.where(banned, tf.constant(-float("inf"), logits.dtype), logits)
 
 
 def apply_temperature(candidates: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:

@@ -112,7 +112,7 @@ class Translator(tf.Module):
     def _next_logits(self, newest, source, caches, index):  # type: ignore[no-untyped-def]
         """float32[B, V] for the token behind `newest`, int32[B], and the caches with it in them."""
         latents, caches = self.model.advance(newest[:, None], source, caches, index)
-        logits = self.model.logits(latents)[:, 0]
+        logits = self.model.logits(latents[:, 0])
         forbidden = tf.reduce_any(
             tf.range(self.model.vocab_size)[:, None] == tf.constant(self.undrawable_ids, tf.int32),
             1,
