@@ -84,12 +84,10 @@ class PairEvaluator:
         self.translator = Translator(model, tokenizer.end_id, tokenizer.undrawable_ids)
         self._sum_losses = tf.function(self._sum_losses_of, jit_compile=model.jit_compile)
 
-    def loss(self, most_batches: int | None = None) -> float:
-        """Mean loss in nats over all target tokens, or over those of the first batches."""
+    def loss(self) -> float:
+        """Mean loss in nats over all target tokens."""
         total, count = 0.0, 0.0
-        for number, (inputs, targets, weights) in enumerate(self.buckets.once()):
-            if number == most_batches:
-                break
+        for inputs, targets, weights in self.buckets.once():
             total += float(self._sum_losses(inputs, targets, weights))
             count += float(weights.sum())
         return total / count

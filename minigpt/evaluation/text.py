@@ -70,18 +70,14 @@ class Evaluator:
         self.batch_size = max(1, min(batch_size, most))
         self._sum_losses = tf.function(self._sum_losses_of, jit_compile=model.jit_compile)
 
-    def loss(self, ids: np.ndarray, most_batches: int | None = None) -> float:
+    def loss(self, ids: np.ndarray) -> float:
         """Mean loss in nats over the targets ids[1:], in windows of max_len side by side.
 
         Args:
           ids: int[n + 1].
-          most_batches: stop after so many batches; None for all.
         """
         total, count = 0.0, 0.0
-        batches = eval_windows(ids, self.model.max_len, self.batch_size)
-        for number, (inputs, targets, weights) in enumerate(batches):
-            if number == most_batches:
-                break
+        for inputs, targets, weights in eval_windows(ids, self.model.max_len, self.batch_size):
             total += float(self._sum_losses(inputs, targets, weights))
             count += float(weights.sum())
         return total / count

@@ -14,18 +14,23 @@ _SLOTS = {"adam": 2, "adamw": 2, "muon": 1, "sgd": 1}
 
 def matrix_weights(config: ModelConfig, vocab_size: int) -> int:
     """Numbers in a model's tables and matrices: all of its weights but gains and biases."""
+    tables = vocab_size * (1 if config.tie_embeddings else 2)
+    if config.position == "learned":
+        tables += config.max_len
+    return tables * config.embed_dim + block_weights(config)
+
+
+def block_weights(config: ModelConfig) -> int:
+    """Numbers in the matrices of all blocks."""
     sizes = config.resolved()
     assert sizes.head_dim and sizes.value_dim and sizes.ff_dim  # Resolved.
     width = sizes.embed_dim
-    tables = vocab_size * width * (1 if sizes.tie_embeddings else 2)
-    if sizes.position == "learned":
-        tables += sizes.max_len * width
     attention = 2 * width * sizes.num_heads * (sizes.head_dim + sizes.value_dim)
     feed_forward = 2 * width * sizes.ff_dim
     # A block that encodes, and one that decodes and looks at the source too.
     pair = 3 * attention + 2 * feed_forward
     block = pair if sizes.kind == "encoder_decoder" else attention + feed_forward
-    return tables + sizes.num_layers * block
+    return sizes.num_layers * block
 
 
 def training_bytes(config: Config, vocab_size: int) -> tuple[int, int]:

@@ -1,8 +1,6 @@
 """The task of a GPT: to predict the next token of a text."""
 
-import math
 import shlex
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -77,19 +75,6 @@ class LanguageModeling(Task):
             **({"Prompts": "; ".join(prompts)} if prompts else {}),
             "To beat": "a validation loss, in nats per token, of " + " and ".join(guesses),
         }
-
-    def expected_seconds(self, steps: int) -> float:
-        """A training step is taken for three forward passes: one forward, two for the gradients."""
-        training, val = self.config.training, self.corpus.val
-        self.evaluator.loss(val.ids, most_batches=1)  # Compiles.
-        began = time.perf_counter()
-        self.evaluator.loss(val.ids, most_batches=2)
-        windows = math.ceil(val.tokens / self.config.model.max_len)
-        batches = min(2, math.ceil(windows / self.evaluator.batch_size))
-        per_sequence = (time.perf_counter() - began) / (batches * self.evaluator.batch_size)
-        trained = steps * training.batch_size * training.accumulate_steps
-        share = self.config.sequence_length / self.config.model.max_len
-        return per_sequence * (3 * trained * share + training.epochs * windows)
 
     def scores(self) -> dict[str, float | None]:
         val = self.corpus.val

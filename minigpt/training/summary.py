@@ -6,6 +6,7 @@ import keras
 
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.training.display import duration
+from minigpt.training.expected_time import expected_seconds
 from minigpt.training.task import Task
 
 
@@ -33,7 +34,13 @@ def describe(task: Task, model: GPT | EncoderDecoder, device: str) -> str:
     """Device, text, tokens, parameters, what guessing would score, and how long it will take."""
     training = task.config.training
     assert training.steps_per_epoch is not None  # Resolved.
-    total_steps = training.epochs * training.steps_per_epoch
+    batches = training.epochs * training.steps_per_epoch * training.accumulate_steps
+    seconds = expected_seconds(
+        task.config,
+        model.vocab_size,
+        batches * task.tokens_per_batch,
+        training.epochs * task.corpus.val.tokens,
+    )
     parts = parameters_by_part(model)
     parameters = sum(parts.values())
     said = task.describe()
@@ -49,6 +56,6 @@ def describe(task: Task, model: GPT | EncoderDecoder, device: str) -> str:
         "To beat": to_beat,
         "Training": f"{training.epochs} epochs of {training.steps_per_epoch:,} steps of "
         f"{training.batch_size}{accumulated} x {task.sequence}; "
-        f"about {duration(task.expected_seconds(total_steps))}{limit}",
+        f"about {duration(seconds)}{limit}",
     }
     return "\n".join(f"{name:<12}{line}" for name, line in lines.items())

@@ -58,10 +58,6 @@ class Task(abc.ABC):
         """What is said of text, tokens and batches before training, by heading."""
 
     @abc.abstractmethod
-    def expected_seconds(self, steps: int) -> float:
-        """A guess of how long so many weight updates take, from the speed of the forward pass."""
-
-    @abc.abstractmethod
     def scores(self) -> dict[str, float | None]:
         """What an epoch's figures say of the held-out text; `val_loss` is one of them."""
 

@@ -1,7 +1,6 @@
 """The task of an encoder-decoder: to translate pairs of sentences."""
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -90,17 +89,6 @@ class Translation(Task):
         ]
         log_frequency = np.log((counts[0] + 1) / (counts[0].sum() + vocab_size))
         return math.log(vocab_size), float(-(counts[1] @ log_frequency) / counts[1].sum())
-
-    def expected_seconds(self, steps: int) -> float:
-        """A training step is taken for three forward passes: one forward, two for the gradients."""
-        self.evaluator.loss()  # Compiles.
-        began = time.perf_counter()
-        self.evaluator.loss()
-        seconds = time.perf_counter() - began
-        places = self.evaluator.buckets.places_in_pass
-        trained = steps * self.config.training.accumulate_steps
-        trained_places = trained * self.buckets.places_in_pass / self.batches_in_pass
-        return seconds * (3 * trained_places / places + self.config.training.epochs)
 
     def scores(self) -> dict[str, float | None]:
         loss = self.evaluator.loss()
