@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import sacrebleu
 import tensorflow as tf
 
 from minigpt.corpus.pair_batches import Buckets, Pairs
@@ -59,6 +58,9 @@ def bleu(translations: list[str], references: list[str]) -> float:
     Returns:
       0 to 100.
     """
+    # Here: only who translates waits for it.
+    import sacrebleu
+
     # Not detokenized is what a warning of sacrebleu's takes sentences for that end in " .".
     return sacrebleu.corpus_bleu(translations, [references], force=True).score
 
