@@ -2,6 +2,7 @@
 
 import os
 import signal
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -26,7 +27,7 @@ def test_what_was_ignored_at_the_start_stays_ignored(number):
     signal.signal(number, signal.SIG_IGN)
     assert number not in stopping_signals() and signal.SIGTERM in stopping_signals()
     remember_interrupts()
-    interrupt = Interrupt(None, Console(quiet=True))
+    interrupt = Interrupt(SimpleNamespace(is_at_epoch_end=False), Console(quiet=True))
     interrupt.take()
     os.kill(os.getpid(), number)
     assert signal.getsignal(number) == signal.SIG_IGN

@@ -354,11 +354,11 @@ def test_nothing_is_unpacked_before_its_sum_is_right(tmp_path, cache, monkeypatc
 def test_only_the_address_in_the_config_is_asked(tmp_path, cache, monkeypatch):
     asked = []
 
-    def refuse(request, **_):
+    def refuse(opener, request, *_, **__):
         asked.append(request.full_url)
         raise OSError("no network here")
 
-    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    monkeypatch.setattr("urllib.request.OpenerDirector.open", refuse)
     settings = tiny_settings(tmp_path / "x")
     address = "https://example.org/a.txt"
     settings["data"] = {"source": "shakespeare", "url": address, "sha256": "0" * 64}
