@@ -1,6 +1,7 @@
 """What a model writes: prompts in, texts out, whole or piece by piece."""
 
 import bisect
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ import tensorflow as tf
 
 from minigpt.config import SamplingConfig
 from minigpt.errors import UserError
-from minigpt.generation import Decoder, Settings, cut_at_stop
+from minigpt.generation import SETTINGS_SPEC, Decoder, Settings, cut_at_stop
 from minigpt.reading import check_prompt
 from minigpt.tokenizers import Tokenizer
 
@@ -106,7 +107,7 @@ def stream(
     given, ended = 0, sampling.max_new_tokens == 0
     while not ended:
         progress = decoder.proceed(progress, 1, settings, [seed], _banned(sampling))
-        (tokens,) = _rows(*decoder.written(progress))
+        (tokens,) = _written(decoder, progress)
         text, stopped = _cut(tokenizer.continuation(prompt_ids, tokens), sampling.stop)
         last = int(progress.step) == sampling.max_new_tokens
         ended = stopped or last or bool(progress.finished[0])
@@ -131,11 +132,11 @@ def _drawn(
     proceed = decoder.proceed_in_context if fits else decoder.proceed
     if not sampling.stop:
         progress = proceed(progress, sampling.max_new_tokens, *how)
-        return _rows(*decoder.written(progress))
+        return _written(decoder, progress)
     new_ids: list[list[int]] = [[] for _ in rows]
     for _ in range(0, sampling.max_new_tokens, STOP_EVERY):
         progress = proceed(progress, STOP_EVERY, *how)
-        new_ids = _rows(*decoder.written(progress))
+        new_ids = _written(decoder, progress)
         texts = [tokenizer.continuation(*ids) for ids in zip(prompt_ids, new_ids, strict=True)]
         stopped = cut_at_stop(tf.constant(texts, tf.string), tf.constant(sampling.stop))[1]
         if tf.reduce_all(stopped | progress.finished):
@@ -195,12 +196,28 @@ def _padded(prompt_ids: Sequence[np.ndarray]) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.constant(padded), tf.constant(lengths, tf.int32)
 
 
+def _written(decoder: Decoder, progress: Any) -> list[list[int]]:
+    """`Decoder.written`, at once: a dozen operations of TensorFlow take as long as two tokens."""
+    starts, step = progress.lengths.numpy(), int(progress.step)
+    rows = [
+        ids[start : start + step].tolist()
+        for ids, start in zip(progress.token_ids.numpy(), starts, strict=True)
+    ]
+    return [list(itertools.takewhile(decoder.end_id.__ne__, row)) for row in rows]
+
+
 def _rows(ids: tf.Tensor, lengths: tf.Tensor) -> list[list[int]]:
     return [row[:length].tolist() for row, length in zip(ids.numpy(), lengths.numpy(), strict=True)]
 
 
 def _settings(sampling: SamplingConfig) -> Settings:
-    return Settings(*(getattr(sampling, name) for name in Settings._fields)).as_tensors()
+    values = (getattr(sampling, name) for name in Settings._fields)
+    return Settings(
+        *(
+            spec.dtype.as_numpy_dtype(value)
+            for value, spec in zip(values, SETTINGS_SPEC, strict=True)
+        )
+    )
 
 
 def _banned(sampling: SamplingConfig) -> tf.Tensor:

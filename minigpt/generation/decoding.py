@@ -23,6 +23,9 @@ _COUNT = tf.TensorSpec([], tf.int32, "max_new_tokens")
 _SEEDS = tf.TensorSpec([None], tf.int32, "seeds")
 _BANNED = tf.TensorSpec([None], tf.int32, "banned_tokens")
 
+# A head of so many bytes is read by all cores, a smaller one sooner by one.
+LARGE_BYTES = 2**24
+
 
 class Progress(NamedTuple):
     """A text half written.
@@ -309,11 +312,14 @@ class Decoder(tf.Module):
 
     def _logits(self, latents, banned):  # type: ignore[no-untyped-def]
         """float[B, 1, D] → float32[B, V], the model's logits; banned ones are -inf."""
-        head = self.model.head
+        model = self.model
+        if 4 * model.vocab_size * latents.shape[2] < LARGE_BYTES:
+            return ban(model.logits(latents)[:, 0], banned)
+        latents, head = latents[:, 0], model.head
         if head is None:
-            return ban(self.model.logits(latents)[:, 0], banned)
-        # The bans before the bias: of a product and a sum XLA makes one loop, for one core.
-        scores = ban(tf.matmul(latents[:, 0], tf.cast(head.kernel, latents.dtype)), banned)
+            return ban(model.logits(latents), banned)
+        # The bans before the bias: see `layers.Dense`.
+        scores = ban(tf.matmul(latents, tf.cast(head.kernel, latents.dtype)), banned)
         return tf.cast(scores + tf.cast(head.bias, latents.dtype), tf.float32)
 
 

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from minigpt.layers.dense import Dense
+
 
 def attend(
     query: Any, key: Any, value: Any, visible: Any, dropout: Any, training: bool | None = None
@@ -64,7 +66,7 @@ class Attention(keras.layers.Layer):
         self.dropout = keras.layers.Dropout(dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
-        self.output_projection = keras.layers.Dense(
+        self.output_projection = Dense(
             input_shape[-1],
             kernel_initializer=self.output_initializer,
             dtype=self.dtype_policy,
@@ -73,9 +75,9 @@ class Attention(keras.layers.Layer):
         self.output_projection.build((*input_shape[:-1], self.num_heads * self.value_dim))
         self.built = True
 
-    def project(self, width: int, name: str) -> keras.layers.Dense:
+    def project(self, width: int, name: str) -> Dense:
         """The dense layer that gives `width` features a head of what is attended from or to."""
-        return keras.layers.Dense(
+        return Dense(
             self.num_heads * width,
             use_bias=self.use_bias,
             kernel_initializer=self.kernel_initializer,

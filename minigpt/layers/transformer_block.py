@@ -6,6 +6,7 @@ import keras
 
 from minigpt.layers.activations import ACTIVATIONS
 from minigpt.layers.attention import Attention, MultiHeadAttention
+from minigpt.layers.dense import Dense
 
 
 class Block(keras.layers.Layer):
@@ -83,14 +84,14 @@ class Block(keras.layers.Layer):
             dtype=policy,
             name="attention",
         )
-        self.expand = keras.layers.Dense(
+        self.expand = Dense(
             ff_dim,
             ACTIVATIONS[activation],
             kernel_initializer=self.kernel_initializer,
             dtype=policy,
             name="expand",
         )
-        self.contract = keras.layers.Dense(
+        self.contract = Dense(
             embed_dim, kernel_initializer=self.output_initializer, dtype=policy, name="contract"
         )
         self.norm1 = keras.layers.LayerNormalization(

@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import sentencepiece
 import tensorflow as tf
-import tensorflow_text
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from minigpt.errors import UserError
@@ -133,6 +132,9 @@ class BytePairTokenizer(Tokenizer):
 
 class BytePairGraph(GraphTokenizer):
     def __init__(self, tokenizer: BytePairTokenizer) -> None:
+        # Here: a training does not wait for it, and `encode` does not need it.
+        import tensorflow_text
+
         super().__init__(tokenizer)
         self._encoder = tensorflow_text.SentencepieceTokenizer(tokenizer.model, out_type=tf.int32)
 

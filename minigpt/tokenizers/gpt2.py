@@ -19,7 +19,6 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text
 from pydantic import Field
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
@@ -251,6 +250,8 @@ class GPT2Tokenizer(Tokenizer):
 
 class GPT2Graph(GraphTokenizer):
     def __init__(self, tokenizer: GPT2Tokenizer) -> None:
+        import tensorflow_text  # Here, as for byte_pair.
+
         super().__init__(tokenizer)
         self._cut_id = tokenizer.pieces.index(bytes([_CUT]))
         self._encoder = tensorflow_text.SentencepieceTokenizer(
