@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from minigpt.layers.dense import Dense
@@ -25,10 +26,11 @@ def attend(
     Returns:
       float[B, H, T, U].
     """
-    scores = ops.einsum("bhtk,bhsk->bhts", query / query.shape[-1] ** 0.5, key)
+    # `ops.einsum` would copy the keys into another order first.
+    scores = tf.matmul(query / query.shape[-1] ** 0.5, key, transpose_b=True)
     scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
     weights = dropout(ops.softmax(scores, axis=-1), training=training)
-    return ops.einsum("bhts,bhsu->bhtu", weights, value)
+    return tf.matmul(weights, value)
 
 
 class Attention(keras.layers.Layer):
