@@ -1,8 +1,6 @@
 """Tab-separated pairs: what is read, what is refused, what is held out."""
 
-import os
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +10,6 @@ from minigpt.corpus.pair_files import PairFiles
 from minigpt.corpus.split import split_pairs
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
-
-DATA = Path(os.environ.get("MINIGPT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 def write(tmp_path, content, name="pairs.tsv"):
@@ -166,9 +162,8 @@ def test_the_tokenizer_is_learned_from_training_pairs_only(tmp_path, monkeypatch
     assert corpus.val.unknown_tokens == 8
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"no {DATA}; MINIGPT_DATA can name it")
-def test_real_pairs():
-    documents = ingest(PairFiles([DATA / "eng-deu.tsv"]).pieces())
+def test_real_pairs(shared_data):
+    documents = ingest(PairFiles([shared_data / "eng-deu.tsv"]).pieces())
     train, val = map(pairs_of, split_pairs(documents, 0.1, 2000))
     assert (len(train), len(val)) == (43_001, 2_000)
     assert not {source for source, _ in train} & {source for source, _ in val}

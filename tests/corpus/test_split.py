@@ -1,15 +1,10 @@
 """What is held out."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.split import split
 from minigpt.errors import UserError
-
-DATA = Path(os.environ.get("MINIGPT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 def documents_of(*texts):
@@ -66,7 +61,6 @@ def test_too_little_text(text):
         split(documents_of(text), 0.9)
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"no {DATA}; MINIGPT_DATA can name it")
-def test_tiny_shakespeare_is_split_where_everybody_splits_it():
-    train, val = split(documents_of((DATA / "shakespeare.txt").read_text("utf-8")), 0.1)
+def test_tiny_shakespeare_is_split_where_everybody_splits_it(shared_data):
+    train, val = split(documents_of((shared_data / "shakespeare.txt").read_text("utf-8")), 0.1)
     assert (train.bytes, val.bytes) == (1_003_854, 111_540)

@@ -144,6 +144,7 @@ def test_a_small_disk(warm: Warm, faults_folder: Path, undisturbed: Chain, tally
         ["mount", "-t", "tmpfs", "-o", "size=200k", "none", disk], capture_output=True
     )
     if mounted.returncode:
+        # Only root may mount. Without, `test_trainings` shows it: there every write in turn fails.
         pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.decode().strip()}")
     try:
         (disk / "filler").write_bytes(b"")
