@@ -74,6 +74,18 @@ def test_greedy_equals_a_naive_loop_even_past_the_context(kind):
     assert [len(ids) for ids in expected] == [12] * 4
 
 
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_large_head_gives_the_same(monkeypatch, tied):
+    """It is multiplied in another way, for all cores."""
+    monkeypatch.setattr("minigpt.generation.decoding.LARGE_BYTES", 0)
+    model, prompts = small_gpt(seed=3, tie_embeddings=tied), [[3, 4, 5], [6]]
+    expected = [naive_greedy(model, prompt, 3, [0, END]) for prompt in prompts]
+    assert continuation(Decoder(model, END, [0, END]), prompts, 3, top_k=1) == expected
+    banned = list(range(5))
+    expected = [naive_greedy(model, prompt, 3, [*banned, END]) for prompt in prompts]
+    assert continuation(Decoder(model, END, [END]), prompts, 3, top_k=1, banned=banned) == expected
+
+
 def test_each_row_is_what_it_would_be_alone(decoder):
     prompts = [[3, 4, 5], [6], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4], [6]]
     together = continuation(decoder, prompts, 12, seeds=[5, 6, 7, 8, 6])
