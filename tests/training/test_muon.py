@@ -35,14 +35,16 @@ def test_orthogonalized_as_in_double_precision(shape, smallest):
     assert np.abs(found - right).max() < 1e-4 * np.abs(right).max()
 
 
-def test_updates_are_those_of_keras():
+@pytest.mark.parametrize("settings", [{}, {"nesterov": False, "adam_lr_ratio": 0.5}])
+def test_updates_are_those_of_keras(settings):
     draw = np.random.default_rng(1)
-    shapes = [(16, 48), (48, 16), (16, 16), (16,)]
+    # Matrices of one shape are updated together.
+    shapes = [(16, 48), (48, 16), (16, 48), (16, 16), (16,), (16, 48), (16,)]
     start = [draw.normal(size=shape).astype("float32") for shape in shapes]
     weights = []
     for kind in (Muon, keras.optimizers.Muon):
         variables = [keras.Variable(value) for value in start]
-        optimizer = kind(learning_rate=0.02, weight_decay=0.1)
+        optimizer = kind(learning_rate=0.02, weight_decay=0.1, **settings)
         draw = np.random.default_rng(2)
         for _ in range(5):
             gradients = [draw.normal(size=shape).astype("float32") for shape in shapes]
