@@ -16,21 +16,36 @@ import tempfile
 import time
 from importlib import metadata, util
 from pathlib import Path
+from typing import NoReturn
 
 from benchmarks.cases import Case, build_cases
-from benchmarks.report import Result, remarks, table, write_json
+from benchmarks.report import Result, failed, remarks, table, write_json
 from benchmarks.rounds import Runner
 from benchmarks.running import run_case
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 PACKAGES = ("tensorflow", "keras", "keras-hub", "torch", "transformers", "tokenizers")
+# What the modules of `benchmarks` import that only the extra brings.
+EXTRA = {
+    "keras_hub_gpt": ("keras_hub",),
+    "limits": ("torch",),
+    "nanogpt": ("torch",),
+    "quality": ("torch",),
+    "torch_gpt2": ("torch", "transformers"),
+}
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+class Parser(argparse.ArgumentParser):
+    """Argparse's, whose refusals are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def arguments() -> tuple[argparse.Namespace, list[Case]]:
+    """What was asked for, and its cases."""
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [case.name for case in build_cases(quick=False)]
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(names)}; all")
     parser.add_argument("--output", type=Path, help="where the results go as JSON")
@@ -45,15 +60,32 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--work", type=Path, help="keep texts, models and logs in this folder")
     given = parser.parse_args()
-    unknown = sorted(set(given.cases) - set(names))
-    if unknown:
+    if unknown := sorted(set(given.cases) - set(names)):
         parser.error(f"no case {', '.join(unknown)}; should be of: {', '.join(names)}")
-    missing = [name for name in ("keras_hub", "torch", "transformers") if not util.find_spec(name)]
-    if missing:
+    if given.rounds is not None and given.rounds < 1:
+        parser.error(f"--rounds {given.rounds}: should be 1 or more")
+    if given.shakespeare:
+        given.shakespeare = os.path.abspath(given.shakespeare)
+        if not os.path.isfile(given.shakespeare):
+            parser.error(f"--shakespeare {given.shakespeare}: no such file")
+    if given.output:
+        given.output = given.output.absolute()
+        if given.output.is_dir() or not os.access(given.output.parent, os.W_OK):
+            parser.error(
+                f"--output {given.output}: should be a file in a folder that can be written"
+            )
+    cases = [
+        case
+        for case in build_cases(given.quick, given.shakespeare)
+        if not given.cases or case.name in given.cases
+    ]
+    modules = {party.place.partition(":")[0] for case in cases for party in case.parties()}
+    needed = {package for module in modules for package in EXTRA.get(module, ())}
+    if missing := sorted(package for package in needed if not util.find_spec(package)):
         parser.error(
             f"{', '.join(missing)} not installed: pip install -c constraints.txt -e '.[benchmark]'"
         )
-    return given
+    return given, cases
 
 
 def machine() -> str:
@@ -64,17 +96,24 @@ def machine() -> str:
         lines = information.read_text().splitlines()
         model = next((x.split(": ")[1] for x in lines if x.startswith("model name")), model)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES)
+    installed = [name for name in PACKAGES if util.find_spec(name.replace("-", "_"))]
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in installed)
     return (
         f"{model}, {os.cpu_count()} cores, {memory:.0f} GB; {platform.system()}, "
         f"Python {platform.python_version()}, {versions}"
     )
 
 
-def run(cases: list[Case], work: Path, given: argparse.Namespace, console: Console) -> list[Result]:
-    """All cases; the file is written anew after each, so that little is lost if one is stopped."""
+def run(
+    cases: list[Case],
+    work: Path,
+    given: argparse.Namespace,
+    console: Console,
+    results: list[Result],
+) -> None:
+    """Adds a result for each case; the file is written anew after each, so that little is lost."""
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    results: list[Result] = []
+    rounds = given.rounds or (1 if given.quick else None)
     with Progress(TextColumn("{task.description}"), *columns, console=console) as progress:
         task = progress.add_task("", total=len(cases))
 
@@ -84,39 +123,38 @@ def run(cases: list[Case], work: Path, given: argparse.Namespace, console: Conso
                 console.print(f"{time.strftime('%H:%M:%S')} {what}")
 
         for case in cases:
-            result = run_case(case, Runner(work, say), 1 if given.quick else given.rounds)
+            result = run_case(case, Runner(work, say), rounds)
             results.append(result)
             progress.advance(task)
             if given.output:
                 write_json(given.output, results)
             if console.is_terminal:
                 console.print(f"{case.name}: {result.seconds:.0f} s")
-    return results
 
 
 def main() -> int:
-    given = arguments()
+    """0; 1 if a measurement failed; 2 if something was asked for wrongly; 130 after Ctrl-C."""
+    given, cases = arguments()
     console = Console(soft_wrap=True, highlight=False)
     console.print(machine())
     if hasattr(os, "getloadavg") and os.getloadavg()[0] > 0.3 * (os.cpu_count() or 1):
         console.print(f"[yellow]Other programs are running: load {os.getloadavg()[0]:.1f}[/]")
-    shakespeare = str(Path(given.shakespeare).absolute()) if given.shakespeare else None
-    cases = [
-        case
-        for case in build_cases(given.quick, shakespeare)
-        if not given.cases or case.name in given.cases
-    ]
-    if given.output:
-        given.output = given.output.absolute()
     work = given.work.absolute() if given.work else Path(tempfile.mkdtemp(prefix="benchmark-"))
     work.mkdir(parents=True, exist_ok=True)
     # Whoever ends this process ends the measurement too, and nothing is left behind.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     began = time.monotonic()
+    results: list[Result] = []
+    status = 0
     try:
-        results = run(cases, work, given, console)
+        run(cases, work, given, console, results)
+    except KeyboardInterrupt:
+        status = 130
+    else:
+        status = int(any(map(failed, results)))
     finally:
-        if not given.work:
+        # The logs of what failed are needed.
+        if not given.work and status != 1:
             shutil.rmtree(work, ignore_errors=True)
     if console.is_terminal:
         console.print(table(results), soft_wrap=False)
@@ -128,8 +166,9 @@ def main() -> int:
     minutes = (time.monotonic() - began) / 60
     console.print(
         f"{sum(r.holds for r in results)} of {len(results)} reach their mark; {minutes:.0f} min"
+        + ("; interrupted" if status == 130 else "")
     )
-    return 0
+    return status
 
 
 if __name__ == "__main__":

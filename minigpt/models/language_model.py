@@ -10,13 +10,15 @@ from minigpt.layers.embedding import TokenAndPositionEmbedding
 from minigpt.models.head_loss import head_crossentropy
 from minigpt.models.loss import SmoothedCrossentropy
 
+MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
+
 
 class LanguageModel(keras.Model, abc.ABC):
     """A model whose logits are a dense head's of its latents: all tokens' scores, of each token.
 
-    Compiled with `SparseCategoricalCrossentropy(from_logits=True)`, or a smoothed one, and no metrics,
-    it computes that loss while training by `head_crossentropy`, which never holds all logits; compiled
-    with anything else it trains as every Keras model does.
+    Compiled with the mean of `SparseCategoricalCrossentropy(from_logits=True)`, or of a smoothed one, no
+    loss weights and no metrics, it computes that loss while training by `head_crossentropy`, which never
+    holds all logits; compiled with anything else it trains as every Keras model does.
 
     Attributes:
       in_slices: whether it is the first way.
@@ -39,7 +41,12 @@ class LanguageModel(keras.Model, abc.ABC):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         super().compile(*args, **kwargs)
-        self.in_slices = _is_crossentropy(self.loss) and self._compile_metrics is None
+        self.in_slices = (
+            _is_crossentropy(self.loss)
+            and self.loss.reduction in MEANS
+            and self._compile_loss._user_loss_weights is None
+            and self._compile_metrics is None
+        )
         smoothed = self.in_slices and isinstance(self.loss, SmoothedCrossentropy)
         # No part of the layer, which is built and takes no more state: Keras keeps its own so too.
         plain_loss = keras.metrics.Mean("plain_loss") if smoothed else None
@@ -61,21 +68,23 @@ class LanguageModel(keras.Model, abc.ABC):
         inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
         targets = tf.reshape(targets, [-1])
         weights = tf.ones(tf.shape(targets)) if weights is None else tf.reshape(weights, [-1])
-        tokens = tf.reduce_sum(weights)
+        # What the sum is divided by: all tokens, or their weights.
+        by_weight = self.loss.reduction == "mean_with_sample_weight"
+        tokens = tf.reduce_sum(weights if by_weight else tf.ones_like(weights))
         with tf.GradientTape() as tape:
             latents = self.latents(inputs, training=True)
             latents = tf.reshape(latents, [-1, latents.shape[-1]])
             kernel, bias = self._head_weights(latents.dtype)
             smoothing = getattr(self.loss, "label_smoothing", 0.0)
             loss, plain = head_crossentropy(latents, kernel, bias, targets, weights, smoothing)
-            loss /= tokens
+            loss = tf.add_n([tf.math.divide_no_nan(loss, tokens), *self.losses])
             # Replicas each have a part of the batch, and their gradients are summed.
             scaled = self.optimizer.scale_loss(loss / self.distribute_strategy.num_replicas_in_sync)
         gradients = tape.gradient(scaled, self.trainable_weights)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
         self._loss_tracker.update_state(loss, sample_weight=tokens)
         if self.plain_loss is not None:
-            self.plain_loss.update_state(plain / tokens, sample_weight=tokens)
+            self.plain_loss.update_state(tf.math.divide_no_nan(plain, tokens), sample_weight=tokens)
         return self.get_metrics_result()
 
     def _head_weights(self, dtype: Any) -> tuple[Any, Any]:

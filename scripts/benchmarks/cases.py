@@ -45,6 +45,11 @@ class Case:
     rounds: int = 5
     budget_seconds: float = 300
 
+    def parties(self) -> list[Party]:
+        """All that is measured or prepared."""
+        named = (*self.peers.values(), *self.others.values(), *self.once.values())
+        return [self.ours, *named, *self.prepare, *([self.limit] if self.limit else [])]
+
 
 TOKENS = "tokens/s"
 # On a CPU, Keras compiles with XLA only who asks for it.
@@ -242,6 +247,11 @@ def _callback(quick: bool) -> Case:
     )
 
 
+def _same_text(outcomes: Outcomes) -> dict[str, bool]:
+    texts = {of["text"] for name in outcomes for of in outcomes[name] if "text" in of}
+    return {"the same text": len(texts) == 1}
+
+
 def _export(quick: bool) -> Case:
     asked = {"new_tokens": 40, "calls": 3 if quick else 30}
     return Case(
@@ -255,32 +265,22 @@ def _export(quick: bool) -> Case:
             Party("our_sampling:prepare", {"model": "default"}),
             Party("our_sampling:export"),
         ),
-        checks=lambda outcomes: {
-            "the same text": len(
-                {of["text"] for name in outcomes for of in outcomes[name] if "text" in of}
-            )
-            == 1
-        },
+        checks=_same_text,
         notes=("the first call, in which things are set up, does not count",),
         budget_seconds=150,
     )
 
 
-def _same_text(outcomes: Outcomes) -> dict[str, bool]:
-    texts = {of["text"] for name in outcomes for of in outcomes[name] if "text" in of}
-    return {"the same text": len(texts) == 1}
-
-
 def _start(quick: bool) -> Case:
-    twenty = {"steps": 20}
+    steps = {"steps": 3 if quick else 20}
     return Case(
         "start",
         "s",
         Mark(1.25),
-        Party("our_training:start", twenty),
+        Party("our_training:start", steps),
         {
-            "tutorial": Party("tutorial:start", {"jit": False, **twenty}),
-            "tutorial, XLA": Party("tutorial:start", {"jit": True, **twenty}),
+            "tutorial": Party("tutorial:start", {"jit": False, **steps}),
+            "tutorial, XLA": Party("tutorial:start", {"jit": True, **steps}),
         },
         more_is_better=False,
         prepare=(

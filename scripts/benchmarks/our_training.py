@@ -90,6 +90,8 @@ def speed(context: Context, system: str, steps: int, seconds: float) -> Outcome:
     """Tokens a second in steady steps, and the most memory beyond the imports."""
     config = settings(context, system, **UNDISTURBED)
     sizes = SIZES[system]
+    if (config.training.batch_size, config.sequence_length) != (sizes.batch_size, sizes.length):
+        raise ValueError(f"{system}: its batches are not those of `sizes.py`")
     steady = SteadySpeed(sizes.tokens_per_step, FIRST, steps, seconds)
 
     def look(model: Any, step: int, event: str) -> None:

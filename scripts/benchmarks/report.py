@@ -131,6 +131,11 @@ def summarize(
     )
 
 
+def failed(result: Result) -> bool:
+    """Whether a measurement of it ended with an error."""
+    return any(" failed: " in note for note in result.notes)
+
+
 def write_json(path: Path, results: Sequence[Result]) -> None:
     path.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
 

@@ -74,6 +74,34 @@ def test_greedy_equals_a_naive_loop_even_past_the_context(kind):
     assert [len(ids) for ids in expected] == [12] * 4
 
 
+def naive_drawn(model, prompt, new, seed, top_k, temperature, undrawable):
+    """The same, each token drawn by TensorFlow's own random numbers, without XLA: inverse transform."""
+    ids = list(prompt) or [END]
+    for step in range(new):
+        logits = model(np.array([ids[-model.max_len :]], "int32")).numpy()[0, -1].astype("float64")
+        logits[list(undrawable)] = -np.inf
+        likeliest = np.argsort(-logits, kind="stable")[: top_k or None]
+        shares = np.exp((logits[likeliest] - logits.max()) / temperature)
+        noise = tf.random.stateless_uniform([], [seed, step], alg="philox").numpy()
+        place = np.searchsorted(np.cumsum(shares), noise * shares.sum(), side="right")
+        ids.append(int(likeliest[place]))
+    return ids[len(prompt) or 1 :]
+
+
+@pytest.mark.parametrize("top_k", [0, 10])
+def test_drawn_tokens_are_those_of_a_naive_loop_even_past_the_context(top_k):
+    model = small_gpt(seed=3)
+    prompts, seeds = [[3, 4, 5], [6], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4]], [5, 6, 7, 8]
+    how = {"top_k": top_k, "temperature": 0.7}
+    expected = [
+        naive_drawn(model, prompt, 12, seed, **how, undrawable=[0, END])
+        for prompt, seed in zip(prompts, seeds, strict=True)
+    ]
+    decoder = Decoder(model, END, [0, END])
+    assert continuation(decoder, prompts, 12, seeds=seeds, **how) == expected
+    assert expected != [naive_greedy(model, prompt, 12, [0, END]) for prompt in prompts]
+
+
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_large_head_gives_the_same(monkeypatch, tied):
     """It is multiplied in another way, for all cores."""

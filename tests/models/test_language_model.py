@@ -111,6 +111,28 @@ def test_an_update_is_that_of_every_keras_model(build, tie, smoothing):
         np.testing.assert_allclose(ours, keras_own, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "mean", "mean_with_sample_weight"])
+@pytest.mark.parametrize("share", [1.0, 0.4, 0.0])
+def test_sample_weights_count_as_in_every_keras_model(reduction, share):
+    """Weights of 0 alone change nothing; a penalty on a matrix counts too."""
+    trained, losses = [], []
+    for own in (True, False):
+        model, (inputs, targets) = gpt(False)
+        model.blocks[0].expand.kernel.regularizer = keras.regularizers.L2(0.1)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
+        model.compile("sgd", loss=loss)
+        assert model.in_slices
+        model.in_slices = own
+        weights = np.random.default_rng(3).random(targets.shape) < share
+        logs = model.train_on_batch(inputs, targets, weights.astype("float32"), return_dict=True)
+        losses.append(logs["loss"])
+        trained.append(model.get_weights())
+    if share:
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    for ours, keras_own in zip(*trained, strict=True):
+        np.testing.assert_allclose(ours, keras_own, rtol=0, atol=1e-6)
+
+
 def test_half_precision_loses_no_more_than_that_of_every_keras_model():
     changes = []
     for dtype, own in (("float32", True), ("mixed_bfloat16", True), ("mixed_bfloat16", False)):
@@ -135,6 +157,11 @@ def test_half_precision_loses_no_more_than_that_of_every_keras_model():
             "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             "metrics": ["accuracy"],
         },
+        {
+            "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            "loss_weights": 3.0,
+        },
+        {"loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")},
     ],
 )
 def test_what_it_cannot_compute_itself_is_left_to_keras(compiled):
