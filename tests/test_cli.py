@@ -352,8 +352,9 @@ def test_ctrl_c_saves_the_state_and_says_what_to_do(trained):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("seconds", [0.5, 1.5, 3.0])
-def test_interrupted_before_training_leaves_nothing(seconds, tmp_path):
+@pytest.mark.parametrize("moment", [0.5, 1.5, "learning the "])
+def test_interrupted_before_training_leaves_nothing(moment, tmp_path):
+    """After so many seconds, or once it has printed that."""
     (tmp_path / "big.txt").write_text(tiny_text(30_000))
     process = subprocess.Popen(
         [sys.executable, "-m", "minigpt", "train", "--text", "big.txt", "--run", "run"],
@@ -362,7 +363,11 @@ def test_interrupted_before_training_leaves_nothing(seconds, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(seconds)
+    if isinstance(moment, float):
+        time.sleep(moment)
+    else:
+        assert process.stdout is not None
+        assert any(line.startswith(moment) for line in process.stdout)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
