@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 
+import benchmark
 from benchmarks.cases import build_cases
 from benchmarks.limits import backward_products, forward_products
 from benchmarks.measuring import SteadySpeed
@@ -147,3 +148,48 @@ def test_all_cases_are_there():
         cases = build_cases(quick)
         assert [case.name for case in cases] == names.split()
     assert sum(case.budget_seconds for case in build_cases(False)) <= 75 * 60
+
+
+@pytest.mark.parametrize(
+    "asked, said",
+    [
+        (["nosuch"], "no case nosuch; should be of: train-words, "),
+        (["tokenize", "--rounds", "0"], "--rounds 0: should be 1 or more"),
+        (["quality", "--shakespeare", "/nowhere"], "--shakespeare /nowhere: no such file"),
+        (["tokenize", "--output", "/"], "--output /: should be a file in a folder that can be"),
+        (["tokenize", "--output", "/no/x.json"], "--output /no/x.json: should be a file in a"),
+        (["sample-one"], "keras_hub, torch, transformers not installed: pip install"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_in_one_line(asked, said, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["benchmark.py", *asked])
+    monkeypatch.setattr(benchmark.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as refused:
+        benchmark.main()
+    assert refused.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"benchmark.py: {said}")
+
+
+@pytest.mark.parametrize("status", [0, 1, 130])
+def test_ended_well_with_a_failure_or_by_ctrl_c(status, monkeypatch, capsys, tmp_path):
+    """What was measured is shown in each case; the folder stays for its logs after a failure alone."""
+    names = ["tokenize", "grow"]
+
+    def run_case(case, runner, rounds):
+        if case.name == names[1] and status == 130:
+            raise KeyboardInterrupt
+        notes = ["ours failed: no value (see LOG)"] if status == 1 else []
+        return summarize(
+            case.name, "s", False, Mark(1), outcomes(2), {"p": outcomes(4)}, notes=notes
+        )
+
+    monkeypatch.setattr("sys.argv", ["benchmark.py", *names])
+    monkeypatch.setattr(benchmark, "run_case", run_case)
+    monkeypatch.setattr(benchmark.tempfile, "mkdtemp", lambda prefix: str(tmp_path / "work"))
+    assert benchmark.main() == status
+    out = capsys.readouterr().out
+    assert "| tokenize | 2 s" in out
+    assert ("| grow " in out) == (status != 130)
+    assert ("interrupted" in out) == (status == 130)
+    assert (tmp_path / "work").exists() == (status == 1)

@@ -10,6 +10,7 @@ from minigpt.layers.embedding import TokenAndPositionEmbedding
 from minigpt.models.head_loss import head_crossentropy
 from minigpt.models.loss import SmoothedCrossentropy
 
+# The reductions whose divisor is a number of tokens or the sum of their weights.
 MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 
 

@@ -63,6 +63,7 @@ class Muon(keras.optimizers.Muon):
 
     def _update_matrices(self, gradients: Any, variables: Any, learning_rate: Any) -> None:
         """Muon's update of matrices of one shape, [R, C]."""
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         momentums = [self.momentums[self._get_variable_index(v)] for v in variables]
         for momentum, gradient in zip(momentums, gradients, strict=True):
             self.assign_add(momentum, gradient - (1 - self.momentum) * momentum)
