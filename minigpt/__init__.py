@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-from minigpt.quiet import tensorflow_noise_hidden
+from minigpt.environment import hide_tensorflow_log
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # A GPU's memory is taken as it is needed, not all at once.
@@ -40,28 +40,28 @@ if TYPE_CHECKING:
     from minigpt.evaluation import PairEvaluation, evaluate_run
     from minigpt.export import export_run
     from minigpt.huggingface.importing import import_run
-    from minigpt.loading import load
-    from minigpt.run import Run
-    from minigpt.text_model import TextModel
+    from minigpt.inference.loading import load
+    from minigpt.inference.text_model import TextModel
+    from minigpt.inference.translation_model import TranslationModel
+    from minigpt.runs.run import Run
+    from minigpt.training.callbacks.text_generator import TextGenerator
     from minigpt.training.resuming import resume
-    from minigpt.training.text_generator import TextGenerator
     from minigpt.training.trainer import train
-    from minigpt.translation_model import TranslationModel
 
 # TensorFlow takes seconds to import: a mistyped setting should not wait for it.
 _HOMES = {
     "Config": "minigpt.config",
     "PairEvaluation": "minigpt.evaluation",
-    "Run": "minigpt.run",
-    "TextGenerator": "minigpt.training.text_generator",
-    "TextModel": "minigpt.text_model",
-    "TranslationModel": "minigpt.translation_model",
+    "Run": "minigpt.runs.run",
+    "TextGenerator": "minigpt.training.callbacks.text_generator",
+    "TextModel": "minigpt.inference.text_model",
+    "TranslationModel": "minigpt.inference.translation_model",
     "UserError": "minigpt.errors",
     "config_for_text": "minigpt.corpus.sizes",
     "evaluate_run": "minigpt.evaluation",
     "export_run": "minigpt.export",
     "import_run": "minigpt.huggingface.importing",
-    "load": "minigpt.loading",
+    "load": "minigpt.inference.loading",
     "load_config": "minigpt.config",
     "resume": "minigpt.training.resuming",
     "train": "minigpt.training.trainer",
@@ -89,7 +89,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'minigpt' has no attribute {name!r}")
-    with tensorflow_noise_hidden():
+    with hide_tensorflow_log():
         value = getattr(importlib.import_module(_HOMES[name]), name)
         if "tensorflow" in sys.modules:
             # Looks for GPUs, and complains on standard error where there are none.

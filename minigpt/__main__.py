@@ -16,7 +16,7 @@ def main() -> None:
             if isinstance(stream, io.TextIOWrapper):
                 # Text that a terminal or a file cannot show is no reason to end a training.
                 stream.reconfigure(errors="replace")
-        from minigpt.cli import run_command
+        from minigpt.cli.commands import run_command
 
         run_command()
     except (KeyboardInterrupt, Exception) as error:

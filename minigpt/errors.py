@@ -1,20 +1,53 @@
-"""The one exception for what a user gave and cannot be used."""
+"""The exception for input that cannot be used: a file, a setting, a prompt, a run directory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+
+
+class ArgumentProblem(str):
+    """A problem with the value of one argument.
+
+    As a string it reads like a message to a Python caller: "run = 'runs/a': is not empty". The command
+    line calls `as_option` to name the option instead: "--run runs/a: is not empty".
+
+    Args:
+      name: the argument's name.
+      value: its value, as given.
+      message: what is wrong, and what would be right.
+    """
+
+    name: str
+    value: object
+    message: str
+
+    def __new__(cls, name: str, value: object, message: str) -> "ArgumentProblem":
+        shown = str(value) if isinstance(value, Path) else value
+        problem = super().__new__(cls, f"{name} = {shown!r}: {message}")
+        problem.name, problem.value, problem.message = name, value, message
+        return problem
+
+    def as_option(self, options: Mapping[str, str]) -> str:
+        """Returns the message with the argument's name replaced.
+
+        Args:
+          options: argument name → how the command line writes it, such as "--run" or "RUN".
+        """
+        if self.name not in options:
+            return str(self)
+        return f"{options[self.name]} {self.value}: {self.message}"
 
 
 class UserError(Exception):
-    """Something a user gave is wrong: a file, a setting, a prompt, a run.
+    """Input cannot be used.
 
     Every argument is one problem in one line: the thing, its value, what would be right. The command
-    line prints the lines on standard error and ends with status 2; no traceback, because there is no
-    bug of ours to look for.
+    line prints the lines on standard error and exits with status 2, without a traceback.
     """
 
     @property
     def problems(self) -> tuple[str, ...]:
-        return tuple(str(argument) for argument in self.args)
+        return tuple(p if isinstance(p, str) else str(p) for p in self.args)
 
     def __str__(self) -> str:
         return "\n".join(self.problems)
@@ -22,7 +55,7 @@ class UserError(Exception):
 
 @contextmanager
 def gathering(problems: list[str]) -> Iterator[None]:
-    """Adds the problems of a `UserError` to a list instead, so that what follows is checked too."""
+    """Appends the problems of a `UserError` to a list, so that later checks run too."""
     try:
         yield
     except UserError as error:

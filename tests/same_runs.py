@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from minigpt.checkpoints import checkpoint_paths, read_checkpoint
-from minigpt.run import Run
+from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
+from minigpt.runs.run import Run
 
 TIMINGS = {"seconds", "tokens_per_second"}
 

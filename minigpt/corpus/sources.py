@@ -15,10 +15,10 @@ from typing import Protocol
 from minigpt.config import DataConfig
 from minigpt.corpus import stories
 from minigpt.corpus.documents import Piece
-from minigpt.corpus.downloads import download
 from minigpt.corpus.pair_files import PairFiles
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
+from minigpt.storage.downloads import download
 
 Report = Callable[[str], None]
 # What a download may become when it is unpacked: a small file can be made that fills every disk.

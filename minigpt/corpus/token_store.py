@@ -20,15 +20,15 @@ from typing import IO, Any
 import numpy as np
 
 from minigpt.config import DataConfig, TokenizerConfig
-from minigpt.corpus.cache import cache_folder, scratch_folder
 from minigpt.corpus.documents import Documents, Piece, ingest
 from minigpt.corpus.pair_files import PairFiles
 from minigpt.corpus.sources import Report, Source, open_source
 from minigpt.corpus.split import split, split_pairs
 from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.vocabulary import published_tokenizer
-from minigpt.durable import fsync, fsync_all, sha256_of
 from minigpt.errors import UserError
+from minigpt.storage.cache import cache_folder, scratch_folder
+from minigpt.storage.files import fsync, fsync_all, sha256_of
 from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
 
 FORMAT_VERSION = 3

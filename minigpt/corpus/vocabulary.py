@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from minigpt.config import TokenizerConfig
-from minigpt.corpus.downloads import download
 from minigpt.errors import UserError
+from minigpt.storage.downloads import download
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
 

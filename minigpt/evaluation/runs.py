@@ -15,7 +15,7 @@ from minigpt.errors import UserError
 from minigpt.evaluation.pairs import PairEvaluation, evaluate_pairs
 from minigpt.evaluation.text import Evaluation, Evaluator, score
 from minigpt.models import EncoderDecoder
-from minigpt.run import Run
+from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer
 
 

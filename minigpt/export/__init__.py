@@ -7,9 +7,9 @@ from pathlib import Path
 from minigpt.export.huggingface import export_huggingface
 from minigpt.export.keras_file import export_keras
 from minigpt.export.saved_model import export_saved_model as export_text_to_text
-from minigpt.export.translation import export_translation
+from minigpt.export.translation_saved_model import export_translation
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.run import Run
+from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer
 
 

@@ -9,12 +9,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from minigpt.errors import UserError
-from minigpt.export.folder import new_folder
 from minigpt.huggingface.shape import differences, write_shape
 from minigpt.huggingface.tensors import values
 from minigpt.huggingface.tokenizer_files import OWN_FOLDER
 from minigpt.huggingface.tokenizer_json import tokenizer_files, why_not
 from minigpt.models import GPT
+from minigpt.storage.folder import new_folder
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 

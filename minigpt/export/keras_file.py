@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from minigpt.export.folder import new_folder
 from minigpt.models import GPT, EncoderDecoder
+from minigpt.storage.folder import new_folder
 from minigpt.tokenizers import Tokenizer
 
 

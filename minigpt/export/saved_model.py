@@ -6,11 +6,11 @@ from typing import Any
 import tensorflow as tf
 
 from minigpt.config import MOST_NEW_TOKENS
-from minigpt.export.folder import new_folder
+from minigpt.environment import hide_tensorflow_log
 from minigpt.generation import SETTINGS_SPEC, Decoder, Settings, cut_at_stop
+from minigpt.inference.samples import STOP_EVERY
 from minigpt.models import GPT
-from minigpt.quiet import tensorflow_noise_hidden
-from minigpt.samples import STOP_EVERY
+from minigpt.storage.folder import new_folder
 from minigpt.tokenizers import Tokenizer
 
 
@@ -215,7 +215,7 @@ def export_saved_model(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
     Raises:
       UserError: if there is something at `folder` already, or it cannot be written.
     """
-    with tensorflow_noise_hidden():
+    with hide_tensorflow_log():
         module = TextToText(model, tokenizer)
     signatures: dict[str, Any] = {
         "serving_default": module.serve,
@@ -224,5 +224,5 @@ def export_saved_model(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
         "tokenize": module.tokenize,
         "detokenize": module.detokenize,
     }
-    with new_folder(folder) as unfinished, tensorflow_noise_hidden():
+    with new_folder(folder) as unfinished, hide_tensorflow_log():
         tf.saved_model.save(module, str(unfinished), signatures)

@@ -3,7 +3,7 @@
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.sampling import SETTINGS_SPEC, Settings
 from minigpt.generation.stop_strings import cut_at_stop
-from minigpt.generation.translating import Translator, translate_ids
+from minigpt.generation.translation import Translator, translate_ids
 
 __all__ = [
     "SETTINGS_SPEC",

@@ -27,7 +27,7 @@ _BANNED = tf.TensorSpec([None], tf.int32, "banned_tokens")
 LARGE_BYTES = 2**24
 
 
-class Progress(NamedTuple):
+class DecodeState(NamedTuple):
     """A text half written.
 
     Attributes:
@@ -75,7 +75,7 @@ class Decoder(tf.Module):
         def spec(tensor):  # type: ignore[no-untyped-def]
             return tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype)
 
-        progress = Progress(
+        progress = DecodeState(
             _TOKEN_IDS,
             _LENGTHS,
             tf.TensorSpec([], tf.int32),
@@ -118,7 +118,7 @@ class Decoder(tf.Module):
         """Reads the prompts; arguments as for `continuation`.
 
         Returns:
-          A `Progress` with room for max_new_tokens.
+          A `DecodeState` with room for max_new_tokens.
         """
         rows = tf.shape(token_ids)[0]
         # A document begins behind an end token; an empty prompt begins one.
@@ -139,7 +139,7 @@ class Decoder(tf.Module):
         width, max_len = tf.shape(token_ids)[1], self.model.max_len
         room = -(-(width + most) // max_len) * max_len
         token_ids = tf.pad(token_ids, [[0, 0], [0, room - width]])
-        return Progress(
+        return DecodeState(
             token_ids, filled, most, tf.constant(0), tf.zeros([rows], tf.bool), seen > 0, caches
         )
 
@@ -169,14 +169,14 @@ class Decoder(tf.Module):
 
     def _draw_within(self, progress, end, *how):  # type: ignore[no-untyped-def]
         def goes_on(*progress):  # type: ignore[no-untyped-def]
-            progress = Progress(*progress)
+            progress = DecodeState(*progress)
             return _unfinished(progress, end) & self._fits(progress.lengths + progress.step)
 
         return self._draw(progress, goes_on, self._from_cache, *how)
 
     def _draw_beyond(self, progress, end, *how):  # type: ignore[no-untyped-def]
         def goes_on(*progress):  # type: ignore[no-untyped-def]
-            return _unfinished(Progress(*progress), end)
+            return _unfinished(DecodeState(*progress), end)
 
         return self._draw(progress, goes_on, self._from_window, *how)
 
@@ -192,14 +192,14 @@ class Decoder(tf.Module):
             finished = finished | (drawn == self.end_id) | tf.reduce_all(banned)
             drawn = tf.where(finished, self.end_id, drawn)
             token_ids, seen = self._write(token_ids, seen, lengths + step, drawn)
-            return Progress(token_ids, lengths, most, step + 1, finished, seen, caches)
+            return DecodeState(token_ids, lengths, most, step + 1, finished, seen, caches)
 
         def any_rows(tensor):  # type: ignore[no-untyped-def]
             return tf.TensorShape([None, *tensor.shape[1:]][: tensor.shape.rank])
 
         shapes = tf.nest.map_structure(any_rows, progress)
         shapes = shapes._replace(token_ids=tf.TensorShape([None, None]))
-        return Progress(*tf.while_loop(goes_on, add_token, progress, shape_invariants=shapes))
+        return DecodeState(*tf.while_loop(goes_on, add_token, progress, shape_invariants=shapes))
 
     def written(self, progress):  # type: ignore[no-untyped-def]
         """int32[B, N], the continuations, right-padded with the end token; int32[B], their lengths."""
@@ -289,7 +289,7 @@ class Decoder(tf.Module):
         rows = tf.shape(token_ids)[0]
         caches = self.model.empty_caches(rows)
         start = tf.zeros([rows], tf.int32)
-        return self.model.advance(token_ids[:, : self.model.max_len], caches, start)[1]
+        return self.model.call_with_cache(token_ids[:, : self.model.max_len], caches, start)[1]
 
     def _fits(self, written):  # type: ignore[no-untyped-def]
         """bool[]: whether the first `written` tokens of each row are within the context."""
@@ -298,7 +298,7 @@ class Decoder(tf.Module):
     def _from_cache(self, token_ids, written, caches):  # type: ignore[no-untyped-def]
         """float[B, 1, D], the latents of the last of each row's first `written` tokens; the caches."""
         newest = tf.gather(token_ids, written[:, None] - 1, axis=1, batch_dims=1)
-        return self.model.advance(newest, caches, written - 1)
+        return self.model.call_with_cache(newest, caches, written - 1)
 
     def _from_window(self, token_ids, written, caches):  # type: ignore[no-untyped-def]
         """The same from the newest max_len tokens, without the caches."""
@@ -306,7 +306,7 @@ class Decoder(tf.Module):
         start = tf.maximum(written - max_len, 0)
         # Rows shorter than max_len are filled up with later places: no token looks there.
         places = tf.minimum(start[:, None] + tf.range(max_len), tf.shape(token_ids)[1] - 1)
-        latents, _ = self.model.advance(tf.gather(token_ids, places, axis=1, batch_dims=1))
+        latents, _ = self.model.call_with_cache(tf.gather(token_ids, places, axis=1, batch_dims=1))
         last = (written - start - 1)[:, None]
         return tf.gather(latents, last, axis=1, batch_dims=1), caches
 

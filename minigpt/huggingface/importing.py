@@ -11,8 +11,8 @@ from minigpt.huggingface.tensors import HEAD, tensor_shapes, variables
 from minigpt.huggingface.tokenizer_files import read_tokenizer
 from minigpt.huggingface.weights import Weights, open_weights
 from minigpt.models import GPT, build_gpt
-from minigpt.run import Run
-from minigpt.run_path import refuse_taken
+from minigpt.runs.paths import refuse_taken
+from minigpt.runs.run import Run
 from minigpt.tokenizers.base import read_file
 
 

@@ -3,18 +3,18 @@
 # Keras first: its import registers the models (see minigpt/__init__.py), which need these layers' modules.
 import keras  # noqa: F401
 
-from minigpt.layers.attention import MultiHeadAttention
+from minigpt.layers.attention import CausalSelfAttention
+from minigpt.layers.bidirectional_attention import BidirectionalAttention
 from minigpt.layers.embedding import TokenAndPositionEmbedding
 from minigpt.layers.encoder_decoder_blocks import DecoderBlock, EncoderBlock
-from minigpt.layers.source_attention import SourceAttention
 from minigpt.layers.transformer_block import PreNormTransformerBlock, TransformerBlock
 
 __all__ = [
+    "BidirectionalAttention",
+    "CausalSelfAttention",
     "DecoderBlock",
     "EncoderBlock",
-    "MultiHeadAttention",
     "PreNormTransformerBlock",
-    "SourceAttention",
     "TokenAndPositionEmbedding",
     "TransformerBlock",
 ]

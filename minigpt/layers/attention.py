@@ -116,7 +116,7 @@ class Attention(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("minigpt")
-class MultiHeadAttention(Attention):
+class CausalSelfAttention(Attention):
     """Causal self-attention of Vaswani et al. 2017, section 3.2.
 
     Every token asks (query) all tokens up to itself what they have (key) and takes a mean of what
@@ -134,9 +134,9 @@ class MultiHeadAttention(Attention):
 
     def call(self, x: Any, training: bool | None = None) -> Any:
         """float[B, T, D] → float[B, T, D]: from every token to the tokens before it and to itself."""
-        return self.advance(x, training=training)[0]
+        return self.call_with_cache(x, training=training)[0]
 
-    def advance(
+    def call_with_cache(
         self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
     ) -> tuple[Any, Any]:
         """The same, with the tokens of earlier calls in a cache or without.

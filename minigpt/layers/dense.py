@@ -17,12 +17,12 @@ class Dense(keras.layers.Dense):
         """float[B, T, D] → float[B, T, N]."""
         if inputs.shape[1] != 1:
             return super().call(inputs, training=training)
-        outputs = alone(ops.matmul(inputs, self.kernel))
+        outputs = prevent_fusion(ops.matmul(inputs, self.kernel))
         if self.bias is not None:
             outputs = ops.add(outputs, self.bias)
         return outputs if self.activation is None else self.activation(outputs)
 
 
-def alone(product: Any) -> Any:
+def prevent_fusion(product: Any) -> Any:
     """The same numbers. A product that two operations look at is computed by itself."""
     return ops.where(ops.isnan(product), ops.cast(float("nan"), product.dtype), product)

@@ -4,8 +4,8 @@ from typing import Any
 
 import keras
 
-from minigpt.layers.attention import MultiHeadAttention
-from minigpt.layers.source_attention import SourceAttention
+from minigpt.layers.attention import CausalSelfAttention
+from minigpt.layers.bidirectional_attention import BidirectionalAttention
 from minigpt.layers.transformer_block import Block
 
 
@@ -19,8 +19,8 @@ class EncoderBlock(Block):
     Arguments are those of `Block`.
     """
 
-    attention_class = SourceAttention
-    attention: SourceAttention
+    attention_class = BidirectionalAttention
+    attention: BidirectionalAttention
 
     def call(self, x: Any, lengths: Any, training: bool | None = None) -> Any:
         """One block.
@@ -48,13 +48,13 @@ class DecoderBlock(Block):
     Arguments are those of `Block`.
     """
 
-    attention_class = MultiHeadAttention
-    attention: MultiHeadAttention
+    attention_class = CausalSelfAttention
+    attention: CausalSelfAttention
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         policy = self.dtype_policy
-        self.cross_attention = SourceAttention(
+        self.cross_attention = BidirectionalAttention(
             self.num_heads,
             self.head_dim,
             self.value_dim,
@@ -78,10 +78,10 @@ class DecoderBlock(Block):
     def call(
         self, x: Any, source: tuple[Any, Any], lengths: Any, training: bool | None = None
     ) -> Any:
-        """float[B, T, D] → float[B, T, D]; `source` and `lengths` as in `advance`."""
-        return self.advance(x, source, lengths, training=training)[0]
+        """float[B, T, D] → float[B, T, D]; `source` and `lengths` as in `call_with_cache`."""
+        return self.call_with_cache(x, source, lengths, training=training)[0]
 
-    def advance(
+    def call_with_cache(
         self,
         x: Any,
         source: tuple[Any, Any],
@@ -101,7 +101,7 @@ class DecoderBlock(Block):
         Returns:
           float[B, T, D], and the new cache (None if none was given).
         """
-        attended, cache = self.attention.advance(x, cache, index, training)
+        attended, cache = self.attention.call_with_cache(x, cache, index, training)
         x = self.norm1(x + self.dropout1(attended, training=training))
         attended = self.cross_attention(x, source, lengths, training=training)
         x = self.cross_norm(x + self.cross_dropout(attended, training=training))

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from minigpt.layers.activations import ACTIVATIONS
-from minigpt.layers.attention import Attention, MultiHeadAttention
+from minigpt.layers.attention import Attention, CausalSelfAttention
 from minigpt.layers.dense import Dense
 
 
@@ -148,14 +148,14 @@ class TransformerBlock(Block):
     Arguments are those of `Block`.
     """
 
-    attention_class = MultiHeadAttention
-    attention: MultiHeadAttention
+    attention_class = CausalSelfAttention
+    attention: CausalSelfAttention
 
     def call(self, x: Any, training: bool | None = None) -> Any:
         """float[B, T, D] → float[B, T, D]."""
-        return self.advance(x, training=training)[0]
+        return self.call_with_cache(x, training=training)[0]
 
-    def advance(
+    def call_with_cache(
         self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
     ) -> tuple[Any, Any]:
         """The same, with the tokens of earlier calls in a cache or without.
@@ -167,7 +167,7 @@ class TransformerBlock(Block):
         Returns:
           float[B, T, D], and the new cache (None if none was given).
         """
-        attended, cache = self.attention.advance(x, cache, index, training)
+        attended, cache = self.attention.call_with_cache(x, cache, index, training)
         x = self.norm1(x + self.dropout1(attended, training=training))
         x = self.norm2(x + self.dropout2(self.feed_forward(x, training), training=training))
         return x, cache
@@ -183,10 +183,10 @@ class PreNormTransformerBlock(TransformerBlock):
     Nothing normalises the sum itself, so a last LayerNorm belongs behind the last block.
     """
 
-    def advance(
+    def call_with_cache(
         self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
     ) -> tuple[Any, Any]:
-        attended, cache = self.attention.advance(self.norm1(x), cache, index, training)
+        attended, cache = self.attention.call_with_cache(self.norm1(x), cache, index, training)
         x = x + self.dropout1(attended, training=training)
         x = x + self.dropout2(self.feed_forward(self.norm2(x), training), training=training)
         return x, cache

@@ -141,7 +141,7 @@ class EncoderDecoder(LanguageModel):
         """What goes into the head, float[B, T, D]; `inputs` as in `call`."""
         source_ids, source_lengths, target_ids = inputs
         source = self.encode(source_ids, source_lengths, training=training)
-        return self.advance(target_ids, source, training=training)[0]
+        return self.call_with_cache(target_ids, source, training=training)[0]
 
     def encode(self, source_ids: Any, source_lengths: Any, training: bool | None = None) -> Any:
         """Reads the source, once for all steps of decoding.
@@ -150,7 +150,7 @@ class EncoderDecoder(LanguageModel):
           source_ids: int32[B, S], S ≤ max_len.
           source_lengths: int32[B], each 1 or more.
         Returns:
-          What `advance` needs of it: keys and values for every decoder block, and the lengths.
+          What `call_with_cache` needs of it: keys and values for every decoder block, and the lengths.
         """
         x = self.embedding(source_ids, training=training)
         for block in self.encoder_blocks:
@@ -158,7 +158,7 @@ class EncoderDecoder(LanguageModel):
         read = [block.cross_attention.keys_and_values(x) for block in self.decoder_blocks]
         return read, source_lengths
 
-    def advance(
+    def call_with_cache(
         self,
         target_ids: Any,
         source: Any,
@@ -183,7 +183,7 @@ class EncoderDecoder(LanguageModel):
         for block, keys_and_values, cache in zip(
             self.decoder_blocks, read, caches_or_none, strict=True
         ):
-            x, cache = block.advance(x, keys_and_values, lengths, cache, index, training)
+            x, cache = block.call_with_cache(x, keys_and_values, lengths, cache, index, training)
             updated.append(cache)
         return x, updated if caches else None
 

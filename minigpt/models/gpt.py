@@ -162,9 +162,9 @@ class GPT(LanguageModel):
 
         That is the last block's output; with pre-norm, behind the last LayerNorm.
         """
-        return self.advance(token_ids, training=training)[0]
+        return self.call_with_cache(token_ids, training=training)[0]
 
-    def advance(
+    def call_with_cache(
         self, token_ids: Any, caches: Any = None, index: Any = None, training: bool | None = None
     ) -> tuple[Any, Any]:
         """The one forward pass, from token ids to latents, with a cache or without.
@@ -179,7 +179,7 @@ class GPT(LanguageModel):
         x = self.embedding(token_ids, index, training=training)
         updated = []
         for block, cache in zip(self.blocks, caches or [None] * len(self.blocks), strict=True):
-            x, cache = block.advance(x, cache, index, training)
+            x, cache = block.call_with_cache(x, cache, index, training)
             updated.append(cache)
         if self.final_norm is not None:
             x = self.final_norm(x)

@@ -7,8 +7,8 @@ import keras
 import tensorflow as tf
 
 from minigpt.layers.embedding import TokenAndPositionEmbedding
-from minigpt.models.head_loss import head_crossentropy
-from minigpt.models.loss import SmoothedCrossentropy
+from minigpt.losses.chunked_crossentropy import chunked_crossentropy
+from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
 
 # The reductions whose divisor is a number of tokens or the sum of their weights.
 MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
@@ -18,7 +18,7 @@ class LanguageModel(keras.Model, abc.ABC):
     """A model whose logits are a dense head's of its latents: all tokens' scores, of each token.
 
     Compiled with the mean of `SparseCategoricalCrossentropy(from_logits=True)`, or of a smoothed one, no
-    loss weights and no metrics, it computes that loss while training by `head_crossentropy`, which never
+    loss weights and no metrics, it computes that loss while training by `chunked_crossentropy`, which never
     holds all logits; compiled with anything else it trains as every Keras model does.
 
     Attributes:
@@ -77,7 +77,7 @@ class LanguageModel(keras.Model, abc.ABC):
             latents = tf.reshape(latents, [-1, latents.shape[-1]])
             kernel, bias = self._head_weights(latents.dtype)
             smoothing = getattr(self.loss, "label_smoothing", 0.0)
-            loss, plain = head_crossentropy(latents, kernel, bias, targets, weights, smoothing)
+            loss, plain = chunked_crossentropy(latents, kernel, bias, targets, weights, smoothing)
             loss = tf.add_n([tf.math.divide_no_nan(loss, tokens), *self.losses])
             # Replicas each have a part of the batch, and their gradients are summed.
             scaled = self.optimizer.scale_loss(loss / self.distribute_strategy.num_replicas_in_sync)

@@ -16,8 +16,8 @@ import numpy as np
 import tensorflow as tf
 from pydantic import TypeAdapter, ValidationError
 
-from minigpt import durable
 from minigpt.errors import UserError
+from minigpt.storage import files
 
 FORMAT = 1
 GROUP_SIZE = 1 << 20  # characters one core works on at a time
@@ -380,7 +380,7 @@ def read_state(folder: Path) -> dict[str, Any]:
 def read_file(path: Path) -> bytes:
     """The bytes of a file; UserError where it cannot be read."""
     try:
-        return durable.read_file(path)
+        return files.read_file(path)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
 

@@ -22,8 +22,8 @@ import tensorflow as tf
 from pydantic import Field
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
+from minigpt.environment import hide_tensorflow_log
 from minigpt.errors import UserError
-from minigpt.quiet import tensorflow_noise_hidden
 from minigpt.tokenizers.base import (
     GraphTokenizer,
     Tokenizer,
@@ -172,7 +172,7 @@ class GPT2Tokenizer(Tokenizer):
         return super().encode_many(texts)
 
     def _build_graph(self) -> GraphTokenizer:
-        with tensorflow_noise_hidden():
+        with hide_tensorflow_log():
             return GPT2Graph(self)
 
     def save(self, folder: Path) -> None:

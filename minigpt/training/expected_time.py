@@ -6,7 +6,7 @@ import time
 import tensorflow as tf
 
 from minigpt.config import Config
-from minigpt.models.memory import block_weights
+from minigpt.models.memory_estimate import block_weights
 
 # Of a training's time; the rest is attention, activations, optimizer. Between 58% and 82% were measured.
 SHARE_OF_PRODUCTS = 0.67

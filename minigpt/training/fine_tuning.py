@@ -8,7 +8,7 @@ from minigpt.config import Config, ModelConfig, TokenizerConfig
 from minigpt.errors import UserError
 from minigpt.models import GPT, build_gpt
 from minigpt.models.lora import enable_lora
-from minigpt.run import Run
+from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer
 
 # What may be otherwise than in the run: it decides how is trained, not what the weights are.

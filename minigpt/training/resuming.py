@@ -9,7 +9,13 @@ from typing import Any
 import keras
 from rich.console import Console
 
-from minigpt.checkpoints import (
+from minigpt.config import Config, load_config
+from minigpt.errors import UserError
+from minigpt.evaluation.runs import corpus_of
+from minigpt.interrupts import stop_if_interrupted
+from minigpt.models import GPT, build_model
+from minigpt.models.lora import enable_lora
+from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
     Checkpoint,
     checkpoint_paths,
@@ -17,22 +23,16 @@ from minigpt.checkpoints import (
     read_checkpoint,
     remove_checkpoints,
 )
-from minigpt.config import Config, load_config
-from minigpt.errors import UserError
-from minigpt.evaluation.runs import corpus_of
-from minigpt.interrupts import stop_if_interrupted
-from minigpt.models import GPT, build_model
-from minigpt.models.lora import enable_lora
-from minigpt.run import Run
-from minigpt.run_lock import run_lock
-from minigpt.training.checkpointing import Checkpointing
+from minigpt.runs.lock import run_lock
+from minigpt.runs.run import Run
+from minigpt.training.callbacks.checkpointing import Checkpointing
+from minigpt.training.callbacks.display import new_console
 from minigpt.training.device import set_up_device
-from minigpt.training.display import new_console
 from minigpt.training.fine_tuning import starting_point
-from minigpt.training.memory import enough_memory
+from minigpt.training.memory_check import enough_memory
 from minigpt.training.session import Session, build_task, compile_model, plan_goes_on
 from minigpt.training.summary import describe
-from minigpt.training.task import Task
+from minigpt.training.tasks.task import Task
 
 # Of [training]; with all of [sampling]. The rest is what the state is the state of.
 CHANGEABLE = {

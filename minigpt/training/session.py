@@ -10,15 +10,15 @@ from pathlib import Path
 import keras
 from rich.console import Console
 
-from minigpt.checkpoints import Checkpoint, checkpoint_paths
 from minigpt.config import Config
 from minigpt.corpus.token_store import Corpus
-from minigpt.durable import fsync, fsync_all
 from minigpt.errors import UserError
 from minigpt.export import export_saved_model
 from minigpt.interrupts import Interrupted
-from minigpt.run import Run, save_model
-from minigpt.training.callbacks import (
+from minigpt.runs.checkpoints import Checkpoint, checkpoint_paths
+from minigpt.runs.run import Run, save_model
+from minigpt.storage.files import fsync, fsync_all
+from minigpt.training.callbacks.basic import (
     BestSoFar,
     Clock,
     LearningRate,
@@ -27,14 +27,14 @@ from minigpt.training.callbacks import (
     TrainingDiverged,
     Validation,
 )
-from minigpt.training.checkpointing import LEAST_SHARE, Checkpointing
-from minigpt.training.display import Display, duration
-from minigpt.training.interrupt import Interrupt, TrainingInterrupted
-from minigpt.training.language_modeling import LanguageModeling
-from minigpt.training.optimizer import build_optimizer
+from minigpt.training.callbacks.checkpointing import LEAST_SHARE, Checkpointing
+from minigpt.training.callbacks.display import Display, duration
+from minigpt.training.callbacks.interrupt import Interrupt, TrainingInterrupted
+from minigpt.training.optimizers.build import build_optimizer
 from minigpt.training.plan import Plan
-from minigpt.training.task import Task
-from minigpt.training.translation import Translation
+from minigpt.training.tasks.language_modeling import LanguageModeling
+from minigpt.training.tasks.task import Task
+from minigpt.training.tasks.translation import Translation
 
 TASKS: dict[str, type[Task]] = {"gpt": LanguageModeling, "encoder_decoder": Translation}
 

@@ -5,9 +5,9 @@ import math
 import keras
 
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.training.display import duration
+from minigpt.training.callbacks.display import duration
 from minigpt.training.expected_time import expected_seconds
-from minigpt.training.task import Task
+from minigpt.training.tasks.task import Task
 
 
 def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:

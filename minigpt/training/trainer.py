@@ -10,13 +10,13 @@ from minigpt.config import Config, load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.interrupts import stop_if_interrupted
 from minigpt.models import build_model
-from minigpt.run import Run
-from minigpt.run_lock import run_lock
-from minigpt.run_path import new_run_path, refuse_taken
+from minigpt.runs.lock import run_lock
+from minigpt.runs.paths import new_run_path, refuse_taken
+from minigpt.runs.run import Run
+from minigpt.training.callbacks.display import new_console
 from minigpt.training.device import set_up_device
-from minigpt.training.display import new_console
 from minigpt.training.fine_tuning import starting_point
-from minigpt.training.memory import enough_memory
+from minigpt.training.memory_check import enough_memory
 from minigpt.training.session import Session, build_task, compile_model
 from minigpt.training.summary import describe
 

@@ -21,7 +21,7 @@ def prepare(context: Context, model: str) -> Outcome:
     import minigpt
     from minigpt.config import Config
     from minigpt.models import build_gpt
-    from minigpt.run import Run
+    from minigpt.runs.run import Run
 
     sizes, path = MODELS[model], run_folder(context, model)
     if path.exists():

@@ -30,7 +30,7 @@ def prepare(context: Context, shakespeare: str | None) -> Outcome:
     """Puts the text where both sides find it."""
     if shakespeare is None:
         from minigpt.config import SHAKESPEARE_SHA256, SHAKESPEARE_URL
-        from minigpt.corpus.downloads import download
+        from minigpt.storage.downloads import download
 
         shakespeare = str(download(SHAKESPEARE_URL, SHAKESPEARE_SHA256, print))
     path = _path(context)

@@ -15,7 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt.checkpoints import (
+from minigpt.cli.input import read_lines
+from minigpt.config import Config, TokenizerConfig, dump_config, load_config
+from minigpt.corpus.documents import ingest
+from minigpt.corpus.pair_files import PairFiles
+from minigpt.corpus.sizes import config_for_text
+from minigpt.corpus.text_files import TextFiles
+from minigpt.errors import UserError
+from minigpt.inference.prompts import check_prompt
+from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
     Checkpoint,
     checkpoint_name,
@@ -23,15 +31,8 @@ from minigpt.checkpoints import (
     read_checkpoint,
     write_checkpoint,
 )
-from minigpt.config import Config, TokenizerConfig, dump_config, load_config
-from minigpt.corpus.documents import ingest
-from minigpt.corpus.pair_files import PairFiles
-from minigpt.corpus.sizes import config_for_text
-from minigpt.corpus.text_files import TextFiles
-from minigpt.errors import UserError
-from minigpt.progress import Best, ClockState, Progress
-from minigpt.reading import check_prompt, read_lines
-from minigpt.run import Run
+from minigpt.runs.progress import Best, ClockState, TrainingProgress
+from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
@@ -139,7 +140,7 @@ def ids(data: bytes) -> None:
         assert text.startswith(joined) or kind == "word"
 
 
-PROGRESS = Progress(
+PROGRESS = TrainingProgress(
     step=7,
     epoch=1,
     batch=2,

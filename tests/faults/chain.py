@@ -5,9 +5,9 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from minigpt.checkpoints import checkpoint_paths, read_checkpoint
 from minigpt.config import dump_config, load_config
-from minigpt.run import Run
+from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
+from minigpt.runs.run import Run
 from tests.conftest import tiny_settings, tiny_text
 from tests.faults.warm import Ended, Warm
 from tests.same_runs import assert_same

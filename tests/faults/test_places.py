@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from minigpt.run_lock import run_lock
+from minigpt.runs.lock import run_lock
 from tests.faults.chain import Chain
 from tests.faults.warm import Warm
 

@@ -128,7 +128,13 @@ class Warm:
 
 def _serve() -> None:
     # All that a training imports, so that a fork finds it here.
-    for name in ("cli", "training.trainer", "training.resuming", "loading", "evaluation"):
+    for name in (
+        "cli.commands",
+        "training.trainer",
+        "training.resuming",
+        "inference.loading",
+        "evaluation",
+    ):
         importlib.import_module(f"minigpt.{name}")
     importlib.import_module("tensorflow_text")
     for line in sys.stdin:

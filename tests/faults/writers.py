@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.checkpoints import checkpoint_name, remove_checkpoints, write_checkpoint
 from minigpt.config import DataConfig, TokenizerConfig
 from minigpt.corpus.token_store import open_corpus
 from minigpt.export import export_run
-from minigpt.progress import ClockState, Progress
-from minigpt.run import Run
+from minigpt.runs.checkpoints import checkpoint_name, remove_checkpoints, write_checkpoint
+from minigpt.runs.progress import ClockState, TrainingProgress
+from minigpt.runs.run import Run
 
-PROGRESS = Progress(
+PROGRESS = TrainingProgress(
     step=0,
     epoch=0,
     batch=0,

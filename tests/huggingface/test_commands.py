@@ -5,9 +5,9 @@ import subprocess
 import sys
 
 import minigpt as package
+from tests.cli.test_cli import called, minigpt
 from tests.export.test_saved_model import FRESH, PROMPTS
 from tests.huggingface.folders import expected, huggingface_folder
-from tests.test_cli import called, minigpt
 
 
 def test_import_sample_evaluate_export(tmp_path):

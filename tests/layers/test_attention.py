@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from minigpt.layers import MultiHeadAttention
+from minigpt.layers import CausalSelfAttention
 
 
 def with_random_weights(layer: keras.layers.Layer, seed: int = 0) -> keras.layers.Layer:
@@ -13,7 +13,7 @@ def with_random_weights(layer: keras.layers.Layer, seed: int = 0) -> keras.layer
     return layer
 
 
-def keras_attention(ours: MultiHeadAttention, embed_dim: int) -> keras.layers.Layer:
+def keras_attention(ours: CausalSelfAttention, embed_dim: int) -> keras.layers.Layer:
     """keras.layers.MultiHeadAttention with our layer's weights."""
     heads, widths = ours.num_heads, (ours.head_dim, ours.head_dim, ours.value_dim)
     theirs = keras.layers.MultiHeadAttention(
@@ -41,7 +41,7 @@ def keras_attention(ours: MultiHeadAttention, embed_dim: int) -> keras.layers.La
 def test_equals_keras_attention_with_the_same_weights(
     heads, width, value_width, embed_dim, use_bias
 ):
-    ours = MultiHeadAttention(heads, width, value_width, use_bias)
+    ours = CausalSelfAttention(heads, width, value_width, use_bias)
     ours.build((None, None, embed_dim))
     with_random_weights(ours)
     if not use_bias:
@@ -52,7 +52,7 @@ def test_equals_keras_attention_with_the_same_weights(
 
 
 def test_cached_steps_equal_one_pass_at_different_places_in_the_rows():
-    layer = MultiHeadAttention(2, 3)
+    layer = CausalSelfAttention(2, 3)
     layer.build((None, None, 6))
     with_random_weights(layer)
     x = np.random.default_rng(1).normal(size=(2, 8, 6)).astype("float32")
@@ -61,18 +61,18 @@ def test_cached_steps_equal_one_pass_at_different_places_in_the_rows():
     lengths = np.array([3, 5], "int32")
     start = x[:, :5].copy()
     start[0, 3:] = 99.0
-    first, cache = layer.advance(start, layer.empty_cache(2, 8), np.array([0, 0], "int32"))
+    first, cache = layer.call_with_cache(start, layer.empty_cache(2, 8), np.array([0, 0], "int32"))
     np.testing.assert_allclose(first[0, :3], whole[0, :3], atol=1e-5)
     np.testing.assert_allclose(first[1, :5], whole[1, :5], atol=1e-5)
     for step in range(3):
         newest = np.stack([x[0, 3 + step], x[1, 5 + step]])[:, None]
-        out, cache = layer.advance(newest, cache, lengths + step)
+        out, cache = layer.call_with_cache(newest, cache, lengths + step)
         np.testing.assert_allclose(out[0, 0], whole[0, 3 + step], atol=1e-5)
         np.testing.assert_allclose(out[1, 0], whole[1, 5 + step], atol=1e-5)
 
 
 def test_dropout_only_while_training():
-    layer = MultiHeadAttention(2, 3, dropout_rate=0.5)
+    layer = CausalSelfAttention(2, 3, dropout_rate=0.5)
     x = np.random.default_rng(1).normal(size=(2, 8, 6)).astype("float32")
     np.testing.assert_array_equal(layer(x), layer(x, training=False))
     assert np.abs(layer(x) - layer(x, training=True)).max() > 0

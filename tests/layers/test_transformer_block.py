@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from minigpt.layers import (
-    MultiHeadAttention,
+    CausalSelfAttention,
     PreNormTransformerBlock,
     TokenAndPositionEmbedding,
     TransformerBlock,
@@ -69,7 +69,7 @@ def test_a_functional_model_of_the_layers(kind, length, tmp_path):
     inputs = keras.Input((length,), dtype="int32")
     x = TokenAndPositionEmbedding(5, 7, 8)(inputs)
     x = kind(8, 2, 12)(x)
-    x = MultiHeadAttention(2, 3)(x)
+    x = CausalSelfAttention(2, 3)(x)
     model = keras.Model(inputs, [keras.layers.Dense(7)(x), x])
     assert model.output_shape == [(None, length, 7), (None, length, 8)]
     model.save(tmp_path / "model.keras")
@@ -104,7 +104,7 @@ def test_activations_are_their_formulas():
     "layer",
     [
         TokenAndPositionEmbedding(5, 7, 8, position="sinusoidal", dropout_rate=0.25),
-        MultiHeadAttention(2, 3, dropout_rate=0.25, output_initializer="zeros"),
+        CausalSelfAttention(2, 3, dropout_rate=0.25, output_initializer="zeros"),
         TransformerBlock(8, 2, 12, dropout_rate=0.25, head_dim=3, activation="gelu_tanh"),
         PreNormTransformerBlock(8, 2, 12, activation="relu_squared", norm_epsilon=1e-5),
     ],

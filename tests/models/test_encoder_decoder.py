@@ -88,10 +88,12 @@ def test_cached_equals_uncached(model, inputs):
     whole = model(inputs).numpy()
     read = model.encode(source, lengths)
     caches = model.empty_caches(3)
-    latents, caches = model.advance(target[:, :3], read, caches, np.zeros(3, "int32"))
+    latents, caches = model.call_with_cache(target[:, :3], read, caches, np.zeros(3, "int32"))
     steps = [model.logits(latents).numpy()]
     for t in range(3, 8):
-        latents, caches = model.advance(target[:, t : t + 1], read, caches, np.full(3, t, "int32"))
+        latents, caches = model.call_with_cache(
+            target[:, t : t + 1], read, caches, np.full(3, t, "int32")
+        )
         steps.append(model.logits(latents).numpy())
     np.testing.assert_allclose(np.concatenate(steps, 1), whole, atol=1e-5)
 

@@ -54,10 +54,10 @@ def test_nothing_before_t_changes_when_token_t_does(model, ids):
 def test_cached_equals_uncached(model, ids):
     whole = model(ids).numpy()
     caches = model.empty_caches(3)
-    latents, caches = model.advance(ids[:, :3], caches, np.zeros(3, "int32"))
+    latents, caches = model.call_with_cache(ids[:, :3], caches, np.zeros(3, "int32"))
     steps = [model.logits(latents).numpy()]
     for t in range(3, 8):
-        latents, caches = model.advance(ids[:, t : t + 1], caches, np.full(3, t, "int32"))
+        latents, caches = model.call_with_cache(ids[:, t : t + 1], caches, np.full(3, t, "int32"))
         steps.append(model.logits(latents).numpy())
     np.testing.assert_allclose(np.concatenate(steps, 1), whole, atol=1e-5)
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from minigpt.losses.chunked_crossentropy import chunked_crossentropy
+from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.models.head_loss import head_crossentropy
-from minigpt.models.loss import SmoothedCrossentropy
 
 N, D, V = 23, 6, 11
 
@@ -37,7 +37,7 @@ def test_loss_and_gradients_are_those_of_the_plain_formulation(head, rows, smoot
     def ours(latents, kernel, bias):
         with tf.GradientTape() as tape:
             tape.watch((latents, kernel, bias))
-            loss, plain = head_crossentropy(
+            loss, plain = chunked_crossentropy(
                 latents, kernel, bias, targets, weights, smoothing, slice_bytes=rows * 4 * V
             )
             # As a scaled loss does.
@@ -63,7 +63,7 @@ def test_loss_and_gradients_are_those_of_the_plain_formulation(head, rows, smoot
 
 
 def test_large_logits_are_no_problem():
-    found, _ = head_crossentropy(
+    found, _ = chunked_crossentropy(
         tf.constant([[300.0]]), tf.constant([[1.0], [-1.0]]), None, tf.constant([1]), tf.ones(1)
     )
     assert found.numpy() == 600

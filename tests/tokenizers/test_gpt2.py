@@ -16,10 +16,10 @@ import tensorflow as tf
 
 import minigpt
 from minigpt.config import load_config
-from minigpt.corpus.cache import cache_folder
 from minigpt.corpus.token_store import open_corpus
 from minigpt.corpus.vocabulary import published_tokenizer
 from minigpt.errors import UserError
+from minigpt.storage.cache import cache_folder
 from minigpt.tokenizers import base, learn_tokenizer, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.conftest import tiny_text

@@ -16,8 +16,8 @@ from minigpt.huggingface.importing import import_run
 from minigpt.models import build_gpt
 from minigpt.models.lora import enable_lora, merged_weights
 from minigpt.models.state import arrays_of, assign, restore
-from minigpt.run import Run
-from minigpt.training.optimizer import build_optimizer
+from minigpt.runs.run import Run
+from minigpt.training.optimizers.build import build_optimizer
 from tests.conftest import tiny_text
 from tests.huggingface.folders import huggingface_folder
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigpt.config import load_config
-from minigpt.training.callbacks import JUDGED_AT, LATEST, Clock
+from minigpt.training.callbacks.basic import JUDGED_AT, LATEST, Clock
 from minigpt.training.plan import Plan
 
 

@@ -13,14 +13,14 @@ import pytest
 from tensorflow.python.framework.config import disable_op_determinism
 
 import minigpt
-from minigpt import checkpoints
-from minigpt.checkpoints import checkpoint_paths, read_checkpoint
 from minigpt.config import dump_config, load_config
 from minigpt.errors import UserError
 from minigpt.interrupts import Interrupted
-from minigpt.run_lock import run_lock
-from minigpt.training.callbacks import LearningRate, Recorder, StopAtNaN
-from minigpt.training.checkpointing import Checkpointing
+from minigpt.runs import checkpoints
+from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
+from minigpt.runs.lock import run_lock
+from minigpt.training.callbacks.basic import LearningRate, Recorder, StopAtNaN
+from minigpt.training.callbacks.checkpointing import Checkpointing
 from tests.conftest import pair_settings, tiny_settings
 from tests.same_runs import assert_same, lines
 
@@ -220,7 +220,7 @@ def test_killed_between_a_better_epoch_and_its_checkpoint(copied, no_export):
     """No model.keras is left that is not the best."""
     killed(
         lambda: minigpt.resume(copied, ["training.epochs=3"]),
-        minigpt.training.checkpointing,
+        minigpt.training.callbacks.checkpointing,
         "write_checkpoint",
         3,
     )
@@ -268,7 +268,7 @@ def test_a_second_interrupt_while_the_first_is_being_answered(
             raise KeyboardInterrupt
         return written(folder, name, arrays, progress)
 
-    monkeypatch.setattr("minigpt.training.checkpointing.write_checkpoint", interrupted)
+    monkeypatch.setattr("minigpt.training.callbacks.checkpointing.write_checkpoint", interrupted)
     begin = LearningRate.on_train_batch_begin
 
     def interrupts(self, batch, logs=None):

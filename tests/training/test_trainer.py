@@ -213,7 +213,7 @@ def test_early_stopping(tiny_file, tmp_path, capsys, no_export):
 
 
 def test_learning_rate_schedules():
-    from minigpt.training.optimizer import learning_rate
+    from minigpt.training.optimizers.build import learning_rate
 
     training = load_config(None, ["training.learning_rate=2", "training.warmup_steps=4"]).training
     assert learning_rate(training, 0, 0.0) == pytest.approx(0.5)

@@ -1,0 +1,49 @@
+"""One process at a time trains in a run directory."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from minigpt.errors import UserError
+from minigpt.runs.lock import run_lock
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from minigpt.runs.lock import run_lock
+with run_lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_the_second_is_refused_until_the_first_is_dead(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with (
+            pytest.raises(UserError, match=f"is being trained by process {holder.pid}"),
+            run_lock(tmp_path),
+        ):
+            pass
+        assert holder.poll() is None
+    finally:
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.wait()
+    with run_lock(tmp_path):
+        assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
+    with run_lock(tmp_path):
+        pass
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with (
+        pytest.raises(UserError, match="cannot be written: No such file"),
+        run_lock(tmp_path / "x"),
+    ):
+        pass

@@ -1,0 +1,200 @@
+"""A training on pairs as a whole, and what it leaves on disk."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import minigpt
+from minigpt.corpus.token_store import open_corpus
+from minigpt.errors import UserError
+from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
+from tests.conftest import backwards, letters, pair_settings, tiny_settings
+
+
+def lines(file):
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def exact(run, answer, count=500) -> float:
+    """Share of new sequences that are answered exactly."""
+    sources = letters(count, seed=1)
+    found = minigpt.load(run).translate(sources)
+    return np.mean([text == answer(source) for source, text in zip(sources, found, strict=True)])
+
+
+def test_it_learns_to_reverse(pair_run):
+    assert exact(pair_run, backwards) > 0.99
+
+
+@pytest.mark.slow
+def test_it_learns_to_copy(tmp_path):
+    file = tmp_path / "copy.tsv"
+    file.write_text("".join(f"{text}\t{text}\n" for text in letters(4000, seed=0)))
+    assert exact(minigpt.train(pair_settings(file), tmp_path / "run"), lambda text: text) > 0.99
+
+
+def test_run_directory_is_complete(pair_run):
+    assert {path.name for path in pair_run.path.iterdir()} == {
+        "config.toml",
+        "corpus.json",
+        "tokenizer",
+        "metrics.jsonl",
+        "samples.jsonl",
+        "checkpoints",
+        "model.keras",
+        "saved_model",
+        "lock",
+    }
+
+
+def test_metrics(pair_run):
+    metrics = lines(pair_run.metrics_file)
+    assert [line["step"] for line in metrics] == [600, 1200]
+    for line in metrics:
+        assert set(line) == {
+            "epoch",
+            "step",
+            "train_loss",
+            "val_loss",
+            "val_perplexity",
+            "val_bits_per_byte",
+            "val_bleu",
+            "tokens_per_second",
+            "seconds",
+            "learning_rate",
+        }
+        assert line["val_perplexity"] == pytest.approx(math.exp(line["val_loss"]))
+    assert metrics[1]["val_loss"] < metrics[0]["val_loss"]
+    assert metrics[1]["val_bleu"] > 95
+
+
+def test_samples_are_held_out_sentences_with_reference_and_translation(pair_run):
+    samples = lines(pair_run.samples_file)
+    assert [sample["epoch"] for sample in samples] == [1, 1, 1, 2, 2, 2]
+    config = pair_run.config
+    corpus = open_corpus(config.data, config.tokenizer)
+    ids = np.asarray(corpus.val.ids, "int64")
+    held_out = [
+        corpus.tokenizer.decode(part)
+        for part in np.split(ids, np.flatnonzero(ids == corpus.tokenizer.end_id))
+    ]
+    for before, after in zip(samples[:3], samples[3:], strict=True):
+        assert set(before) == {"epoch", "source", "reference", "text"}
+        assert before["source"] == after["source"] and before["source"] in held_out
+        assert before["reference"] == backwards(before["source"])
+    found = minigpt.load(pair_run).translate([sample["source"] for sample in samples[3:]])
+    assert found == [sample["text"] for sample in samples[3:]]
+
+
+def test_validation_loss_is_that_of_a_plain_loop(pair_run):
+    """Every held-out target token once, end tokens included, each pair alone and without padding."""
+    opened, config = minigpt.load(pair_run), pair_run.config
+    end = opened.tokenizer.end_id
+    corpus = open_corpus(config.data, config.tokenizer)
+    ids = np.asarray(corpus.val.ids, "int32")
+    sentences = [part for part in np.split(ids, np.flatnonzero(ids == end) + 1) if len(part)][1:]
+    assert len(sentences) == 400
+    losses = []
+    for source, target in zip(sentences[0::2], sentences[1::2], strict=True):
+        shifted = np.concatenate([[end], target[:-1]]).astype("int32")
+        inputs = (source[None], np.array([len(source)], "int32"), shifted[None])
+        logits = opened.model(inputs).numpy().astype("float64")[0]
+        log_sums = np.log(np.exp(logits).sum(-1))
+        losses += list(log_sums - logits[np.arange(len(target)), target])
+    scored = minigpt.evaluate_run(pair_run)
+    assert scored.tokens == len(losses) and scored.pairs == 200
+    assert scored.loss == pytest.approx(np.mean(losses), rel=1e-3)
+    text = "".join(opened.tokenizer.decode(target) for target in sentences[1::2])
+    assert scored.bytes == len(text)
+    assert scored.bits_per_byte == pytest.approx(sum(losses) / math.log(2) / scored.bytes, rel=1e-3)
+
+
+def test_evaluate_on_other_pairs(pair_run, tmp_path):
+    right = [(text, backwards(text)) for text in letters(50, seed=5)]
+    (tmp_path / "right.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in right))
+    (tmp_path / "wrong.tsv").write_text("".join(f"{a}\t{a}\n" for a, _ in right))
+    good = minigpt.evaluate_run(pair_run, [str(tmp_path / "right.tsv")])
+    bad = minigpt.evaluate_run(pair_run, [str(tmp_path / "wrong.tsv")])
+    assert good.pairs == bad.pairs == 50
+    assert good.loss < 0.1 < bad.loss
+    assert good.bleu > 95 > 60 > bad.bleu
+    model = minigpt.load(pair_run)
+    assert model.evaluate(right).loss == pytest.approx(good.loss, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_the_recorded_config_gives_the_same_run(pair_file, tmp_path, no_export):
+    changes = {
+        "data": {"length_buckets": 1},
+        "training": {"steps_per_epoch": 5, "label_smoothing": 0.1},
+    }
+    first = minigpt.train(pair_settings(pair_file, **changes), tmp_path / "first")
+    again = minigpt.train(first.config_file, tmp_path / "again")
+    for a, b in zip(lines(first.metrics_file), lines(again.metrics_file), strict=True):
+        for name in set(a) - {"seconds", "tokens_per_second"}:
+            assert a[name] == pytest.approx(b[name], rel=1e-6), name
+    assert lines(again.samples_file) == lines(first.samples_file)
+    # Smoothing is for learning: what is reported is the plain loss, close to that of held-out text.
+    (_, last) = lines(first.metrics_file)
+    assert last["train_loss"] == pytest.approx(last["val_loss"], rel=0.2)
+
+
+def test_pairs_that_are_too_long_are_said_and_left_out(pair_file, tmp_path, capsys, no_export):
+    file = tmp_path / "pairs.tsv"
+    file.write_text(pair_file.read_text() + f"{'a b ' * 30}\tc\n" + f"d d\t{'e f ' * 30}\n")
+    settings = pair_settings(
+        file, data={"length_buckets": 1}, training={"epochs": 1, "steps_per_epoch": 1}
+    )
+    minigpt.train(settings, tmp_path / "run")
+    said = capsys.readouterr().out
+    assert "2 of 3,802 pairs are longer than model.max_len = 20" in said
+    assert (
+        f"left out: {('a b ' * 30)[:30]!r}… (120 and 2 tokens), 'd d'… (4 and 120 tokens)" in said
+    )
+
+
+def test_too_few_pairs_leave_nothing_behind(tmp_path):
+    (tmp_path / "few.tsv").write_text("".join(f"a{i}\tb{i}\n" for i in range(20)))
+    settings = pair_settings(tmp_path / "few.tsv", data={"val_pairs": 2})
+    with pytest.raises(UserError, match=r"18 pairs; should be at least training\.batch_size = 64"):
+        minigpt.train(settings, tmp_path / "run")
+    assert [path.name for path in tmp_path.iterdir()] == ["few.tsv"]
+
+
+def test_smoothed_loss_is_crossentropy_with_the_mixed_target():
+    draw = np.random.default_rng(0)
+    logits, targets = draw.normal(size=(2, 3, 7)).astype("float32"), draw.integers(0, 7, (2, 3))
+    mixed = 0.9 * np.eye(7)[targets] + 0.1 / 7
+    expected = tf.keras.losses.categorical_crossentropy(mixed, logits, from_logits=True)
+    loss = SmoothedCrossentropy(0.1, reduction="none")
+    np.testing.assert_allclose(loss(targets, logits), expected, rtol=1e-5)
+
+
+def test_loss_is_the_mean_over_tokens_that_are_no_padding():
+    draw = np.random.default_rng(0)
+    logits, targets = draw.normal(size=(2, 3, 7)).astype("float32"), draw.integers(0, 7, (2, 3))
+    weights = np.array([[1, 1, 0], [1, 0, 0]], "float32")
+    each = SmoothedCrossentropy(0.1, reduction="none")(targets, logits).numpy()
+    mean = SmoothedCrossentropy(0.1, reduction="mean_with_sample_weight")(
+        targets, logits, sample_weight=weights
+    )
+    assert float(mean) == pytest.approx((each * weights).sum() / 3, rel=1e-5)
+
+
+def test_no_bleu_against_references_that_lost_something(pair_run):
+    opened = minigpt.load(pair_run)
+    assert opened.evaluate([("a b c d e", "e d c b a")]).bleu == pytest.approx(100)
+    assert opened.evaluate([("a b c d e", "e d c b ß")]).bleu is None
+
+
+def test_a_run_of_pairs_is_no_starting_point(pair_run, pair_file, tiny_file, tmp_path):
+    for settings in (
+        tiny_settings(tiny_file, training={"init_from": str(pair_run.path)}),
+        pair_settings(pair_file, training={"init_from": str(pair_run.path)}),
+    ):
+        with pytest.raises(UserError, match="'encoder_decoder' cannot be fine-tuned"):
+            minigpt.train(settings, tmp_path / "run")
+    assert not list(tmp_path.iterdir())
