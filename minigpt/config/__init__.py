@@ -1,21 +1,12 @@
 """Settings: the schema, its defaults, and how files and overrides are read. Imports no TensorFlow."""
 
-from minigpt.config.schema import (
-    MOST_NEW_TOKENS,
-    SECTIONS,
-    SHAKESPEARE_SHA256,
-    SHAKESPEARE_URL,
-    TAKES_PATHS,
-    Config,
-    DataConfig,
-    ModelConfig,
-    SamplingConfig,
-    TokenizerConfig,
-    TrainingConfig,
-    dump_config,
-    load_config,
-    shipped_configs,
-)
+from minigpt.config.data import SHAKESPEARE_SHA256, SHAKESPEARE_URL, TAKES_PATHS, DataConfig
+from minigpt.config.loading import dump_config, load_config, shipped_configs
+from minigpt.config.model import TransformerConfig
+from minigpt.config.sampling import MOST_NEW_TOKENS, SamplingConfig
+from minigpt.config.schema import SECTIONS, Config
+from minigpt.config.tokenizer import TokenizerConfig
+from minigpt.config.training import TrainingConfig
 
 __all__ = [
     "MOST_NEW_TOKENS",
@@ -25,10 +16,10 @@ __all__ = [
     "TAKES_PATHS",
     "Config",
     "DataConfig",
-    "ModelConfig",
     "SamplingConfig",
     "TokenizerConfig",
     "TrainingConfig",
+    "TransformerConfig",
     "dump_config",
     "load_config",
     "shipped_configs",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from minigpt.config import ModelConfig
+from minigpt.config import TransformerConfig
 from minigpt.errors import UserError
 
 # Their names → ours. The three names of the tanh form are one formula.
@@ -37,7 +37,7 @@ class GPT2Shape:
       end_id: the id of the token that ends a text; None if config.json does not say.
     """
 
-    model: ModelConfig
+    model: TransformerConfig
     vocab_size: int
     end_id: int | None
 
@@ -114,7 +114,7 @@ def read_shape(config: Mapping[str, Any], where: str) -> GPT2Shape:
     end_id = end_id[0] if isinstance(end_id, list) and end_id else end_id
     if problems:
         raise UserError(*problems)
-    model = ModelConfig.model_validate(
+    model = TransformerConfig.model_validate(
         {**sizes, "norm_epsilon": float(epsilon), "activation": ACTIVATIONS[activation]}
     )
     return GPT2Shape(model, vocab_size, end_id if type(end_id) is int else None)

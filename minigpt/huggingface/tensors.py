@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from minigpt.config import ModelConfig
+from minigpt.config import TransformerConfig
 from minigpt.models import GPT
 
 PREFIX = "transformer."
@@ -16,7 +16,7 @@ TOKENS = "wte.weight"
 BUFFER = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
 
 
-def tensor_shapes(config: ModelConfig, vocab_size: int) -> dict[str, tuple[int, ...]]:
+def tensor_shapes(config: TransformerConfig, vocab_size: int) -> dict[str, tuple[int, ...]]:
     """The shape of every tensor, names without `PREFIX`.
 
     Dense kernels are [in, out], as here (their Conv1D); the head alone is [V, D].

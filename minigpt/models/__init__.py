@@ -3,7 +3,7 @@
 # Keras first: its import already brings the module below (see minigpt/__init__.py).
 import keras  # noqa: F401
 
-from minigpt.config import ModelConfig
+from minigpt.config import TransformerConfig
 from minigpt.models.encoder_decoder import EncoderDecoder, build_encoder_decoder
 from minigpt.models.gpt import GPT, build_gpt
 
@@ -11,7 +11,7 @@ __all__ = ["GPT", "EncoderDecoder", "build_encoder_decoder", "build_gpt", "build
 
 
 def build_model(
-    config: ModelConfig, vocab_size: int, precision: str = "float32"
+    config: TransformerConfig, vocab_size: int, precision: str = "float32"
 ) -> GPT | EncoderDecoder:
     """The model of `config.kind`, with its initial weights; see the builders."""
     if config.kind == "encoder_decoder":

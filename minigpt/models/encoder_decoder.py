@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from minigpt.config import ModelConfig
+from minigpt.config import TransformerConfig
 from minigpt.layers.embedding import TokenAndPositionEmbedding
 from minigpt.layers.encoder_decoder_blocks import DecoderBlock, EncoderBlock
 from minigpt.models.language_model import LanguageModel
@@ -200,7 +200,7 @@ class EncoderDecoder(LanguageModel):
 
 
 def build_encoder_decoder(
-    config: ModelConfig, vocab_size: int, precision: str = "float32"
+    config: TransformerConfig, vocab_size: int, precision: str = "float32"
 ) -> EncoderDecoder:
     """The model that a configuration describes, with its initial weights.
 

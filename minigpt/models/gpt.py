@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from minigpt.config import ModelConfig
+from minigpt.config import TransformerConfig
 from minigpt.layers.embedding import TokenAndPositionEmbedding
 from minigpt.layers.transformer_block import PreNormTransformerBlock, TransformerBlock
 from minigpt.models.language_model import LanguageModel
@@ -200,7 +200,7 @@ class GPT(LanguageModel):
         return {**super().get_config(), **self.sizes}
 
 
-def build_gpt(config: ModelConfig, vocab_size: int, precision: str = "float32") -> GPT:
+def build_gpt(config: TransformerConfig, vocab_size: int, precision: str = "float32") -> GPT:
     """The model that a configuration describes, with its initial weights.
 
     Args:

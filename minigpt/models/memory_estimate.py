@@ -4,7 +4,7 @@ import os
 import resource
 from pathlib import Path
 
-from minigpt.config import Config, ModelConfig
+from minigpt.config import Config, TransformerConfig
 from minigpt.errors import UserError
 
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
@@ -12,7 +12,7 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 _SLOTS = {"adam": 2, "adamw": 2, "muon": 1, "sgd": 1}
 
 
-def matrix_weights(config: ModelConfig, vocab_size: int) -> int:
+def matrix_weights(config: TransformerConfig, vocab_size: int) -> int:
     """Numbers in a model's tables and matrices: all of its weights but gains and biases."""
     tables = vocab_size * (1 if config.tie_embeddings else 2)
     if config.position == "learned":
@@ -20,7 +20,7 @@ def matrix_weights(config: ModelConfig, vocab_size: int) -> int:
     return tables * config.embed_dim + block_weights(config)
 
 
-def block_weights(config: ModelConfig) -> int:
+def block_weights(config: TransformerConfig) -> int:
     """Numbers in the matrices of all blocks."""
     sizes = config.resolved()
     assert sizes.head_dim and sizes.value_dim and sizes.ff_dim  # Resolved.
@@ -58,7 +58,7 @@ def machine_bytes() -> int:
     return min(limits)
 
 
-def check_model_fits(config: ModelConfig, vocab_size: int) -> None:
+def check_model_fits(config: TransformerConfig, vocab_size: int) -> None:
     """Raises a `UserError` for a model whose weights alone this machine cannot hold."""
     weights = matrix_weights(config, vocab_size)
     if 4 * weights > (there := machine_bytes()):
@@ -91,7 +91,7 @@ def needed_to_train(config: Config, vocab_size: int) -> str:
     )
 
 
-def _sizes(config: ModelConfig, vocab_size: int) -> str:
+def _sizes(config: TransformerConfig, vocab_size: int) -> str:
     sizes = config.resolved()
     return (
         f"model.embed_dim = {sizes.embed_dim}, ff_dim = {sizes.ff_dim}, num_layers = "

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from minigpt.config import Config, ModelConfig, TokenizerConfig
+from minigpt.config import Config, TokenizerConfig, TransformerConfig
 from minigpt.errors import UserError
 from minigpt.models import GPT, build_gpt
 from minigpt.models.lora import enable_lora
@@ -94,8 +94,8 @@ def starting_point(config: Config) -> StartingPoint | None:
 
 
 def _contradictions(
-    given: ModelConfig | TokenizerConfig,
-    before: ModelConfig | TokenizerConfig,
+    given: TransformerConfig | TokenizerConfig,
+    before: TransformerConfig | TokenizerConfig,
     section: str,
     path: Path,
 ) -> list[str]:

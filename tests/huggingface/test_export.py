@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import minigpt
-from minigpt.config import ModelConfig, TokenizerConfig
+from minigpt.config import TokenizerConfig, TransformerConfig
 from minigpt.errors import UserError
 from minigpt.export.huggingface import export_huggingface
 from minigpt.huggingface.importing import import_run
@@ -28,7 +28,7 @@ def learned(kind: str, vocab_size: int, lowercase: bool = False) -> Tokenizer:
 
 def random_gpt(vocab_size: int, **changes) -> GPT:
     sizes = {"max_len": 16, "embed_dim": 8, "num_heads": 2, "num_layers": 2}
-    model = build_gpt(ModelConfig(**{**sizes, **changes}), vocab_size)
+    model = build_gpt(TransformerConfig(**{**sizes, **changes}), vocab_size)
     draw = np.random.default_rng(0)
     for variable in model.trainable_variables:
         variable.assign(variable + draw.normal(size=variable.shape, scale=0.3))

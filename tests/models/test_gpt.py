@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.config import ModelConfig, load_config, shipped_configs
+from minigpt.config import TransformerConfig, load_config, shipped_configs
 from minigpt.corpus.batches import in_this_thread
 from minigpt.models import GPT, build_gpt
 
@@ -25,7 +25,7 @@ KINDS = [
 def small_gpt(seed: int = 0, **changes) -> GPT:
     """A model whose logits differ clearly from token to token."""
     sizes = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 2, "dropout_rate": 0.1}
-    model = build_gpt(ModelConfig(**{**sizes, **changes}), VOCAB_SIZE)
+    model = build_gpt(TransformerConfig(**{**sizes, **changes}), VOCAB_SIZE)
     draw = np.random.default_rng(seed)
     model.set_weights([w + draw.normal(size=w.shape, scale=0.3) for w in model.get_weights()])
     return model
@@ -95,7 +95,7 @@ def test_any_part_can_be_imported_first(module):
     subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
 
 
-def expected_parameters(config: ModelConfig, vocab_size: int) -> int:
+def expected_parameters(config: TransformerConfig, vocab_size: int) -> int:
     """Counted from the definition: systems S1 and S3."""
     c = config.resolved()
     assert c.head_dim and c.value_dim and c.ff_dim
@@ -118,7 +118,9 @@ def expected_parameters(config: ModelConfig, vocab_size: int) -> int:
     ids=str,
 )
 def test_parameters_are_those_of_the_formula(changes):
-    config = ModelConfig(max_len=9, embed_dim=12, num_heads=3, num_layers=2, ff_dim=20, **changes)
+    config = TransformerConfig(
+        max_len=9, embed_dim=12, num_heads=3, num_layers=2, ff_dim=20, **changes
+    )
     assert build_gpt(config, VOCAB_SIZE).count_params() == expected_parameters(config, VOCAB_SIZE)
 
 
@@ -128,7 +130,7 @@ def test_log_probabilities(model, ids):
     np.testing.assert_allclose(model.log_probabilities(ids), expected, atol=1e-5)
 
 
-def parameters_without_memory(config: ModelConfig, vocab_size: int) -> int:
+def parameters_without_memory(config: TransformerConfig, vocab_size: int) -> int:
     """Of the model as it is built, with variables that have shapes and no values yet."""
     with keras.StatelessScope(initialize_variables=False):
         return sum(math.prod(v.shape) for v in build_gpt(config, vocab_size).weights)
@@ -163,7 +165,7 @@ def test_gpt2_has_the_published_number_of_parameters(name, parameters):
 @pytest.mark.parametrize("kind", KINDS[::5], ids=lambda kind: "-".join(map(str, kind.values())))
 def test_learns_one_batch_by_heart(kind, ids):
     model = build_gpt(
-        ModelConfig(max_len=8, embed_dim=16, num_heads=2, num_layers=2, **kind), VOCAB_SIZE
+        TransformerConfig(max_len=8, embed_dim=16, num_heads=2, num_layers=2, **kind), VOCAB_SIZE
     )
     model.compile(
         optimizer=keras.optimizers.Adam(1e-2),
@@ -179,7 +181,7 @@ def test_learns_one_batch_by_heart(kind, ids):
 
 def test_mixed_precision_still_gives_float32_logits(ids):
     model = build_gpt(
-        ModelConfig(max_len=8, embed_dim=8, num_layers=1), VOCAB_SIZE, "mixed_bfloat16"
+        TransformerConfig(max_len=8, embed_dim=8, num_layers=1), VOCAB_SIZE, "mixed_bfloat16"
     )
     assert model.latents(ids).dtype == "bfloat16"
     assert model(ids).dtype == "float32"
