@@ -1,6 +1,8 @@
 """Text shown on a terminal, in a pipe, and as durations and counts."""
 
 import io
+import subprocess
+import sys
 
 import pytest
 from rich.console import Console
@@ -52,3 +54,8 @@ def test_durations_and_counts():
         "2 epochs",
         "1,200 epochs",
     ]
+
+
+def test_the_console_imports_no_tensorflow():
+    code = "import sys, minigpt.training.console; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
