@@ -7,7 +7,6 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO
 
 from minigpt.errors import UserError
@@ -49,7 +48,7 @@ class _StderrFilter:
             self._stderr = os.dup(2)
         except OSError:  # Standard error is closed.
             return
-        self._captured = tempfile.TemporaryFile()
+        self._captured = tempfile.TemporaryFile()  # noqa: SIM115
         os.dup2(self._captured.fileno(), 2)
 
     def _restore(self) -> None:
@@ -103,29 +102,30 @@ def open_closed_streams() -> None:
             setattr(sys, name, open(descriptor, mode))  # noqa: SIM115
 
 
-def isolate_keras_settings(folder: Path) -> None:
-    """Makes Keras ignore the user's environment and keras.json. Call before Keras is imported.
-
-    Args:
-      folder: where Keras keeps a keras.json with its defaults.
-    """
+def ignore_keras_settings() -> None:
+    """Makes Keras ignore KERAS_BACKEND and keras.json. Call before Keras is imported."""
     os.environ["KERAS_BACKEND"] = "tensorflow"
-    os.environ["KERAS_HOME"] = str(folder)
+    # No directory: Keras finds no keras.json there and writes none.
+    os.environ["KERAS_HOME"] = os.devnull
 
 
-def check_keras_settings() -> None:
-    """Checks the settings of Keras in a program that imports minigpt.
-
-    Raises:
-      UserError: another backend than TensorFlow, or another floatx than float32.
-    """
-    if (backend := os.environ.get("KERAS_BACKEND")) != "tensorflow":
+def check_keras_backend() -> None:
+    """Raises a `UserError` if Keras uses, or will use, another backend than TensorFlow."""
+    keras = sys.modules.get("keras")
+    backend = keras.config.backend() if keras else os.environ.get("KERAS_BACKEND")
+    if backend != "tensorflow":
         raise UserError(
-            f"KERAS_BACKEND = {backend!r}: minigpt needs Keras' TensorFlow backend; set it to "
-            "'tensorflow' or unset it before Keras is imported"
+            f"Keras' backend = {backend!r}: minigpt needs 'tensorflow'; set the environment variable "
+            "KERAS_BACKEND to it, or unset it, before Keras is imported"
         )
-    if (keras := sys.modules.get("keras")) and keras.config.floatx() != "float32":
+
+
+def check_keras_floatx() -> None:
+    """Raises a `UserError` if Keras' floatx is not float32. Imports Keras."""
+    import keras
+
+    if (floatx := keras.config.floatx()) != "float32":
         raise UserError(
-            f"Keras' floatx = {keras.config.floatx()!r}: minigpt needs 'float32'; change keras.json "
-            "or call keras.config.set_floatx"
+            f"Keras' floatx = {floatx!r}: minigpt needs 'float32'; change it in keras.json or with "
+            "keras.config.set_floatx"
         )

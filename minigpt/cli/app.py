@@ -11,6 +11,7 @@ from minigpt.cli.configs import configs
 from minigpt.cli.evaluate import evaluate
 from minigpt.cli.export import export
 from minigpt.cli.import_run import import_run
+from minigpt.cli.output import print_message
 from minigpt.cli.sample import sample
 from minigpt.cli.tokenize import tokenize
 from minigpt.cli.train import train
@@ -64,14 +65,14 @@ def run_command() -> None:
         status = app(standalone_mode=False, prog_name="minigpt")
     except UserError as error:
         for problem in error.problems:
-            print(f"minigpt: {problem}", file=sys.stderr)
+            print_message(f"minigpt: {problem}")
         sys.exit(2)
     except NoArgsIsHelpError as error:
         print(error.format_message())
         sys.exit(2)
     except ClickException as error:
         message = error.format_message().replace(" is not one of", ": should be one of")
-        print(f"minigpt: {message}", file=sys.stderr)
+        print_message(f"minigpt: {message}")
         sys.exit(2)
     except typer.Abort:
         status = INTERRUPTED

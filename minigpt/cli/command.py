@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import minigpt
+from minigpt.cli.output import print_message
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.notices import notices_to
 
@@ -70,11 +71,6 @@ def messages_to_stderr() -> Iterator[None]:
 
         warnings.showwarning = show_message
         yield
-
-
-def print_message(line: str) -> None:
-    """Prints a line for the user on standard error."""
-    print(line, file=sys.stderr, flush=True)
 
 
 def open_run(path: Path, kind: str) -> "minigpt.Run":

@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Callable
 from contextlib import suppress
 
-from minigpt.cli.command import print_message
+from minigpt.cli.output import print_message
 from minigpt.errors import UserError
 
 

@@ -1,14 +1,22 @@
-"""Printing text of models, and JSON."""
+"""Printing text of models, messages and JSON."""
 
 import json
 import math
 import re
+import sys
 from typing import Any
+
+from minigpt.training.console import printable
 
 
 def print_text(text: str, end: str = "\n") -> None:
     """Prints text of a model: as it is into pipes and files, without control characters on terminals."""
-    print(text, end=end, flush=True)
+    print(printable(text) if sys.stdout.isatty() else text, end=end, flush=True)
+
+
+def print_message(line: str) -> None:
+    """Prints a line for the user on standard error."""
+    print(printable(line) if sys.stderr.isatty() else line, file=sys.stderr, flush=True)
 
 
 def print_json(record: dict[str, Any]) -> None:

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.cli.command import command, open_run, print_message
+from minigpt.cli.command import command, open_run
 from minigpt.cli.input import is_interactive, read_lines
 from minigpt.cli.interactive import prompt_loop
 from minigpt.cli.options import JsonOption, RunArgument
-from minigpt.cli.output import SampleHeadings, print_json, print_text
+from minigpt.cli.output import SampleHeadings, print_json, print_message, print_text
 from minigpt.cli.sampling_options import check_options, sampling_config
 from minigpt.inference.prompts import unknown_tokens_message
 

@@ -8,16 +8,18 @@ from minigpt.errors import UserError
 
 
 def sampling_config(defaults: SamplingConfig, options: dict[str, Any]) -> SamplingConfig:
-    """Returns a run's sampling settings with some of them changed.
+    """Returns sampling settings: the values of options, and a run's settings for the others.
 
     Args:
       defaults: the run's settings.
-      options: setting → value; None leaves the run's.
+      options: setting → value, None for the run's. Settings without an option are not read from the run.
     Raises:
       UserError: a value cannot be used.
     """
-    changed = {name: value for name, value in options.items() if value is not None}
-    return load_config({"sampling": defaults.model_dump() | changed}).sampling
+    chosen = {
+        name: getattr(defaults, name) if value is None else value for name, value in options.items()
+    }
+    return load_config({"sampling": chosen}).sampling
 
 
 def check_options(beams: int, options: dict[str, Any], stream: bool, as_json: bool) -> None:

@@ -48,7 +48,7 @@ def train(
         typer.Option(metavar="RUN", help="Resume this run; --set can change some settings."),
     ] = None,
 ) -> None:
-    """Train a model, show samples after every epoch, export the best model."""
+    """Train a model, show samples, export it."""
     if arguments:
         option = "--config" if arguments[0] in shipped_configs() else "--text"
         raise UserError(

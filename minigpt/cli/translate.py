@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.cli.command import command, open_run, print_message
+from minigpt.cli.command import command, open_run
 from minigpt.cli.input import is_interactive, read_lines
 from minigpt.cli.interactive import prompt_loop
 from minigpt.cli.options import JsonOption, RunArgument, SentencesOption
-from minigpt.cli.output import print_json, print_text
+from minigpt.cli.output import print_json, print_message, print_text
 from minigpt.cli.sampling_options import sampling_config
 from minigpt.errors import UserError
 from minigpt.inference.prompts import check_prompt, unknown_tokens_message
@@ -43,13 +43,18 @@ def translate(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Translate sentences, one a line; without --text and --file, those of standard input."""
+    """Translate sentences, one a line.
+
+    Without --text and --file, sentences are read from standard input.
+    """
     opened = open_run(run, "encoder_decoder")
     sampling = sampling_config(
         opened.config.sampling, {"beams": beams, "length_penalty": length_penalty}
     )
     if length_penalty is not None and sampling.beams == 1:
-        raise UserError(f"--length-penalty {length_penalty}: has an effect only with --beams 2 or more")
+        raise UserError(
+            f"--length-penalty {length_penalty}: has an effect only with --beams 2 or more"
+        )
     interactive = not (text or file) and is_interactive()
     sources = list(text or [])
     if file or not (text or interactive):
