@@ -73,7 +73,12 @@ def test_what_cannot_be_used_is_refused_in_one_line(pair_run, tmp_path):
         ("--file", tmp_path / "none.txt"): "--file {}: cannot be read: No such file",
         ("--file", tmp_path / "latin.txt"): "--file {}: not valid UTF-8 at byte 4 (line 2)",
         ("--text", "a", "--beams", 0): "--beams 0: should be",
-        ("--text", "a", "--length-penalty", 2): "--length-penalty 2.0: has an effect only with --beams 2",
+        (
+            "--text",
+            "a",
+            "--length-penalty",
+            2,
+        ): "--length-penalty 2.0: has an effect only with --beams 2",
         ("--text", "a \udcff"): "not valid Unicode at character 2",
         ("--text", "a", "--max-new-tokens", -1): "--max-new-tokens",
     }.items():
