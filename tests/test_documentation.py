@@ -1,0 +1,37 @@
+"""README and docs/: links that resolve, files that exist, and every public name."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import minigpt
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "data/README.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_resolve(page):
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    missing = [target for target in targets if not (page.parent / target).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_named_files_exist(page):
+    """`minigpt/...`, `tests/...`, `docs/...`, `scripts/...` and `configs/...` in backquotes."""
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"`((?:minigpt|tests|docs|scripts|configs)/[\w./-]+)`", text)
+    missing = [name for name in named if not (ROOT / name).exists()]
+    assert not missing
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 170
+
+
+def test_every_public_name_is_documented():
+    text = (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")
+    missing = [name for name in minigpt.__all__ if not re.search(rf"minigpt\.{name}\b", text)]
+    assert not missing
