@@ -53,10 +53,14 @@ def one_or_more_outside(code_points: list[tuple[int, int]]) -> str:
 
 def _members(code_points: list[tuple[int, int]]) -> tuple[str, str]:
     """Returns what belongs between brackets: ranges up to _LAST_LOOKED_UP, and ranges above."""
-    low = [(a, b) for a, b in code_points if b <= _LAST_LOOKED_UP]
-    high = [(a, b) for a, b in code_points if a > _LAST_LOOKED_UP]
+    low = [pair for pair in code_points if pair[1] <= _LAST_LOOKED_UP]
+    high = [pair for pair in code_points if pair[0] > _LAST_LOOKED_UP]
     assert len(low) + len(high) == len(code_points)
-    return tuple("".join(f"\\U{a:08x}-\\U{b:08x}" for a, b in part) for part in (low, high))
+    return _brackets(low), _brackets(high)
+
+
+def _brackets(code_points: list[tuple[int, int]]) -> str:
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in code_points)
 
 
 def lower(text: str) -> str:

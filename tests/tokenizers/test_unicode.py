@@ -75,7 +75,13 @@ SIGNS = (
 
 @settings(deadline=None, max_examples=300)
 @given(
-    st.lists(st.text(st.sampled_from(SIGNS) | st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1)
+    st.lists(
+        st.text(
+            st.sampled_from(SIGNS)
+            | st.characters(exclude_characters="\0", exclude_categories=["Cs"])
+        ),
+        min_size=1,
+    )
 )
 def test_lower_casing_of_random_text_is_that_of_icu(texts):
     assert [lower(text) for text in texts] == lowered_by_tensorflow(tf.constant(texts, tf.string))
