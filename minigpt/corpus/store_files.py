@@ -109,4 +109,3 @@ def record_split(corpus: Corpus, rules: tuple[int, ...], duplicates: int) -> Cor
     meta |= {"split_rules": rules, "duplicates": duplicates}
     replace_file(path, json.dumps(meta, indent=2).encode())
     return replace(corpus, split_rules=rules, duplicates=duplicates)
-

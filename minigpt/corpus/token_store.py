@@ -28,6 +28,7 @@ from minigpt.storage.cache import cache_folder
 from minigpt.tokenizers import Tokenizer
 
 FORMAT_VERSION = 3
+_ALREADY_EXISTS = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT)
 
 logger = logging.getLogger(__name__)
 
@@ -178,8 +179,7 @@ class _Stores:
     ) -> Corpus:
         """Writes the store of a split that the given rules produce."""
         folder = self.folder(rules[0])
-        damaged = folder.exists()
-        if damaged:
+        if folder.exists():
             logger.warning("%s was damaged and is written again", folder)
         tokenizer = self.existing or learn_from(parts[0], self.config)
         meta = {
@@ -187,21 +187,20 @@ class _Stores:
             "split_rules": rules,
             "duplicates": self._count_duplicates(documents),
         }
-        try:
-            with atomic_folder(folder, replace=damaged) as unfinished:
-                write_store(unfinished, *parts, tokenizer, meta)
-                # Mapped before it is published: after that, another process may replace it.
-                corpus = read_store(unfinished)
-        except OSError as error:
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT):
-                raise
-            # Another process may have published the same store first.
-            corpus = read_store(folder)
-            if corpus is None:
-                raise
-        if corpus is None:
-            raise RuntimeError(f"{folder}: a new token store cannot be read back")
-        return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
+        for attempts_left in (2, 1, 0):
+            try:
+                with atomic_folder(folder, replace=folder.exists()) as unfinished:
+                    write_store(unfinished, *parts, tokenizer, meta)
+                    # Mapped before it is published: after that, another process may replace it.
+                    corpus = read_store(unfinished)
+            except OSError as error:
+                if error.errno not in _ALREADY_EXISTS or not attempts_left:
+                    raise
+                # Another process has published a store of the same key first.
+                corpus = read_store(folder)
+            if corpus is not None:
+                return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
+        raise RuntimeError(f"{folder}: a new token store cannot be read back")
 
 
 def _same_split(

@@ -3,7 +3,6 @@
 `evaluate_run` scores a run. `text` and `pairs` compute the loss and import TensorFlow; the rest does not.
 """
 
-from minigpt.evaluation.bleu import bleu
 from minigpt.evaluation.runs import evaluate_run
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, baselines, pair_baselines, score
 
@@ -11,7 +10,6 @@ __all__ = [
     "Evaluation",
     "PairEvaluation",
     "baselines",
-    "bleu",
     "evaluate_run",
     "pair_baselines",
     "score",

@@ -27,7 +27,9 @@ PERSON_FORMS = {"", "s", "name", "only_his", *PRONOUNS["he"]}
 OTHER_PRONOUN = {"she": "he", "he": "she"}
 SILENT = ("own", "move", "give", "get", "swap")  # events that the plots describe in their own words
 SENTENCE_OPENING = re.compile(r'([.!?]"?\s+)((Then|But|So|And) )?$')
-PRONOUN_AGAIN = 0.65  # share of sentences about the same person as the last that begin with a pronoun
+PRONOUN_AGAIN = (
+    0.65  # share of sentences about the same person as the last that begin with a pronoun
+)
 FRIENDS_DIFFER = 0.8  # share of pairs of a boy and a girl, whose pronouns are unambiguous
 
 

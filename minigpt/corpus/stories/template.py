@@ -117,7 +117,9 @@ def tidy(text: str) -> str:
     """
     paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
     text = "\n".join(paragraph for paragraph in paragraphs if paragraph)
-    text = re.sub(r'([.!?]")\.', r"\1", text)  # a sentence that ends with speech is already punctuated
+    text = re.sub(
+        r'([.!?]")\.', r"\1", text
+    )  # a sentence that ends with speech is already punctuated
     text = _AN.sub(r"\1n ", text)
     text = _SENTENCE_START.sub(lambda match: match["quote"] + match["letter"].upper(), text)
     return _QUOTE_START.sub(lambda match: match[1] + match[2].upper(), text)
