@@ -65,7 +65,9 @@ def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
 def _held_out(run: Run) -> Part:
     if not run.corpus_file.is_file():
         raise UserError(
-            ArgumentProblem("run", run.path, "was imported and has no held-out text; name a text")
+            ArgumentProblem(
+                "run", run.path, "was imported and has no held-out text; name a text to evaluate on"
+            )
         )
     corpus = open_run_corpus(run)
     if corpus is None:
@@ -74,7 +76,7 @@ def _held_out(run: Run) -> Part:
                 "run",
                 run.path,
                 f"its text (data.source = {run.config.data.source!r}) has changed since the training, "
-                "so the held-out part is unknown; name a text",
+                "so its held-out part is unknown; name a text to evaluate on",
             )
         )
     return corpus.val

@@ -126,7 +126,7 @@ def test_a_second_run_reads_only_the_store(tmp_path, monkeypatch):
         raise AssertionError("read again")
 
     monkeypatch.setattr(token_store, "ingest", refuse)
-    monkeypatch.setattr(token_store, "learn_tokenizer", refuse)
+    monkeypatch.setattr(token_store, "learn_from", refuse)
     second = open_corpus(files(tmp_path, TEXTS), CHARACTERS)
     assert second.from_cache and second.fingerprint == first.fingerprint
     np.testing.assert_array_equal(second.train.ids, first.train.ids)
