@@ -15,6 +15,7 @@ from minigpt.errors import UserError
 from minigpt.evaluation.pairs import PairEvaluation, evaluate_pairs
 from minigpt.evaluation.text import Evaluation, Evaluator, score
 from minigpt.models import EncoderDecoder
+from minigpt.notices import notices_to
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer
 
@@ -34,7 +35,8 @@ def evaluate_run(
       UserError: if the text cannot be read, or is not the one that the run held text out from.
     """
     config = run.config
-    model, tokenizer = run.load_model(report), run.load_tokenizer()
+    with notices_to(report):
+        model, tokenizer = run.load_model(), run.load_tokenizer()
     part = _held_out(run, report) if not paths else _read(run, paths, tokenizer, report)
     if isinstance(model, EncoderDecoder):
         pairs = Pairs(part.ids, tokenizer.end_id, model.max_len)
