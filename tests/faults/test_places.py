@@ -65,7 +65,7 @@ def test_permission_denied(copied: Chain, tally: Tally):
     before = sorted(path.rglob("*"))
     try:
         for arguments, words in [
-            (["--resume", path], f"RUN {path}: cannot be written: Permission denied"),
+            (["--resume", path], f"--resume {path}: cannot be written: Permission denied"),
             (["--run", path / "new"], f"--run {path / 'new'}: {path} cannot be written to"),
         ]:
             ended = copied.warm.run(["train", *arguments], path.parent, no_privileges=True)
