@@ -6,20 +6,25 @@ from pathlib import Path
 from minigpt.errors import ArgumentProblem, UserError
 
 
-def check_run(path: Path) -> None:
+def check_run(path: Path, argument: str = "run") -> None:
     """Checks that there is a run directory at `path`.
 
+    Args:
+      path: the path.
+      argument: the argument or setting to name in the message.
     Raises:
       UserError: there is none.
     """
     try:
         exists = (path / "config.toml").is_file()
     except OSError as error:
-        raise run_error(path, error.strerror or str(error)) from None
+        problem = error.strerror or str(error)
+        raise UserError(ArgumentProblem(argument, path, problem)) from None
     if not exists:
         problem = "is a file" if path.is_file() else "does not exist"
         problem = "contains no config.toml" if path.is_dir() else problem
-        raise run_error(path, f"{problem}; expected a run directory written by `minigpt train`")
+        problem += "; expected a run directory written by `minigpt train`"
+        raise UserError(ArgumentProblem(argument, path, problem))
 
 
 def check_new_run(path: Path) -> None:
@@ -30,7 +35,7 @@ def check_new_run(path: Path) -> None:
     """
     try:
         path.lstat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         exists = False
     except OSError as error:
         raise run_error(path, error.strerror or str(error)) from None
