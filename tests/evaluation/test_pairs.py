@@ -32,5 +32,7 @@ def test_skipped_pairs_are_counted_and_the_first_ones_shown(tokenizer):
 def test_only_long_pairs_are_refused(tokenizer):
     pairs = pairs_of(tokenizer, "abcabc", "a", "a", "abcab")
     assert not np.any(pairs.fits)
-    with pytest.raises(UserError, match="^all 2 held-out pairs are longer than model.max_len = 4"):
+    with pytest.raises(
+        UserError, match=r"^all 2 held-out pairs are longer than model\.max_len = 4"
+    ):
         PairEvaluator(None, tokenizer, pairs, 8)
