@@ -11,10 +11,10 @@ from rich.console import Console
 
 from minigpt.config import Config, load_config
 from minigpt.errors import UserError
-from minigpt.evaluation.runs import corpus_of
 from minigpt.interrupts import stop_if_interrupted
 from minigpt.models import GPT, build_model
 from minigpt.models.lora import enable_lora
+from minigpt.notices import notices_to
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
     Checkpoint,
@@ -23,10 +23,11 @@ from minigpt.runs.checkpoints import (
     read_checkpoint,
     remove_checkpoints,
 )
+from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.lock import run_lock
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.checkpointing import Checkpointing
-from minigpt.training.callbacks.display import new_console
+from minigpt.training.console import new_console
 from minigpt.training.device import set_up_device
 from minigpt.training.fine_tuning import starting_point
 from minigpt.training.memory_check import enough_memory
@@ -103,7 +104,8 @@ def _resume(run: Run, changes: Sequence[str], command: str, console: Console) ->
     stop_if_interrupted()
 
     device = set_up_device(config.training)
-    corpus = corpus_of(run, console.print)
+    with notices_to(console.print):
+        corpus = open_run_corpus(run)
     if corpus is None:
         raise UserError(
             f"RUN {run.path}: its text (data.source = {config.data.source!r}) has changed since the "
