@@ -168,7 +168,8 @@ def _how_to_extend(session: Session, command: str) -> str:
 def _newest(run: Run, console: Console) -> Checkpoint | None:
     """The newest sound checkpoint, without its best if that is lost; None where there never was one."""
     folder = run.checkpoints_folder
-    found = newest_checkpoint(folder, console.print)
+    with notices_to(console.print):
+        found = newest_checkpoint(folder)
     if found is None:
         if broken := checkpoint_paths(folder):
             raise UserError(
@@ -252,7 +253,7 @@ def _forget_what_came_later(
     run: Run, checkpointing: Checkpointing, checkpoint: Checkpoint | None
 ) -> None:
     """Cuts off what a training wrote behind its last checkpoint: it is done again."""
-    run.clear_unfinished()
+    run.remove_unfinished()
     for file in (run.metrics_file, run.samples_file):
         run.cut_lines(file, checkpointing.epoch)
     # Its owner may have removed it, to begin again.

@@ -139,7 +139,7 @@ def test_nothing_is_left_of_a_run_that_could_not_begin(tmp_path):
 
 def test_no_finished_checkpoint(tiny_run, tmp_path):
     (tmp_path / "config.toml").write_text(tiny_run.config_file.read_text())
-    with pytest.raises(UserError, match="has no finished checkpoint"):
+    with pytest.raises(UserError, match="has no checkpoint"):
         minigpt.load(tmp_path)
 
 
