@@ -12,31 +12,17 @@ from minigpt.environment import hide_tensorflow_log
 LOG_LINE = b"I0000 00:00:1795223707.597663   26542 port.cc:153] oneDNN custom operations are on.\n"
 
 
-@pytest.fixture
-def stderr_file(tmp_path):
-    """File descriptor 2 writes to a file."""
-    saved = os.dup(2)
-    path = tmp_path / "stderr"
-    with path.open("wb") as file:
-        os.dup2(file.fileno(), 2)
-        try:
-            yield path
-        finally:
-            os.dup2(saved, 2)
-            os.close(saved)
-
-
-def test_log_lines_are_dropped(stderr_file):
+def test_log_lines_are_dropped(capfd):
     with hide_tensorflow_log():
         os.write(2, b"one\n" + LOG_LINE + b"two\n")
         with hide_tensorflow_log():
             os.write(2, LOG_LINE + b"three\n")
-        assert stderr_file.read_bytes() == b""
+        assert capfd.readouterr().err == ""
     os.write(2, LOG_LINE)
-    assert stderr_file.read_bytes() == b"one\ntwo\nthree\n" + LOG_LINE
+    assert capfd.readouterr().err == "one\ntwo\nthree\n" + LOG_LINE.decode()
 
 
-def test_two_threads_keep_standard_error(stderr_file):
+def test_two_threads_keep_standard_error(capfd):
     """The first thread to enter leaves first, when the second one is inside."""
     first_entered, second_entered, first_left = (threading.Event() for _ in range(3))
 
@@ -59,7 +45,7 @@ def test_two_threads_keep_standard_error(stderr_file):
     for thread in threads:
         thread.join()
     os.write(2, b"after\n")
-    assert stderr_file.read_bytes() == b"inside\nafter\n"
+    assert capfd.readouterr().err == "inside\nafter\n"
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess:
@@ -84,6 +70,18 @@ def test_streams_that_are_closed_are_opened():
     )
     done = run(code)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_program_ignores_keras_settings(tmp_path):
+    (tmp_path / "keras.json").write_text('{"floatx": "float64", "backend": "jax", "epsilon": 1.0}')
+    code = (
+        "from minigpt.environment import ignore_keras_settings\n"
+        "ignore_keras_settings()\n"
+        "from keras import config\n"
+        "print(config.backend(), config.floatx(), config.epsilon())\n"
+    )
+    done = run(code, KERAS_BACKEND="torch", KERAS_HOME=str(tmp_path))
+    assert done.stdout == "tensorflow float32 1e-07\n"
 
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])

@@ -1,6 +1,5 @@
 """Every command: refused arguments, help, the commands in the documentation."""
 
-import json
 import os
 import re
 import shlex
@@ -14,7 +13,7 @@ import typer
 from minigpt import __version__
 from minigpt.cli.app import app
 from minigpt.config import shipped_configs
-from tests.cli.running import SMALL, called, minigpt, refused
+from tests.cli.running import called, minigpt, refused
 
 
 @pytest.mark.parametrize(
@@ -59,23 +58,6 @@ def test_shell_completion(words, expected):
 @pytest.mark.parametrize("option", ["--install-completion", "--show-completion"])
 def test_completion_has_options(option):
     assert option in called("--help").stdout
-
-
-def test_keras_settings_of_the_user_have_no_effect(trained, tmp_path):
-    """Another backend in the environment, another floatx in keras.json."""
-    folder, _ = trained
-    (tmp_path / "keras.json").write_text('{"floatx": "float64", "backend": "jax", "epsilon": 1}')
-    done = minigpt(
-        *("train", "--text", "book.txt", "--run", "other_keras", *SMALL),
-        cwd=folder,
-        env=os.environ | {"KERAS_BACKEND": "torch", "KERAS_HOME": str(tmp_path)},
-    )
-    assert done.returncode == 0, done.stderr
-    first, second = (
-        [json.loads(line)["val_loss"] for line in (folder / run / "metrics.jsonl").open()]
-        for run in ("runs/book-1", "other_keras")
-    )
-    assert first == second
 
 
 def test_closed_standard_streams(trained):
@@ -181,10 +163,17 @@ def test_a_refusal_as_a_process():
     assert "model.max_len = 1" in first and "training.epochs = 'no'" in second
 
 
-def test_output_that_cannot_hold_a_text_ends_nothing(trained):
+def test_unusual_environment(trained, tmp_path):
+    """An output that cannot encode a text; Keras with another backend, floatx and epsilon."""
     folder, _ = trained
+    (tmp_path / "keras.json").write_text('{"floatx": "float64", "backend": "jax", "epsilon": 1.0}')
+    environment = {
+        "PYTHONIOENCODING": "ascii",
+        "KERAS_BACKEND": "torch",
+        "KERAS_HOME": str(tmp_path),
+    }
     arguments = ("sample", "runs/book-1", "--prompt", "Ana \N{SNOWMAN}", "--max-new-tokens", 1)
-    done = minigpt(*arguments, cwd=folder, env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    done = minigpt(*arguments, cwd=folder, env=os.environ | environment)
     assert done.returncode == 0 and done.stdout.startswith("Ana ?")
 
 
