@@ -17,7 +17,6 @@ from typer._click.exceptions import ClickException, NoArgsIsHelpError
 import minigpt
 from minigpt.cli.input import read_lines
 from minigpt.config import load_config, shipped_configs
-from minigpt.corpus.sizes import config_for_text
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError, gathering
 from minigpt.inference.prompts import check_prompt, unknown_tokens_message
@@ -74,7 +73,7 @@ def train(
         return
     problems: list[str] = []
     with gathering(problems):
-        settings = load_config(config or "default", overrides or (), text or ())
+        settings = load_config(config, overrides or (), text or ())
     with gathering(problems):
         if run:
             refuse_taken(run)
@@ -83,7 +82,6 @@ def train(
             TextFiles(text or ()).check_found()
         raise UserError(*problems)
     if text and not config:
-        settings = config_for_text(text, overrides or (), report=print)
         name = re.sub(r"[^\w.-]+", "", Path(text[0]).stem) or "text"
     else:
         name = Path(config or "default").stem

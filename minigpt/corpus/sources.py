@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from minigpt.config import DataConfig
+from minigpt.config import (
+    DataConfig,
+    FilesConfig,
+    ImdbConfig,
+    PairsConfig,
+    PythonConfig,
+    ShakespeareConfig,
+)
 from minigpt.corpus import stories
 from minigpt.corpus.documents import Piece
 from minigpt.corpus.pair_files import PairFiles
@@ -41,21 +48,19 @@ class Source(Protocol):
 
 def open_source(data: DataConfig, report: Report = lambda line: None) -> Source:
     """The source that `data.source` names."""
-    if data.source == "files":
-        return TextFiles(data.paths, data.document_separator)
-    if data.source == "pairs":
-        return PairFiles(data.paths, report)
-    if data.source == "imdb":
-        return Imdb(*_download(data), report)
-    if data.source == "shakespeare":
-        return DownloadedText(*_download(data), data.document_separator, report)
-    return Stories() if data.source == "stories" else PythonLibrary()
-
-
-def _download(data: DataConfig) -> tuple[str, str]:
-    if data.url is None or data.sha256 is None:
-        raise UserError(f"data.source = {data.source!r} needs data.url and data.sha256")
-    return data.url, data.sha256
+    match data:
+        case FilesConfig():
+            return TextFiles(data.paths, data.document_separator)
+        case PairsConfig():
+            return PairFiles(data.paths, report)
+        case ImdbConfig():
+            return Imdb(data.url, data.sha256, report)
+        case ShakespeareConfig():
+            return DownloadedText(data.url, data.sha256, data.document_separator, report)
+        case PythonConfig():
+            return PythonLibrary()
+        case _:
+            return Stories()
 
 
 class Stories:

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from minigpt.config import DataConfig, TokenizerConfig
+from minigpt.config import DataConfig, GPT2Config, PairsConfig, TokenizerConfig
 from minigpt.corpus.documents import Documents, Piece, ingest
 from minigpt.corpus.pair_files import PairFiles
 from minigpt.corpus.sources import Report, Source, open_source
@@ -105,7 +105,7 @@ def open_corpus(
     """
     try:
         source = open_source(data, report)
-        if given is None and tokenizer.kind == "gpt2":
+        if given is None and isinstance(tokenizer, GPT2Config):
             given = published_tokenizer(tokenizer, report)
         fingerprint = source.fingerprint()
         settings = _settings(fingerprint, data, tokenizer, given)
@@ -167,10 +167,10 @@ def _settings(
     return {
         "format": FORMAT_VERSION,
         "source": fingerprint,
-        "document_separator": data.document_separator,
+        "document_separator": getattr(data, "document_separator", None),
         "val_fraction": data.val_fraction,
         # Pairs are split by another rule.
-        "pairs": data.source == "pairs" and (data.val_pairs or True),
+        "pairs": isinstance(data, PairsConfig) and (data.val_pairs or True),
         "tokenizer": given.fingerprint() if given else tokenizer.model_dump(exclude_none=True),
     }
 
@@ -190,9 +190,10 @@ def _make_store(
         if source.fingerprint() != settings["source"]:
             raise UserError("the text changed while it was read; start again")
         if not len(documents):
-            what = ", ".join(data.paths) or f"data.source = {data.source!r}"
+            paths = getattr(data, "paths", ())
+            what = ", ".join(paths) or f"data.source = {data.source!r}"
             raise UserError(f"{what}: nothing but white space; should hold text")
-        if data.source == "pairs":
+        if isinstance(data, PairsConfig):
             parts = split_pairs(documents, data.val_fraction, data.val_pairs)
         else:
             parts = split(documents, data.val_fraction)

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from minigpt.config import TokenizerConfig
+from minigpt.config import GPT2Config
 from minigpt.errors import UserError
 from minigpt.storage.downloads import download
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
 
 def published_tokenizer(
-    config: TokenizerConfig, report: Callable[[str], None] = lambda line: None
+    config: GPT2Config, report: Callable[[str], None] = lambda line: None
 ) -> GPT2Tokenizer:
     """The tokenizer of the two files that a configuration names, downloaded where that is needed.
 
@@ -23,10 +23,6 @@ def published_tokenizer(
     }
     files = {}
     for name, (url, sha256) in addresses.items():
-        if url is None or sha256 is None:
-            raise UserError(
-                f"tokenizer.kind = 'gpt2' needs tokenizer.{name}_url and tokenizer.{name}_sha256"
-            )
         files[name] = download(url, sha256, report).read_bytes()
     names = (str(config.encoder_url), str(config.merges_url))
     tokenizer = GPT2Tokenizer.from_files(files["encoder"], files["merges"], names)

@@ -44,11 +44,11 @@ class TrainingProgress(_Part):
       epoch: epochs that have ended, validated and recorded.
       batch: batches of the next one that are done.
       clock: what was counted.
-      given_plan: `training.plan` as the user gave it.
+      given_plan: `training.step_limits` as the user gave it.
       plan: what the clock has made of it.
       best: the best epoch so far; None before there is one.
       epochs_since_best: ended since then.
-      config: every setting.
+      config: every setting, with the format number; see `config.record`.
     """
 
     step: Count
@@ -59,4 +59,4 @@ class TrainingProgress(_Part):
     plan: list[list[int]]
     best: Best | None
     epochs_since_best: Count
-    config: dict[str, dict[str, Any]]
+    config: dict[str, Any]

@@ -31,7 +31,7 @@ def learn_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
     Raises:
       ValueError: a text holds half of a surrogate pair.
     """
-    return KINDS[config.kind].learn(texts, config.vocab_size, config.lowercase)
+    return KINDS[config.kind].learn(texts, config.vocab_size, getattr(config, "lowercase", False))
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

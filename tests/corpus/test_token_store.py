@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigpt.config import DataConfig, TokenizerConfig
 from minigpt.corpus import sources, token_store
 from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.split import split
 from minigpt.corpus.token_store import encode_texts, even_sample, open_corpus, read_texts
 from minigpt.errors import UserError
+from tests.settings import data_config, tokenizer_config
 
-CHARACTERS = TokenizerConfig(kind="character", vocab_size=100)
+CHARACTERS = tokenizer_config(kind="character", vocab_size=100)
 WORDS = [
     "apple", "bread", "cloud", "dream", "eagle", "flame", "grass", "house", "ivory", "jewel",
     "knife", "lemon", "mango", "knight", "ocean", "piano", "queen", "river", "stone", "tiger",
@@ -36,7 +36,7 @@ def cache(tmp_path, monkeypatch):
 def files(tmp_path, texts, name="text.txt"):
     path = tmp_path / name
     path.write_text("|".join(texts), encoding="utf-8")
-    return DataConfig(source="files", paths=[str(path)], document_separator="|")
+    return data_config(source="files", paths=[str(path)], document_separator="|")
 
 
 def decoded(part, tokenizer):
@@ -50,7 +50,7 @@ def decoded(part, tokenizer):
 
 @pytest.mark.parametrize("kind", ["character", "byte_pair"])
 def test_layout_of_whole_documents(tmp_path, cache, kind):
-    config = TokenizerConfig(kind=kind, vocab_size=300)
+    config = tokenizer_config(kind=kind, vocab_size=300)
     lines = []
     corpus = open_corpus(files(tmp_path, TEXTS), config, lines.append)
     train, val = split(ingest(Piece(text.encode(), True) for text in TEXTS), 0.1)
@@ -100,7 +100,7 @@ def test_large_vocabularies_need_uint32(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["character", "byte_pair", "word"])
 def test_pieces_and_groups_do_not_change_the_ids(tmp_path, monkeypatch, kind):
     texts = [" ".join(TEXTS), "é  ü\n\n" * 50, "short"]
-    config = TokenizerConfig(kind=kind, vocab_size=400)
+    config = tokenizer_config(kind=kind, vocab_size=400)
     tokenizer = open_corpus(files(tmp_path, texts), config).tokenizer
     whole = encode_texts(texts, tokenizer)
     monkeypatch.setattr(token_store, "_ENCODE_CHARACTERS", 50)
@@ -139,7 +139,7 @@ def test_changed_text_of_equal_size_and_date_is_noticed(tmp_path):
     assert path.stat().st_size == status.st_size
     assert path.stat().st_mtime_ns == status.st_mtime_ns
     second = open_corpus(
-        DataConfig(source="files", paths=[str(path)], document_separator="|"), CHARACTERS
+        data_config(source="files", paths=[str(path)], document_separator="|"), CHARACTERS
     )
     assert not second.from_cache and second.fingerprint != first.fingerprint
 
@@ -162,7 +162,7 @@ def test_every_setting_that_decides_the_ids_is_in_the_key(tmp_path):
 
 @pytest.mark.parametrize("kind", ["character", "byte_pair", "word"])
 def test_held_out_documents_never_reach_the_tokenizer(tmp_path, kind):
-    config = TokenizerConfig(kind=kind, vocab_size=300)
+    config = tokenizer_config(kind=kind, vocab_size=300)
     first = open_corpus(files(tmp_path, TEXTS), config)
     _, val = split(ingest(Piece(text.encode(), True) for text in TEXTS), 0.1)
     held_out = {text for text, _ in val.pieces()}
@@ -258,15 +258,15 @@ def test_killed_while_writing(tmp_path, cache):
     data = files(tmp_path, TEXTS)
     script = textwrap.dedent("""
         import sys, time
-        from minigpt.config import DataConfig, TokenizerConfig
+        from tests.settings import data_config, tokenizer_config
         from minigpt.corpus import token_store
         def stop(built, folder):
             print("written", flush=True)
             time.sleep(60)
         token_store._publish = stop
         token_store.open_corpus(
-            DataConfig(source="files", paths=[sys.argv[1]], document_separator="|"),
-            TokenizerConfig(kind="character", vocab_size=100),
+            data_config(source="files", paths=[sys.argv[1]], document_separator="|"),
+            tokenizer_config(kind="character", vocab_size=100),
         )
     """)
     process = subprocess.Popen(
@@ -301,7 +301,7 @@ def test_a_text_that_changes_while_it_is_read(tmp_path, cache, monkeypatch):
 def test_stories(monkeypatch):
     monkeypatch.setattr(sources.stories, "stories", lambda: iter(TEXTS))
     monkeypatch.setattr(sources.stories, "fingerprint", lambda: "0" * 64)
-    corpus = open_corpus(DataConfig(), CHARACTERS)
+    corpus = open_corpus(data_config(), CHARACTERS)
     assert corpus.train.documents + corpus.val.documents == len(TEXTS)
 
 

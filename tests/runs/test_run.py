@@ -4,7 +4,8 @@ import os
 import subprocess
 import sys
 
-from minigpt.config import TokenizerConfig, load_config
+from minigpt.config import load_config
+from tests.settings import tokenizer_config
 from minigpt.runs.run import Run
 from minigpt.tokenizers import learn_tokenizer
 
@@ -18,6 +19,6 @@ def test_what_a_killed_process_left_of_the_same_run_is_cleared_away(tmp_path):
     )
     for folder in (of_dead, of_living, of_other):
         (folder / "checkpoints").mkdir(parents=True)
-    tokenizer = learn_tokenizer(["a text"], TokenizerConfig(kind="character"))
+    tokenizer = learn_tokenizer(["a text"], tokenizer_config(kind="character"))
     Run.create(tmp_path / "run", load_config({}), tokenizer, {"fingerprint": "0" * 64})
     assert {*tmp_path.iterdir()} == {tmp_path / "run", of_living, of_other}

@@ -15,7 +15,7 @@ from minigpt.runs.checkpoints import checkpoint_name
 from minigpt.runs.progress import Best, ClockState
 from minigpt.runs.run import Run
 from minigpt.training.optimizers.build import learning_rate
-from minigpt.training.plan import Plan
+from minigpt.training.step_limits import Plan
 
 # Shares of the time limit at which the plan is held against it: late enough to know the speed, not so
 # often that the learning rate follows every breath of the machine.
@@ -43,7 +43,7 @@ class Clock(keras.callbacks.Callback):
         self.plan = plan
         self.tokens_per_step = tokens_per_step
         # Who repeats a run wants its updates, not new ones in the time that is left.
-        self.may_stretch = not config.plan
+        self.may_stretch = not config.step_limits
         self.tokens_per_second = 0.0
         self.batches = 0
         self._seconds_before = 0.0

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from minigpt.config import Config
+from minigpt.config import Config, PairsConfig
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.pairs import PairEvaluator, too_long
@@ -31,6 +31,7 @@ class Translation(Task):
         end_id, max_len = corpus.tokenizer.end_id, config.model.max_len
         self.train = Pairs(corpus.train.ids, end_id, max_len)
         self.val = Pairs(corpus.val.ids, end_id, max_len)
+        assert isinstance(config.data, PairsConfig)
         self.buckets = Buckets(self.train, config.training.batch_size, config.data.length_buckets)
         self.batches_in_pass = self.buckets.batches_in_pass
         self.tokens_per_batch = self.buckets.tokens_per_batch
