@@ -1,7 +1,6 @@
 """Changes single settings of a configuration before it is checked: `SECTION.KEY=VALUE`."""
 
 import tomllib
-import typing
 from collections.abc import Sequence
 from typing import Any
 
@@ -93,5 +92,4 @@ def _parse(override: str) -> tuple[str, str, Any]:
 
 def _is_text(section: str, key: str) -> bool:
     fields = [v.model_fields[key] for v in variants(section) if key in v.model_fields]
-    types = {part for f in fields for part in typing.get_args(f.annotation) or (f.annotation,)}
-    return bool(fields) and types <= {str, type(None)}
+    return any(field.annotation in (str, str | None) for field in fields)

@@ -28,8 +28,9 @@ from minigpt.training.callbacks.basic import (
     Validation,
 )
 from minigpt.training.callbacks.checkpointing import LEAST_SHARE, Checkpointing
-from minigpt.training.callbacks.display import Display, duration
+from minigpt.training.callbacks.display import Display
 from minigpt.training.callbacks.interrupt import Interrupt, TrainingInterrupted
+from minigpt.training.console import duration
 from minigpt.training.optimizers.build import build_optimizer
 from minigpt.training.plan import Plan
 from minigpt.training.tasks.language_modeling import LanguageModeling
@@ -292,8 +293,9 @@ def _resolve(config: Config, task: Task) -> Config:
     steps = max(1, task.batches_in_pass // training.accumulate_steps)
     data = config.data
     if isinstance(data, FilesConfig | PairsConfig):
-        paths = [str(Path(path).absolute()) for path in data.paths]
-        data = data.model_copy(update={"paths": paths})
+        data = data.model_copy(
+            update={"paths": [str(Path(path).absolute()) for path in data.paths]}
+        )
     return config.model_copy(
         update={
             "data": data,

@@ -15,7 +15,7 @@ from minigpt.runs.checkpoints import checkpoint_name
 from minigpt.runs.progress import Best, ClockState
 from minigpt.runs.run import Run
 from minigpt.training.optimizers.build import learning_rate
-from minigpt.training.step_limits import Plan
+from minigpt.training.plan import Plan
 
 # Shares of the time limit at which the plan is held against it: late enough to know the speed, not so
 # often that the learning rate follows every breath of the machine.
