@@ -10,7 +10,7 @@ MODULES = [
     "downloaded",
     "pair_batches",
     "pair_files",
-    "sizes",
+    "fit",
     "sources",
     "split",
     "stories",
