@@ -12,7 +12,7 @@ from minigpt.config.data import (
     StoriesConfig,
 )
 from minigpt.config.loading import load_config, sampling_config, shipped_configs
-from minigpt.config.model import TransformerConfig
+from minigpt.config.model import EncoderDecoderConfig, GPTConfig, TransformerConfig
 from minigpt.config.record import config_record, dump_config
 from minigpt.config.sampling import MAX_NEW_TOKENS, SamplingConfig
 from minigpt.config.schema import SECTIONS, Config
@@ -34,8 +34,10 @@ __all__ = [
     "CharacterConfig",
     "Config",
     "DataConfig",
+    "EncoderDecoderConfig",
     "FilesConfig",
     "GPT2Config",
+    "GPTConfig",
     "ImdbConfig",
     "PairsConfig",
     "PythonConfig",

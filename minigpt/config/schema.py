@@ -7,7 +7,7 @@ from pydantic import ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from minigpt.config.data import AnyData, StoriesConfig
-from minigpt.config.model import TransformerConfig
+from minigpt.config.model import AnyTransformer, GPTConfig, TransformerConfig
 from minigpt.config.sampling import SamplingConfig
 from minigpt.config.section import Section, variants_of
 from minigpt.config.tokenizer import AnyTokenizer, BytePairConfig
@@ -33,7 +33,7 @@ class Config(Section):
 
     data: AnyData = StoriesConfig()
     tokenizer: AnyTokenizer = BytePairConfig()
-    model: TransformerConfig = TransformerConfig()
+    model: AnyTransformer = GPTConfig()
     training: TrainingConfig = TrainingConfig()
     sampling: SamplingConfig = SamplingConfig()
 
