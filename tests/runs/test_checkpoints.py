@@ -76,7 +76,9 @@ def flip(file):
 @pytest.mark.parametrize(
     "damage", [cut, flip, lambda file: file.unlink(), lambda file: file.write_bytes(b"")]
 )
-def test_the_one_before_a_broken_one_is_used_and_the_broken_one_named(name, damage, tmp_path, caplog):
+def test_the_one_before_a_broken_one_is_used_and_the_broken_one_named(
+    name, damage, tmp_path, caplog
+):
     sound, broken = write(tmp_path, 3), write(tmp_path, 5)
     damage(broken / name)
     found = newest_checkpoint(tmp_path)
