@@ -15,13 +15,20 @@ SHARED_DATA = Path(
 )
 
 
+# Session fixture → worker. Each takes a training.
+WORKERS = {"tiny_run": "runs", "pair_run": "runs", "trained": "cli"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that use what takes a training go to one worker (`--dist loadgroup`), which trains once."""
-    shared = {"tiny_run", "pair_run"}
-    trained = {item.path for item in items if shared & set(getattr(item, "fixturenames", ()))}
+    """Sends all files that use a session fixture to one worker (`--dist loadgroup`)."""
+    workers = {}
     for item in items:
-        group = "trained" if item.path in trained else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
+        for name in WORKERS.keys() & set(getattr(item, "fixturenames", ())):
+            # A file that uses both kinds goes where the longer trainings are.
+            if workers.get(item.path) != "runs":
+                workers[item.path] = WORKERS[name]
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(workers.get(item.path, str(item.path))))
 
 
 @pytest.fixture(scope="session", autouse=True)
