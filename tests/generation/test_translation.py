@@ -68,7 +68,7 @@ def test_each_is_what_it_would_be_alone(translator):
 def test_what_pads_a_source_changes_nothing(translator):
     def found(padding):
         ids = tf.constant([[3, 5, END, padding, padding]])
-        return translator.translation(ids, tf.constant([3]), 6, 1, 1.0)[0].numpy().tolist()
+        return translator.translate(ids, tf.constant([3]), 6, 1, 1.0)[0].numpy().tolist()
 
     assert found(END) == found(11)
 
@@ -117,7 +117,7 @@ def test_nothing_to_do(translator):
 
 
 def test_no_more_tokens_than_the_model_has_places(model, translator):
-    ids, lengths = translator.translation(
+    ids, lengths = translator.translate(
         tf.constant([[3, 5, END]]), tf.constant([3]), 1000, 1, 1.0
     )
     assert ids.shape[1] <= model.max_len and lengths.numpy().max() <= model.max_len
