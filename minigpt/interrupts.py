@@ -1,47 +1,51 @@
-"""Ctrl-C that is not lost: libraries sometimes swallow the exception it raises."""
+"""Signals that ask the program to stop.
+
+The exception that Ctrl-C raises may be swallowed by a library, for example inside a callback from C++.
+The signal is therefore recorded, and checked again between the steps of the program.
+"""
 
 import signal
 from types import FrameType
 
-_requested = _answered = False
+_requested = _reported = False
 
 
 class Interrupted(KeyboardInterrupt):
-    """A Ctrl-C that was answered: what is saved, and what to do next, has been said."""
+    """An interrupt about which the user has been told what was saved and how to continue."""
 
     def __init__(self) -> None:
-        global _answered
+        global _reported
         super().__init__()
-        _answered = True
+        _reported = True
 
 
 def was_answered() -> bool:
-    """Whether an `Interrupted` was raised: libraries turn it into something else on its way up."""
-    return _answered
+    """Returns whether an `Interrupted` was raised, even if a library has replaced it since."""
+    return _reported
 
 
 def was_requested() -> bool:
-    """Whether such a signal came."""
+    """Returns whether one of the signals has arrived."""
     return _requested
 
 
 def stopping_signals() -> list[signal.Signals]:
-    """Ctrl-C, SIGTERM and SIGHUP, as far as whoever started the program wants them to be heard.
+    """Returns Ctrl-C, SIGTERM and SIGHUP, without those that are ignored.
 
-    `nohup` has SIGHUP ignored, and a shell's `&` in a script Ctrl-C: then that stays so.
+    `nohup` ignores SIGHUP and a shell's `&` in a script ignores Ctrl-C; both stay ignored.
     """
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
 
 
 def remember_interrupts() -> None:
-    """From now on these signals raise `KeyboardInterrupt`, and are remembered. Main thread only."""
+    """Makes these signals raise `KeyboardInterrupt` and records them. Main thread only."""
     for number in stopping_signals():
         signal.signal(number, _remember)
 
 
 def stop_if_interrupted() -> None:
-    """Raises `KeyboardInterrupt` if there was a Ctrl-C and its exception went astray."""
+    """Raises `KeyboardInterrupt` if a signal has arrived whose exception was lost."""
     if _requested:
         raise KeyboardInterrupt
 

@@ -1,49 +1,85 @@
-"""Messages of the library: everything goes through `logging`, below the logger "minigpt".
+"""Messages of the library, sent through `logging` to the logger "minigpt".
 
-INFO says what takes time ("downloading ..."), WARNING what was found damaged and replaced. A program
-shows them by configuring `logging`; `minigpt.train` prints them on its console; the command line prints
-them on standard error.
+INFO tells what takes time ("downloading ..."). WARNING tells about damage that was repaired or ignored.
+A program shows the messages by configuring `logging`. `minigpt.train` prints them on its console, the
+command line on standard error.
 """
 
 import logging
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 LOGGER = logging.getLogger("minigpt")
 
+Sink = Callable[[str], object]
+_sink: ContextVar[Sink | None] = ContextVar("minigpt_notices", default=None)
+
 
 class _SinkHandler(logging.Handler):
-    def __init__(self, sink: Callable[[str], object]) -> None:
-        super().__init__(logging.INFO)
-        self._sink = sink
+    """Passes records to the sink of the current thread, and those of other threads on to `logging`."""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self._sink(record.getMessage())
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._users = 0
+
+    def install(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users > 1:
+                return
+            self._level, self._propagate = LOGGER.level, LOGGER.propagate
+            self._effective_level = LOGGER.getEffectiveLevel()
+            LOGGER.addHandler(self)
+            LOGGER.setLevel(min(logging.INFO, self._effective_level))
+            LOGGER.propagate = False
+
+    def uninstall(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+            LOGGER.removeHandler(self)
+            LOGGER.setLevel(self._level)
+            LOGGER.propagate = self._propagate
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        # Overrides `handle`, not `emit`: one slow sink should not block the other threads.
+        if sink := _sink.get():
+            if record.levelno >= logging.INFO:
+                sink(record.getMessage())
+        elif self._propagate and LOGGER.parent and record.levelno >= self._effective_level:
+            LOGGER.parent.callHandlers(record)
+        return True
+
+
+_HANDLER = _SinkHandler()
 
 
 @contextmanager
-def notices_to(sink: Callable[[str], object]) -> Iterator[None]:
-    """Passes every message of level INFO or above to `sink`, and to nothing else.
+def notices_to(sink: Sink) -> Iterator[None]:
+    """Passes every message of level INFO or above of this thread to `sink`.
+
+    The messages are not passed to the root logger meanwhile. In nested calls the innermost sink receives
+    the messages. Several threads may use it at the same time, each with its own sink.
 
     Args:
       sink: called with one line.
     """
-    handler = _SinkHandler(sink)
-    level, propagate = LOGGER.level, LOGGER.propagate
-    LOGGER.addHandler(handler)
-    LOGGER.setLevel(logging.INFO)
-    LOGGER.propagate = False
+    _HANDLER.install()
+    token = _sink.set(sink)
     try:
         yield
     finally:
-        LOGGER.removeHandler(handler)
-        LOGGER.setLevel(level)
-        LOGGER.propagate = propagate
+        _sink.reset(token)
+        _HANDLER.uninstall()
 
 
 @contextmanager
-def deprecated_report(report: Callable[[str], object] | None) -> Iterator[None]:
+def deprecated_report(report: Sink | None) -> Iterator[None]:
     """Supports the argument `report` of earlier versions: passes messages to it, with a warning."""
     if report is None:
         yield

@@ -1,7 +1,4 @@
-"""Training: what is minimised, how, and what is watched meanwhile."""
+"""Training: from a configuration to a trained and exported model. `pipeline.py` is the place to begin.
 
-from minigpt.training.callbacks.text_generator import TextGenerator
-from minigpt.training.resuming import resume
-from minigpt.training.trainer import train
-
-__all__ = ["TextGenerator", "resume", "train"]
+Nothing is imported here, so that `minigpt.training.console` can be used without TensorFlow.
+"""

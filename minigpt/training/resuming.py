@@ -26,7 +26,7 @@ from minigpt.runs.checkpoints import (
 from minigpt.runs.lock import run_lock
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.checkpointing import Checkpointing
-from minigpt.training.callbacks.display import new_console
+from minigpt.training.console import new_console
 from minigpt.training.device import set_up_device
 from minigpt.training.fine_tuning import starting_point
 from minigpt.training.memory_check import enough_memory

@@ -28,8 +28,9 @@ from minigpt.training.callbacks.basic import (
     Validation,
 )
 from minigpt.training.callbacks.checkpointing import LEAST_SHARE, Checkpointing
-from minigpt.training.callbacks.display import Display, duration
+from minigpt.training.callbacks.display import Display
 from minigpt.training.callbacks.interrupt import Interrupt, TrainingInterrupted
+from minigpt.training.console import duration
 from minigpt.training.optimizers.build import build_optimizer
 from minigpt.training.plan import Plan
 from minigpt.training.tasks.language_modeling import LanguageModeling

@@ -5,7 +5,7 @@ import math
 import keras
 
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.training.callbacks.display import duration
+from minigpt.training.console import duration
 from minigpt.training.expected_time import expected_seconds
 from minigpt.training.tasks.task import Task
 

@@ -13,7 +13,7 @@ from minigpt.models import build_model
 from minigpt.runs.lock import run_lock
 from minigpt.runs.paths import new_run_path, refuse_taken
 from minigpt.runs.run import Run
-from minigpt.training.callbacks.display import new_console
+from minigpt.training.console import new_console
 from minigpt.training.device import set_up_device
 from minigpt.training.fine_tuning import starting_point
 from minigpt.training.memory_check import enough_memory

@@ -11,23 +11,9 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from minigpt.training.callbacks.basic import Clock, training_loss
+from minigpt.training.console import duration
 
 SECONDS_BETWEEN_LINES = 10
-
-
-def duration(seconds: float) -> str:
-    """ "42 s", "3 min 20 s", "2 h 5 min"."""
-    seconds = round(seconds)
-    if seconds < 60:
-        return f"{seconds} s"
-    if seconds < 3600:
-        return f"{seconds // 60} min {seconds % 60} s"
-    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
-
-
-def new_console() -> Console:
-    """Standard output: live and coloured on a terminal, plain lines elsewhere."""
-    return Console(highlight=False, soft_wrap=True)
 
 
 class Display(keras.callbacks.Callback):

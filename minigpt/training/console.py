@@ -1,0 +1,68 @@
+"""Terminal output of a training. Imports no TensorFlow.
+
+Text from a corpus, a model, a prompt or a path is data. It is never interpreted as markup, and on a
+terminal its control characters are made visible instead of being sent.
+"""
+
+import unicodedata
+
+from rich.console import Console
+from rich.segment import Segment, Segments
+from rich.style import Style
+from rich.text import Text
+
+# Categories of Unicode: control characters and surrogates.
+_UNPRINTABLE = ("Cc", "Cs")
+
+
+def new_console() -> Console:
+    """Returns a console on standard output: live and coloured on a terminal, plain lines elsewhere."""
+    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+
+
+def printable(text: str) -> str:
+    r"""Returns `text` with control characters replaced by escapes, for a terminal.
+
+    "\x1b[2J" becomes "\\x1b[2J". Newlines and tabs stay. Lone surrogates, which cannot be encoded,
+    become escapes too.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        ascii(character)[1:-1]
+        if character not in "\n\t" and unicodedata.category(character) in _UNPRINTABLE
+        else character
+        for character in text
+    )
+
+
+def show(console: Console, *parts: str | tuple[str, str]) -> None:
+    """Prints one message, whose parts may be data.
+
+    Args:
+      console: where to print. Whether it interprets markup makes no difference.
+      *parts: texts, or pairs of a text and a rich style. They are joined without a separator.
+    """
+    styled = [(part, "") if isinstance(part, str) else part for part in parts]
+    if console.is_terminal:
+        message = Text.assemble(*((printable(text), style) for text, style in styled))
+        console.print(message, soft_wrap=True)
+        return
+    # Into files and pipes the text goes unchanged. `Text` would remove some control characters.
+    segments = [Segment(text, Style.parse(style)) for text, style in styled]
+    console.print(Segments([*segments, Segment("\n")]), soft_wrap=True, end="")
+
+
+def duration(seconds: float) -> str:
+    """Returns "42 s", "3 min 20 s" or "2 h 5 min"."""
+    seconds = round(seconds)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+
+
+def count(number: int, noun: str) -> str:
+    """Returns "1 epoch" or "1,200 epochs"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,75 @@
+"""Messages of the library reach the sink of their thread, and only while it is there."""
+
+import logging
+import threading
+
+import pytest
+
+from minigpt.notices import LOGGER, deprecated_report, notices_to
+
+log = logging.getLogger("minigpt.storage.somewhere")
+
+
+@pytest.fixture(autouse=True)
+def unchanged_logger():
+    before = LOGGER.level, LOGGER.propagate, list(LOGGER.handlers)
+    yield
+    assert (LOGGER.level, LOGGER.propagate, LOGGER.handlers) == before
+
+
+def test_nested_sinks_receive_their_own_messages(caplog):
+    outer, inner = [], []
+    with notices_to(outer.append):
+        log.info("1")
+        with notices_to(inner.append):
+            log.warning("2")
+            log.debug("not shown")
+        log.info("3")
+    assert (outer, inner) == (["1", "3"], ["2"])
+    assert caplog.records == []
+
+
+def test_two_threads_have_their_own_sinks():
+    """They overlap: the first to enter is the first to leave."""
+    first, second = [], []
+    second_entered, first_left = threading.Event(), threading.Event()
+
+    def other():
+        with notices_to(second.append):
+            second_entered.set()
+            first_left.wait(10)
+            log.info("second")
+
+    thread = threading.Thread(target=other)
+    with notices_to(first.append):
+        thread.start()
+        second_entered.wait(10)
+        log.info("first")
+    first_left.set()
+    thread.join(10)
+    assert (first, second) == (["first"], ["second"])
+
+
+def test_a_thread_without_a_sink_logs_as_usual(caplog):
+    def other():
+        log.info("below the level")
+        log.warning("as usual")
+
+    with notices_to(lambda line: None):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join(10)
+    assert [record.getMessage() for record in caplog.records] == ["as usual"]
+
+
+def test_report_is_deprecated_and_still_called():
+    lines = []
+
+    def library_function(report=None):
+        with deprecated_report(report):
+            log.info("message")
+
+    with pytest.warns(DeprecationWarning, match="`report` is deprecated") as caught:
+        library_function(lines.append)
+    assert caught[0].filename == __file__
+    assert lines == ["message"]

@@ -1,0 +1,61 @@
+"""Text shown on a terminal, in a pipe, and as durations and counts."""
+
+import io
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from minigpt.training.console import count, duration, printable, show
+
+
+def shown(*parts, terminal: bool, **options) -> str:
+    file = io.StringIO()
+    show(Console(file=file, force_terminal=terminal, width=20, **options), *parts)
+    return file.getvalue()
+
+
+HOSTILE = "[/INST] [bold]a[/] :smile: \x1b]0;title\x07\x1b[2J\r\x9b1m\b\x7f\x00 b\tc\nd \udc80"
+
+
+@pytest.mark.parametrize("markup", [True, False])
+def test_on_a_terminal_markup_is_text_and_control_characters_are_visible(markup):
+    out = shown(HOSTILE, ("[x]", "cyan"), terminal=True, markup=markup, highlight=False)
+    assert "[/INST] [bold]a[/] :smile: \\x1b]0;title\\x07\\x1b[2J\\r\\x9b1m\\x08\\x7f\\x00 b" in out
+    assert "\nd \\udc80" in out
+    assert out.endswith("\x1b[36m[x]\x1b[0m\n")
+    # The style is the only sequence sent.
+    assert out.count("\x1b") == 2
+
+
+@pytest.mark.parametrize("markup", [True, False])
+def test_a_pipe_receives_the_text_unchanged(markup):
+    assert shown(HOSTILE, ("[x]", "cyan"), terminal=False, markup=markup) == f"{HOSTILE}[x]\n"
+
+
+def test_newline_and_tab_stay_printable():
+    assert printable("a\n\tž—𝒳") == "a\n\tž—𝒳"
+    assert printable("\x1b[31m") == "\\x1b[31m"
+
+
+def test_durations_and_counts():
+    assert [duration(s) for s in (0.4, 59.4, 60, 200, 3600, 7500)] == [
+        "0 s",
+        "59 s",
+        "1 min 0 s",
+        "3 min 20 s",
+        "1 h 0 min",
+        "2 h 5 min",
+    ]
+    assert [count(n, "epoch") for n in (0, 1, 2, 1200)] == [
+        "0 epochs",
+        "1 epoch",
+        "2 epochs",
+        "1,200 epochs",
+    ]
+
+
+def test_the_console_imports_no_tensorflow():
+    code = "import sys, minigpt.training.console; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
