@@ -80,7 +80,7 @@ class SourceToTarget(TextModule):
         longest = tf.maximum(tf.shape(source_ids)[1], tf.shape(target_ids)[1])
         fits = tf.debugging.Assert(
             longest <= self.model.max_len,
-            [f"expected at most max_len = {self.model.max_len} tokens a row, got", longest],
+            [f"at most max_len = {self.model.max_len} tokens a row, got", longest],
         )
         with tf.control_dependencies([fits]):
             inputs = tf.identity(source_ids), source_lengths, target_ids

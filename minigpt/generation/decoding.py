@@ -168,6 +168,7 @@ class Decoder(tf.Module):
         def continues(state):  # type: ignore[no-untyped-def]
             return is_unfinished(state, end)
 
+        assert isinstance(self.model, CachedGPT)
         return self._decode(state, self.model.step_past_context, continues, *arguments)
 
     def _decode(self, state, step, continues, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]

@@ -45,7 +45,9 @@ SAMPLING_SPEC = SamplingSettings(
 )
 
 
-def sample(logits: tf.Tensor, seeds: tf.Tensor, step: tf.Tensor, settings: SamplingSettings) -> tf.Tensor:
+def sample(
+    logits: tf.Tensor, seeds: tf.Tensor, step: tf.Tensor, settings: SamplingSettings
+) -> tf.Tensor:
     """Chooses one token per row: temperature, top-k, top-p, min-p, draw.
 
     Args:

@@ -14,9 +14,7 @@ from minigpt.tokenizers import Tokenizer
 DEFAULT_MAX_LEN = 64
 
 
-def build_decoder(
-    model: keras.Model, tokenizer: Tokenizer, max_len: int | None = None
-) -> Decoder:
+def build_decoder(model: keras.Model, tokenizer: Tokenizer, max_len: int | None = None) -> Decoder:
     """Builds the decoder of a language model.
 
     A `GPT` decodes with a cache. Any other model is called on the newest max_len tokens at every step; it

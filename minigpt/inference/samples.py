@@ -100,11 +100,17 @@ def stream(
         problem = "cannot be streamed: the best text is known at the end only"
         raise UserError(ArgumentProblem("beams", sampling.beams, problem))
     prompt_ids = tokenizer.encode(prompt)
-    return _stream(decoder, ContinuationText(tokenizer, prompt_ids, sampling.stop), prompt_ids, seed, sampling)
+    return _stream(
+        decoder, ContinuationText(tokenizer, prompt_ids, sampling.stop), prompt_ids, seed, sampling
+    )
 
 
 def _stream(
-    decoder: Decoder, text: ContinuationText, prompt_ids: np.ndarray, seed: int, sampling: SamplingConfig
+    decoder: Decoder,
+    text: ContinuationText,
+    prompt_ids: np.ndarray,
+    seed: int,
+    sampling: SamplingConfig,
 ) -> Iterator[str]:
     state = decoder.prefill(*_padded([prompt_ids]), sampling.max_new_tokens)
     start = int(state.lengths[0])
@@ -267,9 +273,7 @@ def _check(
         problems.append(ArgumentProblem("num_samples", num_samples, problem))
     limit = 2**31 - num_samples
     problem = f"should be from 0 to {limit}, because sample i uses seed + i"
-    problems += [
-        ArgumentProblem("seed", seed, problem) for seed in seeds if not 0 <= seed <= limit
-    ]
+    problems += [ArgumentProblem("seed", seed, problem) for seed in seeds if not 0 <= seed <= limit]
     if problems:
         raise UserError(*problems)
     for prompt in prompts:

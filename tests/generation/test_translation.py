@@ -117,9 +117,7 @@ def test_nothing_to_do(translator):
 
 
 def test_no_more_tokens_than_the_model_has_places(model, translator):
-    ids, lengths = translator.translate(
-        tf.constant([[3, 5, END]]), tf.constant([3]), 1000, 1, 1.0
-    )
+    ids, lengths = translator.translate(tf.constant([[3, 5, END]]), tf.constant([3]), 1000, 1, 1.0)
     assert ids.shape[1] <= model.max_len and lengths.numpy().max() <= model.max_len
 
 
