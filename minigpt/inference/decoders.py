@@ -1,5 +1,6 @@
 """Decoders for models and tokenizers: any Keras model that maps token ids to logits can generate text."""
 
+import re
 from typing import Any
 
 import keras
@@ -45,8 +46,7 @@ def _uncached(model: keras.Model, tokenizer: Tokenizer, max_len: int | None) -> 
     try:
         logits = first_output(model, np.zeros((1, length), np.int32))
     except Exception as error:  # Whatever the model's layers raise.
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise _refusal(f"it cannot be called on int32[1, {length}]: {reason}") from error
+        raise _refusal(f"it cannot be called on int32[1, {length}]: {_reason(error)}") from error
     shape = getattr(logits, "shape", None)
     if shape is None or len(shape) != 3 or shape[1] != length:
         raise _refusal(f"int32[1, {length}] gives {_describe(logits)}")
@@ -57,6 +57,13 @@ def _uncached(model: keras.Model, tokenizer: Tokenizer, max_len: int | None) -> 
         raise _refusal("its output holds probabilities; remove the softmax")
     _check_vocab_size(shape[2], tokenizer)
     return UncachedModel(model, shape[2], length, fixed_length=fixed_len is not None)
+
+
+def _reason(error: Exception) -> str:
+    """Returns the first line of an error, without Keras' own first line and terminal colors."""
+    lines = re.sub("\x1b\\[[0-9]+m", "", str(error)).splitlines()
+    own = (line for line in lines if line and not line.startswith("Exception encountered"))
+    return next(own, type(error).__name__)
 
 
 def _length(shape: Any) -> int | None:

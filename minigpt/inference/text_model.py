@@ -106,7 +106,7 @@ class TextModel:
         prompts = as_texts("prompts", prompts)
         seeds = _seeds(seed, len(prompts))
         sampling = sampling_settings(max_new_tokens=max_new_tokens, **settings)
-        self._warn_of_unknown(prompts)
+        self._warn_of_unknown(prompts, stacklevel=4)
         return generate(self._decoder, self.tokenizer, prompts, seeds, sampling, num_samples)
 
     def stream(
@@ -124,7 +124,7 @@ class TextModel:
             raise TypeError(f"`prompt` must be a string. Received: {prompt!r}")
         (seed,) = _seeds(seed, 1)
         sampling = sampling_settings(max_new_tokens=max_new_tokens, **settings)
-        self._warn_of_unknown([prompt])
+        self._warn_of_unknown([prompt], stacklevel=3)
         return stream(self._decoder, self.tokenizer, prompt, seed, sampling)
 
     def unknown_tokens(self, text: str) -> int:
@@ -136,10 +136,11 @@ class TextModel:
         check_prompt(text)
         return self.tokenizer.count_unknown(text)
 
-    def _warn_of_unknown(self, prompts: Sequence[str]) -> None:
+    def _warn_of_unknown(self, prompts: Sequence[str], stacklevel: int) -> None:
         for prompt in prompts:
             if unknown := self.unknown_tokens(prompt):
-                warnings.warn(unknown_tokens_message(f"prompt {prompt!r}", unknown), stacklevel=4)
+                message = unknown_tokens_message(f"prompt {prompt!r}", unknown)
+                warnings.warn(message, stacklevel=stacklevel)
 
     def logits(self, token_ids: Any) -> np.ndarray:
         """Scores every next token.
