@@ -8,6 +8,7 @@ from minigpt.config import Config, TokenizerConfig, TransformerConfig
 from minigpt.errors import UserError
 from minigpt.models import GPT, build_gpt
 from minigpt.models.lora import enable_lora
+from minigpt.runs.paths import check_run
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer
 
@@ -70,6 +71,7 @@ def starting_point(config: Config) -> StartingPoint | None:
     if config.training.init_from is None:
         return None
     path = Path(config.training.init_from)
+    check_run(path, "training.init_from")
     run = Run(path)
     before = run.config
     if before.model.kind != "gpt" or config.model.kind != "gpt":

@@ -11,10 +11,10 @@ from rich.console import Console
 
 from minigpt.config import Config, load_config
 from minigpt.errors import UserError
-from minigpt.evaluation.runs import corpus_of
 from minigpt.interrupts import stop_if_interrupted
 from minigpt.models import GPT, build_model
 from minigpt.models.lora import enable_lora
+from minigpt.notices import notices_to
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
     Checkpoint,
@@ -23,6 +23,7 @@ from minigpt.runs.checkpoints import (
     read_checkpoint,
     remove_checkpoints,
 )
+from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.lock import run_lock
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.checkpointing import Checkpointing
@@ -103,7 +104,8 @@ def _resume(run: Run, changes: Sequence[str], command: str, console: Console) ->
     stop_if_interrupted()
 
     device = set_up_device(config.training)
-    corpus = corpus_of(run, console.print)
+    with notices_to(console.print):
+        corpus = open_run_corpus(run)
     if corpus is None:
         raise UserError(
             f"RUN {run.path}: its text (data.source = {config.data.source!r}) has changed since the "
@@ -166,7 +168,8 @@ def _how_to_extend(session: Session, command: str) -> str:
 def _newest(run: Run, console: Console) -> Checkpoint | None:
     """The newest sound checkpoint, without its best if that is lost; None where there never was one."""
     folder = run.checkpoints_folder
-    found = newest_checkpoint(folder, console.print)
+    with notices_to(console.print):
+        found = newest_checkpoint(folder)
     if found is None:
         if broken := checkpoint_paths(folder):
             raise UserError(
@@ -250,7 +253,7 @@ def _forget_what_came_later(
     run: Run, checkpointing: Checkpointing, checkpoint: Checkpoint | None
 ) -> None:
     """Cuts off what a training wrote behind its last checkpoint: it is done again."""
-    run.clear_unfinished()
+    run.remove_unfinished()
     for file in (run.metrics_file, run.samples_file):
         run.cut_lines(file, checkpointing.epoch)
     # Its owner may have removed it, to begin again.

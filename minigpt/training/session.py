@@ -15,6 +15,7 @@ from minigpt.corpus.token_store import Corpus
 from minigpt.errors import UserError
 from minigpt.export import export_saved_model
 from minigpt.interrupts import Interrupted
+from minigpt.notices import notices_to
 from minigpt.runs.checkpoints import Checkpoint, checkpoint_paths
 from minigpt.runs.run import Run, save_model
 from minigpt.storage.files import fsync, fsync_all
@@ -188,7 +189,8 @@ class Session:
         run, console = self.run, self.console
         console.print("Exporting the best model.")
         try:
-            best = run.load_model(console.print)
+            with notices_to(console.print):
+                best = run.load_model()
             _replace_saved_model(best, self.task, run.saved_model_folder)
             # Last: where it is, everything is.
             save_model(best, run.model_file)

@@ -10,6 +10,7 @@ from minigpt.config import Config, load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.interrupts import stop_if_interrupted
 from minigpt.models import build_model
+from minigpt.notices import notices_to
 from minigpt.runs.lock import run_lock
 from minigpt.runs.paths import new_run_path, refuse_taken
 from minigpt.runs.run import Run
@@ -55,9 +56,8 @@ def train(
     start = starting_point(config)
     config = start.config if start else config
     device = set_up_device(config.training)
-    corpus = open_corpus(
-        config.data, config.tokenizer, console.print, start.tokenizer if start else None
-    )
+    with notices_to(console.print):
+        corpus = open_corpus(config.data, config.tokenizer, start.tokenizer if start else None)
     task = build_task(config, corpus)
     vocab_size = corpus.tokenizer.vocab_size
     with enough_memory(task.config, vocab_size):

@@ -11,7 +11,7 @@ from minigpt.errors import UserError
 from minigpt.models.state import arrays_of, restore, restore_metrics
 from minigpt.runs.checkpoints import (
     Checkpoint,
-    best_of,
+    best_checkpoint_name,
     checkpoint_name,
     checkpoint_paths,
     remove_checkpoints,
@@ -182,5 +182,7 @@ class Checkpointing(keras.callbacks.Callback):
         names = names[: names.index(newest) + 1]
         newest_ones = names[-self.config.training.keep_checkpoints :]
         # Each may have to be gone back to, and then its best is asked for.
-        best_ones = (best_of(self.run.checkpoints_folder / name) for name in newest_ones)
+        best_ones = (
+            best_checkpoint_name(self.run.checkpoints_folder / name) for name in newest_ones
+        )
         remove_checkpoints(self.run.checkpoints_folder, {*newest_ones, *filter(None, best_ones)})

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from minigpt.evaluation import PairEvaluator
+from minigpt.evaluation.pairs import PairEvaluator
 
 # Source, reference, translation.
 Row = tuple[str, str, str]
@@ -36,7 +36,7 @@ class TranslationSamples(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         self.evaluator = evaluator
-        fitting = evaluator.numbers
+        fitting = evaluator.indices
         # The middles of `count` equal parts.
         places = (np.arange(count) + 0.5) * len(fitting) / max(1, count)
         self.numbers = fitting[np.unique(places.astype(np.int64))]

@@ -8,9 +8,12 @@ import keras
 import tensorflow as tf
 
 from minigpt.config import Config
-from minigpt.corpus.batches import batch_dataset, windows_in_pass
-from minigpt.corpus.token_store import Corpus
-from minigpt.evaluation import Evaluator, baselines, score
+from minigpt.corpus.batches import check_fills_batch, windows_in_pass
+from minigpt.corpus.datasets import batch_dataset
+from minigpt.corpus.sources import source_name
+from minigpt.corpus.store_files import Corpus
+from minigpt.evaluation import baselines, score
+from minigpt.evaluation.text import Evaluator
 from minigpt.inference.prompts import unknown_tokens_message
 from minigpt.models import GPT
 from minigpt.runs.run import Run
@@ -25,6 +28,15 @@ class LanguageModeling(Task):
     def __init__(self, config: Config, corpus: Corpus) -> None:
         super().__init__(config, corpus)
         training, length = config.training, config.sequence_length
+        check_fills_batch(
+            corpus.train.tokens,
+            length,
+            training.batch_size,
+            length_setting=(
+                "training.sequence_length" if training.sequence_length else "model.max_len"
+            ),
+            text=source_name(config.data),
+        )
         self.batches_in_pass = windows_in_pass(corpus.train.tokens, length) // training.batch_size
         self.tokens_per_batch = training.batch_size * length
         self.sequence = f"{length} tokens"

@@ -5,13 +5,15 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from minigpt.config import Config
+from minigpt.corpus.datasets import pair_dataset
 from minigpt.corpus.pair_batches import Buckets, Pairs
-from minigpt.corpus.token_store import Corpus
-from minigpt.evaluation.pairs import PairEvaluator, too_long
+from minigpt.corpus.sources import source_name
+from minigpt.corpus.store_files import Corpus
+from minigpt.evaluation import pair_baselines
+from minigpt.evaluation.pairs import PairEvaluator, skipped_pairs_message
 from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
 from minigpt.models import EncoderDecoder
 from minigpt.runs.run import Run
@@ -31,13 +33,18 @@ class Translation(Task):
         end_id, max_len = corpus.tokenizer.end_id, config.model.max_len
         self.train = Pairs(corpus.train.ids, end_id, max_len)
         self.val = Pairs(corpus.val.ids, end_id, max_len)
-        self.buckets = Buckets(self.train, config.training.batch_size, config.data.length_buckets)
+        self.buckets = Buckets(
+            self.train,
+            config.training.batch_size,
+            config.data.length_buckets,
+            source_name(config.data),
+        )
         self.batches_in_pass = self.buckets.batches_in_pass
         self.tokens_per_batch = self.buckets.tokens_per_batch
         self.sequence = "pairs"
 
     def batches(self, first: int, count: int) -> tf.data.Dataset:
-        return self.buckets.dataset(self.config.training.seed, first, count)
+        return pair_dataset(self.buckets, self.config.training.seed, first, count)
 
     def objective(self) -> dict[str, Any]:
         # The mean over the tokens that have a weight; padding has none.
@@ -53,12 +60,12 @@ class Translation(Task):
 
     def describe(self) -> dict[str, str]:
         tokenizer, buckets = self.corpus.tokenizer, self.buckets
-        uniform, frequencies = self._baselines()
+        uniform, frequencies = pair_baselines(self.train, self.val, tokenizer.vocab_size)
         shapes = ", ".join(
             f"{bucket.shape.rows} x ({bucket.shape.source} + {bucket.shape.target})"
             for bucket in buckets.buckets
         )
-        padding = 1 - buckets.tokens_in_pass / buckets.places_in_pass
+        padding = 1 - buckets.tokens_in_pass / buckets.padded_tokens_in_pass
         lines = {
             "Text": f"{len(self.train):,} pairs to learn from, {len(self.val):,} held out; no source "
             "sentence is on both sides",
@@ -73,22 +80,9 @@ class Translation(Task):
         left_out = [
             f"of the {side} pairs {line}"
             for side, pairs in (("training", self.train), ("held-out", self.val))
-            if (line := too_long(pairs, tokenizer))
+            if (line := skipped_pairs_message(pairs, tokenizer))
         ]
         return lines | ({"Left out": "; ".join(left_out)} if left_out else {})
-
-    def _baselines(self) -> tuple[float, float]:
-        """Losses of two guesses that need no model; see `evaluation.baselines`."""
-        vocab_size = self.corpus.tokenizer.vocab_size
-        counts = [
-            np.bincount(
-                np.concatenate([pairs.target(n) for n in np.flatnonzero(pairs.fits)]),
-                minlength=vocab_size,
-            )
-            for pairs in (self.train, self.val)
-        ]
-        log_frequency = np.log((counts[0] + 1) / (counts[0].sum() + vocab_size))
-        return math.log(vocab_size), float(-(counts[1] @ log_frequency) / counts[1].sum())
 
     def scores(self) -> dict[str, float | None]:
         loss = self.evaluator.loss()
@@ -96,7 +90,7 @@ class Translation(Task):
             "val_loss": loss,
             "val_perplexity": math.exp(min(loss, 700)),
             "val_bits_per_byte": self.evaluator.bits_per_byte(loss),
-            "val_bleu": self.evaluator.bleu(most_pairs=MOST_BLEU_PAIRS),
+            "val_bleu": self.evaluator.bleu(max_pairs=MOST_BLEU_PAIRS),
         }
 
     def samples(
@@ -121,7 +115,7 @@ class Translation(Task):
         if greedily is None:
             return "BLEU –: the tokenizer loses something of the held-out targets"
         greedy = f"{greedily:.1f} greedily"
-        pairs = f"BLEU of the best model on {len(self.evaluator.numbers):,} held-out pairs"
+        pairs = f"BLEU of the best model on {len(self.evaluator.indices):,} held-out pairs"
         if sampling.beams == 1:
             return f"{pairs}: {greedy}"
         searched = self.evaluator.bleu(sampling.beams, sampling.length_penalty)
