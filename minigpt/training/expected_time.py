@@ -32,14 +32,13 @@ def expected_seconds(config: Config, vocab_size: int, trained: float, evaluated:
 
 def _products_per_second(config: Config) -> float:
     """Of a product like those of a feed-forward network."""
-    sizes = config.model.resolved()
-    assert sizes.ff_dim  # Resolved.
+    sizes = config.model
     rows = min(4096, config.training.batch_size * config.sequence_length)
     dtype = config.training.precision.removeprefix("mixed_")
-    a, b = tf.ones([rows, sizes.embed_dim], dtype), tf.ones([sizes.embed_dim, sizes.ff_dim], dtype)
+    a, b = tf.ones([rows, sizes.embed_dim], dtype), tf.ones([sizes.embed_dim, sizes.ff_size], dtype)
     taken, end = [], time.perf_counter() + _SECONDS
     while (began := time.perf_counter()) < end:
         float(tf.matmul(a, b)[0, 0])
         taken.append(time.perf_counter() - began)
     # The first ones wake threads.
-    return 2 * rows * sizes.embed_dim * sizes.ff_dim / statistics.median(taken)
+    return 2 * rows * sizes.embed_dim * sizes.ff_size / statistics.median(taken)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.config import SamplingConfig, TokenizerConfig, TransformerConfig
+from minigpt.config import GPTConfig, SamplingConfig, TokenizerConfig
 from minigpt.inference.decoders import build_decoder
 from minigpt.inference.samples import generate
 from minigpt.models import build_gpt
@@ -129,9 +129,7 @@ def test_a_gpt_decodes_with_its_cache(tokenizer):
 
 
 def gpt(vocab_size):
-    return build_gpt(
-        TransformerConfig(max_len=T, embed_dim=D, num_heads=2, num_layers=1), vocab_size
-    )
+    return build_gpt(GPTConfig(max_len=T, embed_dim=D, num_heads=2, num_layers=1), vocab_size)
 
 
 class Failing(keras.Model):
