@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from minigpt.config import MOST_NEW_TOKENS
+from minigpt.config import MAX_NEW_TOKENS
 from minigpt.export.text_module import TextModule
 from minigpt.generation import SAMPLING_SPEC, Decoder, SamplingSettings, cut_at_stop
 from minigpt.generation.decoding import STOP_CHECK_EVERY
@@ -20,7 +20,7 @@ class TextToText(TextModule):
     `serve` and `generate` accept values out of range, in the same way:
       prompt: an empty batch gives no texts. An empty prompt starts a document. Of a long prompt, the newest
         max_len tokens are read. NUL is an ordinary character; bytes that are not UTF-8 become U+FFFD.
-      max_new_tokens: 0 or less gives ""; values above MOST_NEW_TOKENS (a million) count as that.
+      max_new_tokens: 0 or less gives ""; values above MAX_NEW_TOKENS (a million) count as that.
       temperature, top_p: 0 or less, or nan: greedy. top_p above 1: no limit.
       top_k: 0 or less, or above V: no limit. min_p: 0 or less: no limit; 1 or more, or nan: greedy.
       repetition_penalty: 0 or less, or nan: none. length_penalty: nan counts as 0.
@@ -59,7 +59,7 @@ class TextToText(TextModule):
         Returns:
           {"text": string[B]}, the continuations without the prompts.
         """
-        max_new_tokens = tf.minimum(max_new_tokens, MOST_NEW_TOKENS)
+        max_new_tokens = tf.minimum(max_new_tokens, MAX_NEW_TOKENS)
         prompt_ids = self.tokenizer.encode(prompt)
         ids, lengths = self.decoder.generate(
             *_dense(prompt_ids),
@@ -108,7 +108,7 @@ class TextToText(TextModule):
           {"text": string[B, num_samples]}: sample i uses seed + i. With beams > 1 the best ones, at
           most as many as there are beams.
         """
-        max_new_tokens = tf.minimum(max_new_tokens, MOST_NEW_TOKENS)
+        max_new_tokens = tf.minimum(max_new_tokens, MAX_NEW_TOKENS)
         prompt_ids = self.tokenizer.encode(prompt)
         beams, num_samples = tf.maximum(beams, 1), tf.maximum(num_samples, 1)
         length_penalty = tf.where(tf.math.is_nan(length_penalty), 0.0, length_penalty)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from minigpt.config import SamplingConfig, load_config
+from minigpt.config import SamplingConfig, sampling_config
 from minigpt.corpus.token_ids import encode_texts
 from minigpt.errors import UserError
 from minigpt.evaluation import Evaluation, score
@@ -205,7 +205,7 @@ def sampling_settings(**settings: Any) -> SamplingConfig:
     Raises:
       UserError: all problems that were found.
     """
-    return load_config({"sampling": settings}).sampling
+    return sampling_config(**settings)
 
 
 def _seeds(seed: Any, count: int) -> list[int]:
