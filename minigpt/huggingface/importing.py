@@ -11,7 +11,7 @@ from minigpt.huggingface.tensors import HEAD, tensor_shapes, variables
 from minigpt.huggingface.tokenizer_files import read_tokenizer
 from minigpt.huggingface.weights import Weights, open_weights
 from minigpt.models import GPT, build_gpt
-from minigpt.runs.paths import refuse_taken
+from minigpt.runs.paths import check_new_run
 from minigpt.runs.run import Run
 from minigpt.tokenizers.tokenizer_file import read_file
 
@@ -33,7 +33,7 @@ def import_run(
         many or of another shape; the directory cannot be written. Nothing is left behind.
     """
     folder, run = Path(folder), Path(run)
-    refuse_taken(run)
+    check_new_run(run)
     path = folder / "config.json"
     if not path.is_file():
         what = "holds no config.json" if folder.is_dir() else "does not exist"

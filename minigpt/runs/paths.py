@@ -70,7 +70,3 @@ def new_run_path(name: str, folder: Path = Path("runs")) -> Path:
 def run_error(path: Path, problem: str) -> UserError:
     """Returns the exception for a problem with the argument `run`."""
     return UserError(ArgumentProblem("run", path, problem))
-
-
-# The name until every caller uses the new one.
-refuse_taken = check_new_run

@@ -13,7 +13,7 @@ from minigpt.interrupts import stop_if_interrupted
 from minigpt.models import build_model
 from minigpt.notices import notices_to
 from minigpt.runs.lock import run_lock
-from minigpt.runs.paths import new_run_path, refuse_taken
+from minigpt.runs.paths import check_new_run, new_run_path
 from minigpt.runs.run import Run
 from minigpt.training.console import new_console
 from minigpt.training.device import set_up_device
@@ -51,7 +51,7 @@ def train(
     console = console or new_console()
     path = Path(run) if run else new_run_path(name)
     path = path if path.name else path.absolute()
-    refuse_taken(path)
+    check_new_run(path)
     stop_if_interrupted()
 
     start = starting_point(config)
