@@ -9,10 +9,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from minigpt.errors import UserError
-from minigpt.huggingface.shape import differences, write_shape
+from minigpt.huggingface.config_json import config_json, export_problems
 from minigpt.huggingface.tensors import values
-from minigpt.huggingface.tokenizer_files import OWN_FOLDER
-from minigpt.huggingface.tokenizer_json import tokenizer_files, why_not
+from minigpt.huggingface.tokenizer_export import export_problem, tokenizer_files
+from minigpt.huggingface.tokenizer_import import OWN_FOLDER
 from minigpt.models import GPT
 from minigpt.storage.folder import new_folder
 from minigpt.tokenizers import Tokenizer
@@ -32,16 +32,16 @@ def export_huggingface(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
     if not isinstance(model, GPT):
         kind = type(model).__name__
         raise UserError(f"--format huggingface: the model is a {kind}: GPT-2 is a decoder alone")
-    problems = differences(model.config)
+    problems = export_problems(model.config)
     if model.head is not None and np.any(model.head.bias.numpy()):
         problems.append("model.tie_embeddings = false: the head has a bias: GPT-2 has none")
-    if reason := why_not(tokenizer):
+    if reason := export_problem(tokenizer):
         problems.append(reason)
     if problems:
         raise UserError(*(f"--format huggingface: {problem}" for problem in problems))
     generation = {"bos_token_id": tokenizer.end_id, "eos_token_id": tokenizer.end_id}
     files = {
-        "config.json": _json(write_shape(model.config, model.vocab_size, tokenizer.end_id)),
+        "config.json": _json(config_json(model.config, model.vocab_size, tokenizer.end_id)),
         "generation_config.json": _json(generation),
         **tokenizer_files(tokenizer, model.max_len),
     }
