@@ -60,7 +60,8 @@ def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
     data = run.config.data
     if data.source == "pairs":
         return encode_texts(read_pairs(paths), tokenizer)
-    return encode_texts(read_texts(paths, data.document_separator), tokenizer)
+    separator = getattr(data, "document_separator", None)
+    return encode_texts(read_texts(paths, separator), tokenizer)
 
 
 def _held_out(run: Run) -> Part:

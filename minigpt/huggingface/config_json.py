@@ -53,7 +53,7 @@ class FolderConfig:
       end_id: the id of the end token; None if config.json does not say.
     """
 
-    model: TransformerConfig
+    model: GPTConfig
     vocab_size: int
     end_id: int | None
 

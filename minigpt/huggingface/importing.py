@@ -3,7 +3,7 @@
 import logging
 from pathlib import Path
 
-from minigpt.config import Config, TokenizerConfig
+from minigpt.config import Config, SamplingConfig, load_config
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.huggingface.config_json import read_config
 from minigpt.huggingface.json_file import read_json_object
@@ -53,11 +53,12 @@ def _import_run(folder: Path, run: Path) -> Run:
         logger.info("reading %s", folder)
         model = build_gpt(described.model, described.vocab_size)
         _assign(model, weights)
+    settings = {"kind": tokenizer.kind, "vocab_size": described.vocab_size}
     config = Config(
-        tokenizer=TokenizerConfig.model_validate(
-            {"kind": tokenizer.kind, "vocab_size": described.vocab_size}
-        ),
+        tokenizer=load_config({"tokenizer": settings}).tokenizer,
         model=described.model,
+        # Not the default prompts, which suit the bundled stories.
+        sampling=SamplingConfig(),
     )
     return Run.create(run, config, tokenizer, None, model)
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from minigpt.cli.input import read_lines
-from minigpt.config import Config, TokenizerConfig, dump_config, load_config
+from minigpt.config import Config, dump_config, load_config
 from minigpt.corpus.documents import ingest
+from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.pair_files import PairFiles
-from minigpt.corpus.sizes import config_for_text
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 from minigpt.inference.prompts import check_prompt
@@ -34,6 +34,7 @@ from minigpt.runs.progress import Best, ClockState, TrainingProgress
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from tests.settings import tokenizer_config
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "gpt2"
 SOME_TEXT = "Ana sat on the hill, and ate 3 figs.\nBéla… Čeněk – \U0001f600!\n" * 30
@@ -101,7 +102,7 @@ def tokenizer(kind: str) -> Tokenizer:
     if kind == "gpt2":
         encoder, merges = ((FIXTURES / name).read_bytes() for name in ("encoder.json", "vocab.bpe"))
         return GPT2Tokenizer.from_files(encoder, merges)
-    return learn_tokenizer([SOME_TEXT], TokenizerConfig(kind=kind, vocab_size=300))
+    return learn_tokenizer([SOME_TEXT], tokenizer_config(kind=kind, vocab_size=300))
 
 
 def round_trip(data: bytes) -> None:

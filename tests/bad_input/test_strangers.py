@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import minigpt
-from minigpt.config import DataConfig, TokenizerConfig
+from minigpt.config import DataConfig
 from minigpt.corpus import downloaded, sources
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
@@ -26,6 +26,7 @@ from minigpt.runs.checkpoints import BrokenCheckpointError, checkpoint_paths, re
 from minigpt.runs.lock import run_lock
 from minigpt.runs.run import Run
 from tests.conftest import tiny_settings
+from tests.settings import data_config, tokenizer_config
 
 PACKAGE = Path(minigpt.__file__).parent
 
@@ -95,8 +96,8 @@ def test_a_pickle_in_place_of_arrays(copied, mark):
 def test_a_pickle_among_the_token_ids(tiny_file, tmp_path, monkeypatch, caplog, mark):
     monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
     settings = (
-        DataConfig(source="files", paths=[str(tiny_file)]),
-        TokenizerConfig(kind="character", vocab_size=60),
+        data_config(source="files", paths=[str(tiny_file)]),
+        tokenizer_config(kind="character", vocab_size=60),
     )
     store = open_corpus(*settings).path
     np.save(store / "counts.npy", np.array([Evil(mark)], object), allow_pickle=True)
@@ -256,7 +257,7 @@ def archive(path: Path, members: dict[str, bytes]) -> DataConfig:
 
 def described(path: Path) -> DataConfig:
     right = hashlib.sha256(path.read_bytes()).hexdigest()
-    return DataConfig(source="imdb", url=path.as_uri(), sha256=right)
+    return data_config(source="imdb", url=path.as_uri(), sha256=right)
 
 
 @pytest.fixture
@@ -325,7 +326,7 @@ def test_a_text_that_decompresses_to_any_size(tmp_path, cache, monkeypatch):
     path = tmp_path / "text.gz"
     path.write_bytes(gzip.compress(b"0" * 5_000_000))
     right = hashlib.sha256(path.read_bytes()).hexdigest()
-    data = DataConfig(source="shakespeare", url=path.as_uri(), sha256=right)
+    data = data_config(source="shakespeare", url=path.as_uri(), sha256=right)
     monkeypatch.setattr(downloaded, "MAX_BYTES", 1_000_000)
     with pytest.raises(UserError, match="decompresses to more than 1,000,000 bytes"):
         list(sources.open_source(data).pieces())
@@ -334,7 +335,7 @@ def test_a_text_that_decompresses_to_any_size(tmp_path, cache, monkeypatch):
 def test_an_endless_download(tmp_path, cache, monkeypatch):
     path = tmp_path / "text.txt"
     path.write_bytes(b"0" * 3_000_000)
-    data = DataConfig(source="shakespeare", url=path.as_uri(), sha256="0" * 64)
+    data = data_config(source="shakespeare", url=path.as_uri(), sha256="0" * 64)
     monkeypatch.setattr("minigpt.storage.downloads.MAX_BYTES", 1_000_000)
     with pytest.raises(UserError, match="has more than 1,000,000 bytes"):
         list(sources.open_source(data).pieces())

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from minigpt.config import TokenizerConfig
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.token_ids import encode_texts
 from minigpt.errors import UserError
 from minigpt.evaluation.pairs import PairEvaluator, skipped_pairs_message
 from minigpt.tokenizers import learn_tokenizer
+from tests.settings import tokenizer_config
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return learn_tokenizer(["abc"], TokenizerConfig(kind="character", vocab_size=16))
+    return learn_tokenizer(["abc"], tokenizer_config(kind="character", vocab_size=16))
 
 
 def pairs_of(tokenizer, *sentences):
