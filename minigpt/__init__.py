@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from minigpt.inference.translation_model import TranslationModel
     from minigpt.runs.run import Run
     from minigpt.training.callbacks.text_generator import TextGenerator
-    from minigpt.training.resuming import resume
-    from minigpt.training.trainer import train
+    from minigpt.training.pipeline import resume, train
 
 # TensorFlow takes seconds to import: a mistyped setting should not wait for it.
 _HOMES = {
@@ -63,8 +62,8 @@ _HOMES = {
     "import_run": "minigpt.huggingface.importing",
     "load": "minigpt.inference.loading",
     "load_config": "minigpt.config",
-    "resume": "minigpt.training.resuming",
-    "train": "minigpt.training.trainer",
+    "resume": "minigpt.training.pipeline",
+    "train": "minigpt.training.pipeline",
 }
 
 __all__ = [

@@ -1,34 +1,35 @@
-"""The samples after an epoch."""
+"""Generates samples after an epoch."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import keras
 
 from minigpt.generation import Decoder
 from minigpt.inference.samples import generate
 from minigpt.inference.text_model import sampling_settings
 from minigpt.tokenizers import Tokenizer
+from minigpt.training.callbacks.callback import Callback
+from minigpt.training.console import new_console, show
 
 
-class TextGenerator(keras.callbacks.Callback):
-    """Shows what the model writes, at the end of every `print_every` epochs.
+class TextGenerator(Callback):
+    """Continues prompts with the model at the end of every `print_every` epochs.
 
-    The same seeds are used every time, so what changes from epoch to epoch is the model alone. From the
-    Keras example "Text generation with a miniature GPT".
+    It works in the `fit` of any Keras model that maps token ids int[B, T] to logits float[B, T, V], each
+    a function of the tokens up to its position. The same seeds are used every time, so that epochs can
+    be compared. After the Keras example "Text generation with a miniature GPT".
 
     Args:
-      tokenizer: turns prompts into ids and ids into text.
+      tokenizer: the model's tokenizer.
       prompts: texts to continue; "" starts a document.
-      max_new_tokens: tokens to add at most.
-      top_k: draw from the k likeliest tokens; 0: no limit.
+      max_new_tokens: maximum number of tokens to add.
+      top_k: draw from the k most likely tokens; 0 for no limit.
       temperature: 0 is greedy.
-      seed: of every prompt's draws.
-      print_every: epochs between two looks.
+      seed: seed of every prompt's draws.
+      print_every: epochs between two calls.
       show: called with (prompt, continuation); prints by default.
       record: called with a dictionary (epoch, prompt, text, seed, temperature, top_k).
       **settings: top_p, min_p, repetition_penalty, beams, length_penalty, stop and banned_tokens, as in
-        a configuration's `[sampling]`.
+        the section `[sampling]` of a configuration.
     """
 
     def __init__(
@@ -52,17 +53,20 @@ class TextGenerator(keras.callbacks.Callback):
         )
         self.seed = seed
         self.print_every = print_every
-        self.show = show or (lambda prompt, text: print(f"[{prompt}]{text}"))
+        self.show = show or _print
         self.record = record
         self._decoder: Decoder | None = None
 
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        if (epoch + 1) % self.print_every or not self.prompts:
-            return
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         if self._decoder is None:
             self._decoder = Decoder(
                 self.model, self.tokenizer.end_id, self.tokenizer.undrawable_ids
             )
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        if (epoch + 1) % self.print_every or not self.prompts:
+            return
+        assert self._decoder is not None  # Training has begun.
         samples = generate(
             self._decoder,
             self.tokenizer,
@@ -83,3 +87,7 @@ class TextGenerator(keras.callbacks.Callback):
                         "top_k": self.sampling.top_k,
                     }
                 )
+
+
+def _print(prompt: str, text: str) -> None:
+    show(new_console(), f"[{prompt}]{text}")
