@@ -1,37 +1,41 @@
-"""minigpt trains miniature GPTs: point it at text, watch it learn to write, ship the model.
+"""minigpt trains small GPT language models on text, samples from them, and exports them.
 
-The way of the data, and where it is written down:
+Data flow, and the package of each step:
 
     text → documents → token ids on disk → batch(seed, step) → model → loss
-           corpus/     tokenizers/         corpus/batches      models/  training/
+           corpus/     tokenizers/         corpus/             models/  training/
 
     prompt → token ids → prefill → one token at a time → text
              tokenizers/ generation/                      tokenizers/
 
-Pairs of sentences go the same way: the encoder reads the source, the decoder writes the target.
+Pairs of sentences take the same path: the encoder reads the source, the decoder generates the target.
 
-Shape letters used everywhere: B batch, T sequence length, S key/value length, D model width, H heads,
-K query and key width of a head, U value width, F feed-forward width, V vocabulary, L layers.
+Shape letters: B batch, T sequence length, S key/value length, D model width, H heads, K query and key
+width of a head, U value width of a head, F feed-forward width, V vocabulary size, L layers.
 
-In Python: `minigpt.train(config)` trains and returns the run, `minigpt.resume(run)` goes on with one that
-was interrupted; `minigpt.load(run)` opens it for
-`.generate(prompts)`, `.logits(ids)`, `.latents(ids)` and `.evaluate(texts)`; a model of pairs for
-`.translate(texts)`.
+Main functions: `minigpt.train(config)` trains a model and returns its run. `minigpt.resume(run)` resumes
+an interrupted training. `minigpt.load(run)` opens the model of a run, with the methods
+`generate(prompts)`, `logits(ids)`, `latents(ids)` and `evaluate(texts)`; a translation model has
+`translate(texts)`.
 """
 
 import importlib
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-from minigpt.environment import hide_tensorflow_log
+from minigpt.environment import check_keras_backend, check_keras_floatx, hide_tensorflow_log
+
+__version__ = "0.2.0"
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# A GPU's memory is taken as it is needed, not all at once.
+# TensorFlow otherwise reserves all memory of a GPU.
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
-os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+# Keras ignores an empty value too.
+os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND") or "tensorflow"
 
 if TYPE_CHECKING:
     from minigpt.config import Config, load_config
@@ -47,8 +51,8 @@ if TYPE_CHECKING:
     from minigpt.training.callbacks.text_generator import TextGenerator
     from minigpt.training.pipeline import resume, train
 
-# TensorFlow takes seconds to import: a mistyped setting should not wait for it.
-_HOMES = {
+# Importing TensorFlow takes seconds, so a module is imported when its name is first used.
+_MODULES = {
     "Config": "minigpt.config",
     "PairEvaluation": "minigpt.evaluation",
     "Run": "minigpt.runs.run",
@@ -65,6 +69,8 @@ _HOMES = {
     "resume": "minigpt.training.pipeline",
     "train": "minigpt.training.pipeline",
 }
+_lock = threading.RLock()
+_WITHOUT_KERAS = {"Config", "Run", "UserError", "config_for_text", "load_config"}
 
 __all__ = [
     "Config",
@@ -86,18 +92,37 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'minigpt' has no attribute {name!r}")
+    # Another thread should not see a half-imported Keras.
+    with _lock:
+        if name not in _WITHOUT_KERAS:
+            check_keras_backend()
+        value = _import(name)
+        if name not in _WITHOUT_KERAS:
+            check_keras_floatx()
+        globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
+def _import(name: str) -> Any:
+    if "tensorflow" in sys.modules:
+        return getattr(importlib.import_module(_MODULES[name]), name)
     with hide_tensorflow_log():
-        value = getattr(importlib.import_module(_HOMES[name]), name)
+        value = getattr(importlib.import_module(_MODULES[name]), name)
         if "tensorflow" in sys.modules:
-            # Looks for GPUs, and complains on standard error where there are none.
+            # Looks for GPUs, and logs what it does not find.
             sys.modules["tensorflow"].config.list_physical_devices("GPU")
     return value
 
 
 @wrapt.when_imported("keras")
 def _register_layers(keras: Any) -> None:
-    """`keras.models.load_model` knows our layers as soon as both packages are imported."""
-    importlib.import_module("minigpt.models.gpt")
-    importlib.import_module("minigpt.models.encoder_decoder")
+    """Registers the layers, so that `keras.models.load_model` finds them when minigpt is imported."""
+    if keras.config.backend() == "tensorflow":
+        importlib.import_module("minigpt.models.gpt")
+        importlib.import_module("minigpt.models.encoder_decoder")

@@ -5,22 +5,25 @@ import io
 import os
 import sys
 
+from minigpt.environment import ignore_keras_settings, open_closed_streams
 from minigpt.interrupts import remember_interrupts, was_answered, was_requested
 
 
 def main() -> None:
-    """Runs a command; Ctrl-C ends it with one line and status 130, at whatever moment it comes."""
+    """Runs a command; Ctrl-C ends it at any moment with one line and status 130."""
     try:
         remember_interrupts()
+        open_closed_streams()
+        ignore_keras_settings()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                # Text that a terminal or a file cannot show is no reason to end a training.
+                # A character that a terminal or a file cannot encode should not end a training.
                 stream.reconfigure(errors="replace")
-        from minigpt.cli.commands import run_command
+        from minigpt.cli.app import run_command
 
         run_command()
     except (KeyboardInterrupt, Exception) as error:
-        # A library that is just being imported may make an ImportError of it.
+        # A library that is interrupted while it is imported may raise an ImportError.
         if not (isinstance(error, KeyboardInterrupt) or was_requested()):
             raise
         if not was_answered():
@@ -28,7 +31,7 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError):
                 stream.flush()
-        # Not through Python's own end, which would run what the interrupt left half done.
+        # Python's own shutdown would run code that the interrupt left in an unknown state.
         os._exit(130)
 
 

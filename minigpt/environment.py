@@ -1,14 +1,18 @@
-"""TensorFlow's start-up noise, kept from the user."""
+"""The process environment: standard streams, Keras' settings, TensorFlow's log lines."""
 
 import os
 import re
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import IO
 
-# "I0000 00:00:1795223707.597663 ..." before TensorFlow has read its settings, and for every GPU that is
-# not there; sentencepiece's word on a normalizer that is empty on purpose.
+from minigpt.errors import UserError
+
+# "I0000 00:00:1795223707.597663 ...", logged before TensorFlow reads its log level and for every missing
+# GPU; sentencepiece's message about a normalizer that is deliberately empty.
 _LOG_LINE = re.compile(
     rb"[IWE]\d{4} \d\d:\d\d:"
     rb"|\d{4}-\d\d-\d\d \d\d:\d\d:[\d.]+: [IWE] "
@@ -17,27 +21,111 @@ _LOG_LINE = re.compile(
 )
 
 
-@contextmanager
-def hide_tensorflow_log() -> Iterator[None]:
-    """Drops TensorFlow's log lines from standard error; whatever else is written there comes later.
+class _StderrFilter:
+    """Redirects file descriptor 2 to a temporary file while at least one thread asks for it."""
 
-    Works on the file descriptor: the lines come from C++, not through `sys.stderr`.
-    """
-    sys.stderr.flush()
-    try:
-        stderr = os.dup(2)
-    except OSError:  # Standard error is closed: nothing to hide.
-        yield
-        return
-    with tempfile.TemporaryFile() as kept:
-        os.dup2(kept.fileno(), 2)
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._stderr: int | None = None
+        self._captured: IO[bytes] | None = None
+
+    def start(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._redirect()
+
+    def stop(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._restore()
+
+    def _redirect(self) -> None:
+        _flush_stderr()
         try:
-            yield
-        finally:
-            sys.stderr.flush()
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            kept.seek(0)
-            for line in kept:
+            self._stderr = os.dup(2)
+        except OSError:  # Standard error is closed.
+            return
+        self._captured = tempfile.TemporaryFile()  # noqa: SIM115
+        os.dup2(self._captured.fileno(), 2)
+
+    def _restore(self) -> None:
+        if self._stderr is None or self._captured is None:
+            return
+        _flush_stderr()
+        os.dup2(self._stderr, 2)
+        os.close(self._stderr)
+        self._stderr = None
+        with self._captured as lines:
+            lines.seek(0)
+            for line in lines:
                 if not _LOG_LINE.match(line):
                     os.write(2, line)
+
+
+def _flush_stderr() -> None:
+    if sys.stderr is not None:
+        sys.stderr.flush()
+
+
+_filter = _StderrFilter()
+
+
+@contextmanager
+def hide_tensorflow_log() -> Iterator[None]:
+    """Drops TensorFlow's log lines from standard error; delays what else is written there.
+
+    Works on the file descriptor, because the lines come from C++ and not through `sys.stderr`. The
+    descriptor belongs to the process: while several threads are inside, it is redirected once, and
+    restored when the last one leaves.
+    """
+    _filter.start()
+    try:
+        yield
+    finally:
+        _filter.stop()
+
+
+def open_closed_streams() -> None:
+    """Opens the null device for each standard stream that is closed.
+
+    Otherwise the next file that the program opens gets the stream's descriptor.
+    """
+    for name, descriptor, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # The lowest free descriptor, which is this one.
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, open(descriptor, mode))  # noqa: SIM115
+
+
+def ignore_keras_settings() -> None:
+    """Makes Keras ignore KERAS_BACKEND and keras.json. Call before Keras is imported."""
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    # No directory: Keras finds no keras.json there and writes none.
+    os.environ["KERAS_HOME"] = os.devnull
+
+
+def check_keras_backend() -> None:
+    """Raises a `UserError` if Keras uses, or will use, another backend than TensorFlow."""
+    keras = sys.modules.get("keras")
+    backend = keras.config.backend() if keras else os.environ.get("KERAS_BACKEND")
+    if backend != "tensorflow":
+        raise UserError(
+            f"Keras' backend = {backend!r}: minigpt needs 'tensorflow'; set the environment variable "
+            "KERAS_BACKEND to it, or unset it, before Keras is imported"
+        )
+
+
+def check_keras_floatx() -> None:
+    """Raises a `UserError` if Keras' floatx is not float32. Imports Keras."""
+    import keras
+
+    if (floatx := keras.config.floatx()) != "float32":
+        raise UserError(
+            f"Keras' floatx = {floatx!r}: minigpt needs 'float32'; change it in keras.json or with "
+            "keras.config.set_floatx"
+        )

@@ -1,1 +1,1 @@
-"""The commands of the program `minigpt`; each is a few lines over a public function."""
+"""The command line program `minigpt`: one module a command."""

@@ -27,7 +27,8 @@ from minigpt.corpus.split import split, split_pairs
 from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.vocabulary import published_tokenizer
 from minigpt.errors import UserError
-from minigpt.storage.cache import cache_folder, scratch_folder
+from minigpt.storage.atomic import scratch_folder
+from minigpt.storage.cache import cache_folder
 from minigpt.storage.files import fsync, fsync_all, sha256_of
 from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
 
@@ -184,6 +185,7 @@ def _make_store(
     given: Tokenizer | None,
     report: Report,
 ) -> Corpus:
+    folder.parent.mkdir(parents=True, exist_ok=True)
     with scratch_folder(folder.parent) as scratch:
         report("reading the text")
         documents = ingest(source.pieces(), scratch)

@@ -32,7 +32,8 @@ from minigpt.runs.checkpoints import (
     read_checkpoint,
 )
 from minigpt.config import Config, dump_config, load_config
-from minigpt.storage.files import fsync, fsync_all, read_file, replace_file
+from minigpt.storage.atomic import replace_file
+from minigpt.storage.files import fsync, fsync_all, read_file
 from minigpt.errors import UserError
 from minigpt.models import GPT, EncoderDecoder, build_gpt, build_model
 from minigpt.models.lora import enable_lora, merged_weights

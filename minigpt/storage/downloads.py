@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.progress import wrap_file
 
 from minigpt.errors import UserError
-from minigpt.storage.cache import cache_folder, scratch_folder
-from minigpt.storage.files import fsync, sha256_of
+from minigpt.storage.atomic import atomic_file
+from minigpt.storage.cache import cache_folder
+from minigpt.storage.files import sha256_of
 
 TIMEOUT_SECONDS = 60
 # An address may be a stranger's: nothing fills the disk.
@@ -45,13 +46,11 @@ def download(url: str, sha256: str, report: Callable[[str], None] = lambda line:
         return path
 
     report(f"downloading {url}")
-    with scratch_folder(path.parent) as scratch:
-        partial = scratch / name
-        found = _transfer(url, partial)
-        if found != sha256:
-            raise UserError(f"{url}: wrong checksum: expected sha256 {sha256}, found {found}")
-        partial.replace(path)
-        fsync(path.parent)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(path) as unfinished:
+        actual = _transfer(url, unfinished)
+        if actual != sha256:
+            raise UserError(f"{url}: wrong checksum: expected sha256 {sha256}, received {actual}")
     return path
 
 
@@ -100,7 +99,6 @@ def _transfer(url: str, path: Path) -> str:
         raise UserError(
             f"{url}: the transfer ended after {received:,} of {total:,} bytes; try again"
         )
-    fsync(path)
     return digest.hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Files that are on the disk when a function returns, are never half there, and are what they were."""
+"""Reading files and forcing them to the disk."""
 
 import errno
 import hashlib
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def fsync(path: Path) -> None:
-    """Returns when the file or folder (its list of names) is on the disk."""
+    """Forces a file, or the list of names in a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -17,16 +17,16 @@ def fsync(path: Path) -> None:
 
 
 def fsync_all(folder: Path) -> None:
-    """Returns when a folder and all that is below it are on the disk."""
+    """Forces a folder and everything below it to the disk."""
     for path in (folder, *folder.rglob("*")):
         fsync(path)
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of a file.
+    """Reads a regular file. A pipe or a device could block forever or never end.
 
     Raises:
-      OSError: it cannot be read, or is no regular file; a pipe would be waited for, for ever.
+      OSError: the file cannot be read or is not a regular file.
     """
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -35,24 +35,6 @@ def read_file(path: Path) -> bytes:
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file's bytes, in hexadecimal."""
+    """Returns the SHA-256 of a file as 64 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Gives a file this content; at every moment it has either the old or the new one.
-
-    Raises:
-      OSError: it cannot be written; the old one is still there.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        fsync(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)

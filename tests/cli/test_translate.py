@@ -60,10 +60,10 @@ def test_evaluate(pair_run, tmp_path):
 
 def test_commands_of_the_other_kind_of_model_are_refused(pair_run, tiny_run, tmp_path):
     assert refused("sample", pair_run.path, "--prompt", "a", cwd=tmp_path) == [
-        f"minigpt: RUN {pair_run.path}: its model translates; use `minigpt translate`"
+        f"minigpt: RUN {pair_run.path}: is a translation model; use `minigpt translate`"
     ]
     assert refused("translate", tiny_run.path, "--text", "a", cwd=tmp_path) == [
-        f"minigpt: RUN {tiny_run.path}: its model continues text; use `minigpt sample`"
+        f"minigpt: RUN {tiny_run.path}: is not a translation model; use `minigpt sample`"
     ]
 
 
@@ -72,8 +72,13 @@ def test_what_cannot_be_used_is_refused_in_one_line(pair_run, tmp_path):
     for arguments, right in {
         ("--file", tmp_path / "none.txt"): "--file {}: cannot be read: No such file",
         ("--file", tmp_path / "latin.txt"): "--file {}: not valid UTF-8 at byte 4 (line 2)",
-        ("--text", "a", "--beams", 0): "sampling.beams = 0",
-        ("--text", "a", "--length-penalty", 2): "--length-penalty 2.0: is of --beams 2",
+        ("--text", "a", "--beams", 0): "--beams 0: should be",
+        (
+            "--text",
+            "a",
+            "--length-penalty",
+            2,
+        ): "--length-penalty 2.0: has an effect only with --beams 2",
         ("--text", "a \udcff"): "not valid Unicode at character 2",
         ("--text", "a", "--max-new-tokens", -1): "--max-new-tokens",
     }.items():

@@ -20,7 +20,7 @@ CHANGES_FILES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 NEEDS_ROOM = ("open", "mkdir", "write")
 
 _CHANGING = [
-    (r"\.scratch-\w+", ".scratch"),
+    (r"\.minigpt-\w+\.tmp", ".scratch"),
     (r"[0-9a-f]{64}", "KEY"),
     (r"step-\d+", "step-N"),
     (r"epoch-\d+", "epoch-N"),

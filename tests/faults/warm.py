@@ -129,7 +129,7 @@ class Warm:
 def _serve() -> None:
     # All that a training imports, so that a fork finds it here.
     for name in (
-        "cli.commands",
+        "cli.app",
         "training.trainer",
         "training.resuming",
         "inference.loading",

@@ -1,0 +1,102 @@
+"""What the commands share: option names in error messages, notices, runs of the right kind."""
+
+import functools
+import re
+import shlex
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import minigpt
+from minigpt.cli.output import print_message
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.notices import notices_to
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def command(options: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorates a command: its errors name options, and messages go to standard error.
+
+    Args:
+      options: Python argument → option, for the arguments of the functions that the command calls.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+            with option_names(options), messages_to_stderr():
+                return function(*args, **kwargs)
+
+        return wrapper
+
+    return decorate
+
+
+@contextmanager
+def option_names(options: Mapping[str, str]) -> Iterator[None]:
+    """Replaces Python arguments by options in the problems of a `UserError`."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(*(_as_option(problem, options) for problem in error.problems)) from None
+
+
+def _as_option(problem: str, options: Mapping[str, str]) -> str:
+    if isinstance(problem, ArgumentProblem):
+        return problem.as_option(options)
+    names = "|".join(map(re.escape, options))
+    # "top_k = -1: ..." or "sampling.top_k = -1: ..."; a setting of another section stays.
+    argument = rf"(?<![\w.-])(?:sampling\.)?({names})(?:\[\d+\])?(?: = |: (?=\d))"
+    return re.sub(argument, lambda match: f"{options[match[1]]} ", problem)
+
+
+@contextmanager
+def messages_to_stderr() -> Iterator[None]:
+    """Prints the library's log messages and warnings on standard error, one a line."""
+    with notices_to(print_message), warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        show = warnings.showwarning
+
+        def show_message(message: Any, category: type[Warning], *args: Any, **kwargs: Any) -> None:
+            if category is UserWarning:
+                print_message(str(message))
+            else:
+                show(message, category, *args, **kwargs)
+
+        warnings.showwarning = show_message
+        yield
+
+
+def open_run(path: Path, kind: str) -> "minigpt.Run":
+    """Opens a run.
+
+    Args:
+      path: the run directory.
+      kind: the kind of model that the command needs, "gpt" or "encoder_decoder".
+    Raises:
+      UserError: there is no run, or its model is of the other kind.
+    """
+    run = minigpt.Run(path)
+    if run.config.model.kind != kind:
+        problem = {
+            "gpt": "is a translation model; use `minigpt translate`",
+            "encoder_decoder": "is not a translation model; use `minigpt sample`",
+        }
+        raise UserError(ArgumentProblem("run", path, problem[kind]))
+    return run
+
+
+def program_name() -> str:
+    """Returns how the user started this program, quoted for the shell."""
+    program = Path(sys.argv[0])
+    if program.stem != "minigpt" or shutil.which("minigpt") == str(program.absolute()):
+        return "minigpt"
+    program = program.absolute()
+    below = program.is_relative_to(Path.cwd())
+    return shlex.quote(str(program.relative_to(Path.cwd()) if below else program))

@@ -1,0 +1,39 @@
+"""`minigpt tokenize`: shows the tokens of a text."""
+
+from typing import Annotated
+
+import typer
+
+import minigpt
+from minigpt.cli.command import command
+from minigpt.cli.input import read_lines
+from minigpt.cli.options import JsonOption, RunArgument
+from minigpt.cli.output import print_json, print_text
+from minigpt.inference.prompts import check_prompt
+
+
+@command({"run": "RUN", "prompt": "--text", "text": "--text"})
+def tokenize(
+    run: RunArgument,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT", help="Text to tokenize. Repeatable. Default: lines of standard input."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the tokens of a text: pieces, ids, bytes per token."""
+    tokenizer = minigpt.Run(run).load_tokenizer()
+    for line in text or read_lines():
+        check_prompt(line)
+        ids = tokenizer.encode(line).tolist()
+        pieces = [tokenizer.piece(i) for i in ids]
+        size = len(line.encode())
+        if as_json:
+            print_json({"text": line, "tokens": ids, "pieces": pieces, "bytes": size})
+            continue
+        print_text("|".join(pieces))
+        print(" ".join(map(str, ids)))
+        ratio = f", {size / len(ids):.2f} bytes per token" if ids else ""
+        print(f"{len(ids)} tokens, {size} bytes{ratio}")

@@ -1,0 +1,96 @@
+"""`minigpt train`: trains a model, or resumes a training."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import minigpt
+from minigpt.cli.command import option_names, program_name
+from minigpt.cli.options import TextOption
+from minigpt.config import load_config, shipped_configs
+from minigpt.corpus.sizes import config_for_text
+from minigpt.corpus.text_files import TextFiles
+from minigpt.errors import UserError, gathering
+from minigpt.runs.paths import check_run, refuse_taken
+
+NEW_RUN = {"config": "--config", "paths": "--text", "text": "--text", "run": "--run"}
+RESUMED_RUN = {"run": "--resume", "resume_from": "--resume"}
+OVERRIDES = {"overrides": "--set", "changes": "--set"}
+
+
+def _config_names(incomplete: str) -> list[str]:
+    return [name for name in shipped_configs() if name.startswith(incomplete)]
+
+
+def train(
+    arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="TOML file, or name of a shipped configuration.",
+            autocompletion=_config_names,
+        ),
+    ] = None,
+    text: TextOption = None,
+    run: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Run directory. Default: runs/NAME-N.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one setting. Repeatable."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Resume this run; --set can change some settings."),
+    ] = None,
+) -> None:
+    """Train a model, show samples, export it."""
+    if arguments:
+        option = "--config" if arguments[0] in shipped_configs() else "--text"
+        raise UserError(
+            f"unexpected argument {arguments[0]}; "
+            f"try: {program_name()} train {option} {shlex.quote(arguments[0])}"
+        )
+    if resume:
+        _resume(resume, {"--config": config, "--text": text, "--run": run}, overrides or [])
+        return
+    with option_names(NEW_RUN | OVERRIDES):
+        _train(config, text or [], run, overrides or [])
+
+
+def _train(config: str | None, text: list[str], run: Path | None, overrides: list[str]) -> None:
+    problems: list[str] = []
+    with gathering(problems):
+        settings = load_config(config or "default", overrides, text)
+    with gathering(problems):
+        if run:
+            refuse_taken(run)
+    if problems:
+        with gathering(problems):
+            TextFiles(text).check_found()
+        raise UserError(*problems)
+    if text and not config:
+        settings = config_for_text(text, overrides, report=print)
+        name = re.sub(r"[^\w.-]+", "", Path(text[0]).stem) or "text"
+    else:
+        name = Path(config or "default").stem
+    minigpt.train(settings, run, name=name, command=program_name())
+
+
+def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str]) -> None:
+    problems = [
+        f"{option}: is only for a new run; --resume {run} has its own"
+        for option, value in new_run_options.items()
+        if value
+    ]
+    with option_names(RESUMED_RUN | OVERRIDES):
+        with gathering(problems):
+            check_run(run)
+            load_config(run / "config.toml", overrides)
+        if problems:
+            raise UserError(*problems)
+        minigpt.resume(run, overrides, command=program_name())

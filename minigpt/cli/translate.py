@@ -1,0 +1,86 @@
+"""`minigpt translate`: translates sentences."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import minigpt
+from minigpt.cli.command import command, open_run
+from minigpt.cli.input import is_interactive, read_lines
+from minigpt.cli.interactive import prompt_loop
+from minigpt.cli.options import JsonOption, RunArgument, SentencesOption
+from minigpt.cli.output import print_json, print_message, print_text
+from minigpt.cli.sampling_options import sampling_config
+from minigpt.errors import UserError
+from minigpt.inference.prompts import check_prompt, unknown_tokens_message
+
+OPTIONS = {
+    "run": "RUN",
+    "prompt": "--text",
+    "beams": "--beams",
+    "length_penalty": "--length-penalty",
+    "max_new_tokens": "--max-new-tokens",
+}
+
+
+@command(OPTIONS)
+def translate(
+    run: RunArgument,
+    text: SentencesOption = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File of sentences, one a line.")
+    ] = None,
+    beams: Annotated[
+        int | None, typer.Option(help="Beams of the search; 1 decodes greedily.")
+    ] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(help="With beams: higher values favor longer translations.")
+    ] = None,
+    max_new_tokens: Annotated[
+        int | None, typer.Option(min=0, help="Maximum number of tokens of a translation.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Translate sentences, one a line.
+
+    Without --text and --file, sentences are read from standard input.
+    """
+    opened = open_run(run, "encoder_decoder")
+    sampling = sampling_config(
+        opened.config.sampling, {"beams": beams, "length_penalty": length_penalty}
+    )
+    if length_penalty is not None and sampling.beams == 1:
+        raise UserError(
+            f"--length-penalty {length_penalty}: has an effect only with --beams 2 or more"
+        )
+    interactive = not (text or file) and is_interactive()
+    sources = list(text or [])
+    if file or not (text or interactive):
+        sources += read_lines(file)
+    if interactive:
+        print_message(f"Loading {run} ...")
+    model = minigpt.load(opened)
+    assert isinstance(model, minigpt.TranslationModel)
+
+    def translate_all(texts: list[str]) -> None:
+        for source in texts:
+            check_prompt(source)
+        for number, source in enumerate(texts, start=1):
+            if unknown := model.unknown_tokens(source):
+                print_message(unknown_tokens_message(f"source {number}", unknown))
+        translations = model.translate(
+            texts, sampling.beams, sampling.length_penalty, max_new_tokens
+        )
+        for source, translation in zip(texts, translations, strict=True):
+            if as_json:
+                print_json({"source": source, "translation": translation})
+            else:
+                # One line a source, whatever characters the model generates.
+                print_text(re.sub(r"[\r\n]+", " ", translation))
+
+    if interactive:
+        prompt_loop("Type a sentence and press Enter.", lambda line: translate_all([line]))
+    else:
+        translate_all(sources)
