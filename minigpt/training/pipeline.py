@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from minigpt.training.loop import TrainingLoop
 from minigpt.training.memory_check import enough_memory
 from minigpt.training.new_training import new_training
 from minigpt.training.resumed_training import resumed_training
+from minigpt.training.start import Start
 from minigpt.training.summary import summary
 from minigpt.training.tasks import build_task
 
@@ -71,11 +73,11 @@ def train(
     began = time.perf_counter()
     _check_arguments(config, run, resume_from, callbacks)
     console = console or new_console()
-    if resume_from is None:
-        training = new_training(config, overrides, run, name)
-    else:
-        training = resumed_training(resume_from, overrides)
-
+    training: AbstractContextManager[Start] = (
+        new_training(config, overrides, run, name)
+        if resume_from is None
+        else resumed_training(resume_from, overrides)
+    )
     with notices_to(partial(show, console)), training as start:
         # Corpus.
         stop_if_interrupted()
@@ -143,8 +145,9 @@ def _check_arguments(
             "`config` should be a Config, a dictionary, a path or the name of a shipped configuration. "
             f"Received: {config!r}"
         )
-    is_list = isinstance(callbacks, Sequence)
-    if not is_list or not all(isinstance(c, keras.callbacks.Callback) for c in callbacks):
+    if not isinstance(callbacks, Sequence) or not all(
+        isinstance(callback, keras.callbacks.Callback) for callback in callbacks
+    ):
         raise TypeError(
             f"`callbacks` should be a list of keras.callbacks.Callback. Received: {callbacks!r}"
         )

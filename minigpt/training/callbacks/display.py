@@ -60,8 +60,13 @@ class Display(Callback):
             f"{clock.tokens_per_second:,.0f} tokens/s  {duration(clock.seconds_left())} left"
         )
         if self.console.is_terminal:
-            progress = {"total": clock.end, "completed": clock.step}
-            self._bar.update(self._task, description=name, figures=figures, **progress)
+            self._bar.update(
+                self._task,
+                total=clock.end,
+                completed=clock.step,
+                description=name,
+                figures=figures,
+            )
         else:
             show(self.console, f"{name}  {figures}")
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from minigpt.errors import UserError
 from minigpt.generation import Decoder
 from minigpt.inference.samples import generate
 from minigpt.inference.text_model import sampling_settings
@@ -59,6 +60,7 @@ class TextGenerator(Callback):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         if self._decoder is None:
+            check_banned_tokens(self.sampling.banned_tokens, self.tokenizer)
             self._decoder = Decoder(
                 self.model, self.tokenizer.end_id, self.tokenizer.undrawable_ids
             )
@@ -87,6 +89,27 @@ class TextGenerator(Callback):
                         "top_k": self.sampling.top_k,
                     }
                 )
+
+
+def check_banned_tokens(
+    banned_tokens: Sequence[int], tokenizer: Tokenizer, name: str = "banned_tokens"
+) -> None:
+    """Raises a `UserError` for banned tokens that do not exist, or that leave no token to draw.
+
+    Args:
+      banned_tokens: token ids.
+      tokenizer: the tokenizer.
+      name: name of the setting, for the message.
+    """
+    vocab_size = tokenizer.vocab_size
+    if unknown := sorted(token for token in banned_tokens if token >= vocab_size):
+        raise UserError(
+            f"{name}: {', '.join(map(str, unknown))}: should be ids from 0 to {vocab_size - 1}"
+        )
+    if len({*banned_tokens, *tokenizer.undrawable_ids}) == vocab_size:
+        raise UserError(
+            f"{name}: bans all {vocab_size:,} tokens of the vocabulary; should leave at least one"
+        )
 
 
 def _print(prompt: str, text: str) -> None:

@@ -117,7 +117,7 @@ def _adam_changes(
     beta_2: float,
     epsilon: float,
 ) -> tuple[Any, Any, Any]:
-    """Returns the changes of m, of v and of the weight, which is subtracted: Adam (Kingma & Ba 2015, section 2)."""
+    """Adam (Kingma & Ba 2015, section 2): returns what to add to m and v, and to subtract from a weight."""
     m_change = (gradient - m) * (1 - beta_1)
     v_change = (tf.square(gradient) - v) * (1 - beta_2)
     return m_change, v_change, (m + m_change) * rate / (tf.sqrt(v + v_change) + epsilon)

@@ -6,15 +6,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from minigpt.config import SamplingConfig
 from minigpt.corpus.batches import batch_dataset, windows_in_pass
 from minigpt.corpus.token_store import Part
-from minigpt.errors import UserError
 from minigpt.evaluation import Evaluation, Evaluator, baselines, score
 from minigpt.models import GPT
 from minigpt.tokenizers import Tokenizer
 from minigpt.training.callbacks.display import Display
-from minigpt.training.callbacks.text_generator import TextGenerator
+from minigpt.training.callbacks.text_generator import TextGenerator, check_banned_tokens
 from minigpt.training.tasks.task import Record, Task
 
 
@@ -44,7 +42,8 @@ class LanguageModeling(Task):
 
     def prepare(self) -> None:
         training = self.config.training
-        check_banned_tokens(self.config.sampling, self.corpus.tokenizer)
+        banned = self.config.sampling.banned_tokens
+        check_banned_tokens(banned, self.corpus.tokenizer, "sampling.banned_tokens")
         length = self.sequence_length = self.config.sequence_length
         windows = windows_in_pass(self.corpus.train.tokens, length)
         self.batches_in_pass = windows // training.batch_size
@@ -93,19 +92,4 @@ class LanguageModeling(Task):
         sampling = self.config.sampling.model_dump()
         return TextGenerator(
             self.corpus.tokenizer, show=display.show_sample, record=record, **sampling
-        )
-
-
-def check_banned_tokens(sampling: SamplingConfig, tokenizer: Tokenizer) -> None:
-    """Raises a `UserError` for banned tokens that do not exist, or that leave no token to draw."""
-    vocab_size, banned = tokenizer.vocab_size, set(sampling.banned_tokens)
-    if unknown := sorted(token for token in banned if token >= vocab_size):
-        raise UserError(
-            f"sampling.banned_tokens: {', '.join(map(str, unknown))}: should be ids from 0 to "
-            f"{vocab_size - 1}"
-        )
-    if len(banned | set(tokenizer.undrawable_ids)) == vocab_size:
-        raise UserError(
-            f"sampling.banned_tokens: bans all {vocab_size:,} tokens of the vocabulary; should leave "
-            "at least one"
         )
