@@ -1,9 +1,9 @@
-"""Measures minigpt beside what people use today, and says what reaches its mark.
+"""Compares the speed of minigpt with other programs and with its targets.
 
     make benchmark [CASES="train-words start"] [OUTPUT=results.json]
     python scripts/benchmark.py [CASE]... [--output FILE]
 
-Needs the extra `benchmark`. Figures are ratios of one run on one machine, on which nothing else should run.
+Needs the extra `benchmark`. Ratios are valid within one run on one machine that runs nothing else.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 PACKAGES = ("tensorflow", "keras", "keras-hub", "torch", "transformers", "tokenizers")
-# What the modules of `benchmarks` import that only the extra brings.
+# Packages of the extra that the modules of `benchmarks` import.
 EXTRA = {
     "keras_hub_gpt": ("keras_hub",),
     "limits": ("torch",),
@@ -37,31 +37,33 @@ EXTRA = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Argparse's, whose refusals are one line."""
+    """An argument parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")
 
 
 def arguments() -> tuple[argparse.Namespace, list[Case]]:
-    """What was asked for, and its cases."""
+    """Returns the parsed arguments and the selected cases."""
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [case.name for case in build_cases(quick=False)]
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(names)}; all")
-    parser.add_argument("--output", type=Path, help="where the results go as JSON")
+    parser.add_argument(
+        "cases", nargs="*", metavar="CASE", help=f"any of {', '.join(names)}; default: all"
+    )
+    parser.add_argument("--output", type=Path, help="write the results to this file as JSON")
     parser.add_argument(
         "--shakespeare",
         default=os.environ.get("MINIGPT_SHAKESPEARE"),
-        help="path of tiny Shakespeare, for `quality` (or $MINIGPT_SHAKESPEARE); downloaded if not given",
+        help="path of tiny Shakespeare for `quality` (or $MINIGPT_SHAKESPEARE); downloaded by default",
     )
-    parser.add_argument("--rounds", type=int, help="measurements of each case at most")
+    parser.add_argument("--rounds", type=int, help="maximum number of measurements of each case")
     parser.add_argument(
-        "--quick", action="store_true", help="one short round: shows that all runs, measures little"
+        "--quick", action="store_true", help="one short round, to show that everything runs"
     )
     parser.add_argument("--work", type=Path, help="keep texts, models and logs in this folder")
     given = parser.parse_args()
     if unknown := sorted(set(given.cases) - set(names)):
-        parser.error(f"no case {', '.join(unknown)}; should be of: {', '.join(names)}")
+        parser.error(f"unknown case {', '.join(unknown)}; should be one of {', '.join(names)}")
     if given.rounds is not None and given.rounds < 1:
         parser.error(f"--rounds {given.rounds}: should be 1 or more")
     if given.shakespeare:
@@ -71,9 +73,7 @@ def arguments() -> tuple[argparse.Namespace, list[Case]]:
     if given.output:
         given.output = given.output.absolute()
         if given.output.is_dir() or not os.access(given.output.parent, os.W_OK):
-            parser.error(
-                f"--output {given.output}: should be a file in a folder that can be written"
-            )
+            parser.error(f"--output {given.output}: should be a file in a writable folder")
     cases = [
         case
         for case in build_cases(given.quick, given.shakespeare)
@@ -89,7 +89,7 @@ def arguments() -> tuple[argparse.Namespace, list[Case]]:
 
 
 def machine() -> str:
-    """One line about where the figures come from."""
+    """Returns one line that describes the machine and the software versions."""
     model = platform.processor() or platform.machine()
     information = Path("/proc/cpuinfo")
     if information.exists():
@@ -111,7 +111,7 @@ def run(
     console: Console,
     results: list[Result],
 ) -> None:
-    """Adds a result for each case; the file is written anew after each, so that little is lost."""
+    """Appends the result of each case to `results`, and rewrites the output file after each."""
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     rounds = given.rounds or (1 if given.quick else None)
     with Progress(TextColumn("{task.description}"), *columns, console=console) as progress:
@@ -133,7 +133,7 @@ def run(
 
 
 def main() -> int:
-    """0; 1 if a measurement failed; 2 if something was asked for wrongly; 130 after Ctrl-C."""
+    """Returns the exit status: 0; 1 if a measurement failed; 2 for wrong arguments; 130 after Ctrl-C."""
     given, cases = arguments()
     console = Console(soft_wrap=True, highlight=False)
     console.print(machine())
@@ -141,7 +141,7 @@ def main() -> int:
         console.print(f"[yellow]Other programs are running: load {os.getloadavg()[0]:.1f}[/]")
     work = given.work.absolute() if given.work else Path(tempfile.mkdtemp(prefix="benchmark-"))
     work.mkdir(parents=True, exist_ok=True)
-    # Whoever ends this process ends the measurement too, and nothing is left behind.
+    # SIGTERM ends the current measurement too and removes temporary files.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     began = time.monotonic()
     results: list[Result] = []
@@ -153,19 +153,19 @@ def main() -> int:
     else:
         status = int(any(map(failed, results)))
     finally:
-        # The logs of what failed are needed.
+        # The logs of a failed measurement are kept.
         if not given.work and status != 1:
             shutil.rmtree(work, ignore_errors=True)
     if console.is_terminal:
         console.print(table(results), soft_wrap=False)
     else:
-        # As wide as its lines are: this is read by a program, or pasted into the README.
+        # Not wrapped, because a program reads this or it is pasted into a document.
         Console(width=1000).print(table(results, markdown=True))
     for line in remarks(results):
         console.print(line)
     minutes = (time.monotonic() - began) / 60
     console.print(
-        f"{sum(r.holds for r in results)} of {len(results)} reach their mark; {minutes:.0f} min"
+        f"{sum(r.met for r in results)} of {len(results)} meet their target; {minutes:.0f} min"
         + ("; interrupted" if status == 130 else "")
     )
     return status

@@ -1,4 +1,4 @@
-"""Writes tests/fixtures/gpt2: what Hugging Face's code computes, for the tests to hold us against.
+"""Writes tests/fixtures/gpt2: outputs of Hugging Face's code, with which the tests compare minigpt.
 
     pip install -c constraints.txt -e '.[parity]'
     python scripts/make_parity_fixtures.py --vocabulary FOLDER --reviews aclImdb_v1.tar.gz
@@ -30,7 +30,7 @@ FIXTURES = ROOT / "tests" / "fixtures" / "gpt2"
 END = "<|endoftext|>"
 VOCAB_SIZE = 400
 PROMPT = "the naïve 東京 film's"
-# Name → what differs from GPT2Config's defaults, and the largest file of weights.
+# Name → settings that differ from GPT2Config's defaults, and the maximum size of a weights file.
 SIZES: dict[str, tuple[dict[str, Any], str]] = {
     "narrow": ({"n_embd": 8, "n_head": 2, "n_layer": 2}, "1GB"),
     "sharded": ({"n_embd": 12, "n_head": 3, "n_layer": 1, "n_inner": 20}, "12KB"),
@@ -39,7 +39,7 @@ SIZES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def byte_level(encoder: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:
-    """GPT-2's tokenizer of the tokenizers package."""
+    """Returns a byte-level BPE tokenizer of the tokenizers package, as in GPT-2."""
     tokenizer = Tokenizer(models.BPE(vocab=encoder, merges=merges))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -53,7 +53,7 @@ def published(folder: Path) -> Tokenizer:
 
 
 def small_vocabulary(lines: list[str]) -> Tokenizer:
-    """A vocabulary like the published one, learned from `lines` and written to the fixtures."""
+    """Learns a vocabulary like the published one from `lines` and writes it to the fixtures."""
     tokenizer = byte_level({}, [])
     trainer = trainers.BpeTrainer(
         vocab_size=VOCAB_SIZE - 1,
@@ -71,7 +71,7 @@ def small_vocabulary(lines: list[str]) -> Tokenizer:
 
 
 def random_weights(model: GPT2LMHeadModel, seed: int) -> None:
-    """Weights with which every part of the model matters, and none is at its initial value."""
+    """Returns weights that all influence the output and all differ from their initial values."""
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -86,7 +86,7 @@ def random_weights(model: GPT2LMHeadModel, seed: int) -> None:
 
 
 def make_model(name: str, tokenizer: Tokenizer) -> None:
-    """One folder as `save_pretrained` leaves it, and expected.safetensors with what the model computes."""
+    """Writes one folder with `save_pretrained`, and expected.safetensors with the outputs of the model."""
     changes, shard = SIZES[name]
     end = VOCAB_SIZE - 1
     config = GPT2Config(
@@ -95,7 +95,7 @@ def make_model(name: str, tokenizer: Tokenizer) -> None:
     model = GPT2LMHeadModel(config).eval()
     prompt = tokenizer.encode(PROMPT).ids
     ids = torch.tensor([[end, 1, 50, 300], prompt[:4]])
-    # The first seed with which the logits spread and a text of 50 tokens is no mere repetition.
+    # The first seed for which the logits vary and a text of 50 tokens does not only repeat itself.
     for seed in itertools.count():
         random_weights(model, seed)
         with torch.no_grad():

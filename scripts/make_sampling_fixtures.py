@@ -1,4 +1,4 @@
-"""Makes tests/fixtures/sampling.npz: what the logits processors of transformers do to random logits.
+"""Writes tests/fixtures/sampling.npz: results of the logits processors of transformers on random logits.
 
 Run by maintainers with the extra `parity`: python scripts/make_sampling_fixtures.py
 """
@@ -20,7 +20,7 @@ from transformers.generation.logits_process import (
 OUTPUT = Path(__file__).resolve().parents[1] / "tests" / "fixtures" / "sampling.npz"
 ROWS, VOCAB_SIZE, TEXT_LENGTH = 6, 50, 20
 BANNED = (3, 17)
-# temperature, top_k, top_p, min_p, repetition_penalty, whether BANNED are banned
+# temperature, top_k, top_p, min_p, repetition_penalty, whether the tokens BANNED are banned
 CASES = [
     (1.0, 0, 1.0, 0.0, 1.0, False),
     (0.7, 0, 1.0, 0.0, 1.0, False),

@@ -1,9 +1,9 @@
-"""What `scripts/benchmark.py` measures: ours beside what people use today, in one run on one machine.
+"""The measurements of `scripts/benchmark.py`.
 
-cases       every case: who takes part, the unit, the mark
-rounds      A B A B, each measurement in its own process (`worker`)
-report      medians to ratios, table and JSON
-limits      what the machine could do: matrix products and copies
-our_*       the product's own path
-tutorial, torch_gpt2, keras_hub_gpt, nanogpt, tokenizers_bpe    the peers, written for this benchmark
+cases       all cases: the measurements, the unit, the target
+rounds      measures A B A B, each in a separate process (`worker`)
+report      turns medians into ratios, a table and JSON
+limits      the roofline of the machine: matrix products and copies
+our_*       minigpt
+tutorial, torch_gpt2, keras_hub_gpt, nanogpt, tokenizers_bpe    the programs it is compared with
 """

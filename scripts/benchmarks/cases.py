@@ -1,68 +1,68 @@
-"""Every case: who takes part, for how long, and what is to be reached."""
+"""All cases: what is measured, for how long, and the targets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.measuring import Outcome
-from benchmarks.report import Mark, median
-from benchmarks.rounds import Party
+from benchmarks.report import Target, median
+from benchmarks.rounds import Measurement
 
 Outcomes = Mapping[str, Sequence[Outcome]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """Something that is measured.
+    """One case of the benchmark.
 
     Attributes:
-      name: as in the report.
-      unit: of the values.
-      mark: what is to be reached.
+      name: its name in the report.
+      unit: the unit of the values.
+      target: the targets.
       ours: the measurement of minigpt.
-      peers: those of what people use today, by name.
-      prepare: done once before all others, and not measured.
-      others: measured in the rounds too, for `checks` and to be told of; no ratio is to them.
+      peers: the measurements of the programs it is compared with, by name.
+      prepare: run once before the measurements; not measured.
+      others: measured in every round for `checks` and the notes; not used for ratios.
       once: measured once, for `checks`.
-      limit: what the machine could do, in the same unit.
-      checks: what has to hold beside the mark, from all outcomes by name ("ours" is one).
-      notes: what a reader of the figures should know.
-      rounds: 5 of what is short, 3 of what is long.
-      budget_seconds: that all rounds may take; no round begins that would end later.
+      limit: the roofline of the machine, in the same unit.
+      checks: further conditions, computed from all outcomes by name ("ours" among them).
+      notes: remarks for the reader of the report.
+      rounds: 5 for short measurements, 3 for long ones.
+      budget_seconds: time for all rounds; a round that would end later is not started.
     """
 
     name: str
     unit: str
-    mark: Mark
-    ours: Party
-    peers: Mapping[str, Party]
+    target: Target
+    ours: Measurement
+    peers: Mapping[str, Measurement]
     more_is_better: bool = True
-    prepare: tuple[Party, ...] = ()
-    others: Mapping[str, Party] = field(default_factory=dict)
-    once: Mapping[str, Party] = field(default_factory=dict)
-    limit: Party | None = None
+    prepare: tuple[Measurement, ...] = ()
+    others: Mapping[str, Measurement] = field(default_factory=dict)
+    once: Mapping[str, Measurement] = field(default_factory=dict)
+    limit: Measurement | None = None
     checks: Callable[[Outcomes], dict[str, bool]] = lambda outcomes: {}
     notes: tuple[str, ...] = ()
     rounds: int = 5
     budget_seconds: float = 300
 
-    def parties(self) -> list[Party]:
-        """All that is measured or prepared."""
+    def parties(self) -> list[Measurement]:
+        """Returns all measurements and preparations of the case."""
         named = (*self.peers.values(), *self.others.values(), *self.once.values())
         return [self.ours, *named, *self.prepare, *([self.limit] if self.limit else [])]
 
 
 TOKENS = "tokens/s"
-# On a CPU, Keras compiles with XLA only who asks for it.
-_NOT_DEFAULT = "keras-hub with jit_compile=True, not its default here"
-_STEADY = "steps 1 and 2, in which things compile, do not count"
+# On a CPU, Keras does not compile with XLA by default.
+_NOT_DEFAULT = "keras-hub with jit_compile=True, which is not its default"
+_STEADY = "steps 1 and 2, which include compilation, are not counted"
 
 
 def build_cases(quick: bool, shakespeare: str | None = None) -> list[Case]:
-    """All cases, in the order of the report.
+    """Returns all cases in the order of the report.
 
     Args:
-      quick: everything as short as it can be: shows that all runs, its figures mean little.
-      shakespeare: path of tiny Shakespeare; None for the product's download.
+      quick: makes every case as short as possible, to show that it runs; the figures mean nothing.
+      shakespeare: path of tiny Shakespeare; downloaded if None.
     """
     return [
         *_training(quick),
@@ -80,34 +80,34 @@ def _training(quick: bool) -> list[Case]:
     steps = {"steps": 2 if quick else 4, "seconds": 1 if quick else 8}
     words = {**steps, "steps": 2 if quick else 3}
 
-    def ours(system: str, length: dict[str, int]) -> Party:
-        return Party("our_training:speed", {"system": system, **length})
+    def ours(system: str, length: dict[str, int]) -> Measurement:
+        return Measurement("our_training:speed", {"system": system, **length})
 
-    def torch(system: str, compiled: bool) -> Party:
+    def torch(system: str, compiled: bool) -> Measurement:
         arguments = {"system": system, "compiled": compiled, **steps}
-        return Party("torch_gpt2:speed", arguments)
+        return Measurement("torch_gpt2:speed", arguments)
 
-    def prepared(system: str) -> Party:
-        return Party("our_training:prepare", {"system": system})
+    def prepared(system: str) -> Measurement:
+        return Measurement("our_training:prepare", {"system": system})
 
-    def limit(system: str) -> Party:
-        return Party("limits:training", {"system": system})
+    def limit(system: str) -> Measurement:
+        return Measurement("limits:training", {"system": system})
 
     twenty = {"steps": 2 if quick else 20}
     return [
         Case(
             "train-words",
             TOKENS,
-            Mark(2, 0.4, words="equal loss"),
+            Target(2, 0.4, words="equal loss"),
             ours("words", words),
             {
-                "tutorial": Party("tutorial:speed", {"jit": False, **words}),
-                "tutorial, XLA": Party("tutorial:speed", {"jit": True, **words}),
+                "tutorial": Measurement("tutorial:speed", {"jit": False, **words}),
+                "tutorial, XLA": Measurement("tutorial:speed", {"jit": True, **words}),
             },
             prepare=(prepared("words"),),
             once={
-                "our loss": Party("our_training:losses", twenty),
-                "the tutorial's loss": Party("tutorial:losses", twenty),
+                "our loss": Measurement("our_training:losses", twenty),
+                "the tutorial's loss": Measurement("tutorial:losses", twenty),
             },
             limit=limit("words"),
             checks=_losses_agree,
@@ -118,7 +118,7 @@ def _training(quick: bool) -> list[Case]:
         Case(
             "train-characters",
             TOKENS,
-            Mark(1.5),
+            Target(1.5),
             ours("characters", steps),
             {
                 "PyTorch": torch("characters", False),
@@ -132,13 +132,13 @@ def _training(quick: bool) -> list[Case]:
         Case(
             "train-default",
             TOKENS,
-            Mark(1.5),
+            Target(1.5),
             ours("default", steps),
             {
-                "keras-hub": Party(
+                "keras-hub": Measurement(
                     "keras_hub_gpt:speed", {"system": "default", "jit": False, **steps}
                 ),
-                "keras-hub, XLA": Party(
+                "keras-hub, XLA": Measurement(
                     "keras_hub_gpt:speed", {"system": "default", "jit": True, **steps}
                 ),
                 "PyTorch": torch("default", False),
@@ -146,14 +146,14 @@ def _training(quick: bool) -> list[Case]:
             },
             prepare=(prepared("default"),),
             limit=limit("default"),
-            notes=(_STEADY, "the peers' optimizer is AdamW, ours the default's"),
+            notes=(_STEADY, "the peers use AdamW, minigpt uses its default, Muon"),
             rounds=3,
             budget_seconds=360,
         ),
         Case(
             "train-124m",
             TOKENS,
-            Mark(1.2, 0.8),
+            Target(1.2, 0.8),
             ours("124m", steps),
             {"PyTorch": torch("124m", False), "PyTorch, compiled": torch("124m", True)},
             prepare=(prepared("124m"),),
@@ -177,14 +177,14 @@ def _quality(quick: bool, shakespeare: str | None) -> Case:
     return Case(
         "quality",
         "s",
-        Mark(3),
-        Party("quality:ours", arguments),
-        {"nanoGPT": Party("nanogpt:quality", arguments)},
+        Target(3),
+        Measurement("quality:ours", arguments),
+        {"nanoGPT": Measurement("nanogpt:quality", arguments)},
         more_is_better=False,
-        prepare=(Party("quality:prepare", {"shakespeare": shakespeare}),),
+        prepare=(Measurement("quality:prepare", {"shakespeare": shakespeare}),),
         notes=(
-            "from process start, reading and encoding the text included, evaluation not",
-            "looked at after every 25 updates",
+            "from the start of the process; includes reading and encoding the text, excludes evaluation",
+            "evaluated after every 25 updates",
         ),
         rounds=3,
         budget_seconds=620,
@@ -194,39 +194,41 @@ def _quality(quick: bool, shakespeare: str | None) -> Case:
 def _sampling(quick: bool) -> list[Case]:
     calls = 1 if quick else 3
 
-    def case(name: str, model: str, rows: int, new_tokens: int, mark: Mark, limit: Party) -> Case:
+    def case(
+        name: str, model: str, rows: int, new_tokens: int, target: Target, limit: Measurement
+    ) -> Case:
         asked = {"model": model, "rows": rows, "new_tokens": new_tokens, "calls": calls}
         return Case(
             name,
             TOKENS,
-            mark,
-            Party("our_sampling:generation", asked),
+            target,
+            Measurement("our_sampling:generation", asked),
             {
-                "transformers": Party("torch_gpt2:generation", asked),
-                "keras-hub": Party("keras_hub_gpt:generation", {**asked, "jit": "auto"}),
+                "transformers": Measurement("torch_gpt2:generation", asked),
+                "keras-hub": Measurement("keras_hub_gpt:generation", {**asked, "jit": "auto"}),
             },
-            others={_NOT_DEFAULT: Party("keras_hub_gpt:generation", {**asked, "jit": True})},
-            prepare=(Party("our_sampling:prepare", {"model": model}),),
+            others={_NOT_DEFAULT: Measurement("keras_hub_gpt:generation", {**asked, "jit": True})},
+            prepare=(Measurement("our_sampling:prepare", {"model": model}),),
             limit=limit,
-            notes=("the first call, in which things compile, does not count",),
+            notes=("the first call, which includes compilation, is not counted",),
             rounds=3 if model == "124m" else 5,
             budget_seconds=220,
         )
 
-    def products(rows: int) -> Party:
-        return Party("limits:decoding", {"rows": rows, "new_tokens": 200})
+    def products(rows: int) -> Measurement:
+        return Measurement("limits:decoding", {"rows": rows, "new_tokens": 200})
 
     few = 20 if quick else 200
     return [
-        case("sample-one", "small", 1, few, Mark(8), products(1)),
-        case("sample-eight", "small", 8, few, Mark(6), products(8)),
+        case("sample-one", "small", 1, few, Target(8), products(1)),
+        case("sample-eight", "small", 8, few, Target(6), products(8)),
         case(
             "sample-124m",
             "124m",
             1,
             8 if quick else 64,
-            Mark(1.5, share_of_limit=0.6),
-            Party("limits:weights_read"),
+            Target(1.5, share_of_limit=0.6),
+            Measurement("limits:weights_read"),
         ),
     ]
 
@@ -236,12 +238,12 @@ def _callback(quick: bool) -> Case:
     return Case(
         "sample-callback",
         "s",
-        Mark(100),
-        Party("our_sampling:callback", asked),
-        {"tutorial": Party("tutorial:callback", asked)},
+        Target(100),
+        Measurement("our_sampling:callback", asked),
+        {"tutorial": Measurement("tutorial:callback", asked)},
         more_is_better=False,
-        prepare=(Party("our_sampling:prepare", {"model": "words"}),),
-        notes=("the first epoch's sample, in which things compile, does not count",),
+        prepare=(Measurement("our_sampling:prepare", {"model": "words"}),),
+        notes=("the first epoch's sample, which includes compilation, is not counted",),
         rounds=3,
         budget_seconds=150,
     )
@@ -257,16 +259,16 @@ def _export(quick: bool) -> Case:
     return Case(
         "export-call",
         "s",
-        Mark(0.9, words="same text"),
-        Party("our_sampling:exported", asked),
-        {"in process": Party("our_sampling:in_process", asked)},
+        Target(0.9, words="same text"),
+        Measurement("our_sampling:exported", asked),
+        {"in process": Measurement("our_sampling:in_process", asked)},
         more_is_better=False,
         prepare=(
-            Party("our_sampling:prepare", {"model": "default"}),
-            Party("our_sampling:export"),
+            Measurement("our_sampling:prepare", {"model": "default"}),
+            Measurement("our_sampling:export"),
         ),
         checks=_same_text,
-        notes=("the first call, in which things are set up, does not count",),
+        notes=("the first call, which includes set-up, is not counted",),
         budget_seconds=150,
     )
 
@@ -276,18 +278,18 @@ def _start(quick: bool) -> Case:
     return Case(
         "start",
         "s",
-        Mark(1.25),
-        Party("our_training:start", steps),
+        Target(1.25),
+        Measurement("our_training:start", steps),
         {
-            "tutorial": Party("tutorial:start", {"jit": False, **steps}),
-            "tutorial, XLA": Party("tutorial:start", {"jit": True, **steps}),
+            "tutorial": Measurement("tutorial:start", {"jit": False, **steps}),
+            "tutorial, XLA": Measurement("tutorial:start", {"jit": True, **steps}),
         },
         more_is_better=False,
         prepare=(
-            Party("our_training:prepare", {"system": "default"}),
-            Party("tutorial:write_stories"),
+            Measurement("our_training:prepare", {"system": "default"}),
+            Measurement("tutorial:write_stories"),
         ),
-        notes=("the tutorial reads the same text and learns its vocabulary at every start",),
+        notes=("the tutorial reads the same text and builds its vocabulary at every start",),
         budget_seconds=240,
     )
 
@@ -297,19 +299,19 @@ def _tokenize(quick: bool) -> Case:
     return Case(
         "tokenize",
         "MB/s",
-        Mark(0.8),
-        Party("our_corpus:tokenize", asked),
-        {"tokenizers": Party("tokenizers_bpe:tokenize", asked)},
+        Target(0.8),
+        Measurement("our_corpus:tokenize", asked),
+        {"tokenizers": Measurement("tokenizers_bpe:tokenize", asked)},
         prepare=(
-            Party("our_corpus:prepare", asked),
-            Party("tokenizers_bpe:prepare", asked),
+            Measurement("our_corpus:prepare", asked),
+            Measurement("tokenizers_bpe:prepare", asked),
         ),
-        notes=("reading and writing included, learning the vocabulary not",),
+        notes=("includes reading and writing, excludes learning the vocabulary",),
         budget_seconds=180,
     )
 
 
-# Bytes that 1 GB of text may take beyond what 10 MB take.
+# Maximum difference in memory between a training on 1 GB and one on 10 MB of text, in bytes.
 _MORE_MEMORY = 100e6
 
 
@@ -317,8 +319,8 @@ def _grow(quick: bool) -> Case:
     sizes = (1, 10, 50) if quick else (10, 100, 1000)
     length = {"steps": 4 if quick else 20, "seconds": 2 if quick else 10}
 
-    def party(megabytes: int) -> Party:
-        return Party("our_corpus:grow", {"megabytes": megabytes, **length})
+    def party(megabytes: int) -> Measurement:
+        return Measurement("our_corpus:grow", {"megabytes": megabytes, **length})
 
     small, middle, large = (f"{size} MB" for size in sizes)
 
@@ -335,15 +337,15 @@ def _grow(quick: bool) -> Case:
     return Case(
         "grow",
         TOKENS,
-        Mark(0.95, words="≤ 100 MB more"),
+        Target(0.95, words="≤ 100 MB more"),
         party(sizes[2]),
         {small: party(sizes[0])},
-        prepare=tuple(Party("our_corpus:text", {"megabytes": size}) for size in sizes),
+        prepare=tuple(Measurement("our_corpus:text", {"megabytes": size}) for size in sizes),
         others={middle: party(sizes[1])},
         checks=checks,
         notes=(
-            f"{large} of text beside {small}, the default configuration; memory is the most RssAnon, in "
-            "the first round with the token store being made",
+            f"{large} of text compared with {small}, default configuration; memory is the peak of "
+            "RssAnon and includes, in the first round, the creation of the token store",
         ),
         rounds=3,
         budget_seconds=700,

@@ -1,4 +1,4 @@
-"""A GPT of keras-hub's layers, trained with `fit`, and `generate` of its GPT-2."""
+"""Measures a GPT of keras-hub's layers, trained with `fit`, and `generate` of its GPT-2."""
 
 import statistics
 import time
@@ -14,7 +14,7 @@ FIRST = 2
 
 
 def build(sizes: Sizes, jit: bool) -> Any:
-    """Embedding, pre-norm decoder blocks, a tied head; AdamW with clipping."""
+    """Returns a model: embedding, pre-norm decoder blocks, tied head; compiled with AdamW and clipping."""
     import keras
     import keras_hub
 
@@ -41,7 +41,7 @@ def build(sizes: Sizes, jit: bool) -> Any:
 
 
 def speed(context: Context, system: str, jit: bool, steps: int, seconds: float) -> Outcome:
-    """Tokens a second of `fit`, with batches that are there already."""
+    """Measures tokens per second of `fit` with prepared batches."""
     import keras
     import keras_hub  # noqa: F401
     import numpy as np
@@ -74,7 +74,7 @@ def speed(context: Context, system: str, jit: bool, steps: int, seconds: float) 
 def generation(
     context: Context, model: str, rows: int, new_tokens: int, calls: int, jit: bool | str
 ) -> Outcome:
-    """Tokens a second of GPT2CausalLM.generate without a preset, the first call aside."""
+    """Measures tokens per second of GPT2CausalLM.generate without a preset, without the first call."""
     import keras
     import keras_hub
     import numpy as np
@@ -92,7 +92,7 @@ def generation(
     )
     gpt = keras_hub.models.GPT2CausalLM(backbone, preprocessor=None)
     gpt.compile(sampler=keras_hub.samplers.TopKSampler(k=10), jit_compile=jit)
-    # One token of prompt and room for the rest.
+    # One token of prompt and space for the rest.
     inputs = {
         "token_ids": np.ones((rows, 1 + new_tokens), np.int32),
         "padding_mask": np.arange(1 + new_tokens)[None].repeat(rows, 0) < 1,

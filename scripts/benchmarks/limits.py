@@ -1,4 +1,4 @@
-"""What the machine could do: the products of a step and nothing else, and a large copy."""
+"""Measures the roofline of the machine: the matrix products of a step alone, and a large copy."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,14 +12,14 @@ from benchmarks.measuring import Context, Outcome
 from benchmarks.our_training import SIZES
 from benchmarks.sizes import GPT2_124M, SMALL, Sizes
 
-# How often a product comes, how many of them side by side, and [m, k] x [k, n].
+# Number of such products, batch size of each, and the sizes m, k, n of [m, k] x [k, n].
 Product = tuple[int, int, int, int, int]
 _SECONDS = 0.15
 _COPY_BYTES = 1 << 29
 
 
 def forward_products(sizes: Sizes) -> list[Product]:
-    """All products of a forward pass over a batch."""
+    """Returns all matrix products of a forward pass over a batch."""
     tokens, heads = sizes.tokens_per_step, sizes.num_heads * sizes.head_dim
     layers, rows = sizes.num_layers, sizes.batch_size * sizes.num_heads
     return [
@@ -34,7 +34,7 @@ def forward_products(sizes: Sizes) -> list[Product]:
 
 
 def decoding_products(sizes: Sizes, seen: int) -> list[Product]:
-    """All products of one new token a row, `seen` tokens being in the cache."""
+    """Returns all matrix products for one new token a row, with `seen` tokens in the cache."""
     step = forward_products(replace(sizes, length=1))
     rows = sizes.batch_size * sizes.num_heads
     scores = (sizes.num_layers, rows, 1, sizes.head_dim, seen)
@@ -43,14 +43,14 @@ def decoding_products(sizes: Sizes, seen: int) -> list[Product]:
 
 
 def backward_products(products: list[Product]) -> Iterator[Product]:
-    """For each product the two of its gradients."""
+    """Yields the two products of the gradients of each product."""
     for count, side, m, k, n in products:
         yield count, side, m, n, k
         yield count, side, k, m, n
 
 
 def seconds_of(products: list[Product]) -> float:
-    """Of all of them, each by the faster of torch and numpy, into buffers that are there."""
+    """Returns the seconds of all products, each by the faster of torch and NumPy, into existing buffers."""
     return sum(product[0] * _fastest(*product[1:]) for product in products)
 
 
@@ -69,7 +69,7 @@ def _fastest(side: int, m: int, k: int, n: int) -> float:
 
 
 def _best(call: Callable[[], Any]) -> float:
-    """Seconds of the quickest of the calls that fit into a moment; two at least."""
+    """Returns the seconds of the fastest of at least two calls within _SECONDS."""
     call()
     best, end = float("inf"), time.perf_counter() + _SECONDS
     for number in range(10_000):
@@ -83,7 +83,7 @@ def _best(call: Callable[[], Any]) -> float:
 
 
 def training(context: Context, system: str) -> Outcome:
-    """Tokens a second of a training whose products take all of the time."""
+    """Returns the tokens per second of a training that consists of matrix products only."""
     sizes = SIZES[system]
     forward = forward_products(sizes)
     seconds = seconds_of([*forward, *backward_products(forward)])
@@ -91,19 +91,19 @@ def training(context: Context, system: str) -> Outcome:
 
 
 def decoding(context: Context, rows: int, new_tokens: int) -> Outcome:
-    """Tokens a second of a decoding whose products take all of the time."""
+    """Returns the tokens per second of decoding that consists of matrix products only."""
     sizes = replace(SMALL, batch_size=rows)
     return {"value": rows / seconds_of(decoding_products(sizes, new_tokens // 2))}
 
 
 def weights_read(context: Context) -> Outcome:
-    """Tokens a second where each token reads every weight of GPT-2 once, at the speed of a copy."""
+    """Returns the tokens per second if each token reads every weight of GPT-2 once, at copy bandwidth."""
     bandwidth = copy_bandwidth()
     return {"value": bandwidth / (4 * GPT2_124M.matrix_parameters), "bytes_per_second": bandwidth}
 
 
 def copy_bandwidth() -> float:
-    """Bytes a second, read and written ones together, of a copy far larger than the caches."""
+    """Returns the bandwidth of a copy far larger than the caches: bytes read plus written per second."""
     import os
 
     source, target = np.ones(_COPY_BYTES, np.uint8), np.ones(_COPY_BYTES, np.uint8)

@@ -1,4 +1,4 @@
-"""What all measurements have in common: where they run, memory, steady speed."""
+"""Shared by all measurements: the context of a process, its memory, and the speed of steady steps."""
 
 import resource
 import shutil
@@ -8,45 +8,45 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# What a measurement returns: "value" in the case's unit, "memory" in bytes, and what else a check needs;
-# or "skipped", with the reason.
+# The result of a measurement: "value" in the unit of the case, "memory" in bytes, and values that checks
+# need; or "skipped" with the reason.
 Outcome = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Context:
-    """Where a measurement runs.
+    """The context of one measurement.
 
     Attributes:
-      started: when its process was started, in `time.time()`.
-      work: a folder for what measurements share.
+      started: start time of the process, as `time.time()` gives it.
+      work: a folder that all measurements share.
     """
 
     started: float
     work: Path
 
     def seconds(self) -> float:
-        """Since the process was started."""
+        """Returns the seconds since the process was started."""
         return time.time() - self.started
 
 
 def resident(field: str = "VmRSS") -> int:
-    """Bytes of this process in memory: VmRSS, VmHWM (the most so far) or RssAnon, as Linux counts."""
+    """Returns the memory of this process in bytes: VmRSS, VmHWM (the peak) or RssAnon, as Linux counts."""
     status = Path("/proc/self/status")
     if not status.exists():
-        # macOS knows the most so far, in bytes.
+        # macOS reports the peak, in bytes.
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     line = next(line for line in status.read_text().splitlines() if line.startswith(f"{field}:"))
     return 1024 * int(line.split()[1])
 
 
 class SteadySpeed:
-    """Tokens a second in the steps after the first ones, in which things compile.
+    """Measures tokens per second, without the first steps, which include compilation.
 
     Args:
       tokens_per_step: B · T.
-      first: steps that do not count.
-      steps, seconds: the measurement ends when so many steps and so much time have been counted.
+      first: number of steps at the beginning that are not counted.
+      steps, seconds: the measurement ends after at least this many steps and this much time.
     """
 
     def __init__(self, tokens_per_step: int, first: int, steps: int, seconds: float) -> None:
@@ -57,7 +57,7 @@ class SteadySpeed:
         self.counted = 0
 
     def seen(self, step: int) -> bool:
-        """Called after each update with their number so far; whether the measurement is over."""
+        """Records that `step` updates are done; returns whether the measurement is complete."""
         now = time.perf_counter()
         if self._began is None:
             if step >= self.first:
@@ -69,9 +69,9 @@ class SteadySpeed:
 
 
 def needs_compiler() -> str | None:
-    """Why torch.compile cannot run here; None if it can."""
+    """Returns why torch.compile cannot run here; None if it can."""
     if not any(shutil.which(name) for name in ("g++", "clang++", "c++")):
         return "no C++ compiler, which torch.compile needs"
     if sys.version_info >= (3, 15):
-        return "torch.compile does not know this Python yet"
+        return "torch.compile does not support this Python version yet"
     return None

@@ -1,4 +1,4 @@
-"""nanoGPT's recipe for the CPU on characters, restated in PyTorch.
+"""nanoGPT's settings for characters on a CPU, reimplemented in PyTorch.
 
 Sizes and settings are those that https://github.com/karpathy/nanoGPT gives for a CPU; the code is ours.
 """
@@ -18,7 +18,7 @@ STEPS, WARMUP, HIGHEST, LOWEST = 2000, 100, 1e-3, 1e-4
 
 
 class Block(nn.Module):
-    """Pre-norm; no biases, as in nanoGPT's training."""
+    """A pre-norm block without biases, as in nanoGPT's training."""
 
     def __init__(self, size: int, heads: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """Token and position tables, blocks, a last norm, a head that is the token table."""
+    """Token and position tables, blocks, a final normalization, and a tied head."""
 
     def __init__(self, vocab_size: int) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Model(nn.Module):
 
 
 def rate(step: int) -> float:
-    """Warm-up, then a cosine to the lowest rate at the last step."""
+    """Returns the learning rate: warm-up, then a cosine to the minimum at the last step."""
     if step < WARMUP:
         return HIGHEST * (step + 1) / (WARMUP + 1)
     done = (step - WARMUP) / (STEPS - WARMUP)
@@ -68,7 +68,7 @@ def rate(step: int) -> float:
 
 
 def quality(context: Context, bits: float) -> Outcome:
-    """Seconds from process start until the held-out loss is below `bits` a byte."""
+    """Measures seconds from the start of the process until the held-out loss is below `bits` per byte."""
     text = text_of(context)
     characters = sorted(set(text))
     numbers = {character: i for i, character in enumerate(characters)}

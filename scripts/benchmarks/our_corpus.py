@@ -1,4 +1,4 @@
-"""Text to token ids, and training on more of it: time and anonymous memory."""
+"""Measures tokenizing a text, and time and anonymous memory of training on texts of several sizes."""
 
 import shutil
 import threading
@@ -24,7 +24,7 @@ def text(context: Context, megabytes: int) -> Outcome:
 
 
 def _config(context: Context, megabytes: int) -> Any:
-    """The default configuration with a long text, a paragraph a document."""
+    """Returns the default configuration with a long text; every paragraph is a document."""
     import minigpt
 
     overrides = [f"{key}={value}" for key, value in UNDISTURBED.items()]
@@ -33,7 +33,7 @@ def _config(context: Context, megabytes: int) -> Any:
 
 
 def prepare(context: Context, megabytes: int) -> Outcome:
-    """The text, and the byte pairs learned from its beginning."""
+    """Creates the text and a byte-pair tokenizer learned from its beginning."""
     text(context, megabytes)
     from minigpt.config import TokenizerConfig
     from minigpt.tokenizers import learn_tokenizer
@@ -45,7 +45,7 @@ def prepare(context: Context, megabytes: int) -> Outcome:
 
 
 def tokenize(context: Context, megabytes: int) -> Outcome:
-    """Megabytes a second from a text file to a token store, with a vocabulary that is there."""
+    """Measures megabytes per second from a text file to a token store, with an existing vocabulary."""
     import os
 
     from minigpt.corpus.token_store import open_corpus
@@ -64,7 +64,7 @@ def tokenize(context: Context, megabytes: int) -> Outcome:
 
 
 def grow(context: Context, megabytes: int, steps: int, seconds: float) -> Outcome:
-    """Tokens a second of steady steps, and the most anonymous memory, token store included."""
+    """Measures tokens per second of steady steps, and peak anonymous memory including the token store."""
     steady = SteadySpeed(DEFAULT.tokens_per_step, FIRST, steps, seconds)
 
     def look(model: Any, step: int, event: str) -> None:
@@ -77,7 +77,7 @@ def grow(context: Context, megabytes: int, steps: int, seconds: float) -> Outcom
 
 
 class MostAnonymous:
-    """Looks at RssAnon twenty times a second until `end`, which returns the most seen, in bytes."""
+    """Samples RssAnon twenty times a second until `end`, which returns the maximum in bytes."""
 
     def __init__(self) -> None:
         self._most = 0

@@ -1,4 +1,4 @@
-"""What minigpt writes, measured: `load(run).generate`, the callback, the exported model."""
+"""Measures sampling with minigpt: `load(run).generate`, the callback, the exported model."""
 
 import statistics
 import time
@@ -17,7 +17,7 @@ def run_folder(context: Context, model: str) -> Path:
 
 
 def prepare(context: Context, model: str) -> Outcome:
-    """A run with a model as it is before its training: what it writes costs the same."""
+    """Creates a run with an untrained model; sampling from it costs the same."""
     import minigpt
     from minigpt.config import Config
     from minigpt.models import build_gpt
@@ -44,7 +44,7 @@ def _default_tokenizer() -> Any:
 
 
 def _words(sizes: Sizes) -> Any:
-    """A vocabulary of made-up words, with those of the prompt."""
+    """Returns a tokenizer of artificial words and the words of the prompt."""
     from benchmarks.texts import vocabulary
     from minigpt.tokenizers.word import SPECIAL_TOKENS, WordTokenizer
 
@@ -72,11 +72,11 @@ def _settings(sizes: Sizes) -> dict[str, Any]:
 
 
 def generation(context: Context, model: str, rows: int, new_tokens: int, calls: int) -> Outcome:
-    """Tokens a second of `generate`, the first call aside."""
+    """Measures tokens per second of `generate`, without the first call."""
     import minigpt
 
     opened: Any = minigpt.load(run_folder(context, model))
-    # Else a text might end sooner.
+    # Without the ban, a text might end early.
     end = [opened.tokenizer.end_id]
     taken = []
     for call in range(1 + calls):
@@ -90,12 +90,12 @@ def generation(context: Context, model: str, rows: int, new_tokens: int, calls: 
         )
         taken.append(time.perf_counter() - began)
         if any(len(sample.tokens) != new_tokens for sample in samples):
-            raise ValueError("a text ended before its time")
+            raise ValueError("a text ended early")
     return {"value": rows * new_tokens / statistics.median(taken[1:]), "first": taken[0]}
 
 
 def callback(context: Context, new_tokens: int, epochs: int) -> Outcome:
-    """Seconds of an epoch's sample by `TextGenerator`, in a `model.fit` of the miniature GPT."""
+    """Measures the seconds of an epoch's sample by `TextGenerator` in `model.fit` of the miniature GPT."""
     import keras
     import numpy as np
 
@@ -124,12 +124,12 @@ def callback(context: Context, new_tokens: int, epochs: int) -> Outcome:
     opened.model.fit(inputs, inputs, epochs=epochs, verbose=0, callbacks=[writer])
     if set(lengths) != {new_tokens}:
         raise ValueError(f"texts of {lengths} words; should be {new_tokens}")
-    # The first one traces.
+    # The first sample includes tracing.
     return {"value": statistics.median(taken[1:]), "first": taken[0]}
 
 
 def export(context: Context) -> Outcome:
-    """The SavedModel of the default configuration's model."""
+    """Exports the default configuration's model as a SavedModel."""
     import minigpt
     from minigpt.export import export_saved_model
 
@@ -141,7 +141,7 @@ def export(context: Context) -> Outcome:
 
 
 def in_process(context: Context, new_tokens: int, calls: int) -> Outcome:
-    """Seconds of a `generate` where minigpt is at hand; call i is drawn with seed i."""
+    """Measures the seconds of one `generate` call with minigpt; call i uses seed i."""
     import minigpt
 
     opened: Any = minigpt.load(run_folder(context, "default"))
@@ -152,7 +152,7 @@ def in_process(context: Context, new_tokens: int, calls: int) -> Outcome:
 
 
 def exported(context: Context, new_tokens: int, calls: int) -> Outcome:
-    """The same of the exported model's signature, without minigpt."""
+    """Measures the seconds of one call of the exported signature, without minigpt."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""`minigpt.train`, measured: the command's own way, up to the step at which all is known."""
+"""Measures `minigpt.train`, up to the step at which the measurement is complete."""
 
 import itertools
 from pathlib import Path
@@ -10,15 +10,15 @@ from benchmarks.sizes import CHARACTERS, DEFAULT, GPT2_124M, WORDS, Sizes
 from benchmarks.watching import Finished, watch
 
 SIZES = {"words": WORDS, "characters": CHARACTERS, "default": DEFAULT, "124m": GPT2_124M}
-# Two updates for compiling and for memory to find its place, as for the peers.
+# The first two updates, which compile and allocate, are not counted. The same holds for the peers.
 FIRST = 2
-# Saving takes at most a fiftieth of a training's time; in a few steps it would be all or nothing. And on a
-# slow machine no limit of time ends a training before its speed is known.
+# Checkpoints take at most 2% of a training's time, but within a few steps they would take all or nothing of
+# it. A time limit must not end the training on a slow machine before its speed is known.
 UNDISTURBED = {"training.checkpoint_every_seconds": 1e6, "training.max_minutes": 1000}
 
 
 def prepare(context: Context, system: str, **changes: Any) -> Outcome:
-    """Makes text and token store, so that no measurement does."""
+    """Creates the text and the token store before the measurements."""
     config = settings(context, system, **changes)
     from minigpt.corpus.token_store import open_corpus
 
@@ -29,7 +29,7 @@ def prepare(context: Context, system: str, **changes: Any) -> Outcome:
 
 
 def settings(context: Context, system: str, **changes: Any) -> Any:
-    """The configuration of a system, with a text that is there on every machine."""
+    """Returns the configuration of a system, with a text that exists on every machine."""
     import minigpt
 
     sizes = SIZES[system]
@@ -38,11 +38,11 @@ def settings(context: Context, system: str, **changes: Any) -> Any:
         return minigpt.load_config("default", overrides)
     if system == "characters":
         return minigpt.load_config(_characters(context.work, sizes), overrides)
-    # More words than the vocabulary has: the rarest are [UNK], as in any text.
+    # The text has more words than the vocabulary; the rarest are [UNK], as in any text.
     path = _text(context.work / f"words-{sizes.vocab_size}.txt", sizes)
     name = "imdb_keras_example"
     if system == "124m":
-        # Its own vocabulary is a download; words in its place change nothing of model and batches.
+        # Its own vocabulary would be downloaded. Words do not change the model or the batches.
         name = "gpt2_124m_scratch"
         overrides += ["tokenizer.kind=word", f"tokenizer.vocab_size={sizes.vocab_size}"]
         overrides += [f"training.sequence_length={sizes.length}", "model.qkv_bias=true"]
@@ -58,7 +58,7 @@ def _text(path: Path, sizes: Sizes) -> Path:
 def _characters(work: Path, sizes: Sizes) -> dict[str, Any]:
     from benchmarks.texts import write_characters
 
-    # Padding, [UNK] and the end token are the others.
+    # The other entries are padding, [UNK] and the end token.
     letters = "".join(map(chr, range(ord("0"), ord("0") + sizes.vocab_size - 3)))
     path = work / "characters.txt"
     if not path.exists():
@@ -87,11 +87,11 @@ def _characters(work: Path, sizes: Sizes) -> dict[str, Any]:
 
 
 def speed(context: Context, system: str, steps: int, seconds: float) -> Outcome:
-    """Tokens a second in steady steps, and the most memory beyond the imports."""
+    """Measures tokens per second in steady steps, and peak memory above the imports."""
     config = settings(context, system, **UNDISTURBED)
     sizes = SIZES[system]
     if (config.training.batch_size, config.sequence_length) != (sizes.batch_size, sizes.length):
-        raise ValueError(f"{system}: its batches are not those of `sizes.py`")
+        raise ValueError(f"{system}: its batches differ from `sizes.py`")
     steady = SteadySpeed(sizes.tokens_per_step, FIRST, steps, seconds)
 
     def look(model: Any, step: int, event: str) -> None:
@@ -109,7 +109,7 @@ def speed(context: Context, system: str, steps: int, seconds: float) -> Outcome:
 
 
 def train(context: Context, config: Any, look: Any) -> int:
-    """Trains until `look` has seen enough; returns the bytes in memory after the imports."""
+    """Trains until `look` raises `Finished`; returns the memory after the imports, in bytes."""
     import minigpt
 
     watch(look)
@@ -124,7 +124,7 @@ def train(context: Context, config: Any, look: Any) -> int:
 
 
 def start(context: Context, steps: int) -> Outcome:
-    """Seconds from the start of the process to the end of an update of the default configuration."""
+    """Measures seconds from the start of the process to the end of an update, default configuration."""
     seconds = 0.0
 
     def look(model: Any, step: int, event: str) -> None:
@@ -138,10 +138,10 @@ def start(context: Context, steps: int) -> Outcome:
 
 
 def losses(context: Context, steps: int) -> Outcome:
-    """`train-words` without dropout: leaves weights and batches for the peer, returns the last loss."""
+    """Runs `train-words` without dropout; saves weights and batches for the peer, returns the last loss."""
     import numpy as np
 
-    # The epoch ends where the loss is asked for: so does any call that makes several updates.
+    # The epoch ends at the step of the comparison, and so does any call that makes several updates.
     changes = {"model.dropout_rate": 0.0, "training.steps_per_epoch": steps}
     config = settings(context, "words", **changes)
     from minigpt.corpus.batches import training_batch
@@ -172,7 +172,7 @@ def losses(context: Context, steps: int) -> Outcome:
 
 
 def batch_loss(model: Any, inputs: Any, targets: Any) -> float:
-    """Nats a token of a batch, from logits that either model gives, 16 rows at a time."""
+    """Returns the loss of a batch in nats per token, computed for 16 rows at a time, for either model."""
     import numpy as np
     import tensorflow as tf
 
@@ -187,7 +187,7 @@ def batch_loss(model: Any, inputs: Any, targets: Any) -> float:
 
 
 def _weights(model: Any) -> dict[str, Any]:
-    """The miniature GPT's weights under names and in shapes of `keras.layers.MultiHeadAttention`."""
+    """Returns the miniature GPT's weights in the names and shapes of `keras.layers.MultiHeadAttention`."""
     import numpy as np
 
     block, heads = model.blocks[0], (WORDS.num_heads, WORDS.head_dim)

@@ -1,4 +1,4 @@
-"""Seconds to a loss on tiny Shakespeare's last tenth: how both sides are looked at, and our own side."""
+"""Measures seconds to a loss on the last tenth of tiny Shakespeare: evaluation, and minigpt's side."""
 
 import math
 import shutil
@@ -14,20 +14,20 @@ from benchmarks.measuring import Context, Outcome
 from benchmarks.sizes import CHARACTERS
 from benchmarks.watching import Finished
 
-# Updates between two looks.
+# Updates between two evaluations.
 EVERY = 25
-# One window of so many is enough to tell whether a look at all of them is worth it ...
+# A quick evaluation uses one window of this many ...
 _ONE_OF = 16
-# ... which it is from so many bits above the mark.
+# ... and a full one follows if its loss is at most this many bits above the target.
 _NEAR = 0.12
 _ROWS = 64
 
-# Summed nats of each row, float[B], of a batch: inputs and targets, int[B, T].
+# (inputs, targets), int[B, T] each → the summed loss of each row in nats, float[B].
 Nats = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def prepare(context: Context, shakespeare: str | None) -> Outcome:
-    """Puts the text where both sides find it."""
+    """Copies the text to the folder that both sides read."""
     if shakespeare is None:
         from minigpt.config import SHAKESPEARE_SHA256, SHAKESPEARE_URL
         from minigpt.storage.downloads import download
@@ -47,33 +47,34 @@ def text_of(context: Context) -> str:
 
 
 def held_out(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What is learned from, and the last tenth."""
+    """Returns the training part and the last tenth."""
     edge = int(len(ids) * 0.9)
     return ids[:edge], ids[edge:]
 
 
 def windows(ids: np.ndarray, one_of: int = 1) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
-    """Inputs and targets of every n-th window, side by side, always as many rows; and how many count.
+    """Yields batches of every n-th adjacent window, all of one size.
 
-    A last window that would not be full is left out: less than one in a thousand.
+    Each is (inputs, targets, number of valid rows). An incomplete last window is left out; it
+    is less than a thousandth of the text.
     """
     count, length = (len(ids) - 1) // CHARACTERS.length, CHARACTERS.length
     inputs = ids[: count * length].reshape(count, length)[::one_of]
     targets = ids[1 : count * length + 1].reshape(count, length)[::one_of]
     for first in range(0, len(inputs), _ROWS):
-        # Another shape would be compiled anew.
+        # Another shape would be compiled again.
         rows = np.minimum(np.arange(first, first + _ROWS), len(inputs) - 1)
         yield inputs[rows], targets[rows], min(_ROWS, len(inputs) - first)
 
 
 class Looks:
-    """Looks at a model in training, with the clock standing still.
+    """Evaluates a model during training; the time of the evaluation is not counted.
 
     Args:
-      context: knows when the process was started.
-      ids: the held-out text, a token a byte.
-      nats: gives a batch's loss.
-      bits: the mark, bits a byte.
+      context: gives the seconds since the start of the process.
+      ids: the held-out text, one token a byte.
+      nats: computes the loss of a batch.
+      bits: the target in bits per byte.
     """
 
     def __init__(self, context: Context, ids: np.ndarray, nats: Nats, bits: float) -> None:
@@ -84,7 +85,7 @@ class Looks:
         self._seconds = 0.0
 
     def good_enough(self, step: int) -> bool:
-        """Called after updates with their number: whether a look is due and the loss below the mark."""
+        """Evaluates every EVERY updates; returns whether the loss is below the target."""
         if step < self._next:
             return False
         self._next = step - step % EVERY + EVERY
@@ -110,7 +111,7 @@ class Looks:
 
 
 def ours(context: Context, bits: float) -> Outcome:
-    """The same seconds for `minigpt train --config shakespeare_character`, its token store not made yet."""
+    """Measures `minigpt train --config shakespeare_character`, token store included."""
     import os
 
     from benchmarks.our_training import train
@@ -119,7 +120,7 @@ def ours(context: Context, bits: float) -> Outcome:
     import minigpt
 
     recipe = minigpt.load_config("shakespeare_character").training
-    # One epoch as long as all: the epochs' own validation is evaluation too.
+    # One epoch with all steps, because validation after each epoch would count as training time.
     steps = recipe.epochs * (recipe.steps_per_epoch or 0)
     config = minigpt.load_config(
         "shakespeare_character",
@@ -139,7 +140,7 @@ def ours(context: Context, bits: float) -> Outcome:
             found.append(looks[0].outcome(step))
             raise Finished
         elif step >= steps:
-            found.append({"failed": f"{looks[0].last:.3f} bits a byte after all {steps} steps"})
+            found.append({"failed": f"{looks[0].last:.3f} bits per byte after all {steps} steps"})
             raise Finished
 
     train(context, config, look)
@@ -147,10 +148,10 @@ def ours(context: Context, bits: float) -> Outcome:
 
 
 def _our_ids(config: Any) -> np.ndarray:
-    """The last tenth in our ids, from the token store that was just made."""
+    """Returns the token ids of the last tenth, from the new token store."""
     from minigpt.corpus.token_store import open_corpus
 
-    # The first id is the end token before the text, the last the one behind it.
+    # The first and the last id are the end tokens around the text.
     ids = np.asarray(open_corpus(config.data, config.tokenizer).val.ids[1:-1])
     return ids.astype(np.int32)
 
@@ -158,7 +159,7 @@ def _our_ids(config: Any) -> np.ndarray:
 def _our_nats(model: Any) -> Nats:
     import tensorflow as tf
 
-    # Not compiled by XLA: that takes longer than all the looks.
+    # Compiling with XLA would take longer than all evaluations.
     @tf.function
     def summed(inputs: Any, targets: Any) -> Any:
         logits = model(inputs, training=False)

@@ -1,4 +1,4 @@
-"""From measured values to ratios, marks, a table and JSON."""
+"""Turns measured values into ratios, compares them with targets, and prints a table or JSON."""
 
 import json
 import statistics
@@ -13,14 +13,14 @@ from benchmarks.measuring import Outcome
 
 
 @dataclass(frozen=True)
-class Mark:
-    """What is to be reached.
+class Target:
+    """The targets of a case.
 
     Attributes:
-      ratio: of ours to the best peer, over 1 = ours is better; at least.
-      memory_ratio: our memory to that peer's; at most.
-      share_of_limit: at least.
-      words: what else has to hold, for the table.
+      ratio: minimum ratio to the best peer; above 1 means that minigpt is better.
+      memory_ratio: maximum ratio of our memory to that peer's.
+      share_of_limit: minimum share of the roofline.
+      words: further conditions, as text for the table.
     """
 
     ratio: float | None = None
@@ -35,7 +35,7 @@ class Mark:
         if self.memory_ratio is not None:
             parts.append(f"memory ≤ {self.memory_ratio:.3g} ×")
         if self.share_of_limit is not None:
-            parts.append(f"≥ {self.share_of_limit:.0%} of the limit")
+            parts.append(f"≥ {self.share_of_limit:.0%} of roofline")
         return ", ".join([*parts, self.words] if self.words else parts)
 
 
@@ -43,9 +43,9 @@ class Mark:
 class Result:
     """One line of the report; see `summarize`.
 
-    `ours` and the values of `peers` are medians in `unit`, None or left out where nothing was measured.
-    `checks` are what else has to hold; `notes` say what a reader should know; `memory` is in bytes, ours
-    and the peers'; `rounds` counts measurements of ours.
+    `ours` and the values of `peers` are medians in `unit`, None or missing if nothing was measured.
+    `checks` are further conditions; `notes` are remarks for the reader; `memory` is in bytes, for minigpt
+    and its peers; `rounds` is the number of measurements of minigpt.
     """
 
     case: str
@@ -56,8 +56,8 @@ class Result:
     memory_ratio: float | None
     limit: float | None
     share_of_limit: float | None
-    mark: str
-    holds: bool
+    target: str
+    met: bool
     checks: dict[str, bool] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     memory: dict[str, float] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Result:
 
 
 def median(outcomes: Sequence[Outcome], key: str = "value") -> float | None:
-    """Of what was measured; None if nothing was."""
+    """Returns the median of the measured values; None if there are none."""
     values = [outcome[key] for outcome in outcomes if outcome.get(key) is not None]
     return float(statistics.median(values)) if values else None
 
@@ -75,23 +75,23 @@ def summarize(
     case: str,
     unit: str,
     more_is_better: bool,
-    mark: Mark,
+    target: Target,
     ours: Sequence[Outcome],
     peers: Mapping[str, Sequence[Outcome]],
     limit: float | None = None,
     checks: Mapping[str, bool] | None = None,
     notes: Sequence[str] = (),
 ) -> Result:
-    """Medians, ratios, and whether the mark is reached.
+    """Computes medians and ratios, and whether the target is met.
 
     Args:
-      case, unit, mark: as reported.
-      more_is_better: whether a larger value is the better one.
-      ours: a measurement each.
-      peers: by name; those without a value do not count.
-      limit: in the same unit.
-      checks: what else has to hold.
-      notes: go into the report.
+      case, unit, target: as reported.
+      more_is_better: whether larger values are better.
+      ours: the measurements of minigpt.
+      peers: measurements by name; a peer without values is ignored.
+      limit: the roofline, in the same unit.
+      checks: further conditions and whether they hold.
+      notes: remarks for the report.
     """
     value = median(ours)
     values = {name: v for name, of in peers.items() if (v := median(of)) is not None}
@@ -107,11 +107,11 @@ def summarize(
         share = value / limit if more_is_better else limit / value
     holds = value is not None and all(checks.values())
     for reached, wanted, sign in (
-        (ratio, mark.ratio, 1),
-        (memory_ratio, mark.memory_ratio, -1),
-        (share, mark.share_of_limit, 1),
+        (ratio, target.ratio, 1),
+        (memory_ratio, target.memory_ratio, -1),
+        (share, target.share_of_limit, 1),
     ):
-        # What is asked for and was not measured does not hold.
+        # A target without a measurement is not met.
         holds &= wanted is None or (reached is not None and sign * reached >= sign * wanted)
     return Result(
         case,
@@ -122,7 +122,7 @@ def summarize(
         memory_ratio,
         limit,
         share,
-        str(mark),
+        str(target),
         holds,
         checks,
         list(notes),
@@ -132,7 +132,7 @@ def summarize(
 
 
 def failed(result: Result) -> bool:
-    """Whether a measurement of it ended with an error."""
+    """Returns whether a measurement of the case ended with an error."""
     return any(" failed: " in note for note in result.notes)
 
 
@@ -141,16 +141,16 @@ def write_json(path: Path, results: Sequence[Result]) -> None:
 
 
 def number(value: float | None) -> str:
-    """Three figures, or all before the point."""
+    """Formats a value with three significant digits, or as an integer from 100 on."""
     if value is None:
         return "–"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def table(results: Sequence[Result], markdown: bool = False) -> Table:
-    """All lines; as Markdown, to be put into a file."""
+    """Returns the table of all results, in Markdown for a file."""
     box = MARKDOWN if markdown else HEAVY_HEAD
-    columns = ("case", "ours", "peers", "ratio", "memory", "of the limit", "mark", "holds")
+    columns = ("case", "ours", "peers", "ratio", "memory", "share of roofline", "target", "met")
     shown = Table(*columns, box=box, show_lines=not markdown)
     for result in results:
         peers = [f"{name} {number(value)}" for name, value in result.peers.items()]
@@ -161,8 +161,8 @@ def table(results: Sequence[Result], markdown: bool = False) -> Table:
             _times(result.ratio),
             _times(result.memory_ratio),
             "–" if result.share_of_limit is None else f"{result.share_of_limit:.0%}",
-            result.mark,
-            "[green]yes[/]" if result.holds else "[red]no[/]",
+            result.target,
+            "[green]yes[/]" if result.met else "[red]no[/]",
         )
     return shown
 
@@ -172,7 +172,7 @@ def _times(ratio: float | None) -> str:
 
 
 def remarks(results: Sequence[Result]) -> list[str]:
-    """What the table has no room for."""
+    """Returns the lines that the table has no column for."""
     lines = []
     for result in results:
         if result.memory_ratio is not None:

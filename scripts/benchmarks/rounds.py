@@ -1,4 +1,4 @@
-"""Measurements in turn, each in a process of its own."""
+"""Runs measurements in turn, each in a separate process."""
 
 import json
 import os
@@ -14,14 +14,14 @@ from typing import Any
 from benchmarks.measuring import Outcome
 
 SCRIPTS = Path(__file__).resolve().parents[1]
-# After the first round, a peer that was so much worse than the best one is left out.
+# A peer that is worse than the best one by this factor in the first round is not measured again.
 FAR_BEHIND = 1.25
 TIMEOUT_SECONDS = 1200
 
 
 @dataclass(frozen=True)
-class Party:
-    """A measurement: a function of this package and its arguments."""
+class Measurement:
+    """One measurement: a function of this package ("module:function") and its arguments."""
 
     place: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -32,15 +32,15 @@ class Runner:
     """Starts measurements.
 
     Attributes:
-      work: the folder they share.
-      say: told what is going on.
+      work: the folder that measurements share.
+      say: called with a line about the current measurement.
     """
 
     work: Path
     say: Callable[[str], None]
 
-    def measure(self, name: str, party: Party) -> Outcome:
-        """Runs one; {"failed": the last line it printed} if it fails."""
+    def measure(self, name: str, party: Measurement) -> Outcome:
+        """Runs a measurement; returns {"failed": the last line it printed} if it fails."""
         self.say(name)
         logs = self.work / "logs"
         logs.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ class Runner:
                     timeout=TIMEOUT_SECONDS,
                 )
             except subprocess.TimeoutExpired:
-                return {"failed": f"not ready after {TIMEOUT_SECONDS} seconds; see {log}"}
+                return {"failed": f"did not finish within {TIMEOUT_SECONDS} seconds; see {log}"}
         if not output.exists():
             lines = log.read_text(errors="replace").strip().splitlines() or ["nothing printed"]
             return {"failed": f"{lines[-1][:200]} (see {log})"}
@@ -77,26 +77,26 @@ class Runner:
             "MINIGPT_CACHE": str(self.work / "cache"),
             "KERAS_BACKEND": "tensorflow",
             "TF_CPP_MIN_LOG_LEVEL": "2",
-            # Nothing is downloaded while it is measured.
+            # Downloads would disturb the measurement.
             "HF_HUB_OFFLINE": "1",
             "BENCHMARK_WORK": str(self.work),
-            # Last: the clock of `start` and `quality` begins here.
+            # Last, because the clock of `start` and `quality` begins here.
             "BENCHMARK_STARTED": repr(time.time()),
         }
 
 
 def _processor_seconds() -> float:
-    """Of all cores since the machine was started, all programs; 0 where nobody counts it."""
+    """Returns the processor time of all programs since boot, in seconds; 0 if unknown."""
     counts = Path("/proc/stat")
     if not counts.exists():
         return 0.0
     user, nice, system, _, _, *others = map(int, counts.read_text().splitlines()[0].split()[1:9])
-    # Interrupts and what a hypervisor gave to somebody else among them.
+    # Includes interrupts and time that a hypervisor gave to other machines.
     return (user + nice + system + sum(others)) / os.sysconf("SC_CLK_TCK")
 
 
 def _own_seconds() -> float:
-    """Processor time of this process and of the measurements that have ended."""
+    """Returns the processor time of this process and of completed measurements, in seconds."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
@@ -104,19 +104,19 @@ def _own_seconds() -> float:
 def run_rounds(
     runner: Runner,
     case: str,
-    parties: Mapping[str, Party],
+    parties: Mapping[str, Measurement],
     rounds: int,
     budget_seconds: float,
     more_is_better: bool,
     kept: frozenset[str],
 ) -> dict[str, list[Outcome]]:
-    """A B C A B C …, as many rounds as the time allows, one at least.
+    """Measures A B C A B C …, for as many rounds as the time allows, and at least one.
 
     Args:
-      parties: by name, in their order.
-      budget_seconds: no round begins that would end later, by the time that the last one took.
-      more_is_better: tells which peers are far behind.
-      kept: the names of those that are never left out.
+      parties: measurements by name, in order.
+      budget_seconds: a round is not started if it would end later than this, judging by the previous round.
+      more_is_better: whether larger values are better.
+      kept: names that are measured in every round.
     """
     outcomes: dict[str, list[Outcome]] = {name: [] for name in parties}
     began = time.monotonic()
@@ -131,7 +131,7 @@ def run_rounds(
             outcome = runner.measure(f"{case}: {name}, round {number + 1} of {rounds}", party)
             outcomes[name].append(outcome)
             if "value" not in outcome:
-                # What failed or cannot run here would do so again.
+                # It would fail again in the next round.
                 del taking_part[name]
                 continue
             took += time.monotonic() - party_began
@@ -144,7 +144,7 @@ def run_rounds(
 def far_behind(
     outcomes: Mapping[str, list[Outcome]], more_is_better: bool, kept: frozenset[str]
 ) -> set[str]:
-    """Peers whose first value is so much worse than the best peer's that they cannot be the best."""
+    """Returns the peers whose first value is worse than the best peer's by more than FAR_BEHIND."""
     first = {
         name: of[0]["value"]
         for name, of in outcomes.items()

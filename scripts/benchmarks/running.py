@@ -1,4 +1,4 @@
-"""A case from its preparation to its line of the report."""
+"""Runs one case, from its preparation to its line in the report."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -9,18 +9,18 @@ from benchmarks.report import Result, median, number, summarize
 from benchmarks.rounds import Runner, run_rounds
 
 OURS = "ours"
-# Cores' worth of other programs beside a measurement, from which on its figures are doubtful. PyTorch loses
-# far more than its share to them: its threads wait for each other awake.
+# If other programs use more cores than this during a measurement, its figures are doubtful. PyTorch loses
+# far more than that share, because its threads wait for each other in busy loops.
 DISTURBING = 0.15
 
 
 def run_case(case: Case, runner: Runner, rounds: int | None = None) -> Result:
-    """Prepares, measures in turn, sums up.
+    """Prepares a case, measures it in rounds and summarizes the results.
 
     Args:
       case: what to measure.
       runner: starts the processes.
-      rounds: at most; the case's own number if None.
+      rounds: maximum number of rounds; the number of the case if None.
     """
     began = time.monotonic()
     notes = list(case.notes)
@@ -48,9 +48,9 @@ def run_case(case: Case, runner: Runner, rounds: int | None = None) -> Result:
             notes.append(f"{name}: {number(value)} {case.unit}")
     limit = None
     if case.limit is not None and not failed:
-        measured = runner.measure(f"{case.name}: the limit", case.limit)
+        measured = runner.measure(f"{case.name}: roofline", case.limit)
         limit = median([measured])
-        outcomes["the limit"] = [measured]
+        outcomes["roofline"] = [measured]
     for name, of in outcomes.items():
         for outcome in of:
             for how in ("failed", "skipped"):
@@ -62,7 +62,7 @@ def run_case(case: Case, runner: Runner, rounds: int | None = None) -> Result:
         case.name,
         case.unit,
         case.more_is_better,
-        case.mark,
+        case.target,
         outcomes.get(OURS, []),
         {name: outcomes.get(name, []) for name in case.peers},
         limit,
@@ -74,6 +74,10 @@ def run_case(case: Case, runner: Runner, rounds: int | None = None) -> Result:
 
 
 def disturbed(outcomes: Iterable[Sequence[Outcome]]) -> str:
-    """What to say if other programs ran beside measurements; "" if none did."""
+    """Returns a warning if other programs ran during a measurement; "" if none did."""
     most = max((of.get("others", 0.0) for measured in outcomes for of in measured), default=0.0)
-    return f"doubtful: other programs took {most:.1f} cores beside it" if most > DISTURBING else ""
+    return (
+        f"doubtful: other programs used {most:.1f} cores during a measurement"
+        if most > DISTURBING
+        else ""
+    )

@@ -1,13 +1,13 @@
-"""The sizes of the models that are measured."""
+"""Sizes of the measured models."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """A GPT and its batches; letters as in minigpt: V, T, D, H, K, F, L, B.
+    """Sizes of a GPT and its batches, as V, T, D, H, K, F, L and B in minigpt.
 
-    `context` is the longest sequence that the model takes, `length` that of a training batch.
+    `context` is the maximum sequence length of the model, `length` the sequence length of a training batch.
     """
 
     vocab_size: int
@@ -26,7 +26,7 @@ class Sizes:
 
     @property
     def matrix_parameters(self) -> int:
-        """Entries of the matrices that every token is multiplied with, a tied head counted once."""
+        """Number of entries of all matrices in the forward pass; a tied head counts once."""
         heads = self.num_heads * self.head_dim
         block = 4 * self.embed_dim * heads + 2 * self.embed_dim * self.ff_dim
         return self.num_layers * block + self.embed_dim * self.vocab_size

@@ -1,4 +1,4 @@
-"""Made-up text: the same on every machine, as long as wanted, words as unequal as in a language."""
+"""Artificial text of any length, equal on every machine, with word frequencies as in a language."""
 
 import itertools
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ _WORDS_AT_ONCE = 500_000
 
 
 def vocabulary(size: int, seed: int = 0) -> list[str]:
-    """Distinct words of one to four syllables, the short ones first."""
+    """Returns distinct words of one to four syllables, short ones first."""
     draw = np.random.default_rng(seed)
     words: list[str] = []
     for syllables in range(1, 5):
         there = len(_SYLLABLES) ** syllables
-        # A language uses few of the words it could have.
+        # A language uses only some of its possible words.
         share = min(there, size if syllables > 2 else there // 2, size - len(words))
         for number in draw.choice(there, share, replace=False).tolist():
             parts = []
@@ -30,7 +30,7 @@ def vocabulary(size: int, seed: int = 0) -> list[str]:
 
 
 def _sentences(words: list[str], seed: int) -> Iterator[str]:
-    """Text without end, by Zipf's law: word n comes 1 / (n + 3) as often as it would alone."""
+    """Yields endless text by Zipf's law: the frequency of word n is proportional to 1 / (n + 3)."""
     draw = np.random.default_rng(seed)
     shares = 1 / (np.arange(len(words)) + 3.0)
     edges = np.cumsum(shares) / shares.sum()
@@ -42,7 +42,7 @@ def _sentences(words: list[str], seed: int) -> Iterator[str]:
 
 
 def write_text(path: Path, size: int, vocab_size: int = 60_000) -> Path:
-    """A file of `size` bytes, every word in its first part; one that is there already stays."""
+    """Writes `size` bytes of text that contain every word early on; an existing file is kept."""
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def write_text(path: Path, size: int, vocab_size: int = 60_000) -> Path:
 
 
 def write_characters(path: Path, size: int, characters: str) -> Path:
-    """A file of `size` characters drawn alike from `characters`, all of them at its beginning."""
+    """Writes `size` characters drawn uniformly from `characters`, beginning with all of them once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draw = np.random.default_rng(0)
     drawn = np.array(list(characters))[draw.integers(len(characters), size=size)]

@@ -1,4 +1,4 @@
-"""Byte pairs of the `tokenizers` package, as most people use them: GPT-2's kind, all cores."""
+"""Measures byte-level BPE of the `tokenizers` package, as in GPT-2, on all cores."""
 
 import os
 import time
@@ -8,12 +8,12 @@ from benchmarks.measuring import Context, Outcome
 from benchmarks.our_corpus import text_path
 from benchmarks.sizes import DEFAULT
 
-# Texts that are encoded at once: enough work for all cores.
+# Texts encoded in one call: enough work for all cores.
 _BYTES_AT_ONCE = 16_000_000
 
 
 def prepare(context: Context, megabytes: int) -> Outcome:
-    """A vocabulary of the default configuration's size, learned from the same text as ours."""
+    """Learns a vocabulary of the default configuration's size from the same text as minigpt."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     tokenizer: Any = Tokenizer(models.BPE())
@@ -31,7 +31,7 @@ def prepare(context: Context, megabytes: int) -> Outcome:
 
 
 def tokenize(context: Context, megabytes: int) -> Outcome:
-    """Megabytes a second from a text file to a file of uint16 that is safely on the disk."""
+    """Measures megabytes per second from a text file to a flushed file of uint16 ids."""
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
     os.environ["RAYON_NUM_THREADS"] = str(os.cpu_count())
     import numpy as np

@@ -1,4 +1,4 @@
-"""GPT-2 of `transformers` in PyTorch: training, eager and compiled, and `generate`."""
+"""Measures GPT-2 of `transformers` in PyTorch: training, eager and compiled, and `generate`."""
 
 import statistics
 import time
@@ -12,7 +12,7 @@ FIRST = 2
 
 
 def build(sizes: Sizes) -> Any:
-    """GPT-2's shape without dropout, which none of the configurations beside it has."""
+    """Returns a GPT-2 without dropout; the compared configurations have none."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     return GPT2LMHeadModel(
@@ -34,7 +34,7 @@ def build(sizes: Sizes) -> Any:
 
 
 def speed(context: Context, system: str, compiled: bool, steps: int, seconds: float) -> Outcome:
-    """Tokens a second of AdamW (in its fused form, as transformers' Trainer has it) with clipping."""
+    """Measures tokens per second with fused AdamW, as transformers' Trainer uses it, and clipping."""
     if compiled and (reason := needs_compiler()):
         return {"skipped": reason}
     import torch
@@ -59,7 +59,7 @@ def speed(context: Context, system: str, compiled: bool, steps: int, seconds: fl
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        # As a training does that shows its loss.
+        # A training that shows its loss reads it too.
         loss.item()
         step += 1
         over = steady.seen(step)
@@ -71,7 +71,7 @@ def speed(context: Context, system: str, compiled: bool, steps: int, seconds: fl
 
 
 def generation(context: Context, model: str, rows: int, new_tokens: int, calls: int) -> Outcome:
-    """Tokens a second of `generate`, drawn from the 10 likeliest, the first call aside."""
+    """Measures tokens per second of `generate` with top-k 10, without the first call."""
     import torch
 
     sizes = GPT2_124M if model == "124m" else SMALL

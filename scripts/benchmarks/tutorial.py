@@ -1,4 +1,4 @@
-"""The Keras tutorial "Text generation with a miniature GPT", restated: its model, data and callback.
+"""The Keras tutorial "Text generation with a miniature GPT", reimplemented: model, data and callback.
 
 Sizes and settings are the tutorial's (https://keras.io/examples/generative/text_generation_with_miniature_gpt/);
 the code is ours.
@@ -15,12 +15,12 @@ from benchmarks.watching import Finished, watch
 
 FIRST = 2
 RATE = 0.1
-# Characters that the tutorial takes for the ends of sentences stand alone, as in its preparation.
+# As in the tutorial, every punctuation target becomes a word.
 _PUNCTUATION = r"""([!"#$%&'()*+,\-./:;<=>?@\[\]^_`{|}~\\])"""
 
 
 def build(sizes: Sizes, jit: bool | str, dropout: float = RATE) -> Any:
-    """The model, compiled: logits and the last block's output, of which only the logits have a loss."""
+    """Returns the compiled model. Outputs: logits, which have a loss, and the last block's output."""
     import keras
 
     ids = keras.Input((sizes.length,), dtype="int32")
@@ -34,7 +34,7 @@ def build(sizes: Sizes, jit: bool | str, dropout: float = RATE) -> Any:
 
 
 def embed(sizes: Sizes, ids: Any) -> Any:
-    """A table of tokens and one of positions, summed, in a layer as in the tutorial."""
+    """The sum of token and position embeddings, in one layer as in the tutorial."""
     import keras
 
     class TokenAndPositionEmbedding(keras.layers.Layer):
@@ -51,14 +51,14 @@ def embed(sizes: Sizes, ids: Any) -> Any:
 
 
 def block(sizes: Sizes, x: Any, dropout: float) -> Any:
-    """Causal attention and a feed-forward network, LayerNorm behind each sum."""
+    """Causal attention and a feed-forward network, with layer normalization after each sum."""
     import keras
     from keras import ops
 
     class TransformerBlock(keras.layers.Layer):
         def __init__(self, **kwargs: Any) -> None:
             super().__init__(**kwargs)
-            # `head_dim` is the whole width where the tutorial's sizes say so.
+            # In the tutorial, every head has the full width.
             self.attention = keras.layers.MultiHeadAttention(sizes.num_heads, sizes.head_dim)
             self.expand = keras.layers.Dense(sizes.ff_dim, activation="relu")
             self.contract = keras.layers.Dense(sizes.embed_dim)
@@ -70,7 +70,7 @@ def block(sizes: Sizes, x: Any, dropout: float) -> Any:
         def call(self, x: Any) -> Any:
             batch, length = ops.shape(x)[0], ops.shape(x)[1]
             places = ops.arange(length)
-            # One mask a row of the batch, as the tutorial makes it.
+            # One mask for each row of the batch, as in the tutorial.
             mask = ops.cast(places[:, None] >= places[None], "bool")
             mask = ops.tile(mask[None], (batch, 1, 1))
             attended = self.dropout1(self.attention(x, x, attention_mask=mask))
@@ -81,7 +81,7 @@ def block(sizes: Sizes, x: Any, dropout: float) -> Any:
 
 
 def speed(context: Context, jit: bool | str, steps: int, seconds: float) -> Outcome:
-    """Tokens a second of `fit`, with batches that are there already: no text, no vectorising."""
+    """Measures tokens per second of `fit` with prepared batches, without vectorizing text."""
     import keras
     import numpy as np
     import tensorflow as tf
@@ -110,7 +110,7 @@ def speed(context: Context, jit: bool | str, steps: int, seconds: float) -> Outc
 
 
 def losses(context: Context, steps: int) -> Outcome:
-    """The loss after the updates that `our_training.losses` made, from its weights and batches."""
+    """Returns the loss after the same updates as `our_training.losses`, from its weights and batches."""
     import numpy as np
 
     from benchmarks.our_training import batch_loss
@@ -125,7 +125,7 @@ def losses(context: Context, steps: int) -> Outcome:
 
 
 def set_weights(model: Any, arrays: dict[str, Any]) -> None:
-    """Puts named arrays into the layers of a model of one block."""
+    """Assigns named arrays to the layers of a model with one block."""
     embedding, body, head = model.layers[-3:]
     attention = body.attention
     places = {
@@ -148,7 +148,7 @@ def set_weights(model: Any, arrays: dict[str, Any]) -> None:
 
 
 def write_stories(context: Context) -> Outcome:
-    """The text of the default configuration in a file, a story a line, as the tutorial reads it."""
+    """Writes the stories to a file, one a line, as the tutorial reads them."""
     from minigpt.corpus.stories import stories
 
     lines = [story.replace("\n", " ") for story in stories()]
@@ -157,7 +157,7 @@ def write_stories(context: Context) -> Outcome:
 
 
 def start(context: Context, jit: bool | str, steps: int) -> Outcome:
-    """Seconds from the start of the process to the end of an update, text and vocabulary included."""
+    """Measures seconds from the start of the process to an update, including text and vocabulary."""
     import keras  # noqa: F401
 
     seconds = 0.0
@@ -177,7 +177,7 @@ def start(context: Context, jit: bool | str, steps: int) -> Outcome:
 
 
 def vectorized(path: Path, sizes: Sizes) -> Any:
-    """Lines of text as batches of inputs and targets, each line cut or padded to the length."""
+    """Returns batches of inputs and targets; each line is cut or padded to the sequence length."""
     import tensorflow as tf
     from keras.layers import TextVectorization
 
@@ -201,7 +201,7 @@ def vectorized(path: Path, sizes: Sizes) -> Any:
 
 
 def callback(context: Context, new_tokens: int, epochs: int) -> Outcome:
-    """Seconds of an epoch's sample: every token is a `predict` of the padded prompt."""
+    """Measures the seconds of an epoch's sample; every token is a `predict` of the padded prompt."""
     import statistics
     import time
 
@@ -225,12 +225,12 @@ def callback(context: Context, new_tokens: int, epochs: int) -> Outcome:
     keras.utils.set_random_seed(0)
     inputs = np.ones((sizes.batch_size, sizes.length), np.int32)
     build(sizes, "auto").fit(inputs, inputs, epochs=epochs, verbose=0, callbacks=[Sample()])
-    # The first one compiles.
+    # The first sample includes compilation.
     return {"value": statistics.median(taken[1:]), "first": taken[0]}
 
 
 def draw(logits: Any, k: int = 10) -> int:
-    """One of the k likeliest tokens, by their softmax."""
+    """Draws one of the k most probable tokens."""
     import numpy as np
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""A look into a training that goes its own way: `minigpt.train`, or any `model.fit`."""
+"""Observes a training without changing its code: `minigpt.train` or any `model.fit`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,14 +9,14 @@ Look = Callable[[Any, int, str], None]
 
 
 class Finished(BaseException):
-    """Raised by a look to end the training: all that was to be measured is measured."""
+    """Raised by an observer to end the training when the measurement is complete."""
 
 
 def watch(look: Look) -> None:
-    """Has `look(model, updates so far, event)` called in every training of this process.
+    """Calls `look(model, number of updates, event)` in every training of this process.
 
-    Events are "begin" (of the training) and "step" (an update, or several in one call, is made). Keras is
-    not imported here: when it is, is part of what is measured.
+    The events are "begin" (the training begins) and "step" (one or more updates are done). This function
+    does not import Keras, because the time of that import is part of some measurements.
     """
 
     @wrapt.when_imported("keras")
@@ -26,12 +26,12 @@ def watch(look: Look) -> None:
                 look(self.model, 0, "begin")
 
             def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-                # Read from the optimizer: right however many updates a call makes.
+                # Read from the optimizer, because one call may make several updates.
                 look(self.model, int(self.model.optimizer.iterations), "step")
 
         def init(self: Any, callbacks: Any = None, *args: Any, **kwargs: Any) -> None:
             plain(self, [*(callbacks or []), Watch()], *args, **kwargs)
 
-        # Keras' fit and our own loop both hand their callbacks to this class.
+        # Keras' fit passes its callbacks to this class.
         plain = keras.callbacks.CallbackList.__init__
         keras.callbacks.CallbackList.__init__ = init

@@ -1,6 +1,6 @@
-"""One measurement in a process of its own: `python -m benchmarks.worker MODULE:FUNCTION JSON OUTPUT`.
+"""Runs one measurement in a new process: `python -m benchmarks.worker MODULE:FUNCTION JSON OUTPUT`.
 
-Nothing heavy is imported here: what a measurement imports is part of what it measures.
+This module imports nothing heavy, because imports are part of some measurements.
 """
 
 import importlib
@@ -23,7 +23,7 @@ def main() -> None:
     Path(output).write_text(json.dumps(outcome))
     sys.stdout.flush()
     sys.stderr.flush()
-    # What threads of a library are left does not matter any more, and some hang at exit.
+    # Threads of some libraries hang at exit.
     os._exit(0)
 
 

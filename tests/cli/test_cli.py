@@ -422,17 +422,20 @@ def test_asks_for_prompts_on_a_terminal(trained):
     assert first != second
 
 
-def readme_commands() -> list[str]:
-    """Those in its indented blocks, but not the table of options with its brackets."""
-    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
-    found = re.findall(r"^    (?:\$ |.*\| )?(minigpt [^\[|>\n]*)$", readme, re.MULTILINE)
+def documented_commands() -> list[str]:
+    """The commands in indented blocks of the README and the guide, without the synopsis."""
+    root = Path(__file__).resolve().parents[2]
+    text = "".join(
+        (root / name).read_text(encoding="utf-8") for name in ("README.md", "docs/guide.md")
+    )
+    found = re.findall(r"^    (?:\$ |.*\| )?(minigpt [^\[|>\n]*)$", text, re.MULTILINE)
     return sorted(set(found))
 
 
-def test_every_command_of_the_readme_parses(monkeypatch, tmp_path):
+def test_every_documented_command_parses(monkeypatch, tmp_path):
     """With its options, as the program would read it; the commands' bodies are left out."""
     program = typer.main.get_command(app)
-    commands = readme_commands()
+    commands = documented_commands()
     assert {line.split()[1] for line in commands} == set(program.commands)
     for line in commands:
         arguments = shlex.split(line, comments=True)[1:]

@@ -1,4 +1,4 @@
-"""The arithmetic of scripts/benchmark.py's report; what it measures is not timed here."""
+"""The arithmetic of the report of scripts/benchmark.py. Nothing is timed here."""
 
 import json
 import sys
@@ -12,8 +12,8 @@ import benchmark
 from benchmarks.cases import build_cases
 from benchmarks.limits import backward_products, forward_products
 from benchmarks.measuring import SteadySpeed
-from benchmarks.report import Mark, number, summarize, table, write_json
-from benchmarks.rounds import Party, far_behind, run_rounds
+from benchmarks.report import Target, number, summarize, table, write_json
+from benchmarks.rounds import Measurement, far_behind, run_rounds
 from benchmarks.sizes import GPT2_124M, WORDS
 
 
@@ -24,50 +24,50 @@ def outcomes(*values, memory=None):
 def test_more_is_better_is_held_against_the_fastest_peer():
     peers = {"slow": outcomes(50.0, memory=1.0), "fast": outcomes(90, 100, 400, memory=10.0)}
     ours = outcomes(190, 200, 9000, memory=4.0)
-    result = summarize("case", "tokens/s", True, Mark(2, 0.4), ours, peers, limit=250)
+    result = summarize("case", "tokens/s", True, Target(2, 0.4), ours, peers, limit=250)
     assert (result.ours, result.peers) == (200, {"slow": 50, "fast": 100})
     assert (result.ratio, result.memory_ratio, result.share_of_limit) == (2, 0.4, 0.8)
-    assert result.holds and result.rounds == 3
+    assert result.met and result.rounds == 3
     assert result.memory == {"ours": 4, "slow": 1, "fast": 10}
 
 
 def test_less_is_better_is_held_against_the_quickest_peer():
     peers = {"slow": outcomes(30.0), "quick": outcomes(12.0)}
-    result = summarize("case", "s", False, Mark(3), outcomes(4.0), peers, limit=1.0)
-    assert (result.ratio, result.share_of_limit, result.holds) == (3, 0.25, True)
-    assert not summarize("case", "s", False, Mark(3), outcomes(4.1), peers).holds
+    result = summarize("case", "s", False, Target(3), outcomes(4.0), peers, limit=1.0)
+    assert (result.ratio, result.share_of_limit, result.met) == (3, 0.25, True)
+    assert not summarize("case", "s", False, Target(3), outcomes(4.1), peers).met
 
 
 @pytest.mark.parametrize(
-    "mark",
-    [Mark(2.01), Mark(2, memory_ratio=0.39), Mark(2, share_of_limit=0.81)],
+    "target",
+    [Target(2.01), Target(2, memory_ratio=0.39), Target(2, share_of_limit=0.81)],
     ids=["speed", "memory", "limit"],
 )
-def test_every_part_of_a_mark_has_to_be_reached(mark):
+def test_every_part_of_a_target_has_to_be_met(target):
     ours, peers = outcomes(200.0, memory=4.0), {"peer": outcomes(100.0, memory=10.0)}
-    assert not summarize("case", "tokens/s", True, mark, ours, peers, limit=250).holds
+    assert not summarize("case", "tokens/s", True, target, ours, peers, limit=250).met
 
 
 def test_what_was_not_measured_does_not_hold():
     peers = {"peer": [{"failed": "why"}]}
-    without_peer = summarize("case", "tokens/s", True, Mark(2), outcomes(1.0), peers)
-    assert (without_peer.ratio, without_peer.peers, without_peer.holds) == (None, {}, False)
-    without_ours = summarize("case", "tokens/s", True, Mark(), [{"failed": "why"}], {})
-    assert (without_ours.ours, without_ours.holds) == (None, False)
+    without_peer = summarize("case", "tokens/s", True, Target(2), outcomes(1.0), peers)
+    assert (without_peer.ratio, without_peer.peers, without_peer.met) == (None, {}, False)
+    without_ours = summarize("case", "tokens/s", True, Target(), [{"failed": "why"}], {})
+    assert (without_ours.ours, without_ours.met) == (None, False)
     # Memory that was asked for, and that the peer did not tell.
     peers = {"peer": outcomes(1.0)}
-    assert not summarize("case", "s", False, Mark(1, 1), outcomes(1.0, memory=1.0), peers).holds
+    assert not summarize("case", "s", False, Target(1, 1), outcomes(1.0, memory=1.0), peers).met
 
 
-def test_a_check_that_fails_is_a_mark_that_is_missed():
+def test_a_failed_check_misses_the_target():
     ours, peers = outcomes(2.0), {"peer": outcomes(1.0)}
     for holds in (True, False):
-        result = summarize("case", "x", True, Mark(2), ours, peers, checks={"equal": holds})
-        assert result.holds is holds
+        result = summarize("case", "x", True, Target(2), ours, peers, checks={"equal": holds})
+        assert result.met is holds
 
 
 def test_peers_far_behind_are_measured_once():
-    parties = {name: Party(name) for name in ("ours", "fast", "close", "slow", "broken")}
+    parties = {name: Measurement(name) for name in ("ours", "fast", "close", "slow", "broken")}
     values = {"ours": 1.0, "fast": 100.0, "close": 81.0, "slow": 79.0}
 
     class Runner:
@@ -92,7 +92,11 @@ def test_no_round_begins_without_time():
             return {"value": 1.0}
 
     assert (
-        len(run_rounds(Runner(), "case", {"ours": Party("")}, 3, -1, True, frozenset())["ours"])
+        len(
+            run_rounds(Runner(), "case", {"ours": Measurement("")}, 3, -1, True, frozenset())[
+                "ours"
+            ]
+        )
         == 1
     )
 
@@ -120,7 +124,7 @@ def test_products_of_a_step():
 
 
 def test_json_has_what_the_table_shows(tmp_path):
-    result = summarize("case", "s", False, Mark(0.9, words="same text"), outcomes(4.0), {})
+    result = summarize("case", "s", False, Target(0.9, words="same text"), outcomes(4.0), {})
     write_json(tmp_path / "results.json", [result])
     (line,) = json.loads((tmp_path / "results.json").read_text())
     wanted = [
@@ -132,11 +136,11 @@ def test_json_has_what_the_table_shows(tmp_path):
         "memory_ratio",
         "limit",
         "share_of_limit",
-        "mark",
-        "holds",
+        "target",
+        "met",
     ]
     assert list(line)[: len(wanted)] == wanted
-    assert line["mark"] == "≥ 0.9 ×, same text"
+    assert line["target"] == "≥ 0.9 ×, same text"
     assert table([result]).row_count == 1
     assert [number(x) for x in (None, 0.1234, 12.34, 1234.5)] == ["–", "0.123", "12.3", "1,234"]
 
@@ -153,10 +157,10 @@ def test_all_cases_are_there():
 @pytest.mark.parametrize(
     "asked, said",
     [
-        (["nosuch"], "no case nosuch; should be of: train-words, "),
+        (["nosuch"], "unknown case nosuch; should be one of train-words, "),
         (["tokenize", "--rounds", "0"], "--rounds 0: should be 1 or more"),
         (["quality", "--shakespeare", "/nowhere"], "--shakespeare /nowhere: no such file"),
-        (["tokenize", "--output", "/"], "--output /: should be a file in a folder that can be"),
+        (["tokenize", "--output", "/"], "--output /: should be a file in a writable folder"),
         (["tokenize", "--output", "/no/x.json"], "--output /no/x.json: should be a file in a"),
         (["sample-one"], "keras_hub, torch, transformers not installed: pip install"),
     ],
@@ -181,7 +185,7 @@ def test_ended_well_with_a_failure_or_by_ctrl_c(status, monkeypatch, capsys, tmp
             raise KeyboardInterrupt
         notes = ["ours failed: no value (see LOG)"] if status == 1 else []
         return summarize(
-            case.name, "s", False, Mark(1), outcomes(2), {"p": outcomes(4)}, notes=notes
+            case.name, "s", False, Target(1), outcomes(2), {"p": outcomes(4)}, notes=notes
         )
 
     monkeypatch.setattr("sys.argv", ["benchmark.py", *names])
