@@ -48,7 +48,9 @@ def fit(model, generator, target_shape=(T,)):
     model.fit(ids, targets, batch_size=4, epochs=2, verbose=0, callbacks=[generator])
 
 
-@pytest.mark.parametrize("build", [lambda: sequential(keras.layers.Dense(V)), functional, Subclassed])
+@pytest.mark.parametrize(
+    "build", [lambda: sequential(keras.layers.Dense(V)), functional, Subclassed]
+)
 def test_models_that_map_ids_to_logits(build, tokenizer):
     model, shown, records = build(), [], []
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))

@@ -1,6 +1,7 @@
 """Keras callbacks that the caller passes to `train`."""
 
 import csv
+from pathlib import Path
 
 import keras
 import pytest
@@ -114,7 +115,7 @@ def test_a_callback_may_stop_the_training(tiny_file, tmp_path, no_export, capsys
 
 class Unwritable(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
-        open("/nowhere/log.csv", "w")
+        Path("/nowhere/log.csv").write_text("")
 
 
 def test_a_callback_that_cannot_write_names_its_file(tiny_file, tmp_path):
@@ -124,7 +125,7 @@ def test_a_callback_that_cannot_write_names_its_file(tiny_file, tmp_path):
 
 @pytest.mark.parametrize("callbacks", [keras.callbacks.Callback(), ["csv"], print])
 def test_what_is_not_a_list_of_callbacks_is_refused(callbacks, tmp_path):
-    with pytest.raises(TypeError, match="`callbacks` should be a list of keras.callbacks.Callback"):
+    with pytest.raises(TypeError, match="`callbacks` should be a list of keras"):
         minigpt.train("default", tmp_path / "run", callbacks=callbacks)
 
 
@@ -132,6 +133,6 @@ def test_other_arguments_of_the_wrong_type_are_refused(tiny_run, tmp_path):
     with pytest.raises(TypeError, match="`config` should be a Config"):
         minigpt.train(5, tmp_path / "run")
     for arguments in ({"config": "default"}, {"run": tmp_path / "run"}):
-        with pytest.raises(UserError, match="resume_from = .*cannot be combined with"):
+        with pytest.raises(UserError, match=r"resume_from = .*cannot be combined with"):
             minigpt.train(resume_from=tiny_run.path, **arguments)
     assert not (tmp_path / "run").exists()
