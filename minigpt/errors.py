@@ -35,7 +35,8 @@ class ArgumentProblem(str):
         """
         if self.name not in options:
             return str(self)
-        return f"{options[self.name]} {self.value}: {self.message}"
+        shown = str(self.value) or repr("")
+        return f"{options[self.name]} {shown}: {self.message}"
 
 
 class UserError(Exception):

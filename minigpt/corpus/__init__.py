@@ -1,5 +1,6 @@
-"""Text in, batches out: sources → documents → split → token ids on disk → batch(seed, step).
+"""Data flow: source → documents → split → token ids on disk → batch(seed, step).
 
-`token_store.open_corpus` goes all the way to the token ids; `batches` takes it from there. Text and
-ids live in memory-mapped files, so a corpus larger than memory costs no memory.
+`token_store.open_corpus` covers everything up to the token ids; `batches` and `pair_batches` make
+batches from them. Text and ids are memory-mapped, so a corpus may be larger than memory. Only
+`datasets` imports TensorFlow.
 """

@@ -1,126 +1,113 @@
-"""Token ids → batches, each a pure function of (seed, step).
+"""Batches of token windows; each batch is a pure function of (seed, step).
 
-The windows of a pass lie side by side from an offset that changes with the pass, and come in a
-pseudo-random order. Row j of step s is window s·B + j of an endless row of passes. So there is no
-state: resuming at step s is asking for step s.
+A pass over the text cuts it into adjacent windows. Their common offset changes from pass to pass, and
+so does their pseudo-random order. Row j of step s is window s·B + j of an endless sequence of passes.
+Training can therefore resume at any step without saved iterator state.
 """
 
 import functools
 from collections.abc import Iterator
 
 import numpy as np
-import tensorflow as tf
 
 from minigpt.errors import UserError
 
 
 def windows_in_pass(n_tokens: int, max_len: int) -> int:
-    """Windows of `max_len` targets that fit into `n_tokens` targets at every offset of a pass."""
+    """Returns how many windows of `max_len` targets fit into `n_tokens` targets at every offset."""
     return max(0, (n_tokens - (max_len - 1)) // max_len)
+
+
+def check_fills_batch(
+    n_tokens: int,
+    max_len: int,
+    batch_size: int,
+    *,
+    length_setting: str = "model.max_len",
+    text: str = "the training text",
+) -> None:
+    """Checks that a text has enough tokens for one batch.
+
+    Args:
+      n_tokens: tokens of the training text.
+      max_len: targets in a window.
+      batch_size: windows in a batch.
+      length_setting: the setting that determines `max_len`, for the message.
+      text: the text's name, for the message.
+    Raises:
+      UserError: there are fewer windows than rows in a batch.
+    """
+    if windows_in_pass(n_tokens, max_len) < batch_size:
+        raise UserError(
+            f"{text}: {n_tokens:,} tokens are available for training; training.batch_size = "
+            f"{batch_size} windows of {length_setting} = {max_len} tokens need at least "
+            f"{(batch_size + 1) * max_len - 1:,}: lower training.batch_size or {length_setting}, "
+            "or add text"
+        )
 
 
 def training_batch(
     ids: np.ndarray, max_len: int, batch_size: int, seed: int, step: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The batch of one step.
+    """Returns the batch of one step.
 
     Args:
       ids: uint16 or uint32[n + 1], usually memory-mapped.
-      seed, step: non-negative.
+      seed: non-negative.
+      step: non-negative, of any size.
     Returns:
-      inputs and targets, int32[B, T]; the targets are the inputs moved on by one.
+      inputs and targets, int32[B, T]; targets are the inputs shifted by one token.
     """
     windows = windows_in_pass(len(ids) - 1, max_len)
-    # Python integers: a step is never too large.
+    # Python integers do not overflow.
     first = int(step) * batch_size
     passes = range(first // windows, (first + batch_size - 1) // windows + 1)
     starts = np.concatenate(
         [
-            _starts(
+            _window_starts(
                 seed,
-                number,
+                pass_index,
                 windows,
                 max_len,
-                max(first - number * windows, 0),
-                min(first + batch_size - number * windows, windows),
+                max(first - pass_index * windows, 0),
+                min(first + batch_size - pass_index * windows, windows),
             )
-            for number in passes
+            for pass_index in passes
         ]
     )
-    # The plain view spares memmap's bookkeeping for every array made from it.
+    # A plain array view avoids the overhead of memmap for every derived array.
     rows = ids.view(np.ndarray)[starts[:, None] + np.arange(max_len + 1)].astype(np.int32)
     return rows[:, :-1], rows[:, 1:]
 
 
-def _starts(seed: int, number: int, windows: int, max_len: int, begin: int, end: int) -> np.ndarray:
-    """First ids of windows `begin` to `end` of a pass, int64[end - begin]."""
-    draw, order = _pass_order(seed, number, windows)
+def _window_starts(
+    seed: int, pass_index: int, windows: int, max_len: int, begin: int, end: int
+) -> np.ndarray:
+    """Returns the first positions of windows `begin` to `end` of a pass, int64[end - begin]."""
+    draw, order = _pass_order(seed, pass_index, windows)
     return order[begin:end].astype(np.int64) * max_len + draw % max_len
 
 
-# Two, because a batch may lie across the end of a pass.
+# Two entries, because a batch can span the end of a pass.
 @functools.lru_cache(maxsize=2)
-def _pass_order(seed: int, number: int, windows: int) -> tuple[int, np.ndarray]:
-    """A draw for the offset of a pass, and the order of its windows, a permutation."""
-    # The raw stream of a bit generator is the same in every version of numpy.
-    raw = np.random.PCG64([seed, number]).random_raw(windows + 1)
+def _pass_order(seed: int, pass_index: int, windows: int) -> tuple[int, np.ndarray]:
+    """Returns a random number for the offset of a pass, and a permutation of its windows."""
+    # The raw stream of a bit generator is the same in every version of NumPy.
+    raw = np.random.PCG64([seed, pass_index]).random_raw(windows + 1)
     order = np.argsort(raw[1:], kind="stable")
     return int(raw[0]), order.astype(np.uint32 if windows < 2**32 else np.int64)
-
-
-def batch_dataset(
-    ids: np.ndarray, max_len: int, batch_size: int, seed: int, first_step: int, steps: int
-) -> tf.data.Dataset:
-    """The batches of `steps` steps from `first_step` on.
-
-    Args:
-      ids: uint16 or uint32[n + 1] token ids.
-    Returns:
-      a dataset of (inputs, targets), int32[B, T] with static shapes.
-    Raises:
-      UserError: there are fewer windows than rows in a batch.
-    """
-    n_tokens = len(ids) - 1
-    if windows_in_pass(n_tokens, max_len) < batch_size:
-        raise UserError(
-            f"the training text has {n_tokens:,} tokens; training.batch_size = {batch_size} windows"
-            f" of model.max_len = {max_len} need {(batch_size + 1) * max_len - 1:,}:"
-            " lower training.batch_size or model.max_len, or give more text"
-        )
-
-    def read(step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return training_batch(ids, max_len, batch_size, seed, int(step))
-
-    def batch(step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        inputs, targets = tf.numpy_function(read, [step], (tf.int32, tf.int32))
-        shape = (batch_size, max_len)
-        return tf.ensure_shape(inputs, shape), tf.ensure_shape(targets, shape)
-
-    return in_this_thread(tf.data.Dataset.range(first_step, first_step + steps).map(batch))
-
-
-def in_this_thread(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """The same without threads of its own; a batch is quick to make, so little is lost."""
-    options = tf.data.Options()
-    # The prefetching thread may be in our Python function when Python ends, and then waits for ever
-    # for a lock that is never given again.
-    options.experimental_optimization.inject_prefetch = False
-    # The tuning thread sleeps for up to a minute at a time. Now and then it does not wake up when the
-    # iterator is deleted, which waits for it, and so does all of Python.
-    options.autotune.enabled = False
-    return dataset.with_options(options)
 
 
 def eval_windows(
     ids: np.ndarray, max_len: int, batch_size: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Every target of the stream exactly once, in windows side by side.
+    """Yields adjacent windows that contain every target exactly once.
 
     Args:
       ids: uint16 or uint32[n + 1] token ids.
     Yields:
-      inputs int32[B, T], targets int32[B, T], weights float32[B, T]. What fills the last batch has
-      weight 0 and id 0.
+      inputs int32[B, T], targets int32[B, T], weights float32[B, T]. The last batch is padded with
+      id 0 and weight 0.
     """
     n_tokens = len(ids) - 1
     for start in range(0, n_tokens, batch_size * max_len):

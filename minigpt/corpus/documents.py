@@ -1,4 +1,4 @@
-"""Documents in one memory-mapped file: where they begin and end, how they are cut into pieces."""
+"""Documents in one memory-mapped file: their boundaries, and how they are cut into pieces."""
 
 import mmap
 import re
@@ -17,7 +17,7 @@ _LAST_WORD_END = re.compile(rb".*\S(?=\s)", re.DOTALL)
 
 
 class Piece(NamedTuple):
-    """A stretch of a document. Valid UTF-8 once all pieces of the document are joined."""
+    """A part of a document. The concatenated pieces of a document are valid UTF-8."""
 
     text: bytes
     ends_document: bool
@@ -25,10 +25,12 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Documents:
-    """Documents as stretches of a memory-mapped UTF-8 text.
+    """Documents as spans of a memory-mapped UTF-8 text.
 
-    `text` is the whole text, bytes. `spans` is int64[N, 2]: first byte and end of each document; no
-    document is empty. `open_end`: the last document goes on beyond this part of it.
+    Attributes:
+      text: the whole text.
+      spans: int64[N, 2], first byte and end of each document. No document is empty.
+      open_end: whether the last document continues beyond its span.
     """
 
     text: mmap.mmap
@@ -42,46 +44,46 @@ class Documents:
     def bytes(self) -> int:
         return int((self.spans[:, 1] - self.spans[:, 0]).sum())
 
-    def select(self, numbers: np.ndarray) -> "Documents":
-        """The documents with these numbers, int[n], in this order."""
-        return replace(self, spans=self.spans[numbers], open_end=False)
+    def select(self, indices: np.ndarray) -> "Documents":
+        """Returns the documents at `indices`, int[n], in this order."""
+        return replace(self, spans=self.spans[indices], open_end=False)
 
     def pieces(self, piece_bytes: int = PIECE_BYTES) -> Iterator[tuple[str, bool]]:
-        """Every document in pieces of at most `piece_bytes`, and whether it ends with the piece."""
+        """Yields every document in pieces of at most `piece_bytes`, and whether a piece ends it."""
         last = len(self.spans) - 1
-        for number, span in enumerate(self.spans):
+        for index, span in enumerate(self.spans):
             start, stop = int(span[0]), int(span[1])
             while stop - start > piece_bytes:
                 cut = self._cut(start, start + piece_bytes)
                 yield self.text[start:cut].decode(), False
                 start = cut
-            yield self.text[start:stop].decode(), number < last or not self.open_end
+            yield self.text[start:stop].decode(), index < last or not self.open_end
 
     def _cut(self, start: int, limit: int) -> int:
-        # Before the white space after a word: tokenizers take white space together with what
-        # follows, so the pieces' tokens are those of the whole. Writing without spaces is cut
-        # between any two characters.
+        # Cut before the white space that follows a word. Tokenizers join white space to the word
+        # after it, so the tokens of the pieces equal those of the whole. Text without white space is
+        # cut between any two characters.
         begin = max(start, limit - _LOOK_BACK_BYTES)
         word = _LAST_WORD_END.match(self.text[begin : limit + 1])
         return begin + word.end() if word else character_start(self.text, limit)
 
 
-def character_start(text: mmap.mmap, place: int) -> int:
-    """The first byte of the character that the byte at `place` belongs to."""
-    while text[place] & 0xC0 == 0x80:
-        place -= 1
-    return place
+def character_start(text: mmap.mmap, position: int) -> int:
+    """Returns the first byte of the UTF-8 character that includes the byte at `position`."""
+    while text[position] & 0xC0 == 0x80:
+        position -= 1
+    return position
 
 
 def ingest(pieces: Iterable[Piece], folder: Path | None = None) -> Documents:
-    """Writes documents to a temporary file and maps it into memory.
+    """Writes documents to an unnamed temporary file and maps it into memory.
 
-    The file has no name, so nothing of it stays, however this process ends. Documents of nothing
-    but white space are left out.
+    The operating system removes the file when the process ends, in whatever way. Documents that are
+    empty or only white space are skipped.
 
     Args:
-      pieces: the documents one after the other; together valid UTF-8.
-      folder: where the file's bytes go; None for the system's temporary folder.
+      pieces: the documents in order; together valid UTF-8.
+      folder: where to create the file; the system's temporary folder if None.
     """
     spans = array("q")
     start, blank = 0, True
@@ -98,3 +100,8 @@ def ingest(pieces: Iterable[Piece], folder: Path | None = None) -> Documents:
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if start else mmap.mmap(-1, 1)
         )
     return Documents(text_map, np.frombuffer(spans, np.int64).reshape(-1, 2))
+
+
+def format_size(n_bytes: int) -> str:
+    """Returns a size to read: bytes below 100,000, megabytes above."""
+    return f"{n_bytes:,} bytes" if n_bytes < 100_000 else f"{n_bytes / 1e6:,.1f} MB"

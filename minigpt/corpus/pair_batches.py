@@ -1,8 +1,8 @@
-"""Token ids of pairs → batches of pairs alike in length, each a pure function of (seed, step).
+"""Batches of pairs of similar length; each batch is a pure function of (seed, step).
 
-Pairs lie in buckets by length. A pass cuts every bucket, in a pseudo-random order, into batches of
-nearly as many pairs each, and goes through the batches of all buckets in a pseudo-random order: every
-pair once a pass. A bucket's batches have one shape, so that each shape is compiled once.
+Pairs are grouped into buckets by length. A pass divides every bucket, in a pseudo-random order, into
+batches of nearly equal size and visits the batches of all buckets in a pseudo-random order: every pair
+once a pass. All batches of a bucket have one shape, so each shape is compiled once.
 """
 
 import functools
@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import tensorflow as tf
 
-from minigpt.corpus.batches import in_this_thread
 from minigpt.errors import UserError
 
 # source_ids int32[B, S], source_lengths int32[B], target_ids int32[B, T]; targets int32[B, T];
@@ -21,16 +19,16 @@ PairBatch = tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray, np.ndar
 
 
 class Pairs:
-    """The sentences of a part of a corpus, source and target in turn.
+    """The sentences of one part of a corpus, source and target in turn.
 
     Args:
-      ids: uint16 or uint32[n + 1]: an end token, then sentences, an end token behind each.
+      ids: uint16 or uint32[n + 1]: an end token, then sentences, each followed by an end token.
       end_id: the end token.
-      max_len: longest source, with its end token, and longest target, with the token in front.
+      max_len: limit for the length of a source with its end token, and of a target with its start token.
 
     Attributes:
-      source_lengths, target_lengths: int64[N], end tokens counted.
-      fits: bool[N], whether both are at most max_len.
+      source_lengths, target_lengths: int64[N], end tokens included.
+      fits: bool[N], whether both lengths are at most max_len.
     """
 
     def __init__(self, ids: np.ndarray, end_id: int, max_len: int) -> None:
@@ -45,31 +43,31 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.source_lengths)
 
-    def source(self, number: int | np.integer) -> np.ndarray:
-        """int32[S], the end token included."""
-        start, stop = self._starts[2 * number : 2 * number + 2]
+    def source(self, index: int | np.integer) -> np.ndarray:
+        """Returns the source of a pair with its end token, int32[S]."""
+        start, stop = self._starts[2 * index : 2 * index + 2]
         return self.ids[start:stop].astype(np.int32)
 
-    def target(self, number: int | np.integer) -> np.ndarray:
-        """int32[T], the end token included."""
-        start, stop = self._starts[2 * number + 1 : 2 * number + 3]
+    def target(self, index: int | np.integer) -> np.ndarray:
+        """Returns the target of a pair with its end token, int32[T]."""
+        start, stop = self._starts[2 * index + 1 : 2 * index + 3]
         return self.ids[start:stop].astype(np.int32)
 
-    def batch(self, numbers: np.ndarray, shape: "Shape") -> PairBatch:
-        """Some pairs, right-padded to a shape.
+    def batch(self, indices: np.ndarray, shape: "Shape") -> PairBatch:
+        """Returns the pairs at `indices`, right-padded to a shape.
 
-        The end token stands in front of a target too, as the beginning-of-sentence token. Rows and
-        places that hold nothing have weight 0 and the end token's id.
+        The end token also precedes every target, as its beginning-of-sentence token. Padding has weight
+        0 and the end token's id.
 
         Args:
-          numbers: int[n], n ≤ shape.rows.
+          indices: int[n], n ≤ shape.rows.
         """
         source_ids = np.full((shape.rows, shape.source), self.end_id, np.int32)
         source_lengths = np.ones(shape.rows, np.int32)
         targets = np.full((shape.rows, shape.target), self.end_id, np.int32)
         weights = np.zeros((shape.rows, shape.target), np.float32)
-        for row, number in enumerate(numbers):
-            source, target = self.source(number), self.target(number)
+        for row, index in enumerate(indices):
+            source, target = self.source(index), self.target(index)
             source_ids[row, : len(source)] = source
             source_lengths[row] = len(source)
             targets[row, : len(target)] = target
@@ -81,7 +79,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a batch: pairs, and places for the tokens of each source and target."""
+    """The shape of a batch: number of pairs, length of the sources, length of the targets."""
 
     rows: int
     source: int
@@ -90,55 +88,63 @@ class Shape:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Pairs alike in length, int64[n], and the shape of their batches."""
+    """Pairs of similar length: their indices, int64[n], shape and number of their batches."""
 
-    numbers: np.ndarray
+    indices: np.ndarray
     shape: Shape
     batches: int
 
 
 class Buckets:
-    """The batches of pairs.
+    """All batches of a set of pairs.
 
     Args:
-      pairs: pairs that are too long are left out.
-      batch_size: pairs in a batch on average over all places; batches of short pairs have more, those of
-        long pairs fewer, so that each computes about the same number of tokens.
-      most_buckets: most shapes.
+      pairs: pairs that are too long are skipped.
+      batch_size: average number of pairs in a batch, weighted by padded tokens. Batches of short pairs
+        have more rows and those of long pairs fewer, so that all batches cost about the same.
+      max_buckets: limit for the number of shapes.
+      text: the text's name, for the error message.
+
+    Attributes:
+      buckets: ordered by length.
+      tokens_in_pass: tokens of sources and targets, without padding.
+      padded_tokens_in_pass: the same with padding.
     Raises:
       UserError: there are fewer pairs than in a batch.
     """
 
-    def __init__(self, pairs: Pairs, batch_size: int, most_buckets: int) -> None:
+    def __init__(
+        self, pairs: Pairs, batch_size: int, max_buckets: int, text: str = "the training text"
+    ) -> None:
         self.pairs = pairs
-        numbers = np.flatnonzero(pairs.fits)
-        if len(numbers) < batch_size:
+        indices = np.flatnonzero(pairs.fits)
+        if len(indices) < batch_size:
             raise UserError(
-                f"the training text has {len(numbers):,} pairs; should be at least "
-                f"training.batch_size = {batch_size}"
+                f"{text}: {len(indices):,} pairs fit into model.max_len = {pairs.max_len} and are "
+                f"available for training; training.batch_size = {batch_size} needs at least that many"
             )
-        parts = _split_by_length(pairs, numbers, most_buckets)
+        parts = _split_by_length(pairs, indices, max_buckets)
         shapes = [
             (int(pairs.source_lengths[part].max()), int(pairs.target_lengths[part].max()))
             for part in parts
         ]
-        places = sum(len(part) * sum(shape) for part, shape in zip(parts, shapes, strict=True))
-        per_batch = batch_size * places / len(numbers)
+        padded = sum(len(part) * sum(shape) for part, shape in zip(parts, shapes, strict=True))
+        per_batch = batch_size * padded / len(indices)
         self.buckets = []
         for part, (source, target) in zip(parts, shapes, strict=True):
             batches = max(1, round(len(part) * (source + target) / per_batch))
             rows = -(-len(part) // batches)
             self.buckets.append(Bucket(part, Shape(rows, source, target), batches))
-        # Bucket of every batch of a pass, before they are put in an order.
+        # The bucket of every batch of a pass, before the batches are shuffled.
         self._bucket_of = np.repeat(
             np.arange(len(self.buckets)), [bucket.batches for bucket in self.buckets]
         )
         first = np.cumsum([0, *(bucket.batches for bucket in self.buckets)])
         self._first_of = first[:-1]
         self.tokens_in_pass = int(
-            (pairs.source_lengths[numbers] + pairs.target_lengths[numbers]).sum()
+            (pairs.source_lengths[indices] + pairs.target_lengths[indices]).sum()
         )
-        self.places_in_pass = sum(
+        self.padded_tokens_in_pass = sum(
             bucket.batches * bucket.shape.rows * (bucket.shape.source + bucket.shape.target)
             for bucket in self.buckets
         )
@@ -149,65 +155,44 @@ class Buckets:
 
     @property
     def tokens_per_batch(self) -> float:
-        """Tokens of sources and targets in a batch on average, without padding."""
+        """Average number of source and target tokens in a batch, without padding."""
         return self.tokens_in_pass / self.batches_in_pass
 
-    def numbers(self, seed: int, step: int) -> tuple[np.ndarray, Shape]:
-        """Which pairs are in the batch of a step, and its shape."""
-        passes, place = divmod(int(step), self.batches_in_pass)
-        batch = _order(seed, passes, len(self.buckets), self.batches_in_pass)[place]
-        which = int(self._bucket_of[batch])
-        bucket = self.buckets[which]
-        order = _order(seed, passes, which, len(bucket.numbers))
-        # Parts of an even cut differ by one pair at most.
+    def batch_indices(self, seed: int, step: int) -> tuple[np.ndarray, Shape]:
+        """Returns the indices of the pairs in the batch of a step, and the batch's shape."""
+        pass_index, position = divmod(int(step), self.batches_in_pass)
+        batch = _order(seed, pass_index, len(self.buckets), self.batches_in_pass)[position]
+        bucket_index = int(self._bucket_of[batch])
+        bucket = self.buckets[bucket_index]
+        order = _order(seed, pass_index, bucket_index, len(bucket.indices))
+        # The parts of an even division differ by at most one pair.
         begin, end = (
-            (batch - self._first_of[which] + side) * len(order) // bucket.batches for side in (0, 1)
+            (batch - self._first_of[bucket_index] + side) * len(order) // bucket.batches
+            for side in (0, 1)
         )
-        return bucket.numbers[order[begin:end]], bucket.shape
+        return bucket.indices[order[begin:end]], bucket.shape
 
     def training_batch(self, seed: int, step: int) -> PairBatch:
-        """The batch of one step."""
-        return self.pairs.batch(*self.numbers(seed, step))
-
-    def dataset(self, seed: int, first_step: int, steps: int) -> tf.data.Dataset:
-        """The batches of `steps` steps from `first_step` on, as `Model.fit` takes them."""
-
-        def read(step: np.ndarray) -> tuple[np.ndarray, ...]:
-            inputs, targets, weights = self.training_batch(seed, int(step))
-            return (*inputs, targets, weights)
-
-        def batch(step: tf.Tensor) -> tuple[tuple[tf.Tensor, ...], tf.Tensor, tf.Tensor]:
-            types = (tf.int32, tf.int32, tf.int32, tf.int32, tf.float32)
-            source, lengths, target, targets, weights = tf.numpy_function(read, [step], types)
-            return (
-                (
-                    tf.ensure_shape(source, [None, None]),
-                    tf.ensure_shape(lengths, [None]),
-                    tf.ensure_shape(target, [None, None]),
-                ),
-                tf.ensure_shape(targets, [None, None]),
-                tf.ensure_shape(weights, [None, None]),
-            )
-
-        return in_this_thread(tf.data.Dataset.range(first_step, first_step + steps).map(batch))
+        """Returns the batch of one step."""
+        return self.pairs.batch(*self.batch_indices(seed, step))
 
     def once(self) -> Iterator[PairBatch]:
-        """Every pair exactly once, bucket by bucket, in their own order."""
+        """Yields every pair exactly once, bucket by bucket, in the order of the corpus."""
         for bucket in self.buckets:
             for batch in range(bucket.batches):
                 begin, end = (
-                    (batch + side) * len(bucket.numbers) // bucket.batches for side in (0, 1)
+                    (batch + side) * len(bucket.indices) // bucket.batches for side in (0, 1)
                 )
-                yield self.pairs.batch(bucket.numbers[begin:end], bucket.shape)
+                yield self.pairs.batch(bucket.indices[begin:end], bucket.shape)
 
 
-def _split_by_length(pairs: Pairs, numbers: np.ndarray, most: int) -> list[np.ndarray]:
-    """Cuts pairs, by the longer of their sides, into the `most` parts that need the fewest places.
+def _split_by_length(pairs: Pairs, indices: np.ndarray, max_parts: int) -> list[np.ndarray]:
+    """Divides pairs by their longer side into the at most `max_parts` parts with the least padding.
 
-    Dynamic programming over all lengths: `best[k][b]` is the least number of places for the pairs of
-    lengths below `b` in `k` parts.
+    Dynamic programming over all lengths: `best[k][b]` is the least number of padded tokens for the pairs
+    with lengths below `b` in `k` parts.
     """
-    source, target = pairs.source_lengths[numbers], pairs.target_lengths[numbers]
+    source, target = pairs.source_lengths[indices], pairs.target_lengths[indices]
     longer = np.maximum(source, target)
     top = int(longer.max()) + 1
     count = np.bincount(longer, minlength=top)
@@ -215,28 +200,29 @@ def _split_by_length(pairs: Pairs, numbers: np.ndarray, most: int) -> list[np.nd
     np.maximum.at(longest[0], longer, source)
     np.maximum.at(longest[1], longer, target)
 
-    best = np.full((most + 1, top + 1), np.inf)
-    cut = np.zeros((most + 1, top + 1), np.int64)
+    best = np.full((max_parts + 1, top + 1), np.inf)
+    cut = np.zeros((max_parts + 1, top + 1), np.int64)
     best[0, 0] = 0
     for end in range(1, top + 1):
         for begin in range(end):
             shape = longest[:, begin:end].max(axis=1).sum()
-            places = best[:-1, begin] + count[begin:end].sum() * shape
-            better = places < best[1:, end]
-            best[1:, end] = np.where(better, places, best[1:, end])
+            padded = best[:-1, begin] + count[begin:end].sum() * shape
+            better = padded < best[1:, end]
+            best[1:, end] = np.where(better, padded, best[1:, end])
             cut[1:, end] = np.where(better, begin, cut[1:, end])
     parts: list[np.ndarray] = []
     end, k = top, int(np.argmin(best[:, top]))
     while k:
         begin = int(cut[k, end])
-        parts.append(numbers[(longer >= begin) & (longer < end)])
+        parts.append(indices[(longer >= begin) & (longer < end)])
         end, k = begin, k - 1
     return [part for part in reversed(parts) if len(part)]
 
 
-# An order a bucket and one of the batches, of the passes that a batch can lie in.
+# One order for each bucket and one for the batches, of the passes that are in use.
 @functools.lru_cache(maxsize=64)
-def _order(seed: int, passes: int, which: int, size: int) -> np.ndarray:
-    # The raw stream of a bit generator is the same in every version of numpy.
-    raw = np.random.PCG64([seed, passes, which]).random_raw(size)
+def _order(seed: int, pass_index: int, stream: int, size: int) -> np.ndarray:
+    """Returns a pseudo-random permutation, int64[size]."""
+    # The raw stream of a bit generator is the same in every version of NumPy.
+    raw = np.random.PCG64([seed, pass_index, stream]).random_raw(size)
     return np.argsort(raw, kind="stable")

@@ -1,34 +1,31 @@
-"""Pairs of sentences in tab-separated files: found, checked, read line by line."""
+"""Tab-separated files of sentence pairs: finds them, checks them and reads them line by line."""
 
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from minigpt.corpus.documents import Piece
+from minigpt.corpus.documents import Documents, Piece, ingest
 from minigpt.corpus.text_files import TextFiles, checked_blocks
 from minigpt.errors import UserError
 
-LINES_NAMED = 5
+MAX_LINES_SHOWN = 5
+
+logger = logging.getLogger(__name__)
 
 
 class PairFiles(TextFiles):
-    """Files, folders (every `*.tsv` and `*.txt` below) and globs with SOURCE tab TARGET a line.
+    """Files, folders (every `*.tsv` and `*.txt` below) and globs with SOURCE tab TARGET on each line.
 
-    Each sentence is a document, every source before its target, without white space around it. Columns
-    after the second, such as Tatoeba's attribution, are left out, and that is said.
+    Every sentence is a document, each source before its target, stripped of white space at both ends.
+    Further columns, such as Tatoeba's attribution, are ignored, which is logged.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".tsv", ".txt")
 
-    def __init__(
-        self, paths: Sequence[str | Path], report: Callable[[str], None] = lambda line: None
-    ):
-        super().__init__(paths)
-        self._report = report
-
     def _documents(self, path: Path) -> Iterator[Piece]:
         faults: dict[str, list[int]] = {}
-        longer = number = 0
+        lines_with_more_columns = 0
         for number, line in enumerate(_lines(checked_blocks(path)), start=1):
             columns = line.split(b"\t")
             source, target = (column.strip() for column in [*columns, b""][:2])
@@ -39,15 +36,26 @@ class PairFiles(TextFiles):
             elif not target:
                 faults.setdefault("an empty target sentence", []).append(number)
             else:
-                longer += len(columns) > 2
+                lines_with_more_columns += len(columns) > 2
                 yield Piece(source, True)
                 yield Piece(target, True)
         if faults:
-            raise UserError(*(_fault(path, what, lines) for what, lines in faults.items()))
-        if longer:
-            self._report(
-                f"{path}: {longer:,} lines have more than two columns: the first two are read"
+            raise UserError(*(_fault(path, fault, lines) for fault, lines in faults.items()))
+        if lines_with_more_columns:
+            logger.info(
+                "%s: %s more than two columns; only the first two are read",
+                path,
+                _lines_have(lines_with_more_columns),
             )
+
+
+def read_pairs(paths: Sequence[str | Path]) -> Documents:
+    """Returns the sentences of the user's pair files, sources and targets in turn.
+
+    Raises:
+      UserError: with all problems of the files, one line each.
+    """
+    return ingest(PairFiles(paths).pieces())
 
 
 def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -59,11 +67,14 @@ def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def _fault(path: Path, what: str, lines: list[int]) -> str:
-    named = ", ".join(map(str, lines[:LINES_NAMED]))
-    more = f" and {len(lines) - LINES_NAMED:,} more" if len(lines) > LINES_NAMED else ""
-    have = f"{len(lines):,} lines have" if len(lines) > 1 else "1 line has"
+def _fault(path: Path, fault: str, lines: list[int]) -> str:
+    shown = ", ".join(map(str, lines[:MAX_LINES_SHOWN]))
+    more = f" and {len(lines) - MAX_LINES_SHOWN:,} more" if len(lines) > MAX_LINES_SHOWN else ""
     return (
-        f"{path}: {have} {what} (line{'s' * (len(lines) > 1)} {named}{more});"
+        f"{path}: {_lines_have(len(lines))} {fault} (line{'s' * (len(lines) > 1)} {shown}{more});"
         " each should be SOURCE, a tab, TARGET"
     )
+
+
+def _lines_have(count: int) -> str:
+    return "1 line has" if count == 1 else f"{count:,} lines have"

@@ -1,83 +1,160 @@
-"""Which text is learned from and which is held out."""
+"""Splits a corpus into training and validation documents.
 
+There are two split rules. By rule 1, that of minigpt 0.1, every document is drawn on its own, so copies
+of one document can be on both sides, and `data.val_pairs` may take almost all pairs. Rule 2 keeps copies
+on one side and holds out at most half the pairs for `data.val_pairs`. Where neither matters, both rules
+give the same split. Runs trained with a rule 1 split keep it.
+"""
+
+import hashlib
 from dataclasses import replace
 
 import numpy as np
 
+from minigpt.config import DataConfig
 from minigpt.corpus.documents import Documents, character_start
 from minigpt.errors import UserError
 
+RULES = (1, 2)
 FEW_DOCUMENTS = 10
-# One constant, not training.seed: runs with different seeds are to be compared on the same text.
+# A constant rather than training.seed: runs with different seeds are compared on the same text.
 _SEED = 20_170_612
 
 
-def split(documents: Documents, val_fraction: float) -> tuple[Documents, Documents]:
-    """Holds out a share of the documents for validation, before anything is learned.
+def split_corpus(
+    documents: Documents, data: DataConfig, rule: int = RULES[-1]
+) -> tuple[Documents, Documents]:
+    """Returns training and validation documents, both in the order of the source.
 
-    Of 10 documents or more, round(val_fraction · N) whole ones are drawn, at least one. Of fewer,
-    the tail of the text is held out; the document the cut goes through is in both parts, cut.
+    Raises:
+      UserError: the text is too short for two parts, or `data.val_pairs` cannot be met.
+    """
+    if data.source == "pairs":
+        return split_pairs(documents, data.val_fraction, data.val_pairs, rule)
+    return split(documents, data.val_fraction, rule)
+
+
+def split(
+    documents: Documents, val_fraction: float, rule: int = RULES[-1]
+) -> tuple[Documents, Documents]:
+    """Holds out a share of the documents for validation.
+
+    Of 10 documents or more, round(val_fraction · N) whole documents are drawn, at least one. By rule 2,
+    all copies of a document go to the same side; a document with more copies than are still needed is
+    skipped. Of fewer documents, the tail of the text is held out, and the document at the cut is
+    divided.
 
     Returns:
       training and validation documents, both in the order of the source.
     Raises:
-      UserError: there is too little text for two parts.
+      UserError: the text is too short for two parts, or all its documents are equal.
     """
     if len(documents) < FEW_DOCUMENTS:
         return _split_tail(documents, val_fraction)
-    # The raw stream of a bit generator is the same in every version of numpy.
+    requested = round(val_fraction * len(documents))
+    requested = min(max(requested, 1), len(documents) - 1)
+    # The raw stream of a bit generator is the same in every version of NumPy.
     drawn = np.argsort(np.random.PCG64(_SEED).random_raw(len(documents)), kind="stable")
-    held_out = round(val_fraction * len(documents))
-    held_out = min(max(held_out, 1), len(documents) - 1)
-    return (
-        documents.select(np.sort(drawn[held_out:])),
-        documents.select(np.sort(drawn[:held_out])),
-    )
+    held_out = np.zeros(len(documents), bool)
+    if rule == 1:
+        held_out[drawn[:requested]] = True
+        return _select(documents, held_out)
+    groups = _group_equal(documents, step=1)
+    if not groups.any():
+        raise UserError(
+            f"all {len(documents):,} documents are equal; at least two different ones are needed, "
+            "one for training and one for validation"
+        )
+    _, first_draws = np.unique(groups[drawn], return_index=True)
+    order = groups[drawn[np.sort(first_draws)]]
+    chosen = _choose_groups(order, np.bincount(groups), requested)
+    if not chosen.any():
+        # Every document has more copies than requested.
+        sizes = np.bincount(groups)
+        chosen[order[np.argmin(sizes[order])]] = True
+    return _select(documents, chosen[groups])
 
 
 def split_pairs(
-    documents: Documents, val_fraction: float, val_pairs: int | None
+    documents: Documents, val_fraction: float, val_pairs: int | None, rule: int = RULES[-1]
 ) -> tuple[Documents, Documents]:
-    """Holds out pairs, so that no source sentence is on both sides.
+    """Holds out pairs so that no source sentence is on both sides.
 
-    All pairs of a source go the same way. Sources are drawn one after the other; one with more pairs
-    than are still wanted is passed over, so the number is exact if there are sources enough.
+    All pairs of a source sentence go to the same side. Sources are drawn one by one; a source with more
+    pairs than are still needed is skipped. The requested number is met exactly if enough sources have
+    few pairs.
 
     Args:
       documents: sources and targets in turn.
-      val_fraction: share of the pairs to hold out.
-      val_pairs: their number, in place of a share.
+      val_fraction: share of the pairs to hold out if `val_pairs` is None.
+      val_pairs: number of pairs to hold out; by rule 2 limited to half of all pairs.
     Returns:
       training and validation documents, both in the order of the source.
     Raises:
-      UserError: nothing would be left for one of the sides, or the number cannot be met.
+      UserError: one side would be empty, or the number cannot be met.
     """
     count = len(documents) // 2
-    setting = f"data.val_fraction = {val_fraction}" if val_pairs is None else ""
-    wanted = max(1, round(val_fraction * count)) if val_pairs is None else val_pairs
-    setting = setting or f"data.val_pairs = {val_pairs}"
-    group_of: dict[bytes, int] = {}
-    spans = documents.spans[0::2].tolist()
-    groups = np.array(
-        [group_of.setdefault(documents.text[start:stop], len(group_of)) for start, stop in spans]
-    )
-    sizes = np.bincount(groups, minlength=1)
-    if wanted >= count:
-        raise UserError(f"{setting}: should be less than the {count:,} pairs there are")
-    held_out, missing = np.zeros(len(sizes), bool), wanted
-    for group in np.argsort(np.random.PCG64(_SEED).random_raw(len(sizes)), kind="stable"):
-        if sizes[group] <= missing:
-            held_out[group] = True
-            missing -= sizes[group]
-    if (val_pairs is not None and missing) or not held_out.any():
+    if val_pairs is None:
+        setting = f"data.val_fraction = {val_fraction}"
+        requested = max(1, round(val_fraction * count))
+    else:
+        setting = f"data.val_pairs = {val_pairs}"
+        requested = val_pairs if rule == 1 else min(val_pairs, max(1, count // 2))
+    if requested >= count:
+        raise UserError(f"{setting}: should be less than the number of pairs, {count:,}")
+    groups = _group_equal(documents, step=2)
+    sizes = np.bincount(groups)
+    order = np.argsort(np.random.PCG64(_SEED).random_raw(len(sizes)), kind="stable")
+    chosen = _choose_groups(order, sizes, requested)
+    found = int(sizes[chosen].sum())
+    if not found or (requested == val_pairs and found < val_pairs):
         raise UserError(
-            f"{setting}: cannot be met, as all pairs of a source sentence stay together; "
-            f"{wanted - missing:,} can"
+            f"{setting}: cannot be met, because all pairs of a source sentence stay together; "
+            f"at most {found:,} can be held out"
         )
-    pairs_held_out = np.repeat(held_out[groups], 2)
+    return _select(documents, np.repeat(chosen[groups], 2))
+
+
+def count_duplicates(documents: Documents, pairs: bool) -> int:
+    """Returns how many documents, or pairs of them, are equal to an earlier one."""
+    digests = _digests(documents)
+    found = list(zip(digests[0::2], digests[1::2], strict=True)) if pairs else digests
+    return len(found) - len(set(found))
+
+
+def _choose_groups(order: np.ndarray, sizes: np.ndarray, requested: int) -> np.ndarray:
+    """Returns which groups to hold out, bool[G]: in order, those that fit into what is requested."""
+    chosen, missing = np.zeros(len(sizes), bool), requested
+    for group in order:
+        if not missing:
+            break
+        if sizes[group] <= missing:
+            chosen[group] = True
+            missing -= sizes[group]
+    return chosen
+
+
+def _group_equal(documents: Documents, step: int) -> np.ndarray:
+    """Numbers the different texts of every `step`-th document by first occurrence, int64[N / step]."""
+    group_of: dict[bytes, int] = {}
+    return np.array(
+        [group_of.setdefault(digest, len(group_of)) for digest in _digests(documents)[::step]],
+        np.int64,
+    )
+
+
+def _digests(documents: Documents) -> list[bytes]:
+    text = memoryview(documents.text)
+    return [
+        hashlib.blake2b(text[start:stop], digest_size=16).digest()
+        for start, stop in documents.spans.tolist()
+    ]
+
+
+def _select(documents: Documents, held_out: np.ndarray) -> tuple[Documents, Documents]:
     return (
-        documents.select(np.flatnonzero(~pairs_held_out)),
-        documents.select(np.flatnonzero(pairs_held_out)),
+        documents.select(np.flatnonzero(~held_out)),
+        documents.select(np.flatnonzero(held_out)),
     )
 
 
@@ -86,15 +163,15 @@ def _split_tail(documents: Documents, val_fraction: float) -> tuple[Documents, D
     ends = np.cumsum(sizes)
     total = documents.bytes
     cut = min(int(total * (1 - val_fraction)), total - 1)
-    number = int(np.searchsorted(ends, cut, side="right"))
-    start = int(documents.spans[number, 0])
-    place = character_start(documents.text, start + cut - int(ends[number] - sizes[number]))
-    if number == 0 and place == start:
+    index = int(np.searchsorted(ends, cut, side="right"))
+    start = int(documents.spans[index, 0])
+    position = character_start(documents.text, start + cut - int(ends[index] - sizes[index]))
+    if index == 0 and position == start:
         raise UserError(
-            f"data.val_fraction = {val_fraction}: {total} bytes of text are too few to hold any out"
+            f"data.val_fraction = {val_fraction}: {total} bytes of text are too short to hold any out"
         )
-    train, val = documents.spans[: number + 1].copy(), documents.spans[number:].copy()
-    if place == start:
+    train, val = documents.spans[: index + 1].copy(), documents.spans[index:].copy()
+    if position == start:
         return replace(documents, spans=train[:-1]), replace(documents, spans=val)
-    train[-1, 1] = val[0, 0] = place
+    train[-1, 1] = val[0, 0] = position
     return replace(documents, spans=train, open_end=True), replace(documents, spans=val)

@@ -1,4 +1,4 @@
-"""The user's own text files: found, checked, read in pieces; all that is wrong told together."""
+"""The user's text files: finds them, checks them and reads them in pieces. Reports all problems at once."""
 
 import codecs
 import glob
@@ -10,23 +10,34 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, ClassVar, cast
 
-from minigpt.corpus.documents import Piece
-from minigpt.errors import UserError
+from minigpt.corpus.documents import Documents, Piece, ingest
+from minigpt.errors import ArgumentProblem, UserError
 
 _BLOCK_BYTES = 1 << 20
-_WILD = frozenset("*?[")
+_WILDCARDS = frozenset("*?[")
+_UTF16_HINT = "; it looks like UTF-16: convert it with iconv -f UTF-16 -t UTF-8"
 
 
 class TextFiles:
-    """Files, folders (every `*.txt` below) and globs; `.gz` files are unpacked while they are read.
+    """Files, folders (every `*.txt` below) and globs; `.gz` files are decompressed while being read.
 
-    A file is a document; with a separator, each stretch between two separators is one.
+    Every file is one document; with a separator, the text between two separators is one.
+
+    Args:
+      paths: files, folders and globs.
+      separator: text between two documents of a file.
+    Raises:
+      UserError: `paths` is a single string or path.
     """
 
-    # What is read of a folder.
+    # File names read from a folder.
     suffixes: ClassVar[tuple[str, ...]] = (".txt",)
 
     def __init__(self, paths: Sequence[str | Path], separator: str | None = None):
+        if isinstance(paths, str | bytes | os.PathLike):
+            raise UserError(
+                ArgumentProblem("paths", paths, f"should be a list of paths, such as [{paths!r}]")
+            )
         self._separator = separator.encode() if separator else None
         self._files: list[Path] = []
         self._problems: list[str] = []
@@ -36,30 +47,30 @@ class TextFiles:
             if not found:
                 self._problems.append(_nothing_found(str(path), self.suffixes))
             for file in found:
-                # Named twice, a text would stand on both sides of the split.
+                # The copy of a file that is named twice could be on the other side of the split.
                 if (real := file.resolve()) in seen:
                     continue
                 seen.add(real)
                 if file.is_file():
                     self._files.append(file)
                 else:
-                    # A pipe could not be read twice: once to know it, once to use it.
+                    # A pipe cannot be read twice: once for the fingerprint, once for the text.
                     self._problems.append(f"{file}: not a regular file")
 
     def check_found(self) -> None:
-        """Looks at no content.
+        """Checks that every path leads to a file, without reading any.
 
         Raises:
-          UserError: with every path that names nothing, one line each.
+          UserError: with every path that leads to none, one line each.
         """
         if self._problems:
             raise UserError(*self._problems)
 
     def fingerprint(self) -> str:
-        """SHA-256 over the files' bytes and order; their names count only for being `.gz` or not.
+        """Returns the SHA-256 of the files' bytes and order; of the names only the suffix `.gz` counts.
 
         Raises:
-          UserError: with everything that is wrong with the files, one line each.
+          UserError: with all problems of the files, one line each.
         """
         total = hashlib.sha256()
         try:
@@ -75,10 +86,10 @@ class TextFiles:
         return total.hexdigest()
 
     def pieces(self) -> Iterator[Piece]:
-        """The documents, checked to be UTF-8 on the way, without byte order marks.
+        """Yields the documents, checked to be UTF-8, without byte order marks.
 
         Raises:
-          UserError: at the end, with everything that is wrong with the files, one line each.
+          UserError: at the end, with all problems of the files, one line each.
         """
         problems = list(self._problems)
         for path in self._files:
@@ -90,7 +101,7 @@ class TextFiles:
             raise UserError(*problems)
 
     def _documents(self, path: Path) -> Iterator[Piece]:
-        """The documents of one file; UserError with all that is wrong with it."""
+        """Yields the documents of one file; raises UserError with all its problems."""
         blocks = checked_blocks(path)
         if self._separator:
             yield from _separated(blocks, self._separator)
@@ -103,12 +114,27 @@ class TextFiles:
             pass
 
 
+def read_texts(paths: Sequence[str | Path], separator: str | None = None) -> Documents:
+    """Returns the documents of the user's files, as `data.source = "files"` reads them.
+
+    Raises:
+      UserError: with all problems of the files, one line each, or because they contain no text.
+    """
+    documents = ingest(TextFiles(paths, separator).pieces())
+    if not len(documents):
+        raise UserError(f"{', '.join(map(str, paths))}: only white space; should contain text")
+    return documents
+
+
 def _find(path: str, suffixes: tuple[str, ...]) -> list[Path]:
-    named = Path(path).expanduser()
-    if os.path.exists(named):
-        matches = [named]
-    elif _WILD.intersection(path):
-        matches = sorted(Path(match) for match in glob.glob(str(named), recursive=True))
+    expanded = Path(path).expanduser()
+    if not path:
+        # Path("") would be the working folder.
+        matches = []
+    elif os.path.exists(expanded):
+        matches = [expanded]
+    elif _WILDCARDS.intersection(path):
+        matches = sorted(Path(match) for match in glob.glob(str(expanded), recursive=True))
     else:
         matches = []
     return [
@@ -123,10 +149,12 @@ def _below(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
 
 
 def _nothing_found(path: str, suffixes: tuple[str, ...]) -> str:
+    if not path:
+        return ArgumentProblem("paths", path, "should name a file, a folder or a glob")
     if os.path.isdir(Path(path).expanduser()):
         kinds = " or ".join(f"*{suffix}" for suffix in suffixes)
         return f"{path}: a folder without any {kinds} below it"
-    if _WILD.intersection(path):
+    if _WILDCARDS.intersection(path):
         return f"{path}: no file matches"
     return f"{path}: no such file or folder"
 
@@ -136,46 +164,46 @@ def _is_gzip(path: Path) -> bool:
 
 
 def checked_blocks(path: Path) -> Iterator[bytes]:
-    """The text of a file in blocks, none empty; UserError at the first fault."""
+    """Yields the text of a file in blocks, none empty; raises UserError at the first problem."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    read = lines = 0
-    held = b""
+    n_bytes = n_lines = 0
     for block in _blocks(path):
-        if read == 0 and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        if n_bytes == 0 and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise UserError(f"{path}: not valid UTF-8 at byte 0 (line 1){_UTF16_HINT}")
-        if (place := block.find(b"\0")) >= 0:
-            line = lines + block.count(b"\n", 0, place) + 1
-            hint = _UTF16_HINT if _alternates(block) else "; should be text in UTF-8"
-            raise UserError(f"{path}: binary file: NUL at byte {read + place} (line {line}){hint}")
-        held = decoder.getstate()[0]
+        if (position := block.find(b"\0")) >= 0:
+            line = n_lines + block.count(b"\n", 0, position) + 1
+            hint = _UTF16_HINT if _looks_like_utf16(block) else "; should be text in UTF-8"
+            raise UserError(
+                f"{path}: binary file: NUL at byte {n_bytes + position} (line {line}){hint}"
+            )
+        pending = decoder.getstate()[0]
         try:
             decoder.decode(block)
         except UnicodeDecodeError as error:
-            raise _not_utf8(path, read - len(held) + error.start, lines, error) from None
-        yield block.removeprefix(codecs.BOM_UTF8) if read == 0 else block
-        read += len(block)
-        lines += block.count(b"\n")
+            position = n_bytes - len(pending) + error.start
+            raise _not_utf8(path, position, n_lines, error) from None
+        yield block.removeprefix(codecs.BOM_UTF8) if n_bytes == 0 else block
+        n_bytes += len(block)
+        n_lines += block.count(b"\n")
     try:
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
-        raise _not_utf8(path, read - len(error.object) + error.start, lines, error) from None
-    if read == 0:
-        raise UserError(f"{path}: empty; should hold text")
+        position = n_bytes - len(error.object) + error.start
+        raise _not_utf8(path, position, n_lines, error) from None
+    if n_bytes == 0:
+        raise UserError(f"{path}: empty; should contain text")
 
 
-def _not_utf8(path: Path, place: int, lines: int, error: UnicodeDecodeError) -> UserError:
-    line = lines + error.object.count(b"\n", 0, error.start) + 1
+def _not_utf8(path: Path, position: int, n_lines: int, error: UnicodeDecodeError) -> UserError:
+    line = n_lines + error.object.count(b"\n", 0, error.start) + 1
     return UserError(
-        f"{path}: not valid UTF-8 at byte {place} (line {line}): {error.reason};"
-        " convert it, such as with iconv -t UTF-8"
+        f"{path}: not valid UTF-8 at byte {position} (line {line}): {error.reason};"
+        " convert it, for example with iconv -t UTF-8"
     )
 
 
-_UTF16_HINT = "; it looks like UTF-16: convert it with iconv -f UTF-16 -t UTF-8"
-
-
-def _alternates(block: bytes) -> bool:
-    """Whether NUL is in most even or most odd places, as in UTF-16 of a Latin script."""
+def _looks_like_utf16(block: bytes) -> bool:
+    """Returns whether most even or most odd bytes are NUL, as in UTF-16 of a Latin script."""
     head = block[:1000]
     return any(2 * head[odd::2].count(0) > len(head[odd::2]) > 0 for odd in (0, 1)) and not (
         head.count(0) * 4 > len(head) * 3
@@ -198,8 +226,8 @@ def _separated(blocks: Iterable[bytes], separator: bytes) -> Iterator[Piece]:
     for block in blocks:
         *documents, rest = (rest + block).split(separator)
         yield from (Piece(document, True) for document in documents)
-        # The separator may lie across two blocks.
-        safe = max(0, len(rest) - len(separator) + 1)
-        yield Piece(rest[:safe], False)
-        rest = rest[safe:]
+        # The separator can span two blocks.
+        complete = max(0, len(rest) - len(separator) + 1)
+        yield Piece(rest[:complete], False)
+        rest = rest[complete:]
     yield Piece(rest, True)

@@ -1,15 +1,16 @@
-"""How well a model predicts text it has not learned from; one file a kind of model."""
+"""Scores of a model on text it was not trained on.
 
-from minigpt.evaluation.pairs import PairEvaluation, PairEvaluator
+`evaluate_run` scores a run. `text` and `pairs` compute the loss and import TensorFlow; the rest does not.
+"""
+
 from minigpt.evaluation.runs import evaluate_run
-from minigpt.evaluation.text import Evaluation, Evaluator, baselines, score
+from minigpt.evaluation.scores import Evaluation, PairEvaluation, baselines, pair_baselines, score
 
 __all__ = [
     "Evaluation",
-    "Evaluator",
     "PairEvaluation",
-    "PairEvaluator",
     "baselines",
     "evaluate_run",
+    "pair_baselines",
     "score",
 ]

@@ -1,20 +1,15 @@
-"""The scores of a run, on its own held-out text or on another."""
+"""The scores of a run on its own held-out text or on another text."""
 
 from collections.abc import Callable, Sequence
 
 from minigpt.corpus.pair_batches import Pairs
-from minigpt.corpus.token_store import (
-    Corpus,
-    Part,
-    encode_texts,
-    open_corpus,
-    read_pairs,
-    read_texts,
-)
-from minigpt.errors import UserError
-from minigpt.evaluation.pairs import PairEvaluation, evaluate_pairs
-from minigpt.evaluation.text import Evaluation, Evaluator, score
-from minigpt.models import EncoderDecoder
+from minigpt.corpus.pair_files import read_pairs
+from minigpt.corpus.text_files import read_texts
+from minigpt.corpus.token_ids import Part, encode_texts
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
+from minigpt.notices import deprecated_report
+from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer
 
@@ -22,70 +17,66 @@ from minigpt.tokenizers import Tokenizer
 def evaluate_run(
     run: Run,
     paths: Sequence[str] | None = None,
-    report: Callable[[str], None] = lambda line: None,
+    report: Callable[[str], object] | None = None,
 ) -> Evaluation | PairEvaluation:
-    """Scores a run's best model on files, or on the text that was held out from its training.
+    """Scores a run's best model on files, or on the text held out from its training.
 
     Args:
       run: the run.
-      paths: files, folders, globs; of pairs for a model that translates. None for the held-out text.
-      report: gets a line about everything that takes time, and about checkpoints that are broken.
+      paths: files, folders and globs; of pairs for a translation model. None for the held-out text.
+      report: deprecated; messages go through `logging`.
+    Returns:
+      an `Evaluation`, or a `PairEvaluation` for a translation model.
     Raises:
-      UserError: if the text cannot be read, or is not the one that the run held text out from.
+      UserError: the text cannot be read, the run has no held-out text, or its text has changed since.
     """
-    config = run.config
-    model, tokenizer = run.load_model(report), run.load_tokenizer()
-    part = _held_out(run, report) if not paths else _read(run, paths, tokenizer, report)
+    with deprecated_report(report):
+        return _evaluate_run(run, paths)
+
+
+def _evaluate_run(run: Run, paths: Sequence[str] | None) -> Evaluation | PairEvaluation:
+    model, tokenizer = run.load_model(), run.load_tokenizer()
+    # Imported here because they import TensorFlow.
+    from minigpt.evaluation.pairs import evaluate_pairs
+    from minigpt.evaluation.text import Evaluator
+    from minigpt.models import EncoderDecoder
+
+    part = _held_out(run) if paths is None else _read(run, paths, tokenizer)
     if isinstance(model, EncoderDecoder):
-        pairs = Pairs(part.ids, tokenizer.end_id, model.max_len)
-        sampling = config.sampling
+        config = run.config
         return evaluate_pairs(
             model,
             tokenizer,
-            pairs,
+            Pairs(part.ids, tokenizer.end_id, model.max_len),
             config.training.batch_size,
-            sampling.beams,
-            sampling.length_penalty,
-            report,
+            config.sampling.beams,
+            config.sampling.length_penalty,
         )
-    loss = Evaluator(model).loss(part.ids)
-    return score(loss, part, tokenizer.lossless)
+    return score(Evaluator(model).loss(part.ids), part, tokenizer.lossless)
 
 
-def _read(
-    run: Run, paths: Sequence[str], tokenizer: Tokenizer, report: Callable[[str], None]
-) -> Part:
+def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
     data = run.config.data
     if data.source == "pairs":
-        return encode_texts(read_pairs(paths, report), tokenizer)
+        return encode_texts(read_pairs(paths), tokenizer)
     return encode_texts(read_texts(paths, data.document_separator), tokenizer)
 
 
-def _held_out(run: Run, report: Callable[[str], None]) -> Part:
-    config = run.config
+def _held_out(run: Run) -> Part:
     if not run.corpus_file.is_file():
         raise UserError(
-            f"RUN {run.path}: was imported and has no held-out text; name a text with --text"
+            ArgumentProblem(
+                "run", run.path, "was imported and has no held-out text; name a text to evaluate on"
+            )
         )
-    corpus = corpus_of(run, report)
+    corpus = open_run_corpus(run)
     if corpus is None:
         raise UserError(
-            f"RUN {run.path}: its text (data.source = {config.data.source!r}) has changed since "
-            "the training, and with it what was held out; name a text with --text"
+            ArgumentProblem(
+                "run",
+                run.path,
+                f"its text (data.source = {run.config.data.source!r}) has changed since the training, "
+                "so its held-out part is unknown; name a text to evaluate on",
+            )
         )
     return corpus.val
-
-
-def corpus_of(run: Run, report: Callable[[str], None] = lambda line: None) -> Corpus | None:
-    """The token ids a run is trained on; None if its text has changed since.
-
-    Raises:
-      UserError: the text cannot be read, or corpus.json is damaged.
-    """
-    config = run.config
-    # A tokenizer that was not learned from the text is the run's own: nothing is fetched again.
-    learned = config.training.init_from is None and config.tokenizer.kind != "gpt2"
-    corpus = open_corpus(
-        config.data, config.tokenizer, report, None if learned else run.load_tokenizer()
-    )
-    return corpus if corpus.fingerprint == run.corpus["fingerprint"] else None

@@ -9,9 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.config import SamplingConfig, load_config
-from minigpt.corpus.token_store import encode_texts
+from minigpt.corpus.token_ids import encode_texts
 from minigpt.errors import UserError
-from minigpt.evaluation import Evaluation, Evaluator, score
+from minigpt.evaluation import Evaluation, score
+from minigpt.evaluation.text import Evaluator
 from minigpt.generation import Decoder
 from minigpt.inference.prompts import check_prompt, unknown_tokens_message
 from minigpt.inference.samples import Sample, generate, stream

@@ -8,7 +8,7 @@ import numpy as np
 
 from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.pair_batches import Pairs
-from minigpt.corpus.token_store import encode_texts
+from minigpt.corpus.token_ids import encode_texts
 from minigpt.errors import UserError
 from minigpt.evaluation import PairEvaluation
 from minigpt.evaluation.pairs import evaluate_pairs

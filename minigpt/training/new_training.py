@@ -1,13 +1,13 @@
 """The start of a new run."""
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from minigpt.config import Config, load_config
-from minigpt.corpus.token_store import Corpus, open_corpus
+from minigpt.corpus.store_files import Corpus
+from minigpt.corpus.token_store import open_corpus
 from minigpt.runs.lock import run_lock
 from minigpt.runs.paths import new_run_path, refuse_taken
 from minigpt.runs.run import Run
@@ -15,8 +15,6 @@ from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.fine_tuning import FineTuning, fine_tuning
 from minigpt.training.start import Start
 from minigpt.training.tasks.task import Task
-
-logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -65,7 +63,7 @@ class NewTraining(Start):
 
     def open_corpus(self) -> Corpus:
         tokenizer = self.fine_tuning.tokenizer if self.fine_tuning else None
-        return open_corpus(self.config.data, self.config.tokenizer, logger.info, tokenizer)
+        return open_corpus(self.config.data, self.config.tokenizer, tokenizer)
 
     @contextmanager
     def run_directory(self, task: Task) -> Iterator[Run]:

@@ -10,7 +10,6 @@ from typing import Any
 from minigpt.config import Config, load_config
 from minigpt.corpus.token_store import Corpus
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.evaluation.runs import corpus_of
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
     Checkpoint,
@@ -19,6 +18,7 @@ from minigpt.runs.checkpoints import (
     read_checkpoint,
     remove_checkpoints,
 )
+from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.lock import run_lock
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.checkpointing import Checkpointing
@@ -90,7 +90,7 @@ class ResumedTraining(Start):
         self.run = run
 
     def open_corpus(self) -> Corpus:
-        corpus = corpus_of(self.run, logger.info)
+        corpus = open_run_corpus(self.run)
         if corpus is None:
             raise _problem(
                 self.run,

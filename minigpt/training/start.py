@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 import keras
 
 from minigpt.config import Config
-from minigpt.corpus.token_store import Corpus
+from minigpt.corpus.store_files import Corpus
 from minigpt.models import GPT, build_model
 from minigpt.models.lora import enable_lora
 from minigpt.runs.checkpoints import Checkpoint

@@ -93,8 +93,8 @@ def _pairs(figures: PairFigures) -> dict[str, str]:
         f"{bucket.shape.rows} x ({bucket.shape.source} + {bucket.shape.target})"
         for bucket in buckets.buckets
     )
-    padding = 1 - buckets.tokens_in_pass / buckets.places_in_pass
-    left_out = [f"of the {part} pairs {line}" for part, line in figures.too_long.items()]
+    padding = 1 - buckets.tokens_in_pass / buckets.padded_tokens_in_pass
+    left_out = [f"of the {part} pairs {line}" for part, line in figures.skipped.items()]
     return {
         "Text": f"{count(figures.train_pairs, 'pair')} for training, {figures.val_pairs:,} held out; no "
         "source sentence is in both parts",

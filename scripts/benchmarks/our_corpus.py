@@ -55,7 +55,7 @@ def tokenize(context: Context, megabytes: int) -> Outcome:
     tokenizer = load_tokenizer(context.work / "byte-pairs")
     os.environ["MINIGPT_CACHE"] = cache = mkdtemp(dir=context.work)
     began = time.perf_counter()
-    corpus = open_corpus(config.data, config.tokenizer, print, tokenizer)
+    corpus = open_corpus(config.data, config.tokenizer, tokenizer)
     seconds = time.perf_counter() - began
     size = corpus.train.bytes + corpus.val.bytes
     tokens = corpus.train.tokens + corpus.val.tokens

@@ -22,7 +22,7 @@ def prepare(context: Context, system: str, **changes: Any) -> Outcome:
     config = settings(context, system, **changes)
     from minigpt.corpus.token_store import open_corpus
 
-    corpus = open_corpus(config.data, config.tokenizer, print)
+    corpus = open_corpus(config.data, config.tokenizer)
     if corpus.tokenizer.vocab_size != SIZES[system].vocab_size:
         raise ValueError(f"{system}: a vocabulary of {corpus.tokenizer.vocab_size}")
     return {"value": corpus.train.tokens}

@@ -242,7 +242,7 @@ def test_a_mistyped_setting_does_not_wait_for_tensorflow():
             ["export", "nowhere", "--format", "onnx", "--output", "x"],
             ["'onnx': should be one of 'saved_model', 'keras', 'huggingface'"],
         ),
-        (["train", "--text", "white.txt"], ["white.txt: nothing but white space"]),
+        (["train", "--text", "white.txt"], ["white.txt: only white space"]),
         (["import", "nowhere", "--run", "x"], ["FOLDER nowhere: does not exist"]),
         (["import", ".", "--run", "x"], ["FOLDER .: holds no config.json"]),
         (["train", "--set", "training.init_from=nowhere"], ["RUN nowhere: does not exist"]),

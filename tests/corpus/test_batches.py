@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 
 from minigpt.corpus import batches
-from minigpt.corpus.batches import batch_dataset, eval_windows, training_batch, windows_in_pass
+from minigpt.corpus.batches import (
+    check_fills_batch,
+    eval_windows,
+    training_batch,
+    windows_in_pass,
+)
+from minigpt.corpus.datasets import batch_dataset
 from minigpt.errors import UserError
 
-# Ids that are their own place, so that a window tells where it was taken.
+# Ids equal their positions, so a window shows where it was taken.
 IDS = np.arange(1001, dtype=np.uint16)
 T, B = 7, 5
 
@@ -22,7 +28,7 @@ def collect(seed, first_step, steps, ids=IDS, batch_size=B):
     return np.array([(inputs, targets) for inputs, targets in dataset.as_numpy_iterator()])
 
 
-def test_shapes_are_static_and_targets_are_moved_on_by_one():
+def test_shapes_are_static_and_targets_are_shifted_by_one():
     dataset = batch_dataset(IDS, T, B, seed=0, first_step=0, steps=3)
     assert [(spec.shape, spec.dtype.name) for spec in dataset.element_spec] == [
         ((B, T), "int32")
@@ -44,13 +50,13 @@ def test_every_window_once_a_pass(n_tokens):
         + [training_batch(ids, T, B, 3, windows + step)[0] for step in range(windows * passes // B)]
     )
     offsets, orders = set(), set()
-    for number in range(passes):
-        starts = rows[number * windows : (number + 1) * windows, 0]
-        places = np.sort(starts)
-        np.testing.assert_array_equal(places, places[0] + T * np.arange(windows))
-        assert 0 <= places[0] < T
-        offsets.add(int(places[0]))
-        orders.add(tuple((starts - places[0]).tolist()))
+    for index in range(passes):
+        starts = rows[index * windows : (index + 1) * windows, 0]
+        positions = np.sort(starts)
+        np.testing.assert_array_equal(positions, positions[0] + T * np.arange(windows))
+        assert 0 <= positions[0] < T
+        offsets.add(int(positions[0]))
+        orders.add(tuple((starts - positions[0]).tolist()))
     assert len(offsets) > 1 and len(orders) == passes
 
 
@@ -63,33 +69,42 @@ def test_the_last_window_ends_inside_the_text(monkeypatch, offset):
         assert n_tokens - 2 * T < targets.max() <= n_tokens
 
 
-def test_equal_seed_and_step_give_equal_batches_whatever_came_before():
+def test_batches_depend_only_on_seed_and_step():
     whole = collect(1, 0, 80)
     for first in (1, 27, 28, 79):
         batches._pass_order.cache_clear()
         np.testing.assert_array_equal(collect(1, first, 80 - first), whole[first:])
     assert (collect(2, 0, 80) != whole).any()
-    # The batch size does not change the row of windows.
+    # The batch size does not change the sequence of windows.
     np.testing.assert_array_equal(
         collect(1, 0, 40, batch_size=2 * B).swapaxes(0, 1).reshape(2, -1, T),
         whole.swapaxes(0, 1).reshape(2, -1, T),
     )
 
 
-def test_a_late_step_is_as_quick_as_the_first():
+def test_a_very_late_step():
     assert training_batch(IDS, T, B, 0, 2**40)[0].shape == (B, T)
 
 
-def test_the_very_batches():
-    # Literally: another version of numpy or of this file must not change what a resumed run sees.
+def test_batches_never_change():
+    # Recorded: resumed runs need the same batches from every version of NumPy and of this program.
     assert training_batch(IDS, T, B, 0, 0)[0][:, 0].tolist() == [70, 637, 784, 14, 133]
 
 
-def test_too_short_a_text():
+def test_a_text_that_is_too_short():
     needed = (B + 1) * T - 1
     assert len(collect(0, 0, 1, IDS[: needed + 1])) == 1
-    with pytest.raises(UserError, match=rf"has {needed - 1} tokens.*need {needed}.*batch_size"):
+    with pytest.raises(UserError, match=rf"{needed - 1} tokens.*at least {needed}.*batch_size"):
         batch_dataset(IDS[:needed], T, B, 0, 0, 1)
+
+
+def test_a_text_that_is_too_short_is_named_with_the_setting_that_limits_the_windows():
+    check_fills_batch(10, 2, 4)
+    with pytest.raises(UserError) as error:
+        check_fills_batch(8, 2, 4, length_setting="training.sequence_length", text="a.txt, b.txt")
+    (problem,) = error.value.problems
+    assert problem.startswith("a.txt, b.txt: 8 tokens")
+    assert "training.sequence_length = 2" in problem and "max_len" not in problem
 
 
 @pytest.mark.parametrize("n_tokens", [0, 1, 6, 7, 8, 35, 36, 1000])
@@ -106,19 +121,19 @@ def test_evaluation_sees_every_target_once(n_tokens):
     assert seen == list(range(1, n_tokens + 1))
 
 
-def test_a_process_ends_with_batches_left():
-    # A thread of tf.data that is in Python code when the interpreter ends never comes back.
+def test_a_process_ends_with_unread_batches():
+    # A thread of tf.data that runs Python code at interpreter exit blocks forever.
     script = """if True:
         import os
         import numpy as np
-        from minigpt.corpus.batches import batch_dataset
+        from minigpt.corpus.datasets import batch_dataset
         def thread_count():
             return len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 0
         ids, others = np.arange(60000, dtype=np.uint16), []
         batches = iter(batch_dataset(ids, 128, 32, 0, 0, 100000))
         for _ in range(100):
             next(batches)
-        # Two threads an iterator, TensorFlow's own; one that tunes would be a third.
+        # TensorFlow starts two threads per iterator; autotuning would start a third.
         before = thread_count()
         for _ in range(20):
             others.append(iter(batch_dataset(ids, 128, 32, 0, 0, 100000)))

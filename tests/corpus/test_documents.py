@@ -1,4 +1,4 @@
-"""Documents in one mapped file, and the pieces they are cut into."""
+"""Documents in one memory-mapped file, and their pieces."""
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ def documents_of(*texts):
     return ingest(Piece(text.encode(), True) for text in texts)
 
 
-def test_blank_documents_are_left_out():
+def test_blank_documents_are_skipped():
     documents = documents_of("one", "", " \n", "two", "\t")
     assert list(documents.pieces()) == [("one", True), ("two", True)]
     assert documents.bytes == 6
@@ -24,7 +24,7 @@ def test_a_document_in_several_pieces_is_one():
     assert list(documents.pieces()) == [("ab", True), ("c", True)]
 
 
-def test_nothing_stays_on_disk(tmp_path):
+def test_no_file_is_left(tmp_path):
     documents = ingest([Piece(b"text", True)], tmp_path)
     assert documents.text[:] == b"text"
     assert not list(tmp_path.iterdir())
@@ -52,6 +52,6 @@ def test_cut_before_the_white_space_after_a_word():
 
 
 @pytest.mark.parametrize("text", ["x" * 1000, " " * 999 + "x", "€" * 400])
-def test_text_without_a_good_place(text):
+def test_text_without_word_boundaries(text):
     pieces = [piece for piece, _ in documents_of(text).pieces(100)]
     assert "".join(pieces) == text and len(pieces) > 9

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from minigpt.corpus.datasets import pair_dataset
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.errors import UserError
 
@@ -10,7 +11,7 @@ END = 1
 
 
 def made(count=500, seed=0, longest=20):
-    """Sentences that can be told apart, as ids of a corpus, and the sentences themselves."""
+    """Different sentences, as ids of a corpus and as lists."""
     draw = np.random.default_rng(seed)
     sentences, ids = [], [END]
     for number in range(count):
@@ -36,23 +37,23 @@ def test_pairs_are_the_sentences_with_their_end_tokens(pairs):
 
 
 def rows_of(batch):
-    """Source and target of every row that is a pair, read back from a batch."""
+    """The source and target of every row of a batch that is not padding."""
     (source_ids, lengths, target_ids), targets, weights = batch
     np.testing.assert_array_equal(target_ids[:, 0], END)
     np.testing.assert_array_equal(target_ids[:, 1:], targets[:, :-1])
     found = []
     for row in range(len(source_ids)):
         length = int(weights[row].sum())
-        # Weights are 1 for the tokens of the target and 0 behind.
+        # Weights are 1 for the tokens of the target and 0 after them.
         np.testing.assert_array_equal(weights[row], np.arange(len(weights[row])) < length)
         if length:
             found.append((tuple(source_ids[row, : lengths[row]]), tuple(targets[row, :length])))
     return found
 
 
-@pytest.mark.parametrize(("batch_size", "most_buckets"), [(7, 1), (16, 3), (64, 4), (500, 2)])
-def test_every_pair_exactly_once_a_pass(pairs, batch_size, most_buckets):
-    buckets = Buckets(pairs, batch_size, most_buckets)
+@pytest.mark.parametrize(("batch_size", "max_buckets"), [(7, 1), (16, 3), (64, 4), (500, 2)])
+def test_every_pair_exactly_once_a_pass(pairs, batch_size, max_buckets):
+    buckets = Buckets(pairs, batch_size, max_buckets)
     expected = sorted((tuple([*s, END]), tuple([*t, END])) for s, t in made()[1])
     for first in (0, buckets.batches_in_pass):
         steps = range(first, first + buckets.batches_in_pass)
@@ -74,63 +75,65 @@ def test_a_batch_is_a_function_of_seed_and_step(pairs):
     ]
     assert flat(one.training_batch(7, 5)) != flat(one.training_batch(8, 5))
     assert flat(one.training_batch(7, 5)) != flat(one.training_batch(7, 5 + one.batches_in_pass))
-    streamed = list(one.dataset(7, 4, 3).as_numpy_iterator())
+    streamed = list(pair_dataset(one, 7, 4, 3).as_numpy_iterator())
     assert [flat(batch) for batch in streamed] == [
         flat(one.training_batch(7, step)) for step in (4, 5, 6)
     ]
 
 
-def test_a_pass_does_not_go_from_short_to_long(pairs):
+def test_a_pass_is_not_ordered_by_length(pairs):
     buckets = Buckets(pairs, 16, 3)
-    widths = [buckets.numbers(0, step)[1].source for step in range(buckets.batches_in_pass)]
+    widths = [buckets.batch_indices(0, step)[1].source for step in range(buckets.batches_in_pass)]
     assert widths != sorted(widths)
-    pairs_of_pass = [buckets.numbers(0, step)[0].tolist() for step in range(len(widths))]
-    other_pass = [buckets.numbers(0, step + len(widths))[0].tolist() for step in range(len(widths))]
+    pairs_of_pass = [buckets.batch_indices(0, step)[0].tolist() for step in range(len(widths))]
+    other_pass = [
+        buckets.batch_indices(0, step + len(widths))[0].tolist() for step in range(len(widths))
+    ]
     assert {tuple(sorted(p)) for p in pairs_of_pass} != {tuple(sorted(p)) for p in other_pass}
 
 
-@pytest.mark.parametrize("most_buckets", [1, 2, 4])
-def test_few_shapes_and_little_padding(pairs, most_buckets):
-    buckets = Buckets(pairs, 32, most_buckets)
+@pytest.mark.parametrize("max_buckets", [1, 2, 4])
+def test_few_shapes_and_little_padding(pairs, max_buckets):
+    buckets = Buckets(pairs, 32, max_buckets)
     batches = [buckets.training_batch(0, step) for step in range(buckets.batches_in_pass)]
     shapes = {(inputs[0].shape, targets.shape) for inputs, targets, _ in batches}
-    assert len(shapes) <= most_buckets
-    places = sum(inputs[0].size + targets.size for inputs, targets, _ in batches)
-    assert places == buckets.places_in_pass
+    assert len(shapes) <= max_buckets
+    padded = sum(inputs[0].size + targets.size for inputs, targets, _ in batches)
+    assert padded == buckets.padded_tokens_in_pass
     tokens = sum(len(s) + len(t) + 2 for s, t in made()[1])
     assert tokens == buckets.tokens_in_pass
-    padding = 1 - tokens / places
-    assert padding < {1: 0.80, 2: 0.55, 4: 0.40}[most_buckets]
+    padding = 1 - tokens / padded
+    assert padding < {1: 0.80, 2: 0.55, 4: 0.40}[max_buckets]
     # Rows without a pair: at most one a batch.
     assert all((weights.sum(1) == 0).sum() <= 1 for _, _, weights in batches)
 
 
-def test_batches_compute_about_the_same(pairs):
+def test_batches_cost_about_the_same(pairs):
     buckets = Buckets(pairs, 32, 4)
     sizes = [b.shape.rows * (b.shape.source + b.shape.target) for b in buckets.buckets]
     assert max(sizes) < 2 * min(sizes)
     assert buckets.batches_in_pass == pytest.approx(500 / 32, abs=3)
 
 
-def test_the_cut_into_buckets_is_the_best_one():
+def test_the_division_into_buckets_is_optimal():
     """Against all cuts of a few lengths."""
     ids, sentences = made(60, seed=2, longest=8)
     pairs = Pairs(ids, END, max_len=32)
     longer = np.array([max(len(s), len(t)) + 1 for s, t in sentences])
 
-    def places(cut):
+    def padded(cut):
         total = 0
         for part in (longer < cut, longer >= cut):
             sides = (pairs.source_lengths[part], pairs.target_lengths[part])
             total += part.sum() * sum(side.max(initial=0) for side in sides)
         return total
 
-    best = min(places(cut) for cut in range(2, 12))
+    best = min(padded(cut) for cut in range(2, 12))
     buckets = Buckets(pairs, 10, 2)
-    assert best == sum(len(b.numbers) * (b.shape.source + b.shape.target) for b in buckets.buckets)
+    assert best == sum(len(b.indices) * (b.shape.source + b.shape.target) for b in buckets.buckets)
 
 
-def test_pairs_that_are_too_long_are_in_no_batch():
+def test_pairs_that_are_too_long_are_skipped():
     ids, sentences = made(200, seed=4)
     pairs = Pairs(ids, END, max_len=8)
     short = [max(len(s), len(t)) + 1 <= 8 for s, t in sentences]
@@ -141,5 +144,5 @@ def test_pairs_that_are_too_long_are_in_no_batch():
 
 
 def test_too_few_pairs(pairs):
-    with pytest.raises(UserError, match=r"500 pairs; should be at least training.batch_size = 501"):
-        Buckets(pairs, 501, 2)
+    with pytest.raises(UserError, match=r"^p.tsv: 500 pairs.*training.batch_size = 501"):
+        Buckets(pairs, 501, 2, "p.tsv")

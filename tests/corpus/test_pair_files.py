@@ -1,4 +1,4 @@
-"""Tab-separated pairs: what is read, what is refused, what is held out."""
+"""Tab-separated pairs: reading, refusals, and the split."""
 
 from collections import Counter
 
@@ -33,21 +33,21 @@ def test_sources_and_targets_in_turn(tmp_path):
     assert sentences(path) == ["Go.", "Geh.", "Hi!", "Grüß Gott!"]
 
 
-def test_lines_may_lie_across_blocks(tmp_path, monkeypatch):
+def test_lines_can_span_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr("minigpt.corpus.text_files._BLOCK_BYTES", 3)
     path = write(tmp_path, "Go on.\tGeh weiter.\nHi!\tGrüß Gott!\n")
     assert sentences(path) == ["Go on.", "Geh weiter.", "Hi!", "Grüß Gott!"]
 
 
-def test_more_columns_are_left_out_and_that_is_said(tmp_path):
+def test_further_columns_are_ignored_and_reported(tmp_path, messages):
     path = write(tmp_path, "Go.\tGeh.\tCC-BY 2.0\nHi!\tHallo!\tCC-BY\tx\nNo.\tNein.\n")
-    said = []
-    texts = [piece.text for piece in PairFiles([path], said.append).pieces()]
-    assert texts == [b"Go.", b"Geh.", b"Hi!", b"Hallo!", b"No.", b"Nein."]
-    assert said == [f"{path}: 2 lines have more than two columns: the first two are read"]
+    assert sentences(path) == ["Go.", "Geh.", "Hi!", "Hallo!", "No.", "Nein."]
+    assert messages() == [
+        f"{path}: 2 lines have more than two columns; only the first two are read"
+    ]
 
 
-def test_all_faults_are_told_with_their_lines(tmp_path):
+def test_all_faults_are_reported_with_their_lines(tmp_path):
     path = write(
         tmp_path, "a\tb\nno tab\n\tb\n" + "again none\n" * 6 + "a\t \n" + " \t\n" + "\n" + "a\tb\n"
     )
@@ -59,7 +59,7 @@ def test_all_faults_are_told_with_their_lines(tmp_path):
     ]
 
 
-def test_files_without_pairs_and_files_that_are_no_text(tmp_path):
+def test_empty_and_binary_files(tmp_path):
     empty = write(tmp_path, "", "empty.tsv")
     latin = write(tmp_path, b"a\tb\nGr\xfc\xdf\tb\n", "latin.tsv")
     binary = write(tmp_path, b"a\tb\0\n", "binary.tsv")
@@ -93,11 +93,13 @@ def documents_of(pairs):
 MANY = [(f"source {n % 37}", f"target {n}") for n in range(100)]
 
 
-@pytest.mark.parametrize("val_pairs", [1, 2, 10, 31, 99])
-def test_exactly_so_many_pairs_and_no_source_on_both_sides(val_pairs):
-    # Sources of 2, 3 and 1 pairs: any number can be met.
+@pytest.mark.parametrize(
+    ("val_pairs", "rule"), [(1, 2), (2, 2), (10, 2), (31, 2), (65, 2), (99, 1)]
+)
+def test_the_number_of_pairs_is_exact_and_no_source_is_on_both_sides(val_pairs, rule):
+    # Sources with 2, 3 and 1 pairs: any number can be met.
     pairs = [*MANY, *((f"single {n}", "x") for n in range(30))]
-    train, val = map(pairs_of, split_pairs(documents_of(pairs), 0.1, val_pairs))
+    train, val = map(pairs_of, split_pairs(documents_of(pairs), 0.1, val_pairs, rule))
     assert len(val) == val_pairs
     assert Counter(train + val) == Counter(pairs)
     assert not {source for source, _ in train} & {source for source, _ in val}
@@ -116,12 +118,38 @@ def test_numbers_that_cannot_be_met():
         split_pairs(same, 0.1, 2)
     with pytest.raises(UserError, match=r"data\.val_fraction = 0\.1: cannot be met"):
         split_pairs(same, 0.1, None)
-    with pytest.raises(UserError, match=r"val_pairs = 5: should be less than the 5 pairs"):
-        split_pairs(same, 0.1, 5)
+    with pytest.raises(
+        UserError, match=r"val_pairs = 5: should be less than the number of pairs, 5"
+    ):
+        split_pairs(same, 0.1, 5, rule=1)
+    one = documents_of([("a", "b")])
+    for val_pairs in (1, 7, None):
+        with pytest.raises(UserError, match="should be less than the number of pairs, 1"):
+            split_pairs(one, 0.1, val_pairs)
 
 
-def test_the_same_split_every_time():
-    # Literally: a change of it would make every published score incomparable.
+@pytest.mark.parametrize("val_pairs", [66, 99, 130, 2000])
+def test_at_most_half_of_the_pairs_are_held_out(val_pairs):
+    pairs = [*MANY, *((f"single {n}", "x") for n in range(30))]
+    train, val = map(pairs_of, split_pairs(documents_of(pairs), 0.1, val_pairs))
+    assert len(train) == len(val) == 65
+    assert not {source for source, _ in train} & {source for source, _ in val}
+
+
+def test_more_pairs_than_half_are_reported(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
+    path = write(tmp_path, "".join(f"s{n}\tt{n}\n" for n in range(30)))
+    data = DataConfig(source="pairs", paths=[str(path)], val_pairs=20)
+    for _ in range(2):  # made, then from the cache
+        caplog.clear()
+        corpus = open_corpus(data, TokenizerConfig(kind="character", vocab_size=100))
+        assert corpus.val.documents == corpus.train.documents == 30
+        (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
+        assert "data.val_pairs = 20" in record.message and "15 are held out" in record.message
+
+
+def test_the_split_never_changes():
+    # Recorded: with another split, published scores would not be comparable.
     pairs = [(str(n), "x") for n in range(20)]
     assert [source for source, _ in pairs_of(split_pairs(documents_of(pairs), 0.1, 4)[1])] == [
         "4",
@@ -131,7 +159,7 @@ def test_the_same_split_every_time():
     ]
 
 
-def test_the_store_is_found_again_by_content_alone(tmp_path, monkeypatch):
+def test_a_store_is_found_by_content(tmp_path, monkeypatch):
     monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
     characters = TokenizerConfig(kind="character", vocab_size=100)
     text = "".join(f"s{n}\tt{n}\n" for n in range(40))

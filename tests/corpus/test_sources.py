@@ -31,7 +31,7 @@ class Link:
 
 
 def imdb(path, members):
-    """A source reading an archive of (name, content or what is no file)."""
+    """A source that reads an archive of (name, content or link)."""
     with tarfile.open(path, "w:gz") as tar:
         for name, content in members:
             member = tarfile.TarInfo(name)
@@ -71,10 +71,10 @@ def test_imdb_reviews_sorted_with_line_breaks_as_spaces(tmp_path):
     assert texts_of(source) == ["first", "second é", "third  more"]
 
 
-def test_imdb_archives_that_are_none(tmp_path):
+def test_broken_imdb_archives(tmp_path):
     path = tmp_path / "a.tar.gz"
     review = "aclImdb/train/pos/1_9.txt"
-    with pytest.raises(UserError, match="no IMDB reviews"):
+    with pytest.raises(UserError, match="contains no IMDB reviews"):
         texts_of(imdb(path, [("other.txt", b"x")]))
     with pytest.raises(UserError) as error:
         texts_of(imdb(path, [(review, b"ab\xff"), ("aclImdb/test/neg/0_0.txt", b"\xff")]))
@@ -91,7 +91,7 @@ def test_imdb_archives_that_are_none(tmp_path):
         texts_of(downloaded("imdb", path))
 
 
-def test_shakespeare_is_one_text(tmp_path):
+def test_shakespeare_is_one_document(tmp_path):
     path = tmp_path / "input.txt"
     path.write_text("To be,\n\nor not\n")
     assert texts_of(downloaded("shakespeare", path)) == ["To be,\n\nor not\n"]
@@ -102,7 +102,7 @@ def test_shakespeare_is_one_text(tmp_path):
         texts_of(downloaded("shakespeare", path))
 
 
-def test_download_sources_are_known_without_a_download():
+def test_the_fingerprint_of_a_download_needs_no_download():
     config = DataConfig(source="imdb", url="http://127.0.0.1:9/none", sha256="ab" * 32)
     assert open_source(config).fingerprint() == "ab" * 32
 

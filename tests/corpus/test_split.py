@@ -1,9 +1,9 @@
-"""What is held out."""
+"""The split into training and validation documents."""
 
 import pytest
 
 from minigpt.corpus.documents import Piece, ingest
-from minigpt.corpus.split import split
+from minigpt.corpus.split import count_duplicates, split
 from minigpt.errors import UserError
 
 
@@ -27,24 +27,66 @@ def test_whole_documents_are_held_out(count, fraction, held):
     assert val != texts[-held:]
 
 
-def test_something_is_left_for_training():
+def test_at_least_one_document_is_left_for_training():
     assert len(split(documents_of(*"abcdefghij"), 0.99)[0]) == 1
 
 
-def test_the_same_split_every_time():
-    # Literally: a change of it would make every published score incomparable.
+def test_the_split_never_changes():
+    # Recorded: with another split, published scores would not be comparable.
     documents = documents_of(*(str(number) for number in range(20)))
     assert texts_of(split(documents, 0.2)[1]) == ["4", "6", "10", "17"]
 
 
-def test_few_documents_give_their_tail():
+COPIES = [f"document {number % 12}" for number in range(20)]
+
+
+def test_copies_are_on_one_side():
+    old_train, old_val = (set(texts_of(part)) for part in split(documents_of(*COPIES), 0.3, rule=1))
+    assert old_train & old_val
+    train, val = (texts_of(part) for part in split(documents_of(*COPIES), 0.3))
+    assert not set(train) & set(val)
+    assert sorted(train + val) == sorted(COPIES) and len(val) == 6
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.1, 0.3, 0.5, 0.99])
+def test_without_copies_both_rules_give_the_same_split(fraction):
+    documents = documents_of(*(f"document {number}" for number in range(57)))
+    for old, new in zip(
+        split(documents, fraction, rule=1), split(documents, fraction), strict=True
+    ):
+        assert texts_of(old) == texts_of(new)
+
+
+def test_copies_that_the_old_rule_keeps_together_stay_where_they_are():
+    texts = [str(number) for number in range(20)]
+    texts[6] = texts[4]  # both held out by rule 1
+    texts[1] = texts[0]  # both in training
+    documents = documents_of(*texts)
+    for old, new in zip(split(documents, 0.2, rule=1), split(documents, 0.2), strict=True):
+        assert texts_of(old) == texts_of(new)
+
+
+def test_a_document_with_many_copies_is_held_out_only_if_there_is_no_other():
+    train, val = split(documents_of(*["a"] * 7, *["b"] * 6), 0.1)
+    assert (texts_of(train), texts_of(val)) == (["a"] * 7, ["b"] * 6)
+    with pytest.raises(UserError, match="all 13 documents are equal"):
+        split(documents_of(*["a"] * 13), 0.1)
+
+
+def test_duplicates_are_counted():
+    assert count_duplicates(documents_of("a", "b", "a", "a"), pairs=False) == 2
+    # Of pairs, source and target must be equal.
+    assert count_duplicates(documents_of("a", "x", "a", "y", "a", "x"), pairs=True) == 1
+
+
+def test_of_few_documents_the_tail_is_held_out():
     train, val = split(documents_of("aaaa", "bbbb", "cc"), 0.4)
     assert (texts_of(train), texts_of(val)) == (["aaaa", "bb"], ["bb", "cc"])
     assert [ends for _, ends in train.pieces()] == [True, False]
     assert [ends for _, ends in val.pieces()] == [True, True]
 
 
-def test_a_cut_between_documents_cuts_none():
+def test_a_cut_between_documents_divides_none():
     train, val = split(documents_of("aaaa", "bbbb"), 0.5)
     assert (texts_of(train), texts_of(val)) == (["aaaa"], ["bbbb"])
     assert [ends for _, ends in train.pieces()] == [True]
@@ -56,11 +98,11 @@ def test_the_cut_is_between_characters():
 
 
 @pytest.mark.parametrize("text", ["a", "€", "abc"])
-def test_too_little_text(text):
+def test_a_text_that_is_too_short(text):
     with pytest.raises(UserError, match="val_fraction"):
         split(documents_of(text), 0.9)
 
 
-def test_tiny_shakespeare_is_split_where_everybody_splits_it(shared_data):
+def test_tiny_shakespeare_is_split_at_the_usual_position(shared_data):
     train, val = split(documents_of((shared_data / "shakespeare.txt").read_text("utf-8")), 0.1)
     assert (train.bytes, val.bytes) == (1_003_854, 111_540)

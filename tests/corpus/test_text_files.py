@@ -1,4 +1,4 @@
-"""The user's files: which are found, how they become documents, and all that can be wrong."""
+"""The user's files: how they are found and read, and all problems that are reported."""
 
 import gzip
 import os
@@ -8,7 +8,7 @@ import pytest
 
 from minigpt.corpus import text_files
 from minigpt.corpus.documents import ingest
-from minigpt.corpus.text_files import TextFiles
+from minigpt.corpus.text_files import TextFiles, read_texts
 from minigpt.errors import UserError
 
 
@@ -40,11 +40,11 @@ def test_a_folder_gives_every_txt_below_sorted(tmp_path):
 def test_globs_and_repeated_names(tmp_path):
     one, two = write(tmp_path / "1.txt", "one"), write(tmp_path / "2.txt", "two")
     assert read(tmp_path / "*.txt") == ["one", "two"]
-    # A file named twice would be on both sides of the split.
+    # A file that is named twice is read once.
     assert read(two, tmp_path, one, tmp_path / "?.txt") == ["two", "one"]
 
 
-def test_a_name_with_glob_characters_is_a_name_first(tmp_path):
+def test_a_file_name_may_contain_glob_characters(tmp_path):
     assert read(write(tmp_path / "a[1].txt", "named")) == ["named"]
 
 
@@ -58,14 +58,14 @@ def test_byte_order_mark_is_dropped(tmp_path):
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 1000])
-def test_separator_wherever_the_blocks_end(tmp_path, monkeypatch, block):
+def test_separator_for_any_block_size(tmp_path, monkeypatch, block):
     monkeypatch.setattr(text_files, "_BLOCK_BYTES", block)
     path = write(tmp_path / "a.txt", "<|e|>öne<|e|><|e|>two <|e<|e|>\n<|e|>three")
     assert read(path, separator="<|e|>") == ["öne", "two <|e", "three"]
     assert read(path) == [path.read_text("utf-8")]
 
 
-def test_everything_wrong_is_told_together(tmp_path):
+def test_all_problems_are_reported_together(tmp_path):
     (tmp_path / "empty_folder").mkdir()
     bad = {
         "missing.txt": "no such file",
@@ -90,7 +90,7 @@ def test_everything_wrong_is_told_together(tmp_path):
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 5, 1000])
-def test_place_of_a_fault_wherever_the_blocks_end(tmp_path, monkeypatch, block):
+def test_position_of_a_fault_for_any_block_size(tmp_path, monkeypatch, block):
     monkeypatch.setattr(text_files, "_BLOCK_BYTES", block)
     (line,) = problems(write(tmp_path / "a.txt", "é\né€\n".encode() + b"\xe2\x82x"))
     assert "byte 9 (line 3)" in line
@@ -118,7 +118,7 @@ def test_unreadable_and_irregular_files(tmp_path, monkeypatch):
     assert "cannot be read: Permission denied" in line
 
 
-def test_fingerprint_is_of_content_not_of_names_or_dates(tmp_path):
+def test_the_fingerprint_depends_on_content_not_on_names_or_dates(tmp_path):
     path = write(tmp_path / "a.txt", "aaaa")
     before = TextFiles([path]).fingerprint()
     status = path.stat()
@@ -126,6 +126,19 @@ def test_fingerprint_is_of_content_not_of_names_or_dates(tmp_path):
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert TextFiles([path]).fingerprint() != before
     assert TextFiles([write(tmp_path / "other", "aaaa")]).fingerprint() == before
-    # The same bytes cut differently are other documents.
+    # The same bytes in two files are different documents.
     two = [write(tmp_path / "1", "aa"), write(tmp_path / "2", "aa")]
     assert TextFiles(two).fingerprint() != before
+
+
+def test_an_empty_path_is_not_the_working_folder(tmp_path, monkeypatch):
+    write(tmp_path / "a.txt", "text")
+    monkeypatch.chdir(tmp_path)
+    assert problems("") == ("paths = '': should name a file, a folder or a glob",)
+    assert read(".") == ["text"]
+
+
+@pytest.mark.parametrize("path", ["book.txt", b"book.txt", Path("book.txt")])
+def test_a_single_path_is_refused(path):
+    with pytest.raises(UserError, match=r"^paths = '?b?'?book.txt'?: should be a list of paths"):
+        read_texts(path)

@@ -27,7 +27,7 @@ def test_import_sample_evaluate_export(tmp_path):
     done = called("evaluate", "runs/gpt2", "--text", "text.txt", cwd=tmp_path)
     assert "bits per byte, over" in done.stdout and done.stderr == ""
     done = called("evaluate", "runs/gpt2", cwd=tmp_path)
-    assert done.returncode == 2 and "name a text with --text" in done.stderr
+    assert done.returncode == 2 and "name a text to evaluate on" in done.stderr
 
     done = called("export", "runs/gpt2", "--output", "served", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ import tensorflow as tf
 import minigpt
 from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
-from minigpt.corpus.vocabulary import published_tokenizer
+from minigpt.corpus.tokenizer import published_tokenizer
 from minigpt.errors import UserError
 from minigpt.storage.cache import cache_folder
 from minigpt.tokenizers import base, learn_tokenizer, load_tokenizer

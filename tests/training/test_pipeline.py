@@ -135,7 +135,7 @@ def test_a_run_is_never_overwritten(tiny_file, tiny_run):
 
 def test_nothing_is_left_of_a_run_that_could_not_begin(tmp_path):
     (tmp_path / "short.txt").write_text("Too short for a batch.")
-    with pytest.raises(UserError, match=r"training\.batch_size"):
+    with pytest.raises(UserError, match=r"short\.txt: .*training\.batch_size"):
         minigpt.train(tiny_settings(tmp_path / "short.txt"), tmp_path / "run")
     assert [path.name for path in tmp_path.iterdir()] == ["short.txt"]
 

@@ -1,4 +1,4 @@
-"""Reading the hand-written material of the stories."""
+"""Reads the hand-written material of the stories."""
 
 import tomllib
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ Entry = dict[str, str]
 
 @dataclass(frozen=True)
 class Plot:
-    """One kind of story: whom and what it needs, and its text in the template language."""
+    """A plot: the cast it needs, and its text in the template language."""
 
     name: str
     cast: tuple[str, ...]
@@ -20,7 +20,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Material:
-    """All the material: groups of people and things, phrases by name, plots in fixed order."""
+    """All material: groups of people and things, phrases by name, plots in a fixed order."""
 
     groups: dict[str, list[Entry]] = field(default_factory=dict)
     phrases: dict[str, list[str]] = field(default_factory=dict)
@@ -28,7 +28,11 @@ class Material:
 
 
 def material_folder() -> Path:
-    """Return the folder with the material: inside the installed package, or in the checkout."""
+    """Returns the folder with the material, in the installed package or in the checkout.
+
+    Raises:
+      FileNotFoundError: neither exists.
+    """
     package = Path(__file__).resolve().parents[2]
     candidates = [package / "data" / "stories", package.parent / "data" / "stories"]
     for folder in candidates:
@@ -42,9 +46,9 @@ def material_folder() -> Path:
 
 @lru_cache(maxsize=2)
 def load_material(folder: Path | None = None) -> Material:
-    """Return the material of all files of the folder, read in order of their names.
+    """Returns the material of all files of a folder, read in order of their names.
 
-    A table `phrases` holds phrases, tables `plot` hold plots, any other list is a group.
+    The table `phrases` contains phrases, the tables `plot` contain plots, any other list is a group.
     """
     material = Material()
     for path in sorted((folder or material_folder()).glob("*.toml")):

@@ -1,14 +1,14 @@
-"""Telling one story: choosing the cast of a plot, then its words.
+"""Tells one story: chooses the cast of a plot, then the words.
 
-Forms of people: `{a}` name, `{a.he}`, `{a.him}`, `{a.his}`, `{a.himself}` pronouns, `{a.name}` and
-`{a.s}` the name and its possessive in any case, `{a.n}` the name as others call it (in speech),
-`{a.kind}` girl, boy or animal. A pronoun is written only where nobody could take it for another
-person; elsewhere the name is written (`{a.only_his}` is for a person not named yet). The plain
-name may come out as a pronoun too, when a sentence begins with the person whom the last was about.
+Forms of people: `{a}` is the name; `{a.he}`, `{a.him}`, `{a.his}` and `{a.himself}` are pronouns;
+`{a.name}` and `{a.s}` are always the name and its possessive; `{a.n}` is the name used in speech;
+`{a.kind}` is girl, boy or an animal. A pronoun is written only where it is unambiguous; elsewhere the
+name is written. `{a.only_his}` is the pronoun of a person who has not been named yet. The plain form
+can become a pronoun at the start of a sentence about the same person as the last sentence.
 
-Forms of things: `{x}` with "the", `{x.a}` with "a", `{x.an}` without article, `{x.n}` the noun
-alone, `{x.where}` the spot where it lies, `{x.holder}` who has it. Every other form of any member
-is what the material says under that name, itself a template.
+Forms of things: `{x}` with "the", `{x.a}` with "a", `{x.an}` without an article, `{x.n}` the noun
+alone, `{x.where}` its spot, `{x.holder}` the person who has it. Any other form of a member is the
+entry of that name in the material, which is itself a template.
 """
 
 import re
@@ -25,15 +25,17 @@ PRONOUNS = {
 }
 PERSON_FORMS = {"", "s", "name", "only_his", *PRONOUNS["he"]}
 OTHER_PRONOUN = {"she": "he", "he": "she"}
-SILENT = ("own", "move", "give", "get", "swap")  # events the plots tell in their own words
+SILENT = ("own", "move", "give", "get", "swap")  # events that the plots describe in their own words
 SENTENCE_OPENING = re.compile(r'([.!?]"?\s+)((Then|But|So|And) )?$')
-PRONOUN_AGAIN = 0.65  # how often a sentence about the same person as the last begins with he or she
-FRIENDS_DIFFER = 0.8  # most pairs are a boy and a girl: then every pronoun can be used
+PRONOUN_AGAIN = (
+    0.65  # share of sentences about the same person as the last that begin with a pronoun
+)
+FRIENDS_DIFFER = 0.8  # share of pairs of a boy and a girl, whose pronouns are unambiguous
 
 
 @dataclass(frozen=True)
 class Story:
-    """A told story: its text, the name of its plot, its cast and what happened."""
+    """A story: its text, the name of its plot, its cast and its events."""
 
     text: str
     plot: str
@@ -42,7 +44,7 @@ class Story:
 
 
 def tell_plot(number: int, material: Material, rng: Random) -> Story:
-    """Return a story with the plot of this number, all its choices made by `rng`."""
+    """Returns a story with plot `number`; `rng` makes all choices."""
     plot = material.plots[number]
     teller = _Teller(material, plot, rng)
     for line in plot.cast:
@@ -52,13 +54,13 @@ def tell_plot(number: int, material: Material, rng: Random) -> Story:
 
 
 def _label(entry: Entry) -> str:
-    """Return what tells an entry from the others of its group."""
+    """Returns the name that identifies an entry in its group."""
     return entry.get("n") or entry["name"]
 
 
 @dataclass
 class _Teller:
-    """One story being told."""
+    """The state of a story while it is told."""
 
     material: Material
     plot: Plot
@@ -68,20 +70,20 @@ class _Teller:
     out: list[str] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     episodes: list[str] = field(default_factory=list)
-    last: dict[str, str] = field(default_factory=dict)  # pronoun: who was named last
-    subject: str = ""  # who was named first in this sentence
-    topic: str = ""  # who was named first in the last sentence about anybody
+    last: dict[str, str] = field(default_factory=dict)  # the person named last, by pronoun
+    subject: str = ""  # the person named first in this sentence
+    topic: str = ""  # the person named first in the last sentence about a person
 
     # The cast
 
     def choose(self, line: str) -> None:
-        """Add the member a line of the plot's cast asks for: "key group", or "key group other"."""
+        """Adds a cast member for a line of the plot: "key group" or "key group other"."""
         key, group, *rest = line.split()
         other = self.cast[rest[0]] if rest else {}
         if group in ("friend", "sibling"):
             entry = self._second_child(other)
         elif group in ("parent", "grandparent"):
-            # All kin in one story are spoken of in the same way: "Mom" or "her mother".
+            # All relatives in a story are named in the same way: "Mom" or "her mother".
             self.labels.setdefault("kin", self.rng.randrange(2))
             entry = {**self._pick(group), "of": rest[0]}
         elif group == "spot":
@@ -93,7 +95,7 @@ class _Teller:
         self.cast[key] = entry
 
     def _pick(self, group: str) -> Entry:
-        """Return an entry of the group, or of groups joined by "+", which is not cast yet."""
+        """Returns an entry of a group, or of groups joined by "+", that is not in the cast."""
         used = {_label(member) for member in self.cast.values()}
         entries = [entry for name in group.split("+") for entry in self.material.groups[name]]
         return self.rng.choice([entry for entry in entries if _label(entry) not in used])
@@ -123,7 +125,7 @@ class _Teller:
     # The words
 
     def tell(self, nodes: Nodes) -> None:
-        """Write the parts of a template in order."""
+        """Writes the nodes of a template in order."""
         for node in nodes:
             if isinstance(node, str):
                 self._literal(node)
@@ -145,7 +147,7 @@ class _Teller:
         if any(mark in text for mark in ".!?"):
             self.topic, self.subject = self.subject or self.topic, ""
         if "\n\n" in text:
-            self.last.clear()  # a new paragraph begins with names
+            self.last.clear()  # a new paragraph starts with names
         self.out.append(text)
 
     def _slot(self, slot: Slot) -> None:
@@ -163,7 +165,7 @@ class _Teller:
             self.tell(parse(self._form(entry, slot)))
 
     def _form(self, entry: Entry, slot: Slot) -> str:
-        """Return the template for a form of a thing."""
+        """Returns the template of a form of a thing."""
         if slot.form in entry:
             return entry[slot.form]
         full = f"{entry['adj']} {entry['n']}" if "adj" in entry else entry.get("n", "")
@@ -178,7 +180,7 @@ class _Teller:
         raise StoryError(f"{self.plot.name}: {slot.key} has no form {slot.form}")
 
     def _person(self, key: str, entry: Entry, form: str) -> None:
-        """Write a name or a pronoun and remember who was named."""
+        """Writes a name or a pronoun and records who was named."""
         pronoun = entry["pronoun"]
         clear = self.last.get(pronoun) == key
         opening = SENTENCE_OPENING.search("".join(self.out[-4:]))
@@ -203,7 +205,7 @@ class _Teller:
         self.last[pronoun] = key
 
     def _name(self, entry: Entry, owner_form: str) -> None:
-        """Write a name; for kin perhaps what they are to the child, "her mother"."""
+        """Writes a name, or for a relative the relation to the child, such as "her mother"."""
         if "of" in entry and self.labels["kin"]:
             self._person(entry["of"], self.cast[entry["of"]], owner_form)
             self.out.append(" " + entry["noun"])
@@ -213,7 +215,7 @@ class _Teller:
     # Events and phrases
 
     def _call(self, call: Call) -> None:
-        """Let an event happen and tell it, or say a phrase, or tell episodes of the plot."""
+        """Applies and tells an event, or tells a phrase or episodes of the plot."""
         if call.name == "episodes":
             self._tell_episodes(int(call.args[0]))
             return
@@ -225,7 +227,7 @@ class _Teller:
             raise StoryError(f"{self.plot.name}: no phrase {call.name}")
 
     def _happen(self, call: Call) -> None:
-        """Change the world if the call is an event; its phrase, told next, may use `{x.spot}`."""
+        """Changes the world if the call is an event; the phrase told next may use `{x.spot}`."""
         args = call.args
         if call.name in ("own", "has"):
             self.world.own(*args)
@@ -236,7 +238,7 @@ class _Teller:
         elif call.name == "give":
             self.world.give(*args)
         elif call.name in ("find", "findagain", "get"):
-            # The phrase of a find needs the spot, which the world forgets when the thing is taken.
+            # The phrase of a find needs the spot, which the world drops when the thing is taken.
             spot = self.world.find(*args)
             self.cast[args[1]] = {**self.cast[args[1]], "spot": spot}
         elif call.name == "swap":
@@ -245,7 +247,7 @@ class _Teller:
             self.world.give(second, first, yours)
 
     def _tell_episodes(self, count: int) -> None:
-        """Tell this many episodes of the plot, in any order, none twice in a story."""
+        """Tells `count` episodes of the plot in random order, none twice in a story."""
         if not self.episodes:
             self.episodes = self.rng.sample(self.plot.episodes, len(self.plot.episodes))
         for _ in range(count):

@@ -1,10 +1,10 @@
-"""The small language the sentences of the material are written in, and spelling rules.
+"""The template language of the material, and spelling rules.
 
-* `[one|two|]` is one of the alternatives; an empty one is nothing. They may be nested.
-* `[1:one|two]` is the same, but every choice labelled 1 in a story takes the same position.
-* `{a}` is the cast member `a`, `{a.he}` a form of it (see `teller`).
+* `[one|two|]` selects one of the alternatives, which may be empty and may contain choices.
+* `[1:one|two]` does the same, but all choices labelled 1 in a story select the same position.
+* `{a}` stands for the cast member `a`, `{a.he}` for one of its forms (see `teller`).
 * `<put a x s>` is an event of the world or a phrase of the material, with its arguments.
-* A blank line begins a new paragraph.
+* A blank line starts a new paragraph.
 """
 
 import re
@@ -14,7 +14,7 @@ from functools import cache
 
 @dataclass(frozen=True)
 class Slot:
-    """A place for a cast member, in one of its forms ("" is the plain one)."""
+    """A cast member in one of its forms; "" is the plain form."""
 
     key: str
     form: str
@@ -22,7 +22,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Call:
-    """A place for an event or a phrase."""
+    """An event or a phrase with its arguments."""
 
     name: str
     args: tuple[str, ...]
@@ -30,7 +30,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Choice:
-    """A place for one of several alternatives."""
+    """A choice between alternatives; "" is no label."""
 
     label: str
     options: tuple["Nodes", ...]
@@ -55,7 +55,11 @@ _QUOTE_START = re.compile(r'((?:^|[ \n])")([a-z])')
 
 @cache
 def parse(template: str) -> Nodes:
-    """Return the parts of a template; raise `ValueError` if it is not well formed."""
+    """Returns the nodes of a template.
+
+    Raises:
+      ValueError: the template is not well formed.
+    """
     nodes, end = _sequence(template, 0, inside=False)
     if end != len(template):
         raise ValueError(f"unexpected {template[end]!r} in template: {template}")
@@ -63,7 +67,7 @@ def parse(template: str) -> Nodes:
 
 
 def _sequence(template: str, start: int, *, inside: bool) -> tuple[Nodes, int]:
-    """Parse up to the end, or, inside a choice, up to its next bar or its closing bracket."""
+    """Parses up to the end or, inside a choice, up to its next bar or closing bracket."""
     nodes: list[str | Slot | Call | Choice] = []
     while start < len(template):
         token = _TOKEN.match(template, start)
@@ -71,7 +75,7 @@ def _sequence(template: str, start: int, *, inside: bool) -> tuple[Nodes, int]:
             raise ValueError(f"cannot read {template[start : start + 20]!r} in: {template}")
         if token["bar"] or token["close"]:
             if not inside:
-                raise ValueError(f"stray {token[0]!r} in template: {template}")
+                raise ValueError(f"unexpected {token[0]!r} in template: {template}")
             break
         start = token.end()
         if token["open"]:
@@ -92,14 +96,14 @@ def _choice(template: str, start: int, label: str) -> tuple[Choice, int]:
         option, start = _sequence(template, start, inside=True)
         options.append(option)
         if start >= len(template):
-            raise ValueError(f"a bracket is not closed in template: {template}")
+            raise ValueError(f"missing closing bracket in template: {template}")
         start += 1
         if template[start - 1] == "]":
             return Choice(label, tuple(options)), start
 
 
 def with_arguments(template: str, args: tuple[str, ...]) -> str:
-    """Return a phrase with its parameters 1, 2, ... replaced by the cast members given."""
+    """Returns a phrase with its parameters 1, 2, ... replaced by cast members."""
     for number, arg in enumerate(args, start=1):
         template = template.replace(f"{{{number}}}", f"{{{arg}}}")
         template = template.replace(f"{{{number}.", f"{{{arg}.")
@@ -107,13 +111,15 @@ def with_arguments(template: str, args: tuple[str, ...]) -> str:
 
 
 def tidy(text: str) -> str:
-    """Return told text with single spaces, "an" before vowels and capitals where they belong.
+    """Returns the text with single spaces, "an" before vowels, and capitals at sentence starts.
 
-    Paragraphs, parted by blank lines in the material, come out one a line.
+    Paragraphs, which blank lines separate in the material, become one line each.
     """
     paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
     text = "\n".join(paragraph for paragraph in paragraphs if paragraph)
-    text = re.sub(r'([.!?]")\.', r"\1", text)  # a sentence that ends with speech has its mark
+    text = re.sub(
+        r'([.!?]")\.', r"\1", text
+    )  # a sentence that ends with speech is already punctuated
     text = _AN.sub(r"\1n ", text)
     text = _SENTENCE_START.sub(lambda match: match["quote"] + match["letter"].upper(), text)
     return _QUOTE_START.sub(lambda match: match[1] + match[2].upper(), text)

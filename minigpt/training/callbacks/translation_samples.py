@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.evaluation import PairEvaluator
+from minigpt.evaluation.pairs import PairEvaluator
 from minigpt.training.callbacks.callback import Callback
 
 # Source, reference, translation.
@@ -36,22 +36,22 @@ class TranslationSamples(Callback):
     ) -> None:
         super().__init__()
         self.evaluator = evaluator
-        fitting = evaluator.numbers
+        fitting = evaluator.indices
         # The middles of `count` equal parts.
         places = (np.arange(count) + 0.5) * len(fitting) / max(1, count)
-        self.numbers = fitting[np.unique(places.astype(np.int64))]
+        self.indices = fitting[np.unique(places.astype(np.int64))]
         self.print_every = print_every
         self.show = show
         self.record = record
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        if (epoch + 1) % self.print_every or not len(self.numbers):
+        if (epoch + 1) % self.print_every or not len(self.indices):
             return
         rows = list(
             zip(
-                self.evaluator.sources(self.numbers),
-                self.evaluator.references(self.numbers),
-                self.evaluator.translations(self.numbers),
+                self.evaluator.sources(self.indices),
+                self.evaluator.references(self.indices),
+                self.evaluator.translations(self.indices),
                 strict=True,
             )
         )

@@ -6,9 +6,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from minigpt.corpus.batches import batch_dataset, windows_in_pass
-from minigpt.corpus.token_store import Part
-from minigpt.evaluation import Evaluation, Evaluator, baselines, score
+from minigpt.corpus.batches import check_fills_batch, windows_in_pass
+from minigpt.corpus.datasets import batch_dataset
+from minigpt.corpus.sources import source_name
+from minigpt.corpus.store_files import Part
+from minigpt.evaluation import Evaluation, baselines, score
+from minigpt.evaluation.text import Evaluator
 from minigpt.models import GPT
 from minigpt.tokenizers import Tokenizer
 from minigpt.training.callbacks.display import Display
@@ -45,6 +48,15 @@ class LanguageModeling(Task):
         banned = self.config.sampling.banned_tokens
         check_banned_tokens(banned, self.corpus.tokenizer, "sampling.banned_tokens")
         length = self.sequence_length = self.config.sequence_length
+        check_fills_batch(
+            self.corpus.train.tokens,
+            length,
+            training.batch_size,
+            length_setting=(
+                "training.sequence_length" if training.sequence_length else "model.max_len"
+            ),
+            text=source_name(self.config.data),
+        )
         windows = windows_in_pass(self.corpus.train.tokens, length)
         self.batches_in_pass = windows // training.batch_size
         self.tokens_per_batch = training.batch_size * length

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from minigpt.config import Config
-from minigpt.corpus.token_store import Corpus
+from minigpt.corpus.store_files import Corpus
 from minigpt.training.callbacks.callback import Callback
 from minigpt.training.callbacks.display import Display
 

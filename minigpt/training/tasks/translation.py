@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
+from minigpt.corpus.datasets import pair_dataset
 from minigpt.corpus.pair_batches import Buckets, Pairs
-from minigpt.corpus.token_store import Part
-from minigpt.evaluation.pairs import PairEvaluator, too_long
+from minigpt.corpus.sources import source_name
+from minigpt.corpus.store_files import Part
+from minigpt.evaluation import pair_baselines
+from minigpt.evaluation.pairs import PairEvaluator, skipped_pairs_message
 from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
 from minigpt.models import EncoderDecoder
 from minigpt.tokenizers import Tokenizer
@@ -33,7 +35,7 @@ class PairFigures:
       buckets: the shapes of the batches.
       uniform: held-out loss of a uniform distribution, nats per target token.
       unigram: held-out loss of the target tokens' frequencies.
-      too_long: descriptions of the pairs that are left out, by part: "training", "held-out".
+      skipped: descriptions of the pairs that are left out, by part: "training", "held-out".
     """
 
     train_pairs: int
@@ -44,7 +46,7 @@ class PairFigures:
     buckets: Buckets
     uniform: float
     unigram: float
-    too_long: dict[str, str]
+    skipped: dict[str, str]
 
 
 class Translation(Task):
@@ -55,12 +57,17 @@ class Translation(Task):
         end_id, max_len = corpus.tokenizer.end_id, config.model.max_len
         self.train = Pairs(corpus.train.ids, end_id, max_len)
         self.val = Pairs(corpus.val.ids, end_id, max_len)
-        self.buckets = Buckets(self.train, config.training.batch_size, config.data.length_buckets)
+        self.buckets = Buckets(
+            self.train,
+            config.training.batch_size,
+            config.data.length_buckets,
+            source_name(config.data),
+        )
         self.batches_in_pass = self.buckets.batches_in_pass
         self.tokens_per_batch = self.buckets.tokens_per_batch
 
     def batches(self, first: int, count: int) -> tf.data.Dataset:
-        return self.buckets.dataset(self.config.training.seed, first, count)
+        return pair_dataset(self.buckets, self.config.training.seed, first, count)
 
     def objective(self) -> dict[str, Any]:
         # The mean over the tokens that have a weight. Padding has none.
@@ -76,7 +83,7 @@ class Translation(Task):
 
     def describe(self) -> PairFigures:
         tokenizer = self.corpus.tokenizer
-        uniform, unigram = self._baselines()
+        uniform, unigram = pair_baselines(self.train, self.val, tokenizer.vocab_size)
         parts = {"training": self.train, "held-out": self.val}
         return PairFigures(
             train_pairs=len(self.train),
@@ -87,8 +94,10 @@ class Translation(Task):
             buckets=self.buckets,
             uniform=uniform,
             unigram=unigram,
-            too_long={
-                part: line for part, pairs in parts.items() if (line := too_long(pairs, tokenizer))
+            skipped={
+                part: line
+                for part, pairs in parts.items()
+                if (line := skipped_pairs_message(pairs, tokenizer))
             },
         )
 
@@ -98,7 +107,7 @@ class Translation(Task):
             "val_loss": loss,
             "val_perplexity": math.exp(min(loss, 700)),
             "val_bits_per_byte": self.evaluator.bits_per_byte(loss),
-            "val_bleu": self.evaluator.bleu(most_pairs=MAX_BLEU_PAIRS),
+            "val_bleu": self.evaluator.bleu(max_pairs=MAX_BLEU_PAIRS),
         }
 
     def samples(self, display: Display, record: Record) -> TranslationSamples:
@@ -115,20 +124,7 @@ class Translation(Task):
         """Returns BLEU on all held-out pairs: `pairs`, `greedy_bleu` and, with beams, `beam_bleu`."""
         sampling = self.config.sampling
         self.set_model(model)
-        scores = {"pairs": len(self.evaluator.numbers), "greedy_bleu": self.evaluator.bleu()}
+        scores = {"pairs": len(self.evaluator.indices), "greedy_bleu": self.evaluator.bleu()}
         if scores["greedy_bleu"] is not None and sampling.beams > 1:
             scores["beam_bleu"] = self.evaluator.bleu(sampling.beams, sampling.length_penalty)
         return scores
-
-    def _baselines(self) -> tuple[float, float]:
-        """Returns the losses of two distributions without a model; see `evaluation.baselines`."""
-        vocab_size = self.corpus.tokenizer.vocab_size
-        counts = [
-            np.bincount(
-                np.concatenate([pairs.target(n) for n in np.flatnonzero(pairs.fits)]),
-                minlength=vocab_size,
-            )
-            for pairs in (self.train, self.val)
-        ]
-        log_frequency = np.log((counts[0] + 1) / (counts[0].sum() + vocab_size))
-        return math.log(vocab_size), float(-(counts[1] @ log_frequency) / counts[1].sum())

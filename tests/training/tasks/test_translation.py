@@ -151,9 +151,7 @@ def test_pairs_that_are_too_long_are_said_and_left_out(pair_file, tmp_path, caps
     minigpt.train(settings, tmp_path / "run")
     said = capsys.readouterr().out
     assert "2 of 3,802 pairs are longer than model.max_len = 20" in said
-    assert (
-        f"left out: {('a b ' * 30)[:30]!r}… (120 and 2 tokens), 'd d'… (4 and 120 tokens)" in said
-    )
+    assert f"skipped: {('a b ' * 30)[:30]!r}… (120 and 2 tokens), 'd d'… (4 and 120 tokens)" in said
 
 
 def test_too_few_pairs_leave_nothing_behind(tmp_path):

@@ -1,0 +1,124 @@
+"""Scores of a model on held-out text, computed from its loss. Imports no TensorFlow."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from minigpt.corpus.pair_batches import Pairs
+from minigpt.corpus.token_ids import Part
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of a model on a text.
+
+    Attributes:
+      loss: nats per token; every token counts once, end tokens included.
+      perplexity: exp(loss).
+      bits_per_byte: the total loss in bits, divided by the bytes of the original text; the score to
+        compare across tokenizers. None if the tokenizer lost part of the text.
+      tokens: number of tokens predicted.
+      bytes: UTF-8 bytes of the text, without end tokens.
+    """
+
+    loss: float
+    perplexity: float
+    bits_per_byte: float | None
+    tokens: int
+    bytes: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class PairEvaluation:
+    """Scores of a model on pairs of sentences.
+
+    Attributes:
+      loss: nats per target token; every token counts once, end tokens included.
+      perplexity: exp(loss).
+      bits_per_byte: the total loss in bits, divided by the bytes of the targets; the score to compare
+        across tokenizers. None if the tokenizer lost part of the targets.
+      bleu: BLEU of the translations against one reference each, 0 to 100; see `evaluation.bleu`. None if
+        the tokenizer lost part of the references.
+      beams: beam width of the translations; 1 is greedy.
+      length_penalty: length penalty of the beam search.
+      pairs: number of pairs.
+      tokens: number of target tokens predicted.
+      bytes: UTF-8 bytes of the targets, without end tokens.
+    """
+
+    loss: float
+    perplexity: float
+    bits_per_byte: float | None
+    bleu: float | None
+    beams: int
+    length_penalty: float
+    pairs: int
+    tokens: int
+    bytes: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def score(loss: float, part: Part, lossless: bool) -> Evaluation:
+    """Returns all scores that follow from a loss.
+
+    Args:
+      loss: nats per token.
+      part: the text it was measured on.
+      lossless: whether decoding returns the original text, apart from unknown tokens.
+    """
+    exact = lossless and part.unknown_tokens == 0 and part.bytes > 0
+    return Evaluation(
+        loss=loss,
+        perplexity=perplexity(loss),
+        bits_per_byte=bits_per_byte(loss, part.tokens, part.bytes) if exact else None,
+        tokens=part.tokens,
+        bytes=part.bytes,
+    )
+
+
+def perplexity(loss: float) -> float:
+    """Returns exp(loss), limited to what a float can hold."""
+    return math.exp(min(loss, 700))
+
+
+def bits_per_byte(loss: float, n_tokens: int, n_bytes: int) -> float:
+    """Converts nats per token to bits per byte of the original text."""
+    return loss * n_tokens / math.log(2) / n_bytes
+
+
+def baselines(part: Part, token_counts: np.ndarray) -> tuple[float, float]:
+    """Returns the losses of two predictions that need no model, in nats per token.
+
+    Args:
+      part: the held-out text.
+      token_counts: int64[V], how often each token is a target in the training text.
+    Returns:
+      the loss of the uniform distribution, and that of the token frequencies of the training text with
+      one added to every count (unigram).
+    """
+    held_out = np.bincount(np.asarray(part.ids[1:], np.int64), minlength=len(token_counts))
+    return _baselines(held_out, token_counts)
+
+
+def pair_baselines(train: Pairs, val: Pairs, vocab_size: int) -> tuple[float, float]:
+    """Returns the same as `baselines`, in nats per target token of the pairs that are not too long."""
+    counts = [
+        np.bincount(
+            np.concatenate([pairs.target(index) for index in np.flatnonzero(pairs.fits)]),
+            minlength=vocab_size,
+        )
+        for pairs in (train, val)
+    ]
+    return _baselines(counts[1], counts[0])
+
+
+def _baselines(held_out: np.ndarray, train: np.ndarray) -> tuple[float, float]:
+    log_frequency = np.log((train + 1) / (train.sum() + len(train)))
+    return math.log(len(train)), float(-(held_out @ log_frequency) / held_out.sum())
