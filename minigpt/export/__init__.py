@@ -1,6 +1,5 @@
 """What a trained model becomes for other programs; one target a file."""
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from minigpt.export.keras_file import export_keras
 from minigpt.export.saved_model import export_saved_model as export_text_to_text
 from minigpt.export.translation_saved_model import export_translation
 from minigpt.models import GPT, EncoderDecoder
+from minigpt.notices import deprecated_report
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer
 
@@ -33,13 +33,14 @@ FORMATS = {
 
 
 def export_run(
-    run: Run, format: str, folder: Path, report: Callable[[str], None] = warnings.warn
+    run: Run, format: str, folder: Path, report: Callable[[str], object] | None = None
 ) -> None:
     """Writes a run's best model to a new folder in one of `FORMATS`.
 
     Args:
-      report: gets a line about every checkpoint that is broken, and about the one used in its place.
+      report: deprecated; called with each message about a damaged checkpoint.
     Raises:
       UserError: if the run has no model, or the folder cannot be written.
     """
-    FORMATS[format](run.load_model(report), run.load_tokenizer(), folder)
+    with deprecated_report(report):
+        FORMATS[format](run.load_model(), run.load_tokenizer(), folder)

@@ -1,28 +1,29 @@
 """Opening a run: the model together with its tokenizer."""
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 from minigpt.inference.text_model import TextModel
 from minigpt.inference.translation_model import TranslationModel
 from minigpt.models import EncoderDecoder
+from minigpt.notices import deprecated_report
 from minigpt.runs.run import Run
 
 
 def load(
-    run: Run | str | Path, report: Callable[[str], None] = warnings.warn
+    run: Run | str | Path, report: Callable[[str], object] | None = None
 ) -> TextModel | TranslationModel:
     """Opens a run's best model: a `TextModel`, or a `TranslationModel` if it was trained on pairs.
 
     Args:
       run: a run, or its directory.
-      report: gets a line about every checkpoint that is broken, and about the one used in its place.
+      report: deprecated; called with each message about a damaged checkpoint.
     Raises:
-      UserError: if there is no run, or it has no finished checkpoint.
+      UserError: if there is no run, or it has no checkpoint.
     """
     run = run if isinstance(run, Run) else Run(run)
-    model, tokenizer = run.load_model(report), run.load_tokenizer()
+    with deprecated_report(report):
+        model, tokenizer = run.load_model(), run.load_tokenizer()
     if isinstance(model, EncoderDecoder):
         return TranslationModel(model, tokenizer)
     return TextModel(model, tokenizer)

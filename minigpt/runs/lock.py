@@ -1,4 +1,4 @@
-"""One process at a time trains in a run directory."""
+"""The lock of a run directory: one process at a time trains in it."""
 
 import fcntl
 import os
@@ -7,45 +7,47 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from minigpt.errors import UserError
+from minigpt.runs.paths import run_error
 
 NAME = "lock"
 
 
 @contextmanager
 def run_lock(run: Path) -> Iterator[None]:
-    """Keeps other processes from training in a run directory, until the end or this process' death.
+    """Keeps other processes from training in a run directory.
 
-    The kernel holds the lock, not the file: a killed process leaves nothing that has to be cleared
-    away. The file stays, because who removed it could remove another process' lock.
+    The kernel holds the lock and releases it when the process ends, however it ends. The file is never
+    removed: a process that removes it could remove the lock of another one.
 
+    Args:
+      run: the run directory.
     Raises:
-      UserError: another process has it, or the directory cannot be written.
+      UserError: another process holds the lock, or the directory cannot be written.
     """
     try:
-        # Not emptied when it is opened: it may name the process that has it. And no link, which in a
-        # stranger's run may lead anywhere.
+        # Not truncated: the file may name the process that holds the lock. O_NOFOLLOW: in a directory
+        # from somebody else, a link may lead to any file.
         handle = os.open(run / NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except OSError as error:
-        raise UserError(f"RUN {run}: cannot be written: {error.strerror or error}") from None
+        raise run_error(run, f"cannot be written: {error.strerror or error}") from None
     try:
-        _lock(run, handle)
+        _acquire(run, handle)
         yield
     finally:
         os.close(handle)
 
 
-def _lock(run: Path, handle: int) -> None:
+def _acquire(run: Path, handle: int) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         owner = os.pread(handle, 20, 0).decode("ascii", "replace").strip() or "unknown"
-        raise UserError(
-            f"RUN {run}: is being trained by process {owner}; should be left to it, or that be "
-            "ended first"
+        raise run_error(
+            run, f"is being trained by process {owner}; wait for that process or end it"
         ) from None
     except OSError as error:
         raise UserError(f"{run / NAME}: cannot be locked: {error.strerror or error}") from None
-    # For whoever is refused. On a full disk the lock is as good without it.
+    # For the message to other processes. The lock holds without it, on a full disk for example.
     with suppress(OSError):
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)

@@ -1,45 +1,73 @@
-"""Where a run is or may be put; by itself, so that a wrong place is refused before TensorFlow is there."""
+"""Checks of run directories' paths, before TensorFlow is imported and anything is computed."""
 
 import os
 from pathlib import Path
 
-from minigpt.errors import UserError
+from minigpt.errors import ArgumentProblem, UserError
 
 
-def check_run(path: Path) -> None:
-    """Raises a `UserError` if there is no run at `path`."""
+def check_run(path: Path, argument: str = "run") -> None:
+    """Checks that there is a run directory at `path`.
+
+    Args:
+      path: the path.
+      argument: the argument or setting to name in the message.
+    Raises:
+      UserError: there is none.
+    """
     try:
-        found = (path / "config.toml").is_file()
+        exists = (path / "config.toml").is_file()
     except OSError as error:
-        raise UserError(f"RUN {path}: {error.strerror or error}") from None
-    if not found:
-        what = "is a file" if path.is_file() else "does not exist"
-        what = "holds no config.toml" if path.is_dir() else what
-        raise UserError(f"RUN {path}: {what}; should be a run directory that `minigpt train` made")
+        problem = error.strerror or str(error)
+        raise UserError(ArgumentProblem(argument, path, problem)) from None
+    if not exists:
+        problem = "is a file" if path.is_file() else "does not exist"
+        problem = "contains no config.toml" if path.is_dir() else problem
+        problem += "; expected a run directory written by `minigpt train`"
+        raise UserError(ArgumentProblem(argument, path, problem))
 
 
-def refuse_taken(path: Path) -> None:
-    """Raises a `UserError` if `path` holds anything, or cannot be made: a run is never overwritten."""
+def check_new_run(path: Path) -> None:
+    """Checks that a run can be created at `path`. An existing run is never overwritten.
+
+    Raises:
+      UserError: something exists at `path`, or no directory can be created there.
+    """
     try:
-        # The longest name that is made from the run's.
-        (path.parent / f".{path.name}.{os.getpid()}.tmp.keras").exists()
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        exists = False
+    except OSError as error:
+        raise run_error(path, error.strerror or str(error)) from None
+    else:
+        exists = True
+    if exists:
         if path.is_dir() and not any(path.iterdir()):
             return
-    except OSError as error:
-        raise UserError(f"--run {path}: {error.strerror or error}") from None
-    if path.exists():
-        what = "is not empty" if path.is_dir() else "is a file"
-        what = "already holds a run" if (path / "config.toml").exists() else what
-        raise UserError(f"--run {path}: {what}; should be a new or empty directory")
-    above = next(parent for parent in path.absolute().parents if parent.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        what = "cannot be written to" if above.is_dir() else "is a file"
-        raise UserError(f"--run {path}: {above} {what}; should be a directory to write in")
+        problem = "is not empty" if path.is_dir() else "is a file"
+        problem = "already contains a run" if (path / "config.toml").exists() else problem
+        raise run_error(path, f"{problem}; expected a new or empty directory")
+    parent = next(parent for parent in path.absolute().parents if parent.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        problem = "cannot be written to" if parent.is_dir() else "is a file"
+        raise run_error(path, f"{parent} {problem}; expected a directory that can be written to")
 
 
 def new_run_path(name: str, folder: Path = Path("runs")) -> Path:
-    """`runs/NAME-1`, or the first number that is free."""
+    """Returns the first of `folder/NAME-1`, `folder/NAME-2`, ... that does not exist.
+
+    Another process may create it first; `Run.create_numbered` then takes the next one.
+    """
     number = 1
-    while (folder / f"{name}-{number}").exists():
+    while os.path.lexists(folder / f"{name}-{number}"):
         number += 1
     return folder / f"{name}-{number}"
+
+
+def run_error(path: Path, problem: str) -> UserError:
+    """Returns the exception for a problem with the argument `run`."""
+    return UserError(ArgumentProblem("run", path, problem))
+
+
+# The name until every caller uses the new one.
+refuse_taken = check_new_run

@@ -1,46 +1,42 @@
-"""What a training leaves on disk, and how it is opened again.
+"""The run directory: everything that a training writes, and how it is opened again.
 
 config.toml      every setting, resolved: training from it again gives the same run
 corpus.json      fingerprint of the text and its split
 tokenizer/
 checkpoints/     the newest states and the best by validation loss; see `checkpoints`
-metrics.jsonl    one object an epoch
-samples.jsonl    what it wrote after each epoch
+metrics.jsonl    one object for each epoch
+samples.jsonl    the samples written after each epoch
 model.keras      the best model, when the training has ended
-saved_model/     the same, text to text, for programs that have no minigpt
+saved_model/     the same model from text to text, for programs without minigpt
 lock             held by the process that trains
 """
 
-import glob
 import json
 import math
 import os
 import shutil
-import warnings
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import keras
-
-from minigpt.runs.checkpoints import (
-    BrokenCheckpointError,
-    Checkpoint,
-    checkpoint_paths,
-    newest_checkpoint,
-    read_checkpoint,
-)
 from minigpt.config import Config, dump_config, load_config
-from minigpt.storage.atomic import replace_file
-from minigpt.storage.files import fsync, fsync_all, read_file
 from minigpt.errors import UserError
-from minigpt.models import GPT, EncoderDecoder, build_gpt, build_model
-from minigpt.models.lora import enable_lora, merged_weights
-from minigpt.models.memory_estimate import check_model_fits
-from minigpt.models.state import assign, weight_arrays
-from minigpt.runs.paths import check_run, refuse_taken
+from minigpt.notices import deprecated_report
+from minigpt.runs.checkpoints import (
+    Checkpoint,
+    best_checkpoint,
+    checkpoint_paths,
+    count_parameters,
+)
+from minigpt.runs.paths import check_new_run, check_run, new_run_path, run_error
+from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
+from minigpt.storage.files import read_file
 from minigpt.tokenizers import Tokenizer, load_tokenizer
+
+if TYPE_CHECKING:
+    import keras
+
+    from minigpt.models import GPT, EncoderDecoder
 
 
 class Run:
@@ -49,7 +45,7 @@ class Run:
     Args:
       path: an existing run directory.
     Raises:
-      UserError: if there is no run at `path`.
+      UserError: there is no run at `path`.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -65,7 +61,18 @@ class Run:
         check_run(self.path)
 
     def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
+        """Returns path, kind of model, parameters and state: "Run('runs/a', gpt, step 120, finished)"."""
+        parts = [repr(str(self.path))]
+        try:
+            parts.append(self.config.model.kind)
+        except UserError:
+            return f"Run({parts[0]}, damaged)"
+        if paths := checkpoint_paths(self.checkpoints_folder):
+            if parameters := count_parameters(paths[-1]):
+                parts.append(f"{parameters:,} parameters")
+            parts.append(f"step {int(paths[-1].name.split('-')[1]):,}")
+        parts.append("finished" if self.model_file.is_file() else "not finished")
+        return f"Run({', '.join(parts)})"
 
     @classmethod
     def create(
@@ -74,58 +81,67 @@ class Run:
         config: Config,
         tokenizer: Tokenizer,
         corpus: dict[str, Any] | None,
-        model: GPT | None = None,
+        model: "keras.Model | None" = None,
     ) -> "Run":
-        """Makes a run directory with its config, tokenizer and corpus record; all of it or nothing.
+        """Creates a run directory with configuration, tokenizer and corpus record, atomically.
 
         Args:
-          path: new or empty.
+          path: a new or empty directory; its parents are created.
           config: every setting.
-          tokenizer: the model's.
-          corpus: the record of the text; None for a model that was not trained here.
-          model: one that is finished already.
+          tokenizer: the model's tokenizer.
+          corpus: the record of the text; None for a model that was not trained by minigpt.
+          model: a trained model; None if the run is to be trained.
         Raises:
-          UserError: if there is something at `path` already, or it cannot be written.
+          UserError: something exists at `path`, or it cannot be written.
         """
-        refuse_taken(path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-            # Of a process that was killed just here.
-            if not _is_running(left.name.split(".")[-2]):
-                shutil.rmtree(left, ignore_errors=True)
+        path = path if path.name else path.absolute()
+        check_new_run(path)
         try:
-            (temporary / "checkpoints").mkdir(parents=True)
-            (temporary / "config.toml").write_text(dump_config(config), encoding="utf-8")
-            if corpus is not None:
-                (temporary / "corpus.json").write_text(json.dumps(corpus, indent=2) + "\n")
-            tokenizer.save(temporary / "tokenizer")
-            if model is not None:
-                save_model(model, temporary / "model.keras")
-            fsync_all(temporary)
-            # Fails if another process has put a run there in the meantime.
-            os.rename(temporary, path)
-            fsync(path.parent)
+            _write_run(path, config, tokenizer, corpus, model)
         except OSError as error:
-            raise UserError(f"--run {path}: cannot be written: {error.strerror or error}") from None
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            raise _not_written(path, error) from None
         return cls(path)
 
+    @classmethod
+    def create_numbered(
+        cls,
+        name: str,
+        config: Config,
+        tokenizer: Tokenizer,
+        corpus: dict[str, Any],
+        folder: Path = Path("runs"),
+    ) -> "Run":
+        """Creates `folder/NAME-N` as `create` does, with the first free number N.
+
+        If several processes call this at the same time, each gets a directory of its own.
+        """
+        while True:
+            path = new_run_path(name, folder)
+            try:
+                _write_run(path, config, tokenizer, corpus, None)
+            except OSError as error:
+                if not os.path.lexists(path):
+                    raise _not_written(path, error) from None
+                # Another process has created it in the meantime.
+                continue
+            return cls(path)
+
     def replace_config(self, config: Config) -> None:
-        """Writes config.toml anew; at every moment it is either the old or the new one.
+        """Replaces config.toml atomically.
 
         Raises:
-          OSError: it cannot be written; the old one is still there.
+          OSError: the file cannot be written; the old one is unchanged.
         """
         replace_file(self.config_file, dump_config(config).encode())
 
     @property
     def config(self) -> Config:
+        """Every setting of the run."""
         return load_config(self.config_file)
 
     @property
     def corpus(self) -> dict[str, Any]:
-        """What `create` was given.
+        """The record of the text that was given to `create`.
 
         Raises:
           UserError: the file is missing or damaged.
@@ -135,94 +151,56 @@ class Run:
         except OSError as error:
             raise UserError(f"{self.corpus_file}: {error.strerror or error}") from None
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise UserError(f"{self.corpus_file}: damaged, not what training wrote") from None
+            raise UserError(f"{self.corpus_file}: damaged, not as training wrote it") from None
 
     def load_tokenizer(self) -> Tokenizer:
+        """Loads the run's tokenizer.
+
+        Raises:
+          UserError: its files are missing or damaged.
+        """
         return load_tokenizer(self.tokenizer_folder)
 
-    def load_model(self, report: Callable[[str], None] = warnings.warn) -> GPT | EncoderDecoder:
-        """The best model by validation loss; the last one if no epoch was finished.
+    def load_model(self, report: Callable[[str], object] | None = None) -> "GPT | EncoderDecoder":
+        """Loads the best model by validation loss; the newest one if no epoch has ended.
+
+        Logs a warning for each damaged checkpoint, and for the one that is used instead.
 
         Args:
-          report: gets a line about every broken checkpoint, and about the one used in its place.
+          report: deprecated; called with each of these messages.
         Raises:
-          UserError: if there is no finished checkpoint, or it cannot be read.
+          UserError: there is no checkpoint, or it cannot be read.
         """
-        if not self.model_file.is_file():
-            return self._model_of_checkpoint(report)
-        if not zipfile.is_zipfile(self.model_file):
-            raise UserError(f"{self.model_file}: damaged, not a whole .keras file")
-        # Only its weights: what else a file from a stranger describes is not built.
-        model = self._new_model()
-        try:
-            model.load_weights(self.model_file)
-        except Exception as error:  # Whatever zipfile, HDF5 and Keras make of a damaged one.
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise UserError(f"{self.model_file}: not a readable model: {reason}") from None
-        return model
+        # Imports TensorFlow.
+        from minigpt.runs.model_loading import load_model
 
-    def best_checkpoint(self, report: Callable[[str], None] = warnings.warn) -> Checkpoint:
-        """The best by validation loss; the newest if no epoch was finished, or the best is broken.
+        with deprecated_report(report):
+            return load_model(self)
+
+    def best_checkpoint(self, report: Callable[[str], object] | None = None) -> Checkpoint:
+        """Reads the best checkpoint by validation loss.
+
+        The newest one is used if no epoch has ended or the best one is damaged. Logs a warning for each
+        damaged checkpoint, and for the one that is used instead.
 
         Args:
-          report: gets a line about every broken one, and about the one used in its place.
+          report: deprecated; called with each of these messages.
         Raises:
-          UserError: there is none.
+          UserError: there is no undamaged checkpoint.
         """
-        broken_ones: list[str] = []
-        found = self._best_checkpoint(broken_ones.append)
-        for line in broken_ones:
-            report(line)
-        if broken_ones:
-            report(f"{found.path}: used instead")
-        return found
-
-    def _best_checkpoint(self, report: Callable[[str], None]) -> Checkpoint:
-        newest = newest_checkpoint(self.checkpoints_folder, report)
-        if newest is None:
-            if broken := checkpoint_paths(self.checkpoints_folder):
-                raise UserError(f"RUN {self.path}: none of its {len(broken)} checkpoints is sound")
-            raise UserError(
-                f"RUN {self.path}: has no finished checkpoint; train it for at least one epoch"
-            )
-        if (best := newest.progress.best) is None:
-            return newest
-        path = self.checkpoints_folder / best.checkpoint
-        try:
-            return newest if path == newest.path else read_checkpoint(path)
-        except BrokenCheckpointError as broken:
-            report(f"{path}: broken and left out: {broken}")
-            return newest
-
-    def _new_model(self) -> GPT | EncoderDecoder:
-        config, vocab_size = self.config, self.load_tokenizer().vocab_size
-        check_model_fits(config.model, vocab_size)
-        return build_model(config.model, vocab_size, config.training.precision)
-
-    def _model_of_checkpoint(self, report: Callable[[str], None]) -> GPT | EncoderDecoder:
-        found, config, model = self.best_checkpoint(report), self.config, self._new_model()
-        training = config.training
-        values = weight_arrays(found.arrays)
-        try:
-            if training.lora_rank:
-                assert isinstance(model, GPT)
-                # In float32 whatever it was trained in: the sums are rounded no further.
-                adapted = build_gpt(config.model, model.vocab_size)
-                enable_lora(adapted, training.lora_rank)
-                assign(adapted.weights, values)
-                values = merged_weights(adapted)
-            assign(model.weights, values)
-        except ValueError:
-            raise UserError(
-                f"{found.path}: its arrays do not fit the model of {self.config_file}"
-            ) from None
-        return model
+        with deprecated_report(report):
+            checkpoint = best_checkpoint(self.checkpoints_folder)
+        if checkpoint is None:
+            if damaged := checkpoint_paths(self.checkpoints_folder):
+                raise run_error(self.path, f"all of its {len(damaged)} checkpoints are damaged")
+            raise run_error(self.path, "has no checkpoint; train it for at least one epoch")
+        return checkpoint
 
     def append(self, file: Path, record: dict[str, Any]) -> None:
-        """Adds one JSON line to one of the run's files; it is on the disk when this returns.
+        """Appends one JSON line to one of the run's files and forces it to the disk.
 
         Raises:
-          OSError: it cannot be written; a part of it may be there, which `cut_lines` removes.
+          OSError: the line cannot be written; a part of it may remain, which `cut_lines` removes.
         """
         with open(file, "a", encoding="utf-8", opener=_open_no_link) as lines:
             lines.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -230,52 +208,70 @@ class Run:
             os.fsync(lines.fileno())
 
     def cut_lines(self, file: Path, epochs: int) -> None:
-        """Leaves of metrics.jsonl or samples.jsonl what the first epochs wrote; torn lines go too."""
+        """Removes the lines after the first `epochs` epochs, and incomplete lines, from a file.
+
+        Args:
+          file: metrics.jsonl or samples.jsonl; may be missing.
+          epochs: the number of epochs whose lines stay.
+        """
         if not file.is_file():
             return
         before = file.read_bytes()
-        kept = b"".join(line for line in before.splitlines(True) if _epoch(line) <= epochs)
+        kept = b"".join(line for line in before.splitlines(True) if _epoch_of(line) <= epochs)
         if kept != before:
             replace_file(file, kept)
 
-    def clear_unfinished(self) -> None:
-        """Removes what killed processes left half written. Only who holds the lock may do that."""
+    def remove_unfinished(self) -> None:
+        """Removes the unfinished files of killed processes. The caller holds the run's lock."""
         for path in self.path.glob(".*"):
+            # Earlier versions wrote .new and .tmp.keras.
             if path.suffix in (".tmp", ".new") or path.name.endswith(".tmp.keras"):
                 is_folder = path.is_dir() and not path.is_symlink()
                 shutil.rmtree(path) if is_folder else path.unlink()
 
 
-def _is_running(process: str) -> bool:
-    """Whether there is a process of this number; True of what is no number."""
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, ValueError, OverflowError):
-        return True
-    return True
+def _write_run(
+    path: Path,
+    config: Config,
+    tokenizer: Tokenizer,
+    corpus: dict[str, Any] | None,
+    model: "keras.Model | None",
+) -> None:
+    """Writes the first content of a run directory atomically. Raises an OSError if that fails."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_folder(path) as unfinished:
+        (unfinished / "checkpoints").mkdir()
+        (unfinished / "config.toml").write_text(dump_config(config), encoding="utf-8")
+        if corpus is not None:
+            (unfinished / "corpus.json").write_text(json.dumps(corpus, indent=2) + "\n")
+        tokenizer.save(unfinished / "tokenizer")
+        if model is not None:
+            model.save(unfinished / "model.keras")
+
+
+def _not_written(path: Path, error: OSError) -> UserError:
+    return run_error(path, f"cannot be written: {error.strerror or error}")
 
 
 def _open_no_link(path: str, flags: int) -> int:
-    """In a stranger's run a link may lead to any file of this user's, and a pipe be waited for."""
+    """Opens a file that is no link. In a directory from somebody else, a link may lead to any file."""
+    # O_NONBLOCK: nor does opening a pipe block.
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
 
-def _epoch(line: bytes) -> float:
-    """Of a line of metrics.jsonl or samples.jsonl; infinite if it is not whole."""
+def _epoch_of(line: bytes) -> float:
+    """Returns the epoch of a line of metrics.jsonl or samples.jsonl; infinity if it is incomplete."""
     try:
         return float(json.loads(line)["epoch"]) if line.endswith(b"\n") else math.inf
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return math.inf
 
 
-def save_model(model: keras.Model, path: Path) -> None:
-    """Writes a `.keras` file whole or not at all."""
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp.keras")
-    try:
-        model.save(temporary)
-        fsync(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+def save_model(model: "keras.Model", path: Path) -> None:
+    """Writes a `.keras` file atomically.
+
+    Raises:
+      OSError: the file cannot be written; the old one is unchanged.
+    """
+    with atomic_file(path) as unfinished:
+        model.save(unfinished)

@@ -7,6 +7,7 @@ from minigpt.config import Config, TokenizerConfig, TransformerConfig
 from minigpt.errors import UserError
 from minigpt.models import GPT, build_gpt
 from minigpt.models.lora import enable_lora
+from minigpt.runs.paths import check_run
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer
 
@@ -58,6 +59,7 @@ def fine_tuning(config: Config) -> FineTuning | None:
     if config.training.init_from is None:
         return None
     path = Path(config.training.init_from)
+    check_run(path, "training.init_from")
     run = Run(path)
     run_config = run.config
     if kinds := [k for k in (run_config.model.kind, config.model.kind) if k != "gpt"]:

@@ -9,7 +9,7 @@ from minigpt.config import Config, load_config
 from minigpt.corpus.store_files import Corpus
 from minigpt.corpus.token_store import open_corpus
 from minigpt.runs.lock import run_lock
-from minigpt.runs.paths import new_run_path, refuse_taken
+from minigpt.runs.paths import check_new_run, new_run_path
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.fine_tuning import FineTuning, fine_tuning
@@ -35,11 +35,7 @@ def new_training(
         config = config.model_dump(exclude_unset=True)
     config = config if isinstance(config, Config) else load_config(config, overrides)
     path = Path(run) if run else None
-    if path:
-        path = path if path.name else path.absolute()
-        refuse_taken(path)
-    else:
-        refuse_taken(new_run_path(name))
+    check_new_run(path or new_run_path(name))
     start = fine_tuning(config)
     yield NewTraining(start.config if start else config, start, path, name)
 
@@ -69,8 +65,10 @@ class NewTraining(Start):
     def run_directory(self, task: Task) -> Iterator[Run]:
         corpus = task.corpus
         record = {"fingerprint": corpus.fingerprint}
-        path = self.path or new_run_path(self.name)
-        run = Run.create(path, task.config, corpus.tokenizer, record)
+        if self.path:
+            run = Run.create(self.path, task.config, corpus.tokenizer, record)
+        else:
+            run = Run.create_numbered(self.name, task.config, corpus.tokenizer, record)
         with run_lock(run.path):
             yield run
 

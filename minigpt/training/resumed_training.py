@@ -9,7 +9,7 @@ from typing import Any
 
 from minigpt.config import Config, load_config
 from minigpt.corpus.token_store import Corpus
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import UserError
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
     Checkpoint,
@@ -20,6 +20,7 @@ from minigpt.runs.checkpoints import (
 )
 from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.lock import run_lock
+from minigpt.runs.paths import run_error
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.fine_tuning import fine_tuning
@@ -61,12 +62,13 @@ def resumed_training(path: str | Path, overrides: Sequence[str]) -> Iterator["Re
     """
     run = Run(path)
     if not run.corpus_file.is_file():
-        raise _problem(
-            run, "was imported, not trained; a new run can start from it: set training.init_from"
+        raise run_error(
+            run.path,
+            "was imported, not trained; a new run can start from it: set training.init_from",
         )
     if run.checkpoints_folder.is_symlink():
         # The link may lead to the checkpoints of another run, which this run's lock does not protect.
-        raise _problem(run, "its checkpoints is a symbolic link; should be a folder")
+        raise run_error(run.path, "its checkpoints is a symbolic link; should be a folder")
     with run_lock(run.path):
         config = load_config(run.config_file, overrides)
         checkpoint = _newest_checkpoint(run)
@@ -92,8 +94,8 @@ class ResumedTraining(Start):
     def open_corpus(self) -> Corpus:
         corpus = open_run_corpus(self.run)
         if corpus is None:
-            raise _problem(
-                self.run,
+            raise run_error(
+                self.run.path,
                 f"its text (data.source = {self.config.data.source!r}) has changed since the training "
                 "began; should be unchanged, or train a new run",
             )
@@ -105,7 +107,7 @@ class ResumedTraining(Start):
 
     def discard_later_results(self, checkpointing: Checkpointing) -> None:
         run, checkpoint = self.run, self.checkpoint
-        run.clear_unfinished()
+        run.remove_unfinished()
         for file in (run.metrics_file, run.samples_file):
             run.cut_lines(file, checkpointing.epoch)
         # The user may have removed the folder to start again.
@@ -137,14 +139,10 @@ def keeps_limits(checkpoint: Checkpoint, config: Config) -> bool:
     )
 
 
-def _problem(run: Run, message: str) -> UserError:
-    return UserError(ArgumentProblem("resume_from", run.path, message))
-
-
 def _newest_checkpoint(run: Run) -> Checkpoint | None:
     """Returns the newest sound checkpoint, without its best epoch if that is lost; None for none."""
     folder = run.checkpoints_folder
-    found = newest_checkpoint(folder, logger.warning)
+    found = newest_checkpoint(folder)
     if found is None:
         if broken := checkpoint_paths(folder):
             raise UserError(
@@ -152,8 +150,8 @@ def _newest_checkpoint(run: Run) -> Checkpoint | None:
                 "empty to start from the first step"
             )
         if run.model_file.exists():
-            raise _problem(
-                run,
+            raise run_error(
+                run.path,
                 "has a finished model and no checkpoint to resume from; a new run can start from it: "
                 "set training.init_from",
             )

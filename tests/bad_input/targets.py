@@ -196,7 +196,7 @@ def run_folder(data: bytes) -> None:
         lambda run: run.config,
         lambda run: run.corpus,
         lambda run: run.load_tokenizer().encode("Ana sat."),
-        lambda run: run.best_checkpoint(lambda line: None),
+        lambda run: run.best_checkpoint(),
     ):
         with one_clear_line():
             use(Run(path))

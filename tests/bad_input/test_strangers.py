@@ -63,7 +63,7 @@ def with_right_sums(path: Path, changes: dict | None = None) -> None:
     data = state.read_bytes()
     content["state"] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     content["state"] |= changes or {}
-    content["sha256"] = checkpoints._sum_of(content)
+    content["sha256"] = checkpoints._sha256_of_content(content)
     manifest.write_text(json.dumps(content))
 
 
@@ -75,10 +75,10 @@ def test_a_pickle_in_place_of_arrays(copied, mark):
         with pytest.raises(BrokenCheckpointError):
             read_checkpoint(path)
     copied.model_file.write_bytes(evil)
-    with pytest.raises(UserError, match=r"not a whole .keras file"):
+    with pytest.raises(UserError, match=r"not a complete .keras file"):
         copied.load_model()
     copied.model_file.unlink()
-    with pytest.raises(UserError, match="checkpoints is sound"):
+    with pytest.raises(UserError, match="checkpoints are damaged"):
         copied.load_model(lambda line: None)
     for file in copied.tokenizer_folder.iterdir():
         right = file.read_bytes()
@@ -158,7 +158,7 @@ def test_links_out_of_a_run_are_not_followed(copied, tmp_path):
     for name in (".step-00000001.1.tmp", ".x.tmp"):
         (copied.path / name).symlink_to(folder)
         (copied.checkpoints_folder / name).symlink_to(folder)
-    copied.clear_unfinished()
+    copied.remove_unfinished()
     checkpoints.remove_checkpoints(copied.checkpoints_folder, keep=())
     assert precious.read_text() == "mine" and (folder / "kept").read_text() == "mine"
 

@@ -70,7 +70,7 @@ class Chain:
         ended = self.warm.run(
             command,
             self.folder,
-            watch=[self.folder / name for name in ("run", ".run", "cache")],
+            watch=[self.folder / name for name in ("run", ".minigpt-", "cache")],
             no_export=self.no_export,
             **fault,
         )

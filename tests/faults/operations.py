@@ -15,6 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import safetensors.numpy
+from safetensors import SafetensorError
+
 CHANGES_FILES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # What needs room on the disk: the others succeed on a full one.
 NEEDS_ROOM = ("open", "mkdir", "write")
@@ -27,7 +30,7 @@ _CHANGING = [
     (r"(?<=[.#])\d+", "N"),
 ]
 
-_open, _fsync = io.open, os.fsync
+_open, _fsync, _serialize_file = io.open, os.fsync, safetensors.numpy.serialize_file
 _before: Callable[[str], None] | None = None
 _folders: tuple[str, ...] = ()
 _counts: Counter[str] = Counter()
@@ -47,6 +50,7 @@ def watched(folders: Sequence[Path], before: Callable[[str], None]) -> Iterator[
         _is_hooked = True
     io.open = builtins.open = _opened  # type: ignore[assignment]
     os.fsync = _synced  # type: ignore[assignment]
+    safetensors.numpy.serialize_file = _serialized
     _folders = tuple(f"{Path(folder).resolve()}" for folder in folders)
     _counts.clear()
     _before = before
@@ -56,6 +60,7 @@ def watched(folders: Sequence[Path], before: Callable[[str], None]) -> Iterator[
         _before = None
         io.open = builtins.open = _open  # type: ignore[assignment]
         os.fsync = _fsync
+        safetensors.numpy.serialize_file = _serialize_file
 
 
 def _tell(kind: str, path: Any, folder: int = -1) -> None:
@@ -104,6 +109,32 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 def _synced(file: Any) -> None:
     _tell("fsync", file if isinstance(file, int) else file.fileno())
     _fsync(file)
+
+
+def _serialized(tensors: Any, filename: Any, metadata: Any = None) -> None:
+    """Replaces `safetensors.serialize_file`, whose writes from Rust cannot be observed.
+
+    A write is simulated when half of the file is there. A failure is raised as the library raises it.
+    """
+    global _before
+    before, _before = _before, None
+    file = Path(filename)
+    _serialize_file(tensors, filename, metadata=metadata)
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2])
+    _before = before
+    try:
+        _tell("write", filename)
+    except OSError as error:
+        _before = None
+        file.unlink()
+        _before = before
+        raise SafetensorError(
+            f"Error while serializing: I/O error: {error.strerror} (os error {error.errno})"
+        ) from None
+    _before = None
+    file.write_bytes(content)
+    _before = before
 
 
 class _File(io.FileIO):

@@ -38,7 +38,7 @@ def test_two_processes_on_one_run(copied: Chain, tally: Tally):
 @pytest.mark.parametrize(
     ("name", "number"),
     [
-        ("mkdir run/checkpoints/.step-N.N.tmp", errno.EROFS),
+        ("mkdir run/checkpoints/.scratch", errno.EROFS),
         ("write run/metrics.jsonl #1", errno.EACCES),
     ],
     ids=["read-only", "denied"],
@@ -65,7 +65,7 @@ def test_permission_denied(copied: Chain, tally: Tally):
     before = sorted(path.rglob("*"))
     try:
         for arguments, words in [
-            (["--resume", path], f"RUN {path}: cannot be written: Permission denied"),
+            (["--resume", path], f"--resume {path}: cannot be written: Permission denied"),
             (["--run", path / "new"], f"--run {path / 'new'}: {path} cannot be written to"),
         ]:
             ended = copied.warm.run(["train", *arguments], path.parent, no_privileges=True)
@@ -81,7 +81,7 @@ def test_permission_denied(copied: Chain, tally: Tally):
     "name",
     [
         pytest.param("open run/samples.jsonl", marks=pytest.mark.slow),
-        "mkdir run/checkpoints/.step-N.N.tmp",
+        "mkdir run/checkpoints/.scratch",
     ],
 )
 def test_a_run_that_is_removed_under_the_training(

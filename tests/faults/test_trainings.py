@@ -13,9 +13,9 @@ from tests.faults.warm import Ended, Warm
 Tally = Callable[..., None]
 # Of several kinds of places; the slow tests take all.
 SOME_GAPS = (
-    "rename .run.N.tmp",
-    "write run/checkpoints/.step-N.N.tmp/state.safetensors #2",
-    "rename run/checkpoints/.step-N.N.tmp",
+    "rename .scratch/run",
+    "write run/checkpoints/.scratch/step-N/state.safetensors #1",
+    "rename run/checkpoints/.scratch/step-N",
     "write run/metrics.jsonl #1",
 )
 SOME_WRITES = SOME_GAPS[1::2]

@@ -76,14 +76,15 @@ def flip(file):
 @pytest.mark.parametrize(
     "damage", [cut, flip, lambda file: file.unlink(), lambda file: file.write_bytes(b"")]
 )
-def test_the_one_before_a_broken_one_is_used_and_the_broken_one_named(name, damage, tmp_path):
+def test_the_one_before_a_broken_one_is_used_and_the_broken_one_named(
+    name, damage, tmp_path, caplog
+):
     sound, broken = write(tmp_path, 3), write(tmp_path, 5)
     damage(broken / name)
-    said = []
-    found = newest_checkpoint(tmp_path, said.append)
+    found = newest_checkpoint(tmp_path)
     assert found is not None and found.path == sound
-    (line,) = said
-    assert line.startswith(f"{broken}: broken and left out: {name}")
+    (line,) = caplog.messages
+    assert line.startswith(f"{broken}: was damaged and is ignored: {name}")
 
 
 def test_every_bit_counts(tmp_path):
@@ -122,7 +123,7 @@ def test_a_manifest_with_a_right_sum_and_wrong_content(change, tmp_path):
     content = json.loads((path / checkpoints.MANIFEST).read_text())
     del content["sha256"]
     content["progress"] |= change
-    content["sha256"] = checkpoints._sum_of(content)
+    content["sha256"] = checkpoints._sha256_of_content(content)
     (path / checkpoints.MANIFEST).write_text(json.dumps(content))
     with pytest.raises(BrokenCheckpointError, match="manifest"):
         read_checkpoint(path)
@@ -132,7 +133,7 @@ def test_a_format_of_the_future_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "FORMAT", 2)
     path = write(tmp_path)
     monkeypatch.undo()
-    with pytest.raises(BrokenCheckpointError, match="has format 2; should be 1"):
+    with pytest.raises(BrokenCheckpointError, match="has format 2; expected 1"):
         read_checkpoint(path)
 
 
@@ -143,7 +144,7 @@ def test_of_what_could_not_be_written_nothing_is_left(tmp_path, monkeypatch):
     def full(path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoints, "fsync", full)
+    monkeypatch.setattr("minigpt.storage.atomic.fsync_all", full)
     for step in (3, 4):
         with pytest.raises(OSError, match="No space left"):
             write(tmp_path, step)

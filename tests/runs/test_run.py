@@ -1,23 +1,141 @@
-"""A run directory comes into being whole, and leaves nothing beside it."""
+"""Run directories: created complete, numbered, described."""
 
-import os
-import subprocess
-import sys
+import threading
+from pathlib import Path
 
+import numpy as np
+import pytest
+
+import minigpt
 from minigpt.config import TokenizerConfig, load_config
+from minigpt.errors import UserError
+from minigpt.runs.checkpoints import checkpoint_name, write_checkpoint
+from minigpt.runs.progress import ClockState, TrainingProgress
 from minigpt.runs.run import Run
-from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers import Tokenizer, learn_tokenizer
+
+CORPUS = {"fingerprint": "0" * 64}
 
 
-def test_what_a_killed_process_left_of_the_same_run_is_cleared_away(tmp_path):
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    of_dead, of_living, of_other = (
-        tmp_path / name
-        for name in (f".run.{dead.pid}.tmp", f".run.{os.getppid()}.tmp", f".ruin.{dead.pid}.tmp")
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return learn_tokenizer(["a text"], TokenizerConfig(kind="character"))
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path, tokenizer):
+    (tmp_path / ".minigpt-left.tmp/run/checkpoints").mkdir(parents=True)
+    (tmp_path / ".other.tmp").mkdir()
+    run = Run.create(tmp_path / "runs/a", load_config({}), tokenizer, CORPUS)
+    assert [path.name for path in run.path.parent.iterdir()] == ["a"]
+    Run.create(tmp_path / "run", load_config({}), tokenizer, CORPUS)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".other.tmp", "run", "runs"]
+
+
+def test_a_run_that_cannot_be_completed_leaves_nothing(tmp_path, tokenizer, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(tokenizer), "save", fail)
+    path = tmp_path / "run"
+    for create in (
+        lambda: Run.create(path, load_config({}), tokenizer, CORPUS),
+        lambda: Run.create_numbered("run", load_config({}), tokenizer, CORPUS, tmp_path),
+    ):
+        with pytest.raises(UserError, match=r"^run = '.*/run(-1)?': cannot be written: No space"):
+            create()
+        assert not list(tmp_path.iterdir())
+
+
+def test_trainings_started_together_get_a_directory_each(tmp_path, tokenizer):
+    """Without the second attempt, all but one fail: they find the same free number."""
+    (tmp_path / "a-2").write_text("a file")
+    start, paths, errors = threading.Barrier(8), [], []
+
+    def create():
+        start.wait()
+        try:
+            run = Run.create_numbered("a", load_config({}), tokenizer, CORPUS, tmp_path)
+            paths.append(run.path.name)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=create) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert sorted(paths) == sorted(f"a-{number}" for number in (1, *range(3, 10)))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*paths, "a-2"])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: None, "does not exist; expected a run directory"),
+        (lambda path: path.mkdir(), "contains no config.toml; expected a run directory"),
+        (lambda path: path.touch(), "is a file; expected a run directory"),
+    ],
+)
+def test_a_caller_reads_the_argument_name(make, message, tmp_path):
+    path = tmp_path / "a"
+    make(path)
+    with pytest.raises(UserError) as caught:
+        minigpt.Run(path)
+    (problem,) = caught.value.problems
+    assert problem.startswith(f"run = {str(path)!r}: {message}")
+    assert problem.as_option({"run": "RUN"}).startswith(f"RUN {path}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: (path.mkdir(), (path / "x").touch()), "is not empty"),
+        (lambda path: (path.mkdir(), (path / "config.toml").touch()), "already contains a run"),
+        (lambda path: path.touch(), "is a file"),
+        (lambda path: path.symlink_to("nowhere"), "is a file"),
+    ],
+)
+def test_an_existing_path_is_never_overwritten(make, message, tmp_path, tokenizer):
+    path = tmp_path / "a"
+    make(path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UserError, match=f"{message}; expected a new or empty directory"):
+        Run.create(path, load_config({}), tokenizer, CORPUS)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_new_run_in_the_current_directory(tmp_path, tokenizer, monkeypatch):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    run = Run.create(Path("."), load_config({}), tokenizer, CORPUS)
+    assert run.path == folder and run.corpus == CORPUS
+
+
+def test_repr_tells_what_a_run_contains(tmp_path, tokenizer):
+    run = Run.create(tmp_path / "a", load_config({}), tokenizer, CORPUS)
+    assert repr(run) == f"Run({str(run.path)!r}, gpt, not finished)"
+    progress = TrainingProgress(
+        step=1234,
+        epoch=0,
+        batch=0,
+        clock=ClockState(),
+        given_plan=[],
+        plan=[],
+        best=None,
+        epochs_since_best=0,
+        config={},
     )
-    for folder in (of_dead, of_living, of_other):
-        (folder / "checkpoints").mkdir(parents=True)
-    tokenizer = learn_tokenizer(["a text"], TokenizerConfig(kind="character"))
-    Run.create(tmp_path / "run", load_config({}), tokenizer, {"fingerprint": "0" * 64})
-    assert {*tmp_path.iterdir()} == {tmp_path / "run", of_living, of_other}
+    arrays = {
+        "weights/00000": np.zeros((40, 30), "float32"),
+        "weights/00001": np.zeros(34, "float32"),
+        "optimizer/00000": np.zeros(7, "float32"),
+    }
+    path = write_checkpoint(run.checkpoints_folder, checkpoint_name(1234), arrays, progress)
+    assert repr(run) == f"Run({str(run.path)!r}, gpt, 1,234 parameters, step 1,234, not finished)"
+    run.model_file.touch()
+    (path / "state.safetensors").write_bytes(b"damaged")
+    assert repr(run) == f"Run({str(run.path)!r}, gpt, step 1,234, finished)"
+    run.config_file.write_text("?")
+    assert repr(run) == f"Run({str(run.path)!r}, damaged)"

@@ -195,7 +195,7 @@ def test_suggested_commands_are_quoted_and_markup_is_shown(tiny_file, tmp_path, 
 
 def test_no_finished_checkpoint(tiny_run, tmp_path):
     (tmp_path / "config.toml").write_text(tiny_run.config_file.read_text())
-    with pytest.raises(UserError, match="has no finished checkpoint"):
+    with pytest.raises(UserError, match="has no checkpoint"):
         minigpt.load(tmp_path)
 
 

@@ -79,7 +79,7 @@ def test_interrupted_anywhere_it_ends_the_same(tiny_file, tmp_path, deterministi
         (Recorder, "on_epoch_end", 1),
         (Checkpointing, "on_epoch_end", 1),
         # While a checkpoint of the second epoch is being written.
-        (checkpoints, "_sum_of", 4),
+        (checkpoints, "_sha256_of_content", 4),
         (LearningRate, "on_train_batch_begin", 9),
         (Checkpointing, "on_epoch_end", 1),
     ]:
@@ -373,7 +373,7 @@ def test_a_broken_checkpoint_is_named_and_the_one_before_used(copied, capsys, no
     metrics, samples = lines(copied / "metrics.jsonl"), (copied / "samples.jsonl").read_bytes()
     run = minigpt.resume(copied)
     out = capsys.readouterr().out
-    assert f"{newest}: broken and left out: {checkpoints.STATE} has" in out
+    assert f"{newest}: was damaged and is ignored: {checkpoints.STATE} has" in out
     assert "Resuming    at step 16 of 20" in out
     assert read_checkpoint(newest).progress.step == 20
     assert [line["epoch"] for line in lines(run.metrics_file)] == [1, 2]
@@ -423,7 +423,9 @@ def test_what_is_used_in_place_of_a_broken_checkpoint_is_said(copied):
     for use in (minigpt.load, minigpt.evaluate_run):
         said: list[str] = []
         use(minigpt.Run(copied), report=said.append)
-        assert said[0].startswith(f"{newest}: broken and left out: {checkpoints.STATE} has 0 bytes")
+        assert said[0].startswith(
+            f"{newest}: was damaged and is ignored: {checkpoints.STATE} has 0 bytes"
+        )
         assert said[1:] == [f"{newest.with_name('step-00000010-epoch-1')}: used instead"]
 
 

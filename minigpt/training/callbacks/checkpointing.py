@@ -12,7 +12,7 @@ from minigpt.errors import UserError
 from minigpt.models.state import arrays_of, restore, restore_metrics
 from minigpt.runs.checkpoints import (
     Checkpoint,
-    best_of,
+    best_checkpoint_name,
     checkpoint_name,
     checkpoint_paths,
     remove_checkpoints,
@@ -179,7 +179,7 @@ class Checkpointing(Callback):
         names = names[: names.index(newest) + 1]
         kept = names[-self.config.training.keep_checkpoints :]
         # The training may be resumed from each of them, which needs the best as of then.
-        best_ones = (best_of(self.run.checkpoints_folder / name) for name in kept)
+        best_ones = (best_checkpoint_name(self.run.checkpoints_folder / name) for name in kept)
         remove_checkpoints(self.run.checkpoints_folder, {*kept, *filter(None, best_ones)})
 
     def _is_due(self) -> bool:

@@ -1,0 +1,1 @@
+"""The run directory: its layout, lock, checkpoints and records."""

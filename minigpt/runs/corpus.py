@@ -1,0 +1,18 @@
+"""The corpus that a run is trained on."""
+
+from minigpt.corpus.store_files import Corpus
+from minigpt.corpus.token_store import reopen_corpus
+from minigpt.runs.run import Run
+
+
+def open_run_corpus(run: Run) -> Corpus | None:
+    """Returns the token ids that a run is trained on; None if its text has changed since.
+
+    Raises:
+      UserError: the text cannot be read, or corpus.json is damaged.
+    """
+    config = run.config
+    # A tokenizer that was not learned from the text is read from the run instead of downloaded again.
+    learned = config.training.init_from is None and config.tokenizer.kind != "gpt2"
+    existing = None if learned else run.load_tokenizer()
+    return reopen_corpus(config.data, config.tokenizer, existing, run.corpus["fingerprint"])
