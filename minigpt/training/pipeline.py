@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,46 +78,51 @@ def train(
         if resume_from is None
         else resumed_training(resume_from, overrides)
     )
-    with notices_to(partial(show, console)), training as start:
-        # Corpus.
+    with ExitStack() as contexts:
+        contexts.enter_context(notices_to(partial(show, console)))
+        start = contexts.enter_context(training)
+
+        # 1. Corpus.
         stop_if_interrupted()
         device = set_up_device(start.config.training)
         corpus = start.open_corpus()
 
-        # Task.
+        # 2. Task.
         task = build_task(start.config, corpus)
-        with enough_memory(task.config, corpus.tokenizer.vocab_size):
-            # Model.
-            model = start.build_model(task)
-            compile_model(task, model)
-            description = summary(task, model, device, start.fine_tuning)
-            stop_if_interrupted()
+        contexts.enter_context(enough_memory(task.config, corpus.tokenizer.vocab_size))
 
-            # Restore.
-            with start.run_directory(task) as created, report_failed_writes(created):
-                loop = TrainingLoop(created, task, model, callbacks, console)
-                loop.restore(start.checkpoint)
-                if loop.is_over and is_exported(created):
-                    show(console, messages.how_to_extend(loop, command))
-                    return created
-                start.discard_later_results(loop.checkpointing)
-                try:
-                    # Fit.
-                    if not loop.is_over:
-                        show(console, description)
-                        show(console, start.describe(created, loop.clock.step, loop.clock.end))
-                        loop.fit()
-                        for line in messages.why_it_ended(loop):
-                            show(console, line)
-                    # Export.
-                    show(console, "Exporting the best model.")
-                    scores = export_best(created, task)
-                except KeyboardInterrupt:
-                    show(console, messages.interrupted(loop, command))
-                    raise Interrupted from None
-                seconds = time.perf_counter() - began
-                show(console, messages.finished(loop, scores, seconds, command))
-    return created
+        # 3. Model.
+        model = start.build_model(task)
+        compile_model(task, model)
+        description = summary(task, model, device, start.fine_tuning)
+        stop_if_interrupted()
+
+        # 4. Restore.
+        trained = contexts.enter_context(start.run_directory(task))
+        contexts.enter_context(report_failed_writes(trained))
+        loop = TrainingLoop(trained, task, model, callbacks, console)
+        loop.restore(start.checkpoint)
+        if loop.is_over and is_exported(trained):
+            show(console, messages.how_to_extend(loop, command))
+            return trained
+        start.discard_later_results(loop.checkpointing)
+        try:
+            # 5. Fit.
+            if not loop.is_over:
+                show(console, description)
+                show(console, start.describe(trained, loop.clock.step, loop.clock.end))
+                loop.fit()
+                for line in messages.why_it_ended(loop):
+                    show(console, line)
+            # 6. Export.
+            show(console, "Exporting the best model.")
+            scores = export_best(trained, task)
+        except KeyboardInterrupt:
+            show(console, messages.interrupted(loop, command))
+            raise Interrupted from None
+        seconds = time.perf_counter() - began
+        show(console, messages.finished(loop, scores, seconds, command))
+    return trained
 
 
 def resume(
