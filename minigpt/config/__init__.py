@@ -2,7 +2,7 @@
 
 from minigpt.config.data import SHAKESPEARE_SHA256, SHAKESPEARE_URL, TAKES_PATHS, DataConfig
 from minigpt.config.loading import dump_config, load_config, shipped_configs
-from minigpt.config.model import TransformerConfig
+from minigpt.config.model import EncoderDecoderConfig, GPTConfig, TransformerConfig
 from minigpt.config.sampling import MOST_NEW_TOKENS, SamplingConfig
 from minigpt.config.schema import SECTIONS, Config
 from minigpt.config.tokenizer import TokenizerConfig
@@ -16,6 +16,8 @@ __all__ = [
     "TAKES_PATHS",
     "Config",
     "DataConfig",
+    "EncoderDecoderConfig",
+    "GPTConfig",
     "SamplingConfig",
     "TokenizerConfig",
     "TrainingConfig",

@@ -17,12 +17,17 @@ from pydantic import ValidationError
 
 from minigpt.config.data import TAKES_PATHS
 from minigpt.config.schema import SECTIONS, Config
+from minigpt.config.section import variants_of
 from minigpt.errors import UserError
+
+MODEL_KINDS = ("gpt", "encoder_decoder")
 
 
 def _settings(section: str) -> Mapping[str, Any]:
-    annotation: Any = Config.model_fields[section].annotation
-    return annotation.model_fields
+    fields: dict[str, Any] = {}
+    for variant in variants_of(Config.model_fields[section].annotation):
+        fields |= variant.model_fields
+    return fields
 
 
 def shipped_configs() -> dict[str, Path]:
@@ -134,6 +139,11 @@ _SHORT.maxlist = _SHORT.maxdict = 20
 def _problem(origin: str, overridden: set[str], details: Any) -> str:
     """One line for one of pydantic's findings."""
     place = [str(part) for part in details["loc"]]
+    if place[0] == "model" and len(place) > 1 and place[1] in MODEL_KINDS:
+        del place[1]  # The variant of the section.
+    if details["type"] == "union_tag_invalid":
+        kinds = " or ".join(map(repr, MODEL_KINDS))
+        return f"{origin}model.kind = {_SHORT.repr(details['ctx']['tag'])}: should be {kinds}"
     name, given = ".".join(place[:2]), details["input"]
     if details["type"] == "combination":
         name, given = details["ctx"]["setting"], details["ctx"]["given"]

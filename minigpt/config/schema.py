@@ -6,7 +6,7 @@ from pydantic import ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from minigpt.config.data import DataConfig
-from minigpt.config.model import TransformerConfig
+from minigpt.config.model import AnyTransformer, GPTConfig, TransformerConfig
 from minigpt.config.sampling import SamplingConfig
 from minigpt.config.section import Section
 from minigpt.config.tokenizer import TokenizerConfig
@@ -18,7 +18,7 @@ class Config(Section):
 
     data: DataConfig = DataConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
-    model: TransformerConfig = TransformerConfig()
+    model: AnyTransformer = GPTConfig()
     training: TrainingConfig = TrainingConfig()
     sampling: SamplingConfig = SamplingConfig()
 

@@ -32,7 +32,7 @@ def export_huggingface(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
     if not isinstance(model, GPT):
         kind = type(model).__name__
         raise UserError(f"--format huggingface: the model is a {kind}: GPT-2 is a decoder alone")
-    problems = differences(model.sizes)
+    problems = differences(model.config)
     if model.head is not None and np.any(model.head.bias.numpy()):
         problems.append("model.tie_embeddings = false: the head has a bias: GPT-2 has none")
     if reason := why_not(tokenizer):
@@ -41,7 +41,7 @@ def export_huggingface(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
         raise UserError(*(f"--format huggingface: {problem}" for problem in problems))
     generation = {"bos_token_id": tokenizer.end_id, "eos_token_id": tokenizer.end_id}
     files = {
-        "config.json": _json(write_shape(model.sizes, tokenizer.end_id)),
+        "config.json": _json(write_shape(model.config, model.vocab_size, tokenizer.end_id)),
         "generation_config.json": _json(generation),
         **tokenizer_files(tokenizer, model.max_len),
     }

@@ -13,7 +13,7 @@ from minigpt.huggingface.weights import Weights, open_weights
 from minigpt.models import GPT, build_gpt
 from minigpt.runs.paths import refuse_taken
 from minigpt.runs.run import Run
-from minigpt.tokenizers.base import read_file
+from minigpt.tokenizers.tokenizer_file import read_file
 
 
 def import_run(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from minigpt.config import TransformerConfig
+from minigpt.config import GPTConfig, TransformerConfig
 from minigpt.errors import UserError
 
 # Their names → ours. The three names of the tanh form are one formula.
@@ -24,6 +24,22 @@ PUBLISHED = {
     "scale_attn_by_inverse_layer_idx": False,
     "reorder_and_upcast_attn": False,
     "add_cross_attention": False,
+}
+# Settings of a model that config.json or the tensors express.
+EXPRESSED = {
+    "max_len",
+    "embed_dim",
+    "num_heads",
+    "ff_dim",
+    "num_layers",
+    "dropout_rate",
+    "attention_dropout_rate",
+    # GPT-2 has none; it does not change what the trained model computes.
+    "ff_dropout_rate",
+    "norm_epsilon",
+    "qkv_bias",
+    "activation",
+    "tie_embeddings",
 }
 
 
@@ -114,60 +130,62 @@ def read_shape(config: Mapping[str, Any], where: str) -> GPT2Shape:
     end_id = end_id[0] if isinstance(end_id, list) and end_id else end_id
     if problems:
         raise UserError(*problems)
-    model = TransformerConfig.model_validate(
+    model = GPTConfig.model_validate(
         {**sizes, "norm_epsilon": float(epsilon), "activation": ACTIVATIONS[activation]}
     )
     return GPT2Shape(model, vocab_size, end_id if type(end_id) is int else None)
 
 
-def differences(sizes: Mapping[str, Any]) -> list[str]:
-    """What keeps a model from being a GPT-2, setting by setting; nothing if it is one.
+def differences(config: TransformerConfig) -> list[str]:
+    """Returns the settings that GPT-2 does not have, one line each; an empty list for a GPT-2.
 
     Args:
-      sizes: `GPT.sizes`.
+      config: the description of a GPT.
     """
-    share = sizes["embed_dim"] / sizes["num_heads"]
-    head_dim = sizes["head_dim"] or share
-    wanted: dict[str, tuple[Any, Any]] = {
-        "norm": (sizes["norm"], "pre"),
-        "position": (sizes["position"], "learned"),
-        "head_dim": (head_dim, share),
-        "value_dim": (sizes["value_dim"] or head_dim, share),
-        "scale_embeddings": (sizes["scale_embeddings"], False),
+    heads_width = config.embed_dim / config.num_heads
+    head_dim, value_dim = config.head_sizes
+    required = {
+        **{name: field.default for name, field in type(config).model_fields.items()},
+        "head_dim": heads_width,
+        "value_dim": heads_width,
     }
+    actual = config.model_dump() | {"head_dim": head_dim, "value_dim": value_dim}
     found = []
-    for name, (value, gpt2) in wanted.items():
-        if value != gpt2:
-            of_gpt2 = f"{gpt2:g}" if isinstance(gpt2, float) else repr(gpt2)
-            found.append(f"model.{name} = {value!r}: GPT-2 has {of_gpt2}")
+    # A setting that config.json cannot express should have the value that GPT-2 has: its default.
+    for name in sorted(required.keys() - EXPRESSED):
+        if actual[name] != required[name]:
+            expected = required[name]
+            shown = f"{expected:g}" if isinstance(expected, float) else repr(expected)
+            found.append(f"model.{name} = {actual[name]!r}: GPT-2 has {shown}")
     return found
 
 
-def write_shape(sizes: Mapping[str, Any], end_id: int) -> dict[str, Any]:
-    """config.json of a model without `differences`.
+def write_shape(config: TransformerConfig, vocab_size: int, end_id: int) -> dict[str, Any]:
+    """Returns the config.json of a model without `differences`.
 
     Args:
-      sizes: `GPT.sizes`.
-      end_id: of the tokenizer; a document begins behind it and ends with it.
+      config: the description of a GPT.
+      vocab_size: V.
+      end_id: of the tokenizer. The token stands before the first and after the last token of a document.
     """
-    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == sizes["activation"])
+    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
     return {
         "activation_function": activation,
         "architectures": ["GPT2LMHeadModel"],
-        "attn_pdrop": sizes["attention_dropout_rate"],
+        "attn_pdrop": config.attention_dropout_rate,
         "bos_token_id": end_id,
         "dtype": "float32",
-        "embd_pdrop": sizes["dropout_rate"],
+        "embd_pdrop": config.dropout_rate,
         "eos_token_id": end_id,
-        "layer_norm_epsilon": sizes["norm_epsilon"],
+        "layer_norm_epsilon": config.norm_epsilon,
         "model_type": "gpt2",
-        "n_embd": sizes["embed_dim"],
-        "n_head": sizes["num_heads"],
-        "n_inner": sizes["ff_dim"],
-        "n_layer": sizes["num_layers"],
-        "n_positions": sizes["max_len"],
-        "resid_pdrop": sizes["dropout_rate"],
-        "tie_word_embeddings": sizes["tie_embeddings"],
-        "vocab_size": sizes["vocab_size"],
+        "n_embd": config.embed_dim,
+        "n_head": config.num_heads,
+        "n_inner": config.ff_size,
+        "n_layer": config.num_layers,
+        "n_positions": config.max_len,
+        "resid_pdrop": config.dropout_rate,
+        "tie_word_embeddings": config.tie_embeddings,
+        "vocab_size": vocab_size,
         **PUBLISHED,
     }

@@ -6,8 +6,8 @@ from typing import Any
 
 from minigpt.errors import UserError
 from minigpt.tokenizers import Tokenizer, load_tokenizer
-from minigpt.tokenizers.base import read_file
 from minigpt.tokenizers.gpt2 import ENCODER_FILE, MERGES_FILE, GPT2Tokenizer
+from minigpt.tokenizers.tokenizer_file import read_file
 
 PAIRS = (("vocab.json", "merges.txt"), (ENCODER_FILE, MERGES_FILE))
 TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"

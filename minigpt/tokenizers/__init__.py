@@ -1,6 +1,7 @@
-"""Text to token ids and back: whole words, characters, or pieces of words, learned or GPT-2's own.
+"""Text to token ids and back, without TensorFlow: words, characters, and pieces of words.
 
-Every kind runs twice, in Python and inside a TensorFlow graph, with the same ids and the same text.
+Every kind of tokenizer is a subclass of `Tokenizer` in a file of its own. The same tokenizer in TensorFlow
+operations is in the file of the same name in `graph/`; both give the same ids and the same text.
 """
 
 from collections.abc import Iterable
@@ -8,13 +9,14 @@ from pathlib import Path
 
 from minigpt.config import TokenizerConfig
 from minigpt.errors import UserError
-from minigpt.tokenizers.base import GraphTokenizer, Tokenizer, read_state, state_path
+from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.tokenizer_file import read_state, state_path
 from minigpt.tokenizers.word import WordTokenizer
 
-__all__ = ["GraphTokenizer", "Tokenizer", "learn_tokenizer", "load_tokenizer"]
+__all__ = ["Tokenizer", "learn_tokenizer", "load_tokenizer"]
 
 KINDS: dict[str, type[Tokenizer]] = {
     tokenizer.kind: tokenizer
@@ -23,22 +25,24 @@ KINDS: dict[str, type[Tokenizer]] = {
 
 
 def learn_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-    """Learns a vocabulary of at most `config.vocab_size` entries; the same texts give the same one.
+    """Learns a vocabulary from text. The same texts give the same vocabulary.
 
     Args:
-      texts: documents, read once and in order; none at all is allowed.
-      config: kind, wanted size and lower-casing. Little text gives fewer entries than wanted.
+      texts: documents, read once and in order. May be empty.
+      config: the kind, the largest number of entries, and whether to lower-case. A short text gives
+        fewer entries.
     Raises:
-      ValueError: a text holds half of a surrogate pair.
+      UserError: this kind of tokenizer is not learned.
+      ValueError: a text contains half of a surrogate pair.
     """
     return KINDS[config.kind].learn(texts, config.vocab_size, config.lowercase)
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Opens what `Tokenizer.save` wrote, whatever its kind.
+    """Reads a tokenizer that `Tokenizer.save` wrote, of any kind.
 
     Raises:
-      UserError: a file is missing, damaged, or from a version this one does not know.
+      UserError: a file is missing, damaged, or of a newer version.
     """
     kind = read_state(folder)["kind"]
     if kind not in KINDS:

@@ -1,20 +1,29 @@
-"""One token a Unicode code point."""
+"""The character tokenizer: one token for each Unicode code point."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import tensorflow as tf
 
-from minigpt.tokenizers.base import GraphTokenizer, Tokenizer, in_groups, lower_strings, setting
+from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.grouping import in_groups
+from minigpt.tokenizers.tokenizer_file import setting
+from minigpt.tokenizers.unicode_tables import lower
+
+if TYPE_CHECKING:
+    from minigpt.tokenizers.graph.character import CharacterGraph
 
 SPECIAL_TOKENS = 3  # padding, [UNK], <end>
 CODE_POINTS = 0x110000
 
 
 class CharacterTokenizer(Tokenizer):
-    """The most frequent characters by number; the rest is `[UNK]`."""
+    """A vocabulary of the most frequent characters. Every other character is `[UNK]`.
+
+    Attributes:
+      table: int32, the id of every code point; the last entry is for all larger code points.
+    """
 
     kind: ClassVar[str] = "character"
     end_id = 2
@@ -22,34 +31,38 @@ class CharacterTokenizer(Tokenizer):
     undrawable_ids = (0, 1)
 
     def __init__(self, characters: Sequence[str], lowercase: bool) -> None:
-        """characters: those of the ids from 3 on, one code point each, none twice."""
+        """
+        Args:
+          characters: the characters of the ids from 3 on, one code point each, without duplicates.
+          lowercase: whether text is lower-cased before encoding.
+        Raises:
+          ValueError: an entry is not a single code point or is a duplicate.
+        """
         if any(len(c) != 1 for c in characters) or len(set(characters)) != len(characters):
-            raise ValueError("a character of the vocabulary is not one, or there twice")
+            raise ValueError("a vocabulary entry is not a single character or is a duplicate")
         super().__init__([b""] * SPECIAL_TOKENS + [c.encode() for c in characters], lowercase)
         code_points = np.array([ord(c) for c in characters], np.int64)
-        # Code point → id. All code points that are too large share the last entry.
         self.table = np.full(code_points.max(initial=-1) + 2, self.unknown_id, np.int32)
         self.table[code_points] = np.arange(SPECIAL_TOKENS, self.vocab_size)
 
     @classmethod
     def learn(cls, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Self:
-        """Takes the most frequent characters; of equally frequent ones, the lowest code point."""
+        """Takes the most frequent characters; of equally frequent ones, the lowest code points."""
         counts = np.zeros(CODE_POINTS, np.int64)
         for group in in_groups(texts):
-            for text in lower_strings(group, lowercase):
-                found = np.bincount(_code_points(text))
+            for text in group:
+                found = np.bincount(_code_points(text, lowercase))
                 counts[: len(found)] += found
         ranked = np.argsort(-counts, kind="stable")[: vocab_size - SPECIAL_TOKENS]
         return cls([chr(c) for c in ranked[counts[ranked] > 0]], lowercase)
 
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
         last = len(self.table) - 1
-        return [
-            self.table[np.minimum(_code_points(text), last)]
-            for text in lower_strings(texts, self.lowercase)
-        ]
+        return [self.table[np.minimum(_code_points(text, self.lowercase), last)] for text in texts]
 
-    def _build_graph(self) -> GraphTokenizer:
+    def _build_graph(self) -> "CharacterGraph":
+        from minigpt.tokenizers.graph.character import CharacterGraph
+
         return CharacterGraph(self)
 
     def _settings(self) -> dict[str, Any]:
@@ -60,18 +73,7 @@ class CharacterTokenizer(Tokenizer):
         return cls(setting(settings, "vocabulary", list[str]), settings["lowercase"])
 
 
-class CharacterGraph(GraphTokenizer):
-    def __init__(self, tokenizer: CharacterTokenizer) -> None:
-        super().__init__(tokenizer)
-        self._table = tf.constant(tokenizer.table)
-
-    def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        code_points = tf.strings.unicode_decode(texts, "UTF-8")
-        last = tf.size(self._table) - 1
-        return code_points.with_flat_values(
-            tf.gather(self._table, tf.minimum(code_points.flat_values, last))
-        )
-
-
-def _code_points(text: str) -> np.ndarray:
+def _code_points(text: str, lowercase: bool) -> np.ndarray:
+    if lowercase:
+        text = lower(text)
     return np.frombuffer(text.encode("utf-32-le"), np.uint32)

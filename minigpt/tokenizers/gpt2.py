@@ -1,71 +1,77 @@
-"""The byte-level byte-pair encoding of GPT-2, from its published files `encoder.json` and `vocab.bpe`.
+"""GPT-2's tokenizer: byte-level byte-pair encoding with a published vocabulary.
 
 Radford et al. (2019), "Language Models are Unsupervised Multitask Learners", section 2.2. The text is
-cut into words by the pattern of the published encoder, then pairs of neighbours inside a word's UTF-8
-bytes are merged, those of the first merge in the list first.
+split into words by the pattern of the published encoder. Then neighbors among the UTF-8 bytes of a word
+are merged, in the order of the published list of merges.
 
-sentencepiece does the merging, here and in the graph alike, as it does for `byte_pair`: no second
-library, no mutable table of words. It reads Latin-1 text, in which a byte is a character.
+sentencepiece does the merging, as for `byte_pair`. Its model works on Latin-1 text, in which every
+character is one byte.
 """
 
+import array
 import functools
 import hashlib
-import itertools
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
-import tensorflow as tf
+import sentencepiece
 from pydantic import Field
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from minigpt.environment import hide_tensorflow_log
 from minigpt.errors import UserError
-from minigpt.tokenizers.base import (
-    GraphTokenizer,
-    Tokenizer,
-    read_file,
-    setting,
-    write_file,
+from minigpt.storage.atomic import replace_file
+from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.chunks import encode_chunks
+from minigpt.tokenizers.gpt2_files import (
+    ENCODER_FILE,
+    MAX_IDS,
+    MERGES_FILE,
+    checked_vocabulary,
+    encoder_file,
+    merges_file,
+    read_encoder,
+    read_merges,
+    token_bytes,
 )
+from minigpt.tokenizers.tokenizer_file import read_file, setting
+from minigpt.tokenizers.unicode_tables import one_or_more, one_or_more_outside, ranges
 
-END_TOKEN = "<|endoftext|>"
-ENCODER_FILE, MERGES_FILE = "encoder.json", "vocab.bpe"
-# A vocabulary may come from a stranger, and every id up to its largest takes memory.
-MOST_IDS = 2**24
-Id = Annotated[int, Field(ge=0, lt=MOST_IDS)]
+if TYPE_CHECKING:
+    from minigpt.tokenizers.graph.gpt2 import GPT2Graph
 
-# The published pattern is 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ .
-# RE2 knows no (?!\S), and its \s is ASCII alone. What (?!\S) does is to leave the last white space of
-# a run to the word behind it: so a first pass cuts there, and in the second \s+ is enough.
-_SPACES = r"\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
-_LAST_SPACE = rf"([{_SPACES}])([{_SPACES}][^{_SPACES}])"
-_WORD = (
-    r"'(?:[stmd]|re|ve|ll)"
-    r"| ?\p{L}+"
-    r"| ?\p{N}+"
-    rf"| ?[^{_SPACES}\p{{L}}\p{{N}}]+"
-    rf"|[{_SPACES}]+"
-)
-# A byte that UTF-8 has no use for: no class of characters holds it, and no text does.
-_CUT = 0xFF
-# sentencepiece takes no NUL for a character. Behind Latin-1's 256 there is room for another.
-_NUL = "\u0100"
-_NAMELESS = "\u0101"
+Id = Annotated[int, Field(ge=0, lt=MAX_IDS)]
+
+WHITE_SPACE = [
+    (0x9, 0xD),
+    (0x20, 0x20),
+    (0x85, 0x85),
+    (0xA0, 0xA0),
+    (0x1680, 0x1680),
+    (0x2000, 0x200A),
+    (0x2028, 0x2029),
+    (0x202F, 0x202F),
+    (0x205F, 0x205F),
+    (0x3000, 0x3000),
+]
+# A byte that never occurs in UTF-8. The graph separates words with it.
+SEPARATOR = 0xFF
+# sentencepiece does not accept NUL as a character. The first character after Latin-1 replaces it.
+NUL = "\u0100"
+_UNNAMED = "\u0101"
 
 
 class GPT2Tokenizer(Tokenizer):
-    """GPT-2's own vocabulary, or another one in its two files.
+    """GPT-2's published vocabulary, or another one in the same two files.
 
-    Ids that no text encodes to (special tokens, and what is left up to `size`) stand for nothing and
-    are never drawn, but for the end token, which ends a text.
+    Ids without text (special tokens, and unused ids below `size`) decode to nothing and are never
+    drawn. The end token is an exception: it can be drawn.
     """
 
     kind: ClassVar[str] = "gpt2"
-    cut_behind: ClassVar[re.Pattern[str]] = re.compile(r"\S(?=[ \n])")
+    cut_after: ClassVar[re.Pattern[str]] = re.compile(r"\S(?=[ \n])")
     unknown_id = None
 
     def __init__(
@@ -76,14 +82,14 @@ class GPT2Tokenizer(Tokenizer):
         end_id: int,
         size: int | None = None,
     ) -> None:
-        """Takes a vocabulary as it is; `from_files` checks one.
+        """Takes a vocabulary without checking it; `from_files` and `from_tables` check it.
 
         Args:
-          encoder: token → id, as in encoder.json, special tokens left out.
-          merges: pairs of tokens, the first to be merged first.
-          special: the other tokens → ids.
-          end_id: the id of one of them.
-          size: the number of ids, where there are more than tokens.
+          encoder: token → id, as in encoder.json, without special tokens.
+          merges: pairs of tokens in the order of merging.
+          special: special token → id.
+          end_id: the id of the end token, one of `special`.
+          size: the number of ids, if it is larger than the number of tokens.
         """
         self.encoder = dict(encoder)
         self.merges = list(merges)
@@ -108,19 +114,19 @@ class GPT2Tokenizer(Tokenizer):
         end_id: int | None = None,
         size: int | None = None,
     ) -> Self:
-        """Reads and checks the two published files, or two like them.
+        """Reads and checks the two published files, or two files of the same form.
 
         Args:
           encoder: JSON, token → id.
-          merges: a line with the version, then two tokens a line.
-          names: of the two, for messages.
-          special: special tokens → ids; those in `encoder` need not be named if there is but one.
-          end_id: the id of the end token; that of `<|endoftext|>` if None.
-          size: the number of ids, where there are more than tokens.
+          merges: a line with the version, then two tokens in each line.
+          names: the names of the two files, for messages.
+          special: special token → id. Not needed for `<|endoftext|>` in `encoder`.
+          end_id: the id of the end token; None means that of `<|endoftext|>`.
+          size: the number of ids, if it is larger than the number of tokens.
         Raises:
-          UserError: one of them is damaged, or they do not fit each other.
+          UserError: a file is damaged, or the two files do not fit each other.
         """
-        tokens, pairs = _read_encoder(encoder, names[0]), _read_merges(merges, names[1])
+        tokens, pairs = read_encoder(encoder, names[0]), read_merges(merges, names[1])
         return cls.from_tables(tokens, pairs, names, special, end_id, size)
 
     @classmethod
@@ -133,62 +139,44 @@ class GPT2Tokenizer(Tokenizer):
         end_id: int | None = None,
         size: int | None = None,
     ) -> Self:
-        """`from_files` for files that are read already; `tokens` may hold special ones too."""
-        special = dict(special or {})
-        if END_TOKEN in tokens:
-            special.setdefault(END_TOKEN, tokens[END_TOKEN])
-        encoder = {token: i for token, i in tokens.items() if token not in special}
-        _check_fit(encoder, merges, names)
-        if end_id is None:
-            end_id = special.get(END_TOKEN)
-            if end_id is None:
-                raise UserError(f"{names[0]}: holds no end token; should hold {END_TOKEN}")
-        if end_id not in special.values():
-            raise UserError(f"{names[0]}: the end token's id {end_id} is that of no special token")
-        clash = sorted(set(special.values()) & set(encoder.values()))
-        if clash or len(set(special.values())) < len(special):
-            raise UserError(f"{names[0]}: two tokens have the id {clash[0] if clash else end_id}")
-        largest = max([*encoder.values(), *special.values()])
-        if size is not None and largest >= size:
-            raise UserError(
-                f"{names[0]}: holds the id {largest}; should be below the vocabulary size, {size}"
-            )
+        """Checks the content of the two files. `tokens` may include special tokens."""
+        encoder, special, end_id = checked_vocabulary(tokens, merges, names, special, end_id, size)
         return cls(encoder, merges, special, end_id, size)
 
     @classmethod
     def learn(cls, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Self:
-        """Not there: this vocabulary is published, not learned."""
+        """Raises a `UserError`: the vocabulary is published, not learned."""
         raise UserError(
             "tokenizer.kind = 'gpt2': is read from published files, not learned from text; "
-            "to learn one, tokenizer.kind should be 'byte_pair'"
+            "to learn a vocabulary, tokenizer.kind should be 'byte_pair'"
         )
 
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
-        ids = self.graph().encode(tf.constant(texts, tf.string))
-        return np.split(ids.flat_values.numpy(), ids.row_splits.numpy()[1:-1])
+        return encode_chunks(texts, _word_pattern().findall, self._encode_words)
 
-    def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
-        self.graph()  # Made before the cores share it.
-        return super().encode_many(texts)
+    def _encode_words(self, words: list[str]) -> list[bytes]:
+        latin = [word.encode().decode("latin-1").replace("\0", NUL) for word in words]
+        encoded = self._processor.encode(latin, num_threads=1)
+        return [array.array("i", ids).tobytes() for ids in encoded]
 
-    def _build_graph(self) -> GraphTokenizer:
-        with hide_tensorflow_log():
-            return GPT2Graph(self)
+    @functools.cached_property
+    def _processor(self) -> sentencepiece.SentencePieceProcessor:
+        return sentencepiece.SentencePieceProcessor(model_proto=self.sentencepiece_model())
+
+    def _build_graph(self) -> "GPT2Graph":
+        from minigpt.tokenizers.graph.gpt2 import GPT2Graph
+
+        return GPT2Graph(self)
 
     def save(self, folder: Path) -> None:
-        """Writes `encoder.json`, `vocab.bpe`, and `tokenizer.json`, which holds their hashes."""
+        """Writes `encoder.json`, `vocab.bpe`, and `tokenizer.json` with their hashes."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in self._files().items():
-            write_file(folder / name, data)
+            replace_file(folder / name, data)
         super().save(folder)
 
     def _files(self) -> dict[str, bytes]:
-        return {
-            ENCODER_FILE: json.dumps(self.encoder).encode("ascii"),
-            MERGES_FILE: "\n".join(
-                ["#version: 0.2", *(" ".join(pair) for pair in self.merges), ""]
-            ).encode(),
-        }
+        return {ENCODER_FILE: encoder_file(self.encoder), MERGES_FILE: merges_file(self.merges)}
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -202,39 +190,39 @@ class GPT2Tokenizer(Tokenizer):
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any], folder: Path) -> Self:
-        files, sums = {}, setting(settings, "sha256", dict[str, str])
+        files, hashes = {}, setting(settings, "sha256", dict[str, str])
         for name in (ENCODER_FILE, MERGES_FILE):
             files[name] = read_file(folder / name)
-            if hashlib.sha256(files[name]).hexdigest() != sums[name]:
+            if hashlib.sha256(files[name]).hexdigest() != hashes[name]:
                 raise UserError(
-                    f"{folder / name}: damaged, not the file tokenizer.json was saved with"
+                    f"{folder / name}: damaged: not the file that belongs to tokenizer.json"
                 )
-        encoder = _read_encoder(files[ENCODER_FILE], ENCODER_FILE)
+        encoder = read_encoder(files[ENCODER_FILE], ENCODER_FILE)
         special = setting(settings, "special", dict[str, Id])
         end_id, size = setting(settings, "end_id", Id), setting(settings, "size", Id)
         if end_id not in special.values() or max([*encoder.values(), *special.values()]) >= size:
             raise ValueError("an id is outside the vocabulary")
-        merges = _read_merges(files[MERGES_FILE], MERGES_FILE)
+        merges = read_merges(files[MERGES_FILE], MERGES_FILE)
         return cls(encoder, merges, special, end_id, size)
 
     def sentencepiece_model(self) -> bytes:
-        """The same merges as a serialised sentencepiece `ModelProto` over Latin-1 text.
+        """Returns the merges as a serialized sentencepiece `ModelProto` for Latin-1 text.
 
-        sentencepiece merges the neighbours whose joined text scores best, whatever the two are; a list
-        of pairs merges the first pair. That is the same where no token can be put together in two
-        ways, which `_check_fit` sees to.
+        sentencepiece merges the neighbors whose joined text has the best score; the published encoder
+        merges the first pair in a list. The two are the same if no token can be made of two different
+        pairs, which `from_tables` checks.
         """
         rank = {a + b: number for number, (a, b) in enumerate(self.merges)}
         proto = ModelProto()
-        pieces = [proto.pieces.add(piece=f"{_NAMELESS}{i}", type=3) for i in range(self.vocab_size)]
+        pieces = [proto.pieces.add(piece=f"{_UNNAMED}{i}", type=3) for i in range(self.vocab_size)]
         for token, i in self.encoder.items():
             text = self.pieces[i]
-            if len(text) > 1 and _CUT in text:
-                continue  # No text has that byte: it would merge with a cut.
-            pieces[i].piece = text.decode("latin-1").replace("\0", _NUL)
+            if len(text) > 1 and SEPARATOR in text:
+                continue  # No text contains it, and it would merge with a separator.
+            pieces[i].piece = text.decode("latin-1").replace("\0", NUL)
             pieces[i].type = pieces[i].NORMAL
             pieces[i].score = -float(rank.get(token, 0))
-        unknown = proto.pieces.add(piece=f"{_NAMELESS}unknown")
+        unknown = proto.pieces.add(piece=f"{_UNNAMED}unknown")
         unknown.type = unknown.UNKNOWN
         trainer, normalizer = proto.trainer_spec, proto.normalizer_spec
         trainer.model_type = trainer.BPE
@@ -248,118 +236,16 @@ class GPT2Tokenizer(Tokenizer):
         return proto.SerializeToString(deterministic=True)
 
 
-class GPT2Graph(GraphTokenizer):
-    def __init__(self, tokenizer: GPT2Tokenizer) -> None:
-        import tensorflow_text  # Here, as for byte_pair.
-
-        super().__init__(tokenizer)
-        self._cut_id = tokenizer.pieces.index(bytes([_CUT]))
-        self._encoder = tensorflow_text.SentencepieceTokenizer(
-            tokenizer.sentencepiece_model(), out_type=tf.int32
-        )
-
-    def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        cut = bytes([_CUT])
-        texts = tf.strings.regex_replace(texts, _LAST_SPACE, rb"\1" + cut + rb"\2")
-        texts = tf.strings.regex_replace(texts, _WORD, rb"\0" + cut)
-        texts = tf.strings.unicode_transcode(texts, "ISO-8859-1", "UTF-8")
-        ids = self._encoder.tokenize(tf.strings.regex_replace(texts, r"\x00", _NUL))
-        return tf.ragged.boolean_mask(ids, ids != self._cut_id)
-
-
 @functools.cache
-def byte_alphabet() -> dict[str, int]:
-    """The character that stands for each byte in the published files, for all 256.
+def _word_pattern() -> re.Pattern[str]:
+    r"""Returns the published pattern, with the classes of TensorFlow's RE2.
 
-    What can be printed stands for itself, the rest, in order, for U+0100 and what follows.
+    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
     """
-    printed = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = (byte for byte in range(256) if byte not in printed)
-    return {chr(byte): byte for byte in printed} | {
-        chr(0x100 + number): byte for number, byte in enumerate(others)
-    }
-
-
-def token_bytes(token: str) -> bytes:
-    """The bytes a token of the published files stands for; KeyError if it is not one."""
-    alphabet = byte_alphabet()
-    return bytes(alphabet[character] for character in token)
-
-
-def _read_encoder(data: bytes, name: str) -> dict[str, int]:
-    try:
-        encoder = json.loads(data)
-    except ValueError as error:
-        raise UserError(f"{name}: not valid JSON ({error})") from None
-    if not isinstance(encoder, dict) or not all(
-        type(i) is int and 0 <= i < MOST_IDS for i in encoder.values()
-    ):
-        raise UserError(f"{name}: should be a JSON object, token to id")
-    if len(set(encoder.values())) < len(encoder):
-        raise UserError(f"{name}: two tokens have the same id")
-    return encoder
-
-
-def _read_merges(data: bytes, name: str) -> list[tuple[str, str]]:
-    try:
-        lines = data.decode().replace("\r\n", "\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{name}: not valid UTF-8 at byte {error.start}") from None
-    merges = []
-    for number, line in enumerate(lines, 1):
-        if not line or (number == 1 and line.startswith("#version")):
-            continue
-        first, space, second = line.partition(" ")
-        if not (first and space and second) or " " in second:
-            raise UserError(f"{name}: line {number}: {line[:60]!r}: should be two tokens")
-        merges.append((first, second))
-    return merges
-
-
-def _check_fit(
-    encoder: Mapping[str, int], merges: Sequence[tuple[str, str]], names: tuple[str, str]
-) -> None:
-    """One `UserError` if merges and tokens are not those of one vocabulary."""
-    alphabet = byte_alphabet()
-    missing = [character for character in alphabet if character not in encoder]
-    if missing:
-        raise UserError(f"{names[0]}: holds {256 - len(missing)} of the 256 bytes; should hold all")
-    strange = next((token for token in encoder if not token or set(token) - set(alphabet)), None)
-    if strange is not None:
-        raise UserError(f"{names[0]}: {strange!r}: not a token of GPT-2's alphabet of bytes")
-    ranks: dict[str, int] = {}
-    for number, (a, b) in enumerate(merges, 1):
-        problem = None
-        if a + b not in encoder:
-            problem = f"{a + b!r} is not in {names[0]}"
-        elif a + b in ranks:
-            problem = f"{a + b!r} is made by an earlier merge already"
-        elif any(len(part) > 1 and part not in ranks for part in (a, b)):
-            problem = "one of the two is made by no earlier merge"
-        elif (made := _without_last_merge(a + b, ranks)) != [a, b]:
-            problem = f"{a + b!r} falls apart into {' '.join(made)} before"
-        if problem:
-            raise UserError(
-                f"{names[1]}: merge {number}, {a} {b}: {problem}; the two files do not fit each other"
-            )
-        ranks[a + b] = number
-    unmade = [token for token in encoder if len(token) > 1 and token not in ranks]
-    if unmade:
-        more = f" and {len(unmade) - 1:,} more" if len(unmade) > 1 else ""
-        raise UserError(
-            f"{names[0]}: {unmade[0]!r}{more}: made by no merge of {names[1]}; "
-            "the two files do not fit each other"
-        )
-
-
-def _without_last_merge(token: str, ranks: Mapping[str, int]) -> list[str]:
-    """What the merges so far make of a token's characters."""
-    parts = list(token)
-    while len(parts) > 2:
-        joined = [ranks.get(a + b, len(ranks) + 1) for a, b in itertools.pairwise(parts)]
-        best = min(joined)
-        if best > len(ranks):
-            break
-        place = joined.index(best)
-        parts[place : place + 2] = [parts[place] + parts[place + 1]]
-    return parts
+    letters, digits = one_or_more(ranges("L")), one_or_more(ranges("N"))
+    signs = one_or_more_outside(ranges("L", "N") + WHITE_SPACE)
+    spaces = "[" + "".join(f"\\u{first:04x}-\\u{last:04x}" for first, last in WHITE_SPACE) + "]"
+    not_space = spaces.replace("[", "[^")
+    return re.compile(
+        rf"'(?:[stmd]|re|ve|ll)| ?{letters}| ?{digits}| ?{signs}|{spaces}+(?!{not_space})|{spaces}+"
+    )

@@ -1,26 +1,33 @@
-"""Whole words and punctuation marks, the most frequent ones by number; the rest is `[UNK]`."""
+"""The word tokenizer: one token for each word and each punctuation mark."""
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import tensorflow as tf
 
-from minigpt.tokenizers.base import GraphTokenizer, Tokenizer, in_groups, lower, setting
+from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.chunks import encode_chunks
+from minigpt.tokenizers.grouping import in_groups
+from minigpt.tokenizers.tokenizer_file import setting
+from minigpt.tokenizers.unicode_tables import lower, ranges
+
+if TYPE_CHECKING:
+    from minigpt.tokenizers.graph.word import WordGraph
 
 SPECIAL_TOKENS = 3  # padding, [UNK], <end>
-# Not \s and [[:punct:]]: in RE2 those are ASCII only. \p{P} and \p{S} hold all of the latter.
+# For RE2, where \s and [[:punct:]] are ASCII only. In Python, str.split has the same white space.
 WHITE_SPACE = r"[\t-\r\x1c-\x1f\x{85}\p{Z}]+"
 SEPARATE = r"[\p{P}\p{S}]"
 
 
 class WordTokenizer(Tokenizer):
-    """The tokenizer of the Keras miniature GPT (systems.md, S1).
+    """The tokenizer of the Keras miniature GPT (docs/systems.md, S1).
 
-    Every punctuation mark and symbol is a word of its own. Decoding puts one space between all
-    words, so the spacing of the original is lost.
+    A vocabulary of the most frequent words; every other word is `[UNK]`. Every punctuation mark and
+    symbol is a word of its own. Decoding joins the words with single spaces.
     """
 
     kind: ClassVar[str] = "word"
@@ -30,27 +37,50 @@ class WordTokenizer(Tokenizer):
     undrawable_ids = (0, 1)
 
     def __init__(self, words: Sequence[bytes], lowercase: bool) -> None:
-        """words: those of the ids from 3 on; none empty, none twice."""
+        """
+        Args:
+          words: the words of the ids from 3 on, in UTF-8, without duplicates.
+          lowercase: whether text is lower-cased before encoding.
+        Raises:
+          ValueError: a word is empty, a duplicate, or not UTF-8.
+        """
         if not all(words) or len(set(words)) != len(words):
-            raise ValueError("a word of the vocabulary is empty or there twice")
+            raise ValueError("a vocabulary entry is empty or is a duplicate")
         super().__init__([b""] * SPECIAL_TOKENS + list(words), lowercase)
         self.lossless = False
+        ids = np.arange(self.vocab_size, dtype=np.int32)
+        known = zip(words, ids[SPECIAL_TOKENS:], strict=True)
+        self._id_bytes = {word.decode(): i.tobytes() for word, i in known}
+        self._unknown_bytes = ids[self.unknown_id].tobytes()
 
     @classmethod
     def learn(cls, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Self:
-        """Takes the most frequent words; of equally frequent ones, the first by code points."""
-        counts: Counter[bytes] = Counter()
+        """Takes the most frequent words; of equally frequent words, the first by code points."""
+        chunks: Counter[str] = Counter()
         for group in in_groups(texts):
-            words = split_words(lower(tf.constant(group, tf.string), lowercase))
-            counts.update(words.flat_values.numpy().tolist())
-        ranked = sorted(counts, key=lambda word: (-counts[word], word))
-        return cls(ranked[: vocab_size - SPECIAL_TOKENS], lowercase)
+            for text in group:
+                chunks.update(text.split())
+        words: Counter[str] = Counter()
+        for chunk, count in chunks.items():
+            for word in _split_chunk(chunk, lowercase):
+                words[word] += count
+        ranked = sorted(words, key=lambda word: (-words[word], word))
+        return cls([word.encode() for word in ranked[: vocab_size - SPECIAL_TOKENS]], lowercase)
 
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
-        ids = self.graph().encode(tf.constant(texts, tf.string))
-        return np.split(ids.flat_values.numpy(), ids.row_splits.numpy()[1:-1])
+        # No word, and no rule of lower-casing, reaches across white space.
+        return encode_chunks(texts, str.split, self._encode_unspaced)
 
-    def _build_graph(self) -> GraphTokenizer:
+    def _encode_unspaced(self, chunks: list[str]) -> list[bytes]:
+        known, unknown = self._id_bytes, self._unknown_bytes
+        return [
+            b"".join([known.get(word, unknown) for word in _split_chunk(chunk, self.lowercase)])
+            for chunk in chunks
+        ]
+
+    def _build_graph(self) -> "WordGraph":
+        from minigpt.tokenizers.graph.word import WordGraph
+
         return WordGraph(self)
 
     def _settings(self) -> dict[str, Any]:
@@ -62,23 +92,13 @@ class WordTokenizer(Tokenizer):
         return cls([word.encode() for word in words], settings["lowercase"])
 
 
-class WordGraph(GraphTokenizer):
-    def __init__(self, tokenizer: WordTokenizer) -> None:
-        super().__init__(tokenizer)
-        # A table cannot be empty; the empty word never occurs in a text.
-        words = [b"", *tokenizer.pieces[SPECIAL_TOKENS:]]
-        ids = [tokenizer.unknown_id, *range(SPECIAL_TOKENS, tokenizer.vocab_size)]
-        self._table = tf.lookup.StaticHashTable(
-            tf.lookup.KeyValueTensorInitializer(words, ids, tf.string, tf.int32),
-            default_value=tokenizer.unknown_id,
-        )
-
-    def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        words = split_words(texts)
-        return words.with_flat_values(self._table.lookup(words.flat_values))
+def _split_chunk(chunk: str, lowercase: bool) -> list[str]:
+    """Splits text without white space into words and single characters of the categories P and S."""
+    if lowercase:
+        chunk = lower(chunk)
+    return [chunk] if chunk.isalpha() else chunk.translate(_spaced_marks()).split()
 
 
-def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
-    """string[B] → ragged string[B, None]: split at whitespace, and around P and S characters."""
-    texts = tf.strings.regex_replace(texts, WHITE_SPACE, " ")
-    return tf.strings.split(tf.strings.regex_replace(texts, SEPARATE, r" \0 "))
+@functools.cache
+def _spaced_marks() -> dict[int, str]:
+    return {c: f" {chr(c)} " for first, last in ranges("P", "S") for c in range(first, last + 1)}

@@ -33,14 +33,13 @@ def expected_seconds(config: Config, vocab_size: int, trained: float, evaluated:
 
 def _products_per_second(config: Config) -> float:
     """Measures a product of the size of those in a feed-forward network."""
-    sizes = config.model.resolved()
-    assert sizes.ff_dim  # Resolved.
+    sizes = config.model
     rows = min(4096, config.training.batch_size * config.sequence_length)
     dtype = config.training.precision.removeprefix("mixed_")
-    a, b = tf.ones([rows, sizes.embed_dim], dtype), tf.ones([sizes.embed_dim, sizes.ff_dim], dtype)
+    a, b = tf.ones([rows, sizes.embed_dim], dtype), tf.ones([sizes.embed_dim, sizes.ff_size], dtype)
     durations, end = [], time.perf_counter() + _MEASURED_SECONDS
     while (start := time.perf_counter()) < end:
         float(tf.matmul(a, b)[0, 0])
         durations.append(time.perf_counter() - start)
     # The median: the first products also start threads.
-    return 2 * rows * sizes.embed_dim * sizes.ff_dim / statistics.median(durations)
+    return 2 * rows * sizes.embed_dim * sizes.ff_size / statistics.median(durations)

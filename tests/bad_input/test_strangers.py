@@ -335,7 +335,7 @@ def test_a_download_without_end(tmp_path, cache, monkeypatch):
     path = tmp_path / "text.txt"
     path.write_bytes(b"0" * 3_000_000)
     data = DataConfig(source="shakespeare", url=path.as_uri(), sha256="0" * 64)
-    monkeypatch.setattr("minigpt.storage.downloads.MOST_BYTES", 1_000_000)
+    monkeypatch.setattr("minigpt.storage.downloads.MAX_BYTES", 1_000_000)
     with pytest.raises(UserError, match="has more than 1,000,000 bytes"):
         list(sources.open_source(data).pieces())
     assert not any(cache.rglob("*.txt"))

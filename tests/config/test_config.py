@@ -169,7 +169,7 @@ def test_what_pairs_cannot_have_is_reported_together():
     found = problems_of(
         {
             "data": {"source": "pairs", "document_separator": "x", "val_pairs": 0},
-            "model": {"kind": "encoder_decoder"},
+            "model": {"kind": "encoder_decoder", "norm": "pre"},
         },
         ["training.label_smoothing=1.5"],
     )
@@ -177,7 +177,7 @@ def test_what_pairs_cannot_have_is_reported_together():
         "data.paths = []: should name at least one file for source = 'pairs'",
         "data.document_separator = 'x': should not be set for source = 'pairs'",
         "data.val_pairs = 0: should be greater than or equal to 1",
-        "model.norm = 'pre': should be 'post' for kind = 'encoder_decoder'",
+        "model.norm = 'pre': should be 'post'",
         "--set training.label_smoothing = 1.5: should be less than 1",
     ]:
         assert line in found

@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import minigpt
-from minigpt.config import TokenizerConfig, TransformerConfig
+from minigpt.config import GPTConfig, TokenizerConfig
 from minigpt.errors import UserError
 from minigpt.export.huggingface import export_huggingface
 from minigpt.huggingface.importing import import_run
@@ -28,7 +28,7 @@ def learned(kind: str, vocab_size: int, lowercase: bool = False) -> Tokenizer:
 
 def random_gpt(vocab_size: int, **changes) -> GPT:
     sizes = {"max_len": 16, "embed_dim": 8, "num_heads": 2, "num_layers": 2}
-    model = build_gpt(TransformerConfig(**{**sizes, **changes}), vocab_size)
+    model = build_gpt(GPTConfig(**{**sizes, **changes}), vocab_size)
     draw = np.random.default_rng(0)
     for variable in model.trainable_variables:
         variable.assign(variable + draw.normal(size=variable.shape, scale=0.3))
@@ -85,11 +85,11 @@ def test_the_same_model_gives_the_same_bytes(tmp_path):
 def test_a_model_of_another_shape_is_refused_with_all_that_differs(tmp_path):
     tokenizer = learned("character", 40)
     changes = {
+        "head_dim": 3,
         "norm": "post",
         "position": "sinusoidal",
-        "head_dim": 3,
-        "value_dim": 5,
         "scale_embeddings": True,
+        "value_dim": 5,
         "tie_embeddings": False,
     }
     with pytest.raises(UserError) as caught:
@@ -101,7 +101,7 @@ def test_a_model_of_another_shape_is_refused_with_all_that_differs(tmp_path):
     for name, problem in zip(changes, problems, strict=True):
         assert problem.startswith(f"--format huggingface: model.{name} = ")
         assert "GPT-2 has" in problem
-    assert "head_dim = 3: GPT-2 has 4" in problems[2]
+    assert "head_dim = 3: GPT-2 has 4" in problems[0]
     assert not list(tmp_path.iterdir())
 
 

@@ -253,4 +253,4 @@ def test_refuses_a_vocabulary_that_does_not_fit(tmp_path):
     (line,) = refused(folder)
     assert f"{folder / 'vocab.json'}: " in line and "do not fit each other" in line
     folder = huggingface_folder("narrow", tmp_path / "b" / "folder", vocab_size=300)
-    assert "holds the id 399; should be below the vocabulary size, 300" in refused(folder)[0]
+    assert "has the id 399; should be below the vocabulary size, 300" in refused(folder)[0]

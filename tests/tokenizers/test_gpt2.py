@@ -20,7 +20,7 @@ from minigpt.corpus.token_store import open_corpus
 from minigpt.corpus.tokenizer import published_tokenizer
 from minigpt.errors import UserError
 from minigpt.storage.cache import cache_folder
-from minigpt.tokenizers import base, learn_tokenizer, load_tokenizer
+from minigpt.tokenizers import grouping, learn_tokenizer, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.conftest import tiny_text
 from tests.mixed_lines import twenty_thousand
@@ -112,8 +112,8 @@ def test_the_end_token_is_no_text(tokenizer):
 def test_long_text_is_cut_where_it_changes_nothing(tokenizer, monkeypatch):
     text = "\n".join(text for text, _ in LINES)
     whole = tokenizer.encode(text)
-    monkeypatch.setattr(base, "PART_SIZE", 3)
-    monkeypatch.setattr(base, "GROUP_SIZE", 10)
+    monkeypatch.setattr(grouping, "PART_SIZE", 3)
+    monkeypatch.setattr(grouping, "GROUP_SIZE", 10)
     np.testing.assert_array_equal(tokenizer.encode(text), whole)
 
 
@@ -184,12 +184,12 @@ def test_files_that_do_not_fit_each_other():
     problem = damaged(encoder=without(merged))
     assert f"{merged!r} is not in encoder.json" in problem and fit in problem
     assert fit in (problem := damaged(merges=lambda lines: lines[:-20]))
-    assert "more: made by no merge of vocab.bpe" in problem
-    assert "by an earlier merge already" in damaged(merges=lambda lines: [*lines[:3], *lines[1:]])
-    assert "made by no earlier merge" in damaged(merges=lambda lines: [lines[0], *lines[:0:-1]])
+    assert "more: no merge in vocab.bpe makes it" in problem
+    assert "an earlier merge makes" in damaged(merges=lambda lines: [*lines[:3], *lines[1:]])
+    assert "no earlier merge makes" in damaged(merges=lambda lines: [lines[0], *lines[:0:-1]])
     assert "255 of the 256 bytes" in damaged(encoder=without("é"))
-    assert "holds no end token" in damaged(encoder=without("<|endoftext|>"))
-    assert "not a token of GPT-2's alphabet" in damaged(encoder=lambda t: t | {"a b": 9999})
+    assert "has no end token" in damaged(encoder=without("<|endoftext|>"))
+    assert "not a token in GPT-2's byte alphabet" in damaged(encoder=lambda t: t | {"a b": 9999})
     assert "the same id" in damaged(encoder=lambda t: t | {"zz": 5})
     assert "line 5: 'abc': should be two tokens" in damaged(
         merges=lambda lines: [*lines[:4], "abc", *lines[5:]]
@@ -208,7 +208,7 @@ def test_a_vocabulary_that_pairs_and_pieces_would_read_differently_is_refused():
     tokens |= {"ab": 1000, "bc": 1001, "abc": 1002}
     GPT2Tokenizer.from_files(json.dumps(tokens).encode(), "\n".join(extra).encode())
     extra[:2] = ["b c", "a b"]
-    with pytest.raises(UserError, match="'abc' falls apart into a bc before"):
+    with pytest.raises(UserError, match="the earlier merges make a bc of 'abc'"):
         GPT2Tokenizer.from_files(json.dumps(tokens).encode(), "\n".join(extra).encode())
 
 
@@ -223,7 +223,7 @@ def test_ids_that_no_token_has_are_never_drawn():
     assert padded.undrawable_ids == (400, 401) and padded.end_id == 399
     assert padded.decode([401, *LINES[0][1], 400]) == LINES[0][0]
     assert padded.encode("<pad>").tolist() == tokenizer.encode("<pad>").tolist()
-    with pytest.raises(UserError, match="holds the id 399; should be below"):
+    with pytest.raises(UserError, match="has the id 399; should be below"):
         GPT2Tokenizer.from_files(ENCODER.read_bytes(), MERGES.read_bytes(), size=399)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from minigpt.config import TokenizerConfig
 from minigpt.errors import UserError
-from minigpt.tokenizers import base, learn_tokenizer, load_tokenizer
+from minigpt.tokenizers import grouping, learn_tokenizer, load_tokenizer
 
 CORPUS = [
     "The king, the Queen and the fool: 'Who's there?'\nNobody   but the NIGHT \U0001f600.\n",
@@ -150,8 +150,8 @@ def test_the_graph_reads_what_is_not_utf8(tokenizer):
 def test_cutting_the_work_changes_nothing(tokenizer, monkeypatch):
     text = "".join(CORPUS * 3) + "\n\n \nΟΔΟΣ\nΣ\r\n the\u2581\x10\n"
     whole = tokenizer.encode_many([text, "", text[:9]])
-    monkeypatch.setattr(base, "PART_SIZE", 7)
-    monkeypatch.setattr(base, "GROUP_SIZE", 10)
+    monkeypatch.setattr(grouping, "PART_SIZE", 7)
+    monkeypatch.setattr(grouping, "GROUP_SIZE", 10)
     for ids, expected in zip(tokenizer.encode_many([text, "", text[:9]]), whole, strict=True):
         np.testing.assert_array_equal(ids, expected)
 

@@ -128,7 +128,9 @@ def test_evaluate_notices_that_the_text_has_changed(tiny_file, tiny_run, tmp_pat
 
 def test_a_run_is_never_overwritten(tiny_file, tiny_run):
     before = tiny_run.metrics_file.read_text()
-    with pytest.raises(UserError, match="already contains a run; expected a new or empty directory"):
+    with pytest.raises(
+        UserError, match="already contains a run; expected a new or empty directory"
+    ):
         minigpt.train(tiny_settings(tiny_file), tiny_run.path)
     assert tiny_run.metrics_file.read_text() == before
 

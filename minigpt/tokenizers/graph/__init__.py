@@ -1,0 +1,1 @@
+"""Tokenizers in TensorFlow operations, one kind a file. `Tokenizer.graph()` imports what it needs."""

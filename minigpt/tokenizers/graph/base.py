@@ -1,0 +1,124 @@
+"""What all tokenizers share inside a TensorFlow graph: decoding, lower-casing, invalid UTF-8."""
+
+import tensorflow as tf
+
+from minigpt.tokenizers.base import Tokenizer
+
+
+class GraphTokenizer(tf.Module):
+    """A tokenizer in TensorFlow operations, which a SavedModel can contain.
+
+    Gives the same ids and the same text as the `Tokenizer` it is built from. A subclass defines `_ids`
+    and, if encoding escapes characters, `_restore`.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__()
+        self._pieces = tf.constant(list(tokenizer.pieces), tf.string)
+        self._separator = tokenizer.separator
+        self._id_without_text = tokenizer.end_id
+        self._lowercase = tokenizer.lowercase
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns token ids, without end tokens.
+
+        Args:
+          texts: string[B]. Invalid UTF-8 is read as U+FFFD.
+        Returns:
+          ragged int32[B, None].
+        """
+        texts = _valid_utf8(texts)
+        return self._ids(_lower(texts) if self._lowercase else texts)
+
+    @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)], autograph=False)
+    def decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """Decodes like `Tokenizer.decode`, but ignores ids outside the vocabulary.
+
+        Args:
+          ids: ragged int32[B, None].
+        Returns:
+          string[B], valid UTF-8.
+        """
+        return self._decode(ids)
+
+    @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)] * 2, autograph=False)
+    def continuation(self, prompt: tf.RaggedTensor, new: tf.RaggedTensor) -> tf.Tensor:
+        """Returns the text that new ids add, like `Tokenizer.continuation`.
+
+        Args:
+          prompt, new: ragged int32[B, None].
+        Returns:
+          string[B], valid UTF-8.
+        """
+        text = self._decode(tf.concat([prompt, new], axis=1))
+        start = tf.strings.length(self._decode(prompt))
+        return tf.strings.substr(text, start, tf.strings.length(text) - start)
+
+    def _decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        known = (ids.flat_values >= 0) & (ids.flat_values < tf.size(self._pieces))
+        pieces = tf.gather(self._pieces, tf.where(known, ids.flat_values, self._id_without_text))
+        pieces = ids.with_flat_values(pieces)
+        # An empty piece would add a separator.
+        pieces = tf.ragged.boolean_mask(pieces, pieces != b"")
+        joined = tf.strings.reduce_join(pieces, axis=1, separator=self._separator)
+        return self._restore(_valid_utf8(_without_incomplete_character(joined)))
+
+    def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Encodes string[B] of valid UTF-8 to ragged int32[B, None]."""
+        # Not an abstract method: the metaclasses of tf.Module and abc.ABC conflict.
+        raise NotImplementedError
+
+    def _restore(self, texts: tf.Tensor) -> tf.Tensor:
+        """Undoes the escaping of `encode` in string[B] of valid UTF-8."""
+        return texts
+
+
+def _lower(texts: tf.Tensor) -> tf.Tensor:
+    """Lower-cases string[B] by the rules of ICU's root locale."""
+    # tf.strings.lower drops a NUL and everything after it, and a separator cannot be a NUL.
+    parts = tf.strings.split(texts, "\0")
+    ended = tf.strings.join([tf.strings.lower(parts.flat_values, encoding="utf-8"), b"\0"])
+    joined = tf.strings.reduce_join(parts.with_flat_values(ended), axis=1)
+    return tf.strings.substr(joined, tf.zeros_like(joined, tf.int32), tf.strings.length(joined) - 1)
+
+
+def _valid_utf8(texts: tf.Tensor) -> tf.Tensor:
+    # Replaces the same bytes as Python's decoder: the maximal subparts of the WHATWG standard.
+    return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
+
+
+def _without_incomplete_character(texts: tf.Tensor) -> tf.Tensor:
+    """Drops the bytes at the end that begin a character but do not complete it.
+
+    The first two bytes of a character say how many follow: The Unicode Standard, table 3-7.
+
+    Args:
+      texts: string[B], any bytes.
+    Returns:
+      string[B], at most three bytes shorter.
+    """
+    padded = tf.strings.join(["   ", texts])
+    length = tf.strings.length(padded)
+    last = tf.strings.substr(padded, length - 3, tf.fill(tf.shape(length), 3))
+    last = tf.cast(tf.io.decode_raw(last, tf.uint8, fixed_length=3), tf.int32)
+    third, second, first = last[:, 0], last[:, 1], last[:, 2]
+
+    def begins(lead: tf.Tensor, following: tf.Tensor, longer_than: int) -> tf.Tensor:
+        low = tf.where(lead == 0xE0, 0xA0, tf.where(lead == 0xF0, 0x90, 0x80))
+        # In table 3-7, 0xED ends at 0x9F (surrogates), but Python's decoder waits for the third byte.
+        high = tf.where(lead == 0xF4, 0x8F, 0xBF)
+        lowest_lead = {2: 0xE0, 3: 0xF0}[longer_than]
+        return (lead >= lowest_lead) & (lead <= 0xF4) & (following >= low) & (following <= high)
+
+    incomplete = tf.where(
+        (first >= 0xC2) & (first <= 0xF4),
+        1,
+        tf.where(
+            begins(second, first, 2),
+            2,
+            tf.where(begins(third, second, 3) & (first >= 0x80) & (first <= 0xBF), 3, 0),
+        ),
+    )
+    start = tf.zeros_like(incomplete)
+    return tf.strings.substr(texts, start, tf.strings.length(texts) - incomplete)

@@ -1,0 +1,94 @@
+"""Character classes and lower-casing with the same results as in TensorFlow, in every version of Python.
+
+`unicode_tables.json` has the code points of each class. scripts/make_unicode_tables.py writes it.
+"""
+
+import functools
+import json
+import re
+from pathlib import Path
+
+_FILE = Path(__file__).with_name("unicode_tables.json")
+# In `re`, membership of a code point up to U+FFFF is one look-up; every range above is one comparison.
+_LAST_LOOKED_UP = 0xFFFF
+_ABOVE = r"\U00010000-\U0010ffff"
+
+
+@functools.cache
+def _tables() -> dict[str, str]:
+    return json.loads(_FILE.read_text(encoding="ascii"))
+
+
+def ranges(*names: str) -> list[tuple[int, int]]:
+    """Returns the first and last code point of every range of some classes.
+
+    Args:
+      names: the general categories "L", "N", "P", "S" of RE2, or ICU's "capital" (changes in lower
+        case; without U+03A3), "cased" and "ignorable" (case-ignorable).
+    """
+    pairs = []
+    for text in " ".join(_tables()[name] for name in names).split():
+        first, _, last = text.partition("-")
+        pairs.append((int(first, 16), int(last or first, 16)))
+    return pairs
+
+
+def one_of(code_points: list[tuple[int, int]]) -> str:
+    """Returns a pattern for one code point inside a list of ranges."""
+    low, high = _members(code_points)
+    return f"(?:[{low}]|(?=[{_ABOVE}])[{high}])"
+
+
+def one_or_more(code_points: list[tuple[int, int]]) -> str:
+    """Returns a pattern for a run of code points inside a list of ranges."""
+    low, high = _members(code_points)
+    return f"(?:[{low}]+|(?=[{_ABOVE}])[{high}]+)+"
+
+
+def one_or_more_outside(code_points: list[tuple[int, int]]) -> str:
+    """Returns a pattern for a run of code points outside a list of ranges."""
+    low, high = _members(code_points)
+    return f"(?:[^{low}{_ABOVE}]+|(?![{high}])[{_ABOVE}])+"
+
+
+def _members(code_points: list[tuple[int, int]]) -> tuple[str, str]:
+    """Returns what belongs between brackets: ranges up to _LAST_LOOKED_UP, and ranges above."""
+    low = [pair for pair in code_points if pair[1] <= _LAST_LOOKED_UP]
+    high = [pair for pair in code_points if pair[0] > _LAST_LOOKED_UP]
+    assert len(low) + len(high) == len(code_points)
+    return _brackets(low), _brackets(high)
+
+
+def _brackets(code_points: list[tuple[int, int]]) -> str:
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in code_points)
+
+
+def lower(text: str) -> str:
+    """Returns the text in lower case, as ICU's root locale does in `tf.strings.lower`.
+
+    Python's `str.lower` maps the same capitals to the same letters, but a newer Python knows more of them
+    and another class of case-ignorable characters.
+    """
+    if text.isascii():
+        return text.lower()
+    if "Σ" in text:
+        letters = list(text)
+        for match in _final_sigma().finditer(text):
+            letters[match.end(1)] = "ς"
+        text = "".join(letters).replace("Σ", "σ")
+    return _capitals().sub(lambda run: run[0].lower(), text)
+
+
+@functools.cache
+def _capitals() -> re.Pattern[str]:
+    return re.compile(one_or_more(ranges("capital")))
+
+
+@functools.cache
+def _final_sigma() -> re.Pattern[str]:
+    """Matches the last cased letter before a final U+03A3, which is at the end of group 1.
+
+    The Unicode Standard, table 3-17, Final_Sigma.
+    """
+    cased, between = one_of(ranges("cased")), f"(?:{one_or_more(ranges('ignorable'))})?+"
+    return re.compile(f"{cased}(?=({between})Σ(?!{between}{cased}))")
