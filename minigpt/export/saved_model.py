@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from minigpt.config import MOST_NEW_TOKENS
+from minigpt.config import MAX_NEW_TOKENS
 from minigpt.environment import hide_tensorflow_log
 from minigpt.generation import SETTINGS_SPEC, Decoder, Settings, cut_at_stop
 from minigpt.inference.samples import STOP_EVERY
@@ -24,7 +24,7 @@ class TextToText(tf.Module):
       an empty batch: no texts. An empty prompt: a document's beginning.
       a prompt of any length: its newest max_len tokens count. NUL is a character like others; bytes
         that are no UTF-8 are read as U+FFFD.
-      max_new_tokens of 0 or less: ""; above MOST_NEW_TOKENS, a million: that many.
+      max_new_tokens of 0 or less: ""; above MAX_NEW_TOKENS, a million: that many.
       temperature, top_p of 0 or less, or nan: greedy. top_p above 1: no limit.
       top_k of 0 or less, or above V: no limit. min_p of 0 or less: no limit; of 1 or more, or nan: greedy.
       repetition_penalty of 0 or less, or nan: none. length_penalty nan: 0.
@@ -56,7 +56,7 @@ class TextToText(tf.Module):
         Returns:
           {"text": string[B]}, the continuations alone.
         """
-        max_new_tokens = tf.minimum(max_new_tokens, MOST_NEW_TOKENS)
+        max_new_tokens = tf.minimum(max_new_tokens, MAX_NEW_TOKENS)
         prompt_ids = self.tokenizer.encode(prompt)
         lengths = tf.cast(prompt_ids.row_lengths(), tf.int32)
         new_ids, new_lengths = self.decoder.continuation(
@@ -108,7 +108,7 @@ class TextToText(tf.Module):
           {"text": string[B, num_samples]}: sample i uses seed + i. With beams > 1 the best ones, at
           most as many as there are beams.
         """
-        max_new_tokens = tf.minimum(max_new_tokens, MOST_NEW_TOKENS)
+        max_new_tokens = tf.minimum(max_new_tokens, MAX_NEW_TOKENS)
         prompt_ids = self.tokenizer.encode(prompt)
         beams, num_samples = tf.maximum(beams, 1), tf.maximum(num_samples, 1)
         length_penalty = tf.where(tf.math.is_nan(length_penalty), 0.0, length_penalty)

@@ -8,7 +8,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 import tensorflow as tf
 
-from minigpt.config import SamplingConfig, load_config
+from minigpt.config import SamplingConfig, sampling_config
 from minigpt.corpus.token_ids import encode_texts
 from minigpt.errors import UserError
 from minigpt.evaluation import Evaluation, score
@@ -134,4 +134,4 @@ def sampling_settings(**settings: Any) -> SamplingConfig:
     Raises:
       UserError: with every problem found.
     """
-    return load_config({"sampling": settings}).sampling
+    return sampling_config(**settings)

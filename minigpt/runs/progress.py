@@ -58,7 +58,7 @@ class TrainingProgress(_Record):
       plan: the step limits in effect, after changes by the time limit.
       best: the best epoch so far; None before the first one ends.
       epochs_since_best: epochs that have ended since then.
-      config: every setting.
+      config: every setting, as `config.config_record` returns it.
     """
 
     step: Count
@@ -69,4 +69,4 @@ class TrainingProgress(_Record):
     plan: list[list[int]]
     best: Best | None
     epochs_since_best: Count
-    config: dict[str, dict[str, Any]]
+    config: dict[str, Any]

@@ -51,7 +51,7 @@ class TrainingLoop:
         self.run, self.task, self.model, self.console = run, task, model, console
         training = self.training = task.config.training
         assert training.steps_per_epoch is not None  # Resolved.
-        limits = StepLimits(training.epochs * training.steps_per_epoch, training.plan)
+        limits = StepLimits(training.epochs * training.steps_per_epoch, training.step_limits)
         self.clock = Clock(training, limits, task.tokens_per_batch * training.accumulate_steps)
         self.best = BestEpoch(self.clock, training.early_stopping_patience)
         self.checkpointing = Checkpointing(run, task.config, self.clock, self.best)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.config import Config, load_config
+from minigpt.corpus.fit import fit_to_text
 from minigpt.corpus.store_files import Corpus
 from minigpt.corpus.token_store import open_corpus
 from minigpt.runs.lock import run_lock
@@ -36,6 +37,7 @@ def new_training(
     config = config if isinstance(config, Config) else load_config(config, overrides)
     path = Path(run) if run else None
     check_new_run(path or new_run_path(name))
+    config = fit_to_text(config)
     start = fine_tuning(config)
     yield NewTraining(start.config if start else config, start, path, name)
 

@@ -132,11 +132,9 @@ class ResumedTraining(Start):
 
 def keeps_limits(checkpoint: Checkpoint, config: Config) -> bool:
     """Returns whether the step limits of a checkpoint are still valid: no setting asks for others."""
-    previous, training = checkpoint.progress.config["training"], config.training
-    return (previous.get("epochs"), previous.get("max_minutes")) == (
-        training.epochs,
-        training.max_minutes,
-    )
+    previous = load_config(checkpoint.progress.config).training
+    training = config.training
+    return (previous.epochs, previous.max_minutes) == (training.epochs, training.max_minutes)
 
 
 def _newest_checkpoint(run: Run) -> Checkpoint | None:
@@ -178,7 +176,7 @@ def _check_changes(run: Run, previous: Config, config: Config) -> None:
     old, new = _settings(previous), _settings(config)
     for name, value in new.items():
         section, key = name.split(".")
-        if name not in old or value == old[name] or name == "training.plan":
+        if name not in old or value == old[name] or name == "training.step_limits":
             continue
         if section == "sampling" or (section == "training" and key in CHANGEABLE):
             changes.append((name, old[name], value))
@@ -207,5 +205,5 @@ def _with_given_limits(config: Config, checkpoint: Checkpoint | None) -> Config:
         return config
     limits = checkpoint.progress.given_plan if keeps_limits(checkpoint, config) else []
     return config.model_copy(
-        update={"training": config.training.model_copy(update={"plan": limits})}
+        update={"training": config.training.model_copy(update={"step_limits": limits})}
     )

@@ -234,10 +234,10 @@ def test_odd_ids(served):
 
 @pytest.mark.parametrize("kind", ["word", "character"])
 def test_the_other_tokenizers_go_along(kind, tmp_path):
-    from minigpt.config import TokenizerConfig
+    from tests.settings import tokenizer_config
 
     tokenizer = learn_tokenizer(
-        [tiny_text(50)], TokenizerConfig(kind=kind, vocab_size=13, lowercase=True)
+        [tiny_text(50)], tokenizer_config(kind=kind, vocab_size=13, lowercase=True)
     )
     model = small_gpt()
     export_saved_model(model, tokenizer, tmp_path / "a" / "b")

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.config import DataConfig, TokenizerConfig
 from minigpt.corpus.token_store import open_corpus
 from minigpt.export import export_run
 from minigpt.runs.checkpoints import checkpoint_name, remove_checkpoints, write_checkpoint
 from minigpt.runs.progress import ClockState, TrainingProgress
 from minigpt.runs.run import Run
+from tests.settings import data_config, tokenizer_config
 
 PROGRESS = TrainingProgress(
     step=0,
@@ -28,8 +28,8 @@ PROGRESS = TrainingProgress(
 
 def token_store(job: dict[str, Any]) -> None:
     open_corpus(
-        DataConfig(source="files", paths=[job["text"]]),
-        TokenizerConfig(kind="byte_pair", vocab_size=300),
+        data_config(source="files", paths=[job["text"]]),
+        tokenizer_config(kind="byte_pair", vocab_size=300),
     )
 
 
@@ -38,8 +38,8 @@ def a_download(job: dict[str, Any]) -> None:
     text = Path(job["text"])
     right = hashlib.sha256(text.read_bytes()).hexdigest()
     open_corpus(
-        DataConfig(source="shakespeare", url=text.as_uri(), sha256=right),
-        TokenizerConfig(kind="character", vocab_size=100),
+        data_config(source="shakespeare", url=text.as_uri(), sha256=right),
+        tokenizer_config(kind="character", vocab_size=100),
     )
 
 

@@ -3,9 +3,10 @@
 import subprocess
 import sys
 
-from minigpt.config import TokenizerConfig, load_config
+from minigpt.config import load_config
 from minigpt.runs import Run
 from minigpt.tokenizers import learn_tokenizer
+from tests.settings import tokenizer_config
 
 USE = """
 import sys
@@ -22,7 +23,7 @@ assert not {"tensorflow", "keras"} & sys.modules.keys()
 
 
 def test_runs_and_storage_import_no_tensorflow(tmp_path):
-    tokenizer = learn_tokenizer(["a text"], TokenizerConfig(kind="character"))
+    tokenizer = learn_tokenizer(["a text"], tokenizer_config(kind="character"))
     run = Run.create(tmp_path / "a", load_config({}), tokenizer, {"fingerprint": "0" * 64})
     command = [sys.executable, "-c", USE, str(run.path), str(tmp_path / "b")]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -7,19 +7,20 @@ import numpy as np
 import pytest
 
 import minigpt
-from minigpt.config import TokenizerConfig, load_config
+from minigpt.config import load_config
 from minigpt.errors import UserError
 from minigpt.runs.checkpoints import checkpoint_name, write_checkpoint
 from minigpt.runs.progress import ClockState, TrainingProgress
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer, learn_tokenizer
+from tests.settings import tokenizer_config
 
 CORPUS = {"fingerprint": "0" * 64}
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return learn_tokenizer(["a text"], TokenizerConfig(kind="character"))
+    return learn_tokenizer(["a text"], tokenizer_config(kind="character"))
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path, tokenizer):

@@ -36,7 +36,7 @@ class Machine:
         overrides = [f"training.{name}={value}" for name, value in training.items()]
         config = load_config(None, overrides).training
         self.model = SimpleNamespace(stop_training=False)
-        self.limits = StepLimits(config.epochs * config.steps_per_epoch, config.plan)
+        self.limits = StepLimits(config.epochs * config.steps_per_epoch, config.step_limits)
         self.clock = Clock(config, self.limits, 1)
         self.clock.set_model(self.model)
         self.config = config
@@ -95,7 +95,7 @@ def test_a_machine_that_becomes_slow_or_quick_again(monkeypatch):
 
 def test_a_repeated_run_makes_the_same_updates_on_a_quicker_machine(monkeypatch):
     machine = Machine(
-        monkeypatch, max_minutes=2, epochs=1, steps_per_epoch=2000, plan="[[30, 400]]"
+        monkeypatch, max_minutes=2, epochs=1, steps_per_epoch=2000, step_limits="[[30, 400]]"
     )
     machine.run(lambda step: 0.01)
     assert machine.clock.step == 400

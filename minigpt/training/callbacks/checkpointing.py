@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from minigpt.config import Config
+from minigpt.config import Config, config_record
 from minigpt.errors import UserError
 from minigpt.models.state import arrays_of, restore, restore_metrics
 from minigpt.runs.checkpoints import (
@@ -157,7 +157,7 @@ class Checkpointing(Callback):
         name = checkpoint_name(self.clock.step, None if self.batch else self.epoch)
         write_checkpoint(self.run.checkpoints_folder, name, arrays, self._progress())
         self.remove_old(name)
-        if self.clock.limits.changes != self.config.training.plan:
+        if self.clock.limits.changes != self.config.training.step_limits:
             self.run.replace_config(self.config_with_limits())
         self._saved_at = (self.epoch, self.batch)
         self._save_end = time.perf_counter()
@@ -167,7 +167,7 @@ class Checkpointing(Callback):
 
     def config_with_limits(self) -> Config:
         """Returns the settings with the step limits that the clock has set."""
-        changes = {"plan": self.clock.limits.changes}
+        changes = {"step_limits": self.clock.limits.changes}
         return self.config.model_copy(
             update={"training": self.config.training.model_copy(update=changes)}
         )
@@ -191,7 +191,7 @@ class Checkpointing(Callback):
         return seconds is not None and elapsed >= max(seconds, MIN_INTERVAL * self._save_seconds)
 
     def _progress(self) -> TrainingProgress:
-        state: dict[str, Any] = {"config": self.config.model_dump(exclude_none=True)}
+        state: dict[str, Any] = {"config": config_record(self.config)}
         for callback in self.saved:
             state |= callback.state_dict()
         return TrainingProgress.model_validate(state)

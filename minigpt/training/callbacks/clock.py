@@ -41,7 +41,7 @@ class Clock(Callback):
         self.limits = limits
         self.tokens_per_step = tokens_per_step
         # A run that is repeated with recorded limits should make the same updates on a faster machine.
-        self._may_extend = not config.plan
+        self._may_extend = not config.step_limits
         self.tokens_per_second = 0.0
         self.batches = 0
         self._seconds_before = 0.0
@@ -66,7 +66,7 @@ class Clock(Callback):
                 "epoch_step": self._epoch_step,
                 "beside_a_step": self._overhead_per_step,
             },
-            "given_plan": self.config.plan,
+            "given_plan": self.config.step_limits,
             "plan": self.limits.changes,
         }
 

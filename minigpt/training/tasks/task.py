@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from minigpt.config import Config
+from minigpt.config import Config, FilesConfig, PairsConfig
 from minigpt.corpus.store_files import Corpus
 from minigpt.training.callbacks.callback import Callback
 from minigpt.training.callbacks.display import Display
@@ -45,10 +45,13 @@ class Task(abc.ABC):
         config, training = self.config, self.config.training
         # One pass over the training text, unless set.
         steps = max(1, self.batches_in_pass // training.accumulate_steps)
-        paths = [str(Path(path).absolute()) for path in config.data.paths]
+        data = config.data
+        if isinstance(data, FilesConfig | PairsConfig):
+            paths = [str(Path(path).absolute()) for path in data.paths]
+            data = data.model_copy(update={"paths": paths})
         return config.model_copy(
             update={
-                "data": config.data.model_copy(update={"paths": paths}),
+                "data": data,
                 "model": config.model.resolved(),
                 "training": training.model_copy(
                     update={"steps_per_epoch": training.steps_per_epoch or steps}
