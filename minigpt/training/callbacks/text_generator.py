@@ -5,6 +5,7 @@ from typing import Any
 
 from minigpt.errors import UserError
 from minigpt.generation import Decoder
+from minigpt.inference.decoders import build_decoder
 from minigpt.inference.samples import generate
 from minigpt.inference.text_model import sampling_settings
 from minigpt.tokenizers import Tokenizer
@@ -29,6 +30,7 @@ class TextGenerator(Callback):
       print_every: epochs between two calls.
       show: called with (prompt, continuation); prints by default.
       record: called with a dictionary (epoch, prompt, text, seed, temperature, top_k).
+      max_len: the context of a model without a fixed one; see `build_decoder`.
       **settings: top_p, min_p, repetition_penalty, beams, length_penalty, stop and banned_tokens, as in
         the section `[sampling]` of a configuration.
     """
@@ -44,6 +46,8 @@ class TextGenerator(Callback):
         print_every: int = 1,
         show: Callable[[str, str], None] | None = None,
         record: Callable[[dict[str, Any]], None] | None = None,
+        *,
+        max_len: int | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
@@ -56,14 +60,13 @@ class TextGenerator(Callback):
         self.print_every = print_every
         self.show = show or _print
         self.record = record
+        self.max_len = max_len
         self._decoder: Decoder | None = None
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         if self._decoder is None:
             check_banned_tokens(self.sampling.banned_tokens, self.tokenizer)
-            self._decoder = Decoder(
-                self.model, self.tokenizer.end_id, self.tokenizer.undrawable_ids
-            )
+            self._decoder = build_decoder(self.model, self.tokenizer, self.max_len)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if (epoch + 1) % self.print_every or not self.prompts:
