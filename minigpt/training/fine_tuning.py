@@ -93,7 +93,7 @@ def _contradictions(
     """Returns a line for every setting that was set and differs from the run's."""
     problems = []
     for name in type(requested).model_fields:
-        value, expected = getattr(requested, name), getattr(existing, name)
+        value, expected = getattr(requested, name), getattr(existing, name, None)
         is_set = name in requested.model_fields_set - CHANGEABLE and value is not None
         if is_set and value != expected:
             problems.append(
