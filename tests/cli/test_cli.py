@@ -244,7 +244,7 @@ def test_a_mistyped_setting_does_not_wait_for_tensorflow():
         ),
         (["train", "--text", "white.txt"], ["white.txt: only white space"]),
         (["import", "nowhere", "--run", "x"], ["FOLDER nowhere: does not exist"]),
-        (["import", ".", "--run", "x"], ["FOLDER .: holds no config.json"]),
+        (["import", ".", "--run", "x"], ["FOLDER .: contains no config.json"]),
         (["train", "--set", "training.init_from=nowhere"], ["init_from = 'nowhere': does not"]),
         (["train", "--set", "training.lora_rank=2"], ["training.lora_rank = 2"]),
         (["train", "--resume", "nowhere"], ["--resume nowhere: does not exist"]),
