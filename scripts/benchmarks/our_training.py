@@ -84,6 +84,7 @@ def _characters(work: Path, sizes: Sizes) -> dict[str, Any]:
             "weight_decay": 0.1,
             "clip_norm": 1.0,
         },
+        "sampling": {"max_new_tokens": 40},
     }
 
 
