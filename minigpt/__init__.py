@@ -39,7 +39,7 @@ os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND") or "tensorflow"
 
 if TYPE_CHECKING:
     from minigpt.config import Config, load_config
-    from minigpt.corpus.sizes import config_for_text
+    from minigpt.corpus.fit import config_for_text
     from minigpt.errors import UserError
     from minigpt.evaluation import PairEvaluation, evaluate_run
     from minigpt.export import export_run
@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from minigpt.inference.translation_model import TranslationModel
     from minigpt.runs.run import Run
     from minigpt.training.callbacks.text_generator import TextGenerator
-    from minigpt.training.resuming import resume
-    from minigpt.training.trainer import train
+    from minigpt.training.pipeline import resume, train
 
 # Importing TensorFlow takes seconds, so a module is imported when its name is first used.
 _MODULES = {
@@ -61,14 +60,14 @@ _MODULES = {
     "TextModel": "minigpt.inference.text_model",
     "TranslationModel": "minigpt.inference.translation_model",
     "UserError": "minigpt.errors",
-    "config_for_text": "minigpt.corpus.sizes",
+    "config_for_text": "minigpt.corpus.fit",
     "evaluate_run": "minigpt.evaluation",
     "export_run": "minigpt.export",
     "import_run": "minigpt.huggingface.importing",
     "load": "minigpt.inference.loading",
     "load_config": "minigpt.config",
-    "resume": "minigpt.training.resuming",
-    "train": "minigpt.training.trainer",
+    "resume": "minigpt.training.pipeline",
+    "train": "minigpt.training.pipeline",
 }
 _lock = threading.RLock()
 _WITHOUT_KERAS = {"Config", "Run", "UserError", "config_for_text", "load_config"}

@@ -11,10 +11,9 @@ import minigpt
 from minigpt.cli.command import option_names, program_name
 from minigpt.cli.options import TextOption
 from minigpt.config import load_config, shipped_configs
-from minigpt.corpus.sizes import config_for_text
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError, gathering
-from minigpt.runs.paths import check_run, refuse_taken
+from minigpt.runs.paths import check_new_run, check_run
 
 NEW_RUN = {"config": "--config", "paths": "--text", "text": "--text", "run": "--run"}
 RESUMED_RUN = {"run": "--resume", "resume_from": "--resume"}
@@ -65,16 +64,15 @@ def train(
 def _train(config: str | None, text: list[str], run: Path | None, overrides: list[str]) -> None:
     problems: list[str] = []
     with gathering(problems):
-        settings = load_config(config or "default", overrides, text)
+        settings = load_config(config, overrides, text)
     with gathering(problems):
         if run:
-            refuse_taken(run)
+            check_new_run(run)
     if problems:
         with gathering(problems):
             TextFiles(text).check_found()
         raise UserError(*problems)
     if text and not config:
-        settings = config_for_text(text, overrides, report=print)
         name = re.sub(r"[^\w.-]+", "", Path(text[0]).stem) or "text"
     else:
         name = Path(config or "default").stem

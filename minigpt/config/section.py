@@ -1,18 +1,66 @@
-"""What all sections of a configuration share: strict checks, and types of values."""
+"""Base class of all sections of a configuration, and the types of their values."""
 
-from typing import Annotated
+import types
+import typing
+from collections.abc import Mapping
+from typing import Annotated, Any, Union
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, model_validator
+from pydantic.fields import FieldInfo
 
 SHA256_PATTERN = "^[0-9a-f]{64}$"
+# How an unset value is written in TOML, which has no null.
+UNSET = "none"
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
-Positive = Annotated[int, Field(ge=1)]
+# The upper bound keeps every product of two counts within 64 bits.
+Positive = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
 class Section(BaseModel):
-    # Strict: "10" is not 10 and true is not 1; a slip in a file should be seen, not guessed at.
+    """One section of a configuration. Values have exactly the declared type: "10" is not 10."""
+
     model_config = ConfigDict(
         extra="forbid", strict=True, validate_default=True, frozen=True, allow_inf_nan=False
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_unset_values(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        return {
+            key: None if value == UNSET and is_optional(cls.model_fields.get(key)) else value
+            for key, value in values.items()
+        }
+
+
+def is_optional(field: FieldInfo | None) -> bool:
+    """Returns whether a setting may be unset (None)."""
+    return field is not None and type(None) in typing.get_args(field.annotation)
+
+
+def selected_by(key: str, default: str) -> Discriminator:
+    """Returns the discriminator of a union of sections, each with a `Tag` of its name.
+
+    Args:
+      key: the setting that holds the name, such as "kind".
+      default: the name where the setting is left out.
+    """
+
+    def name_of(values: Any) -> Any:
+        if isinstance(values, Mapping):
+            return values.get(key, default)
+        return getattr(values, key, None)
+
+    return Discriminator(name_of)
+
+
+def variants_of(annotation: Any) -> tuple[type[Section], ...]:
+    """Returns the classes of a section's type: those of a union, or the one class."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return (annotation,)
+    is_container = typing.get_origin(annotation) in (Annotated, Union, types.UnionType)
+    arguments = typing.get_args(annotation) if is_container else ()
+    return tuple(variant for argument in arguments for variant in variants_of(argument))

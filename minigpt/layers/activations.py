@@ -1,5 +1,9 @@
-"""The feed-forward part's non-linearities that Keras has under no name of its own."""
+"""Activation functions of the feed-forward network, by name.
 
+To add one, see docs/adding-to-the-model.md.
+"""
+
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -8,7 +12,7 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("minigpt")
 def gelu_tanh(x: Any) -> Any:
-    """GELU in its tanh form (Hendrycks & Gimpel 2016), as in GPT-2.
+    """Computes GELU in its tanh form (Hendrycks & Gimpel 2016), as in GPT-2.
 
     0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))).
     """
@@ -17,11 +21,12 @@ def gelu_tanh(x: Any) -> Any:
 
 @keras.saving.register_keras_serializable("minigpt")
 def relu_squared(x: Any) -> Any:
-    """max(0, x)² (So et al. 2021, Primer)."""
+    """Computes max(0, x)² (So et al. 2021, Primer)."""
     return ops.square(ops.relu(x))
 
 
-ACTIVATIONS = {
+# The names are those of `model.activation` in minigpt/config/model.py.
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "relu": keras.activations.relu,
     "gelu": keras.activations.gelu,
     "gelu_tanh": gelu_tanh,

@@ -6,27 +6,30 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from minigpt.config import TransformerConfig
+from minigpt.config.model import split_settings
 from minigpt.layers.dense import Dense
+from minigpt.layers.positions import POSITIONS
 
 
 def attend(
     query: Any, key: Any, value: Any, visible: Any, dropout: Any, training: bool | None = None
 ) -> Any:
-    """Scaled dot-product attention of every head: softmax(Q Kᵀ / sqrt(K)) V.
+    """Computes scaled dot-product attention for each head: softmax(Q Kᵀ / sqrt(K)) V.
 
     Vaswani et al. 2017, section 3.2.1.
 
     Args:
-      query: float[B, H, T, K], what each token looks for.
-      key: float[B, H, S, K], what each token has.
-      value: float[B, H, S, U], what each token says.
-      visible: bool, broadcast to [B, H, T, S]: which tokens may be looked at. Every row needs one:
-        the softmax of nothing is nan.
-      dropout: the layer that drops attention weights while training.
+      query: float[B, H, T, K].
+      key: float[B, H, S, K].
+      value: float[B, H, S, U].
+      visible: bool, broadcast to [B, H, T, S]: whether a query attends to a key. Each row needs at
+        least one True: the softmax over an empty set is NaN.
+      dropout: the layer that drops attention weights in training.
     Returns:
       float[B, H, T, U].
     """
-    # `ops.einsum` would copy the keys into another order first.
+    # `ops.einsum` would transpose the keys in memory first.
     scores = tf.matmul(query / query.shape[-1] ** 0.5, key, transpose_b=True)
     scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
     weights = dropout(ops.softmax(scores, axis=-1), training=training)
@@ -34,38 +37,31 @@ def attend(
 
 
 class Attention(keras.layers.Layer):
-    """What the kinds of multi-head attention have in common (Vaswani et al. 2017, section 3.2.2).
+    """Base class of the kinds of multi-head attention (Vaswani et al. 2017, section 3.2.2).
 
     Args:
-      num_heads: H.
-      head_dim: K, width of a head's queries and keys.
-      value_dim: U, width of a head's values; K if None.
-      use_bias: whether the projection to queries, keys and values adds a bias.
-      dropout_rate: share of the attention weights dropped while training.
+      config: the description of the transformer; or its settings by keyword, such as `num_heads=2,
+        head_dim=3`.
       kernel_initializer: of the projection to queries, keys and values.
-      output_initializer: of the output projection's kernel; the same if None.
+      output_initializer: of the kernel of the output projection; the same if None.
     """
 
     def __init__(
         self,
-        num_heads: int,
-        head_dim: int,
-        value_dim: int | None = None,
-        use_bias: bool = True,
-        dropout_rate: float = 0.0,
+        config: TransformerConfig | None = None,
         kernel_initializer: Any = "glorot_uniform",
         output_initializer: Any = None,
         **kwargs: Any,
     ) -> None:
+        if config is None:
+            config, kwargs = split_settings(kwargs)
         super().__init__(**kwargs)
-        self.num_heads = num_heads
-        self.head_dim = head_dim
-        self.value_dim = value_dim or head_dim
-        self.use_bias = use_bias
-        self.dropout_rate = dropout_rate
+        self.config = config.resolved()
+        self.num_heads = config.num_heads
+        self.head_dim, self.value_dim = config.head_sizes
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
-        self.dropout = keras.layers.Dropout(dropout_rate, dtype=self.dtype_policy)
+        self.dropout = keras.layers.Dropout(config.attention_dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
         self.output_projection = Dense(
@@ -77,24 +73,30 @@ class Attention(keras.layers.Layer):
         self.output_projection.build((*input_shape[:-1], self.num_heads * self.value_dim))
         self.built = True
 
-    def project(self, width: int, name: str) -> Dense:
-        """The dense layer that gives `width` features a head of what is attended from or to."""
-        return Dense(
+    def build_projection(self, input_shape: Any, width: int, name: str) -> Dense:
+        """Returns a built dense layer with `width` outputs for each head."""
+        projection = Dense(
             self.num_heads * width,
-            use_bias=self.use_bias,
+            use_bias=self.config.qkv_bias,
             kernel_initializer=self.kernel_initializer,
             dtype=self.dtype_policy,
             name=name,
         )
+        projection.build(input_shape)
+        return projection
 
-    def by_head(self, x: Any) -> Any:
+    def rotate(self, x: Any, positions: Any) -> Any:
+        """Encodes positions in queries or keys; see `PositionEncoding.rotate`."""
+        return POSITIONS[self.config.position].rotate(x, positions)
+
+    def split_heads(self, x: Any) -> Any:
         """float[B, T, H·N] → float[B, H, T, N]."""
-        size = x.shape[-1] // self.num_heads
-        heads = ops.reshape(x, (ops.shape(x)[0], ops.shape(x)[1], self.num_heads, size))
+        width = x.shape[-1] // self.num_heads
+        heads = ops.reshape(x, (ops.shape(x)[0], ops.shape(x)[1], self.num_heads, width))
         return ops.transpose(heads, (0, 2, 1, 3))
 
-    def join(self, heads: Any) -> Any:
-        """float[B, H, T, U] → float[B, T, D]: the projection of the concatenated heads."""
+    def project_output(self, heads: Any) -> Any:
+        """Concatenates the heads and projects them: float[B, H, T, U] → float[B, T, D]."""
         heads = ops.transpose(heads, (0, 2, 1, 3))
         shape = (ops.shape(heads)[0], ops.shape(heads)[1], self.num_heads * self.value_dim)
         return self.output_projection(ops.reshape(heads, shape))
@@ -105,68 +107,71 @@ class Attention(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "num_heads": self.num_heads,
-            "head_dim": self.head_dim,
-            "value_dim": self.value_dim,
-            "use_bias": self.use_bias,
-            "dropout_rate": self.dropout_rate,
+            **self.config.model_dump(),
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "output_initializer": keras.initializers.serialize(self.output_initializer),
         }
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Attention":
+        if "use_bias" in config:
+            # Earlier versions saved two settings under other names.
+            config = dict(config)
+            config["qkv_bias"] = config.pop("use_bias")
+            config["attention_dropout_rate"] = config.pop("dropout_rate")
+        return cls(**config)
+
 
 @keras.saving.register_keras_serializable("minigpt")
 class CausalSelfAttention(Attention):
-    """Causal self-attention of Vaswani et al. 2017, section 3.2.
+    """Causal self-attention (Vaswani et al. 2017, section 3.2).
 
-    Every token asks (query) all tokens up to itself what they have (key) and takes a mean of what
-    they say (value), weighted by how well the two agree: softmax(Q Kᵀ / sqrt(K)) V, for every head
-    in parallel; a dense projection of the concatenated heads follows.
-
-    Arguments are those of `Attention`.
+    Each token attends to the tokens before it and to itself. Arguments are those of `Attention`.
     """
 
     def build(self, input_shape: Any) -> None:
-        # One product for all three is faster than three.
-        self.qkv = self.project(2 * self.head_dim + self.value_dim, "qkv")
-        self.qkv.build(input_shape)
+        # One matrix product is faster than three.
+        self.qkv = self.build_projection(input_shape, 2 * self.head_dim + self.value_dim, "qkv")
         super().build(input_shape)
 
     def call(self, x: Any, training: bool | None = None) -> Any:
-        """float[B, T, D] → float[B, T, D]: from every token to the tokens before it and to itself."""
+        """float[B, T, D] → float[B, T, D]."""
         return self.call_with_cache(x, training=training)[0]
 
     def call_with_cache(
         self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
     ) -> tuple[Any, Any]:
-        """The same, with the tokens of earlier calls in a cache or without.
+        """Attends to the tokens of `x` and to earlier tokens in a cache.
 
         Args:
           x: float[B, T, D].
           cache: None, or keys float[B, H, S, K] and values float[B, H, S, U] of earlier tokens.
-          index: int32[B], slot of each row's first token in the cache. Slots from there on are
-            overwritten before they are read.
+          index: int32[B], cache slot of the first token of each row. Later slots are overwritten
+            before they are read.
         Returns:
-          float[B, T, D], and the cache with the tokens of `x` in it (None if none was given).
+          float[B, T, D], and the cache with the tokens of `x` added (None without a cache).
         """
         keys = self.num_heads * self.head_dim
         parts = ops.split(self.qkv(x), [keys, 2 * keys], axis=-1)
-        query, key, value = map(self.by_head, parts)
+        query, key, value = map(self.split_heads, parts)
 
         positions = ops.arange(ops.shape(x)[1])[None]
         if cache is not None:
             positions = positions + index[:, None]
-            slots = _slots(positions, self.num_heads)
+        query, key = self.rotate(query, positions), self.rotate(key, positions)
+        if cache is not None:
+            slots = _cache_slots(positions, self.num_heads)
             key = ops.scatter_update(cache[0], slots, key)
             value = ops.scatter_update(cache[1], slots, value)
             cache = (key, value)
 
-        # Every token sees itself at least.
+        # Each row has at least one True: a token attends to itself.
         visible = ops.arange(ops.shape(key)[2]) <= positions[:, None, :, None]
-        return self.join(attend(query, key, value, visible, self.dropout, training)), cache
+        attended = attend(query, key, value, visible, self.dropout, training)
+        return self.project_output(attended), cache
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
-        """Keys and values of no token yet: zeros[B, H, max_len, K] and [B, H, max_len, U]."""
+        """Returns keys and values for no tokens: zeros[B, H, max_len, K] and [B, H, max_len, U]."""
         shape = (batch_size, self.num_heads, max_len)
         return (
             ops.zeros((*shape, self.head_dim), self.compute_dtype),
@@ -174,9 +179,15 @@ class CausalSelfAttention(Attention):
         )
 
 
-def _slots(positions: Any, num_heads: int) -> Any:
-    """int32[B, T] → int32[B, H, T, 3]: row, head and slot of every token's entries."""
+def _cache_slots(positions: Any, num_heads: int) -> Any:
+    """int32[B, T] → int32[B, H, T, 3]: row, head and slot of the entries of each token."""
     positions = ops.repeat(positions[:, None], num_heads, axis=1)
     rows, heads = ops.shape(positions)[0], ops.arange(num_heads)
     parts = (ops.arange(rows)[:, None, None], heads[:, None], positions)
     return ops.stack([part + ops.zeros_like(positions) for part in parts], axis=-1)
+
+
+# Keras stores the class name of a layer in files, and part of the path of its weights is made of it.
+@keras.saving.register_keras_serializable("minigpt")
+class MultiHeadAttention(CausalSelfAttention):
+    """The name of `CausalSelfAttention` in files that earlier versions saved."""

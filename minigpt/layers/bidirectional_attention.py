@@ -1,4 +1,4 @@
-"""Attention to a source that is known as a whole."""
+"""Attention to all tokens of a source: self-attention of the encoder, cross-attention of the decoder."""
 
 from typing import Any
 
@@ -8,40 +8,60 @@ from keras import ops
 from minigpt.layers.attention import Attention, attend
 
 
-@keras.saving.register_keras_serializable("minigpt")
 class BidirectionalAttention(Attention):
-    """Attention of Vaswani et al. 2017, section 3.2.3, to every token of a source but its padding.
+    """Base class of attention to all tokens of a source except padding.
 
-    In the encoder the source asks itself; in the decoder the target asks the encoder's output, whose
-    keys and values are computed once (`keys_and_values`) and serve every step. Arguments are those of
-    `Attention`.
+    Keys and values of the source are computed separately (`keys_and_values`): in decoding once for all
+    steps. Arguments are those of `Attention`.
     """
 
     def build(self, input_shape: Any) -> None:
-        self.query = self.project(self.head_dim, "query")
-        self.key_value = self.project(self.head_dim + self.value_dim, "key_value")
-        self.query.build(input_shape)
-        self.key_value.build(input_shape)
+        self.query = self.build_projection(input_shape, self.head_dim, "query")
+        widths = self.head_dim + self.value_dim
+        self.key_value = self.build_projection(input_shape, widths, "key_value")
         super().build(input_shape)
+
+    def encode_positions(self, x: Any) -> Any:
+        """Encodes positions in queries or keys float[B, H, T, K]; unchanged by default."""
+        return x
 
     def keys_and_values(self, source: Any) -> tuple[Any, Any]:
         """float[B, S, D] → keys float[B, H, S, K] and values float[B, H, S, U]."""
         parts = ops.split(self.key_value(source), [self.num_heads * self.head_dim], axis=-1)
-        return self.by_head(parts[0]), self.by_head(parts[1])
+        return self.encode_positions(self.split_heads(parts[0])), self.split_heads(parts[1])
 
     def call(
         self, x: Any, source: tuple[Any, Any], lengths: Any, training: bool | None = None
     ) -> Any:
-        """Attends from every token of `x` to the first `lengths` tokens of the source.
+        """Attends from each token of `x` to the first `lengths` tokens of the source.
 
         Args:
           x: float[B, T, D].
           source: from `keys_and_values`.
-          lengths: int32[B], each 1 or more; what stands behind is padding.
+          lengths: int32[B], each 1 or more; later tokens are padding.
         Returns:
           float[B, T, D].
         """
         key, value = source
         visible = ops.arange(ops.shape(key)[2]) < lengths[:, None, None, None]
-        query = self.by_head(self.query(x))
-        return self.join(attend(query, key, value, visible, self.dropout, training))
+        query = self.encode_positions(self.split_heads(self.query(x)))
+        return self.project_output(attend(query, key, value, visible, self.dropout, training))
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class BidirectionalSelfAttention(BidirectionalAttention):
+    """Self-attention of the encoder (Vaswani et al. 2017, section 3.2.3): the source is `x` itself."""
+
+    def encode_positions(self, x: Any) -> Any:
+        return self.rotate(x, ops.arange(ops.shape(x)[2])[None])
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class CrossAttention(BidirectionalAttention):
+    """Attention of the decoder to the encoder's output (Vaswani et al. 2017, section 3.2.3)."""
+
+
+# Keras stores the class name of a layer in files, and part of the path of its weights is made of it.
+@keras.saving.register_keras_serializable("minigpt")
+class SourceAttention(CrossAttention):
+    """The name of `CrossAttention` in files that earlier versions saved."""

@@ -1,4 +1,4 @@
-"""A dense layer that reads a large matrix with all cores, for one token too."""
+"""A dense layer that uses all cores for a single token as well."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("minigpt")
 class Dense(keras.layers.Dense):
-    """Keras', with the product apart from the sum where a row has one token: while decoding.
+    """The Keras layer, with product and bias computed separately if T = 1, as in decoding.
 
-    Of the product of a vector and a sum behind it XLA makes one loop, which runs on one core.
+    XLA fuses a matrix-vector product and the addition of a bias into one loop, which uses one core.
     """
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
@@ -24,5 +24,5 @@ class Dense(keras.layers.Dense):
 
 
 def prevent_fusion(product: Any) -> Any:
-    """The same numbers. A product that two operations look at is computed by itself."""
+    """Returns the same numbers. XLA does not fuse a product that has two consumers."""
     return ops.where(ops.isnan(product), ops.cast(float("nan"), product.dtype), product)

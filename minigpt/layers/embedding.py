@@ -1,30 +1,16 @@
-"""Token ids to vectors that know their place."""
+"""The embedding of token ids and their positions."""
 
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
-
-def sinusoid(max_len: int, embed_dim: int) -> np.ndarray:
-    """The fixed table of Vaswani et al. 2017, section 3.5.
-
-    PE[pos, 2i] = sin(pos / 10000^(2i/D)), PE[pos, 2i+1] = cos(pos / 10000^(2i/D)).
-
-    Returns:
-      float32[max_len, D].
-    """
-    angle = np.arange(max_len)[:, None] / 10000 ** (np.arange(0, embed_dim, 2) / embed_dim)
-    table = np.empty((max_len, embed_dim))
-    table[:, 0::2] = np.sin(angle)
-    table[:, 1::2] = np.cos(angle)[:, : embed_dim // 2]
-    return table.astype("float32")
+from minigpt.layers.positions import POSITIONS
 
 
 @keras.saving.register_keras_serializable("minigpt")
 class TokenAndPositionEmbedding(keras.layers.Layer):
-    """The sum of a token's vector and its position's vector.
+    """The sum of a vector for each token and a vector for its position.
 
     From the Keras example "Text generation with a miniature GPT".
 
@@ -32,10 +18,14 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
       max_len: number of positions.
       vocab_size: V, number of token ids.
       embed_dim: D, width of a vector.
-      position: "learned", a trained table, or "sinusoidal", a fixed one.
-      dropout_rate: share of the sum's entries dropped while training.
-      scale: whether a token's vector is multiplied by sqrt(D) (Vaswani et al. 2017, section 3.4).
-      initializer: of both tables.
+      position: kind of position encoding, a name in `POSITIONS`.
+      dropout_rate: share of the sum's entries dropped in training.
+      scale: whether token vectors are multiplied by sqrt(D) (Vaswani et al. 2017, section 3.4).
+      initializer: of the token table and of a trained position table.
+    Attributes:
+      position_table: float32[max_len, D], with learned positions only.
+    Raises:
+      ValueError: `position` is not a name in `POSITIONS`.
     """
 
     def __init__(
@@ -50,8 +40,10 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if position not in ("learned", "sinusoidal"):
-            raise ValueError(f"`position` must be 'learned' or 'sinusoidal'. Received: {position}")
+        if position not in POSITIONS:
+            raise ValueError(
+                f"`position` should be one of {', '.join(POSITIONS)}. Received: {position}"
+            )
         self.max_len = max_len
         self.vocab_size = vocab_size
         self.embed_dim = embed_dim
@@ -70,24 +62,19 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
 
     def build(self, input_shape: Any) -> None:
         self.token_embedding.build(input_shape)
-        if self.position == "learned":
-            self.position_table = self.add_weight(
-                shape=(self.max_len, self.embed_dim),
-                initializer=self.initializer,
-                name="position_embedding",
-            )
+        POSITIONS[self.position].build(self)
         self.built = True
 
     def call(self, token_ids: Any, index: Any = None, training: bool | None = None) -> Any:
-        """Embeds.
+        """Embeds token ids.
 
         Args:
           token_ids: int32[B, T], T ≤ max_len, each in 0..V-1.
-          index: int32[B], position of each row's first token; 0 if None.
+          index: int32[B], position of the first token of each row; 0 if None.
         Returns:
           float[B, T, D].
         Raises:
-          ValueError: if T is over max_len.
+          ValueError: T is more than max_len.
         """
         length = token_ids.shape[1]
         if length is not None and length > self.max_len:
@@ -95,25 +82,20 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
                 f"A sequence may have at most max_len = {self.max_len} tokens. "
                 f"Received: {length} tokens"
             )
-        if self.position == "learned":
-            table = ops.cast(self.position_table, self.compute_dtype)
-        else:
-            table = ops.convert_to_tensor(
-                sinusoid(self.max_len, self.embed_dim), self.compute_dtype
-            )
-        if index is None:
-            positions = table[: ops.shape(token_ids)[1]]
-        else:
-            positions = ops.take(
-                table, index[:, None] + ops.arange(ops.shape(token_ids)[1]), axis=0
-            )
-        tokens = self.token_embedding(token_ids)
+        x = self.token_embedding(token_ids)
         if self.scale:
-            tokens = tokens * self.embed_dim**0.5
-        return self.dropout(tokens + positions, training=training)
+            x = x * self.embed_dim**0.5
+        table = POSITIONS[self.position].table(self)
+        if table is not None:
+            length = ops.shape(token_ids)[1]
+            if index is None:
+                x = x + table[:length]
+            else:
+                x = x + ops.take(table, index[:, None] + ops.arange(length), axis=0)
+        return self.dropout(x, training=training)
 
     def logits(self, latents: Any) -> Any:
-        """Scores each token by its vector's product with `latents`: a tied head.
+        """Computes the logits of a tied head: the products of latents and token vectors.
 
         Args:
           latents: float[B, T, D].

@@ -1,17 +1,18 @@
-"""The two post-norm blocks of a model that reads one sequence and writes another."""
+"""The two post-norm blocks of the encoder-decoder."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 
 from minigpt.layers.attention import CausalSelfAttention
-from minigpt.layers.bidirectional_attention import BidirectionalAttention
+from minigpt.layers.bidirectional_attention import BidirectionalSelfAttention, CrossAttention
+from minigpt.layers.norms import build_norm
 from minigpt.layers.transformer_block import Block
 
 
 @keras.saving.register_keras_serializable("minigpt")
 class EncoderBlock(Block):
-    """A layer of the encoder (Vaswani et al. 2017, section 3.1): every token sees the whole source.
+    """A layer of the encoder (Vaswani et al. 2017, section 3.1). Attention is not causal.
 
         x = LN(x + drop(MHA(x)))
         x = LN(x + drop(FFN(x)))
@@ -19,20 +20,23 @@ class EncoderBlock(Block):
     Arguments are those of `Block`.
     """
 
-    attention_class = BidirectionalAttention
-    attention: BidirectionalAttention
+    attention_class = BidirectionalSelfAttention
+    attention: BidirectionalSelfAttention
+    implied_settings: ClassVar[dict[str, Any]] = {"kind": "encoder_decoder"}
 
     def call(self, x: Any, lengths: Any, training: bool | None = None) -> Any:
-        """One block.
+        """Computes the block.
 
         Args:
           x: float[B, S, D].
-          lengths: int32[B]; the tokens behind them are padding, which nobody sees.
+          lengths: int32[B]; later tokens are padding, which is not attended to.
         Returns:
           float[B, S, D].
         """
-        itself = self.attention.keys_and_values(x)
-        attended = self.attention(x, itself, lengths, training=training)
+        # Not inside the attention layer: TensorFlow sums gradients in the order of operation names, and
+        # a new order would change the last bits of a resumed training.
+        keys_and_values = self.attention.keys_and_values(x)
+        attended = self.attention(x, keys_and_values, lengths, training=training)
         x = self.norm1(x + self.dropout1(attended, training=training))
         return self.norm2(x + self.dropout2(self.feed_forward(x, training), training=training))
 
@@ -41,7 +45,7 @@ class EncoderBlock(Block):
 class DecoderBlock(Block):
     """A layer of the decoder (Vaswani et al. 2017, section 3.1).
 
-        x = LN(x + drop(MHA(x)))            causal
+        x = LN(x + drop(MHA(x)))            causal self-attention
         x = LN(x + drop(MHA(x, source)))    cross-attention
         x = LN(x + drop(FFN(x)))
 
@@ -50,25 +54,14 @@ class DecoderBlock(Block):
 
     attention_class = CausalSelfAttention
     attention: CausalSelfAttention
+    implied_settings: ClassVar[dict[str, Any]] = {"kind": "encoder_decoder"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         policy = self.dtype_policy
-        self.cross_attention = BidirectionalAttention(
-            self.num_heads,
-            self.head_dim,
-            self.value_dim,
-            self.qkv_bias,
-            self.attention_dropout_rate,
-            self.kernel_initializer,
-            self.output_initializer,
-            dtype=policy,
-            name="cross_attention",
-        )
-        self.cross_norm = keras.layers.LayerNormalization(
-            epsilon=self.norm_epsilon, dtype=policy, name="cross_norm"
-        )
-        self.cross_dropout = keras.layers.Dropout(self.dropout_rate, dtype=policy)
+        self.cross_attention = self.build_attention(CrossAttention, "cross_attention")
+        self.cross_norm = build_norm(self.config, "cross_norm", policy)
+        self.cross_dropout = keras.layers.Dropout(self.config.dropout_rate, dtype=policy)
 
     def build(self, input_shape: Any) -> None:
         self.cross_attention.build(input_shape)
@@ -90,16 +83,16 @@ class DecoderBlock(Block):
         index: Any = None,
         training: bool | None = None,
     ) -> tuple[Any, Any]:
-        """The same, with the tokens of earlier calls in a cache or without.
+        """Computes the block with earlier tokens in a cache.
 
         Args:
           x: float[B, T, D].
           source: `cross_attention.keys_and_values` of the encoder's output.
-          lengths: int32[B], of the source.
-          cache: the self-attention's, or None.
-          index: int32[B], slot of each row's first token in the cache.
+          lengths: int32[B], number of source tokens.
+          cache: the cache of the self-attention layer, or None.
+          index: int32[B], cache slot of the first token of each row.
         Returns:
-          float[B, T, D], and the new cache (None if none was given).
+          float[B, T, D], and the new cache (None without a cache).
         """
         attended, cache = self.attention.call_with_cache(x, cache, index, training)
         x = self.norm1(x + self.dropout1(attended, training=training))

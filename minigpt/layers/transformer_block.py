@@ -1,119 +1,95 @@
-"""Attention and a feed-forward network, each with a shortcut around it."""
+"""The blocks of a GPT: attention and a feed-forward network, each with a shortcut."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 
+from minigpt.config import TransformerConfig
+from minigpt.config.model import split_settings
 from minigpt.layers.activations import ACTIVATIONS
 from minigpt.layers.attention import Attention, CausalSelfAttention
 from minigpt.layers.dense import Dense
+from minigpt.layers.norms import build_norm
 
 
 class Block(keras.layers.Layer):
-    """The parts that all blocks have: attention and a feed-forward network, two norms, two dropouts.
+    """Base class of all blocks: attention, a feed-forward network, two norms and two dropouts.
+
+    The arguments of the Keras example work too: `TransformerBlock(embed_dim, num_heads, ff_dim,
+    dropout_rate=0.1)`, with other settings by keyword. `activation` is then "relu" if absent.
 
     Args:
-      embed_dim: D.
-      num_heads: H.
-      ff_dim: F, inner width of FFN = Dense(F, activation) → Dense(D).
-      dropout_rate: share dropped of both sublayers' outputs while training.
-      head_dim: K, width of a head; D // H if None.
-      activation: of the FFN: a name in `ACTIVATIONS`.
-      value_dim: U, width of a head's values; K if None.
-      qkv_bias: whether the projection to queries, keys and values adds a bias.
-      attention_dropout_rate: share of the attention weights dropped while training.
-      ff_dropout_rate: share of the FFN's inner activations dropped while training.
-      norm_epsilon: of LayerNorm, inside the root.
-      kernel_initializer: of every matrix but these:
-      output_initializer: of the two matrices whose product is added to `x`; the same if None.
+      config: the description of the transformer; or `embed_dim`, see above.
+      sizes: empty, or the other arguments of the Keras example.
+      kernel_initializer: of all matrices except the two of `output_initializer`.
+      output_initializer: of the matrices whose product is added to the shortcut; the same if None.
+    Raises:
+      ValueError: a setting is not valid.
     """
 
-    # What attends in a kind of block.
     attention_class: type[Attention]
+    # The settings that the class implies, for the arguments of the Keras example.
+    implied_settings: ClassVar[dict[str, Any]]
 
     def __init__(
         self,
-        embed_dim: int,
-        num_heads: int,
-        ff_dim: int,
-        dropout_rate: float = 0.1,
-        head_dim: int | None = None,
-        activation: str = "relu",
-        value_dim: int | None = None,
-        qkv_bias: bool = True,
-        attention_dropout_rate: float = 0.0,
-        ff_dropout_rate: float = 0.0,
-        norm_epsilon: float = 1e-6,
+        config: TransformerConfig | int | None = None,
+        *sizes: Any,
         kernel_initializer: Any = "glorot_uniform",
         output_initializer: Any = None,
         **kwargs: Any,
     ) -> None:
+        if not isinstance(config, TransformerConfig):
+            sizes = sizes if config is None else (config, *sizes)
+            arguments = _keras_example_arguments(*sizes, **kwargs)
+            config, kwargs = split_settings(arguments, **self.implied_settings)
         super().__init__(**kwargs)
-        if head_dim is None and embed_dim % num_heads:
-            raise ValueError(
-                "`num_heads` must divide `embed_dim` unless `head_dim` is given. "
-                f"Received: embed_dim={embed_dim}, num_heads={num_heads}"
-            )
-        self.embed_dim = embed_dim
-        self.num_heads = num_heads
-        self.ff_dim = ff_dim
-        self.dropout_rate = dropout_rate
-        self.head_dim = head_dim or embed_dim // num_heads
-        if activation not in ACTIVATIONS:
-            raise ValueError(
-                f"`activation` must be one of {', '.join(ACTIVATIONS)}. Received: {activation}"
-            )
-        self.activation = activation
-        self.value_dim = value_dim or self.head_dim
-        self.qkv_bias = qkv_bias
-        self.attention_dropout_rate = attention_dropout_rate
-        self.ff_dropout_rate = ff_dropout_rate
-        self.norm_epsilon = norm_epsilon
+        self.config = config = config.resolved()
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
 
+        # Keras saves weights by the names of attributes and in the order of their assignment.
         policy = self.dtype_policy
-        self.attention = self.attention_class(
-            num_heads,
-            self.head_dim,
-            self.value_dim,
-            qkv_bias,
-            attention_dropout_rate,
-            self.kernel_initializer,
-            self.output_initializer,
-            dtype=policy,
-            name="attention",
-        )
+        self.attention = self.build_attention(self.attention_class, "attention")
         self.expand = Dense(
-            ff_dim,
-            ACTIVATIONS[activation],
+            config.ff_size,
+            ACTIVATIONS[config.activation],
             kernel_initializer=self.kernel_initializer,
             dtype=policy,
             name="expand",
         )
         self.contract = Dense(
-            embed_dim, kernel_initializer=self.output_initializer, dtype=policy, name="contract"
+            config.embed_dim,
+            kernel_initializer=self.output_initializer,
+            dtype=policy,
+            name="contract",
         )
-        self.norm1 = keras.layers.LayerNormalization(
-            epsilon=norm_epsilon, dtype=policy, name="norm1"
+        self.norm1 = build_norm(config, "norm1", policy)
+        self.norm2 = build_norm(config, "norm2", policy)
+        self.ff_dropout = keras.layers.Dropout(config.ff_dropout_rate, dtype=policy)
+        self.dropout1 = keras.layers.Dropout(config.dropout_rate, dtype=policy)
+        self.dropout2 = keras.layers.Dropout(config.dropout_rate, dtype=policy)
+
+    def build_attention(self, kind: type[Attention], name: str) -> Any:
+        """Returns an attention layer with the settings and initializers of the block."""
+        return kind(
+            self.config,
+            self.kernel_initializer,
+            self.output_initializer,
+            dtype=self.dtype_policy,
+            name=name,
         )
-        self.norm2 = keras.layers.LayerNormalization(
-            epsilon=norm_epsilon, dtype=policy, name="norm2"
-        )
-        self.ff_dropout = keras.layers.Dropout(ff_dropout_rate, dtype=policy)
-        self.dropout1 = keras.layers.Dropout(dropout_rate, dtype=policy)
-        self.dropout2 = keras.layers.Dropout(dropout_rate, dtype=policy)
 
     def build(self, input_shape: Any) -> None:
         self.attention.build(input_shape)
         self.expand.build(input_shape)
-        self.contract.build((*input_shape[:-1], self.ff_dim))
+        self.contract.build((*input_shape[:-1], self.config.ff_size))
         self.norm1.build(input_shape)
         self.norm2.build(input_shape)
         self.built = True
 
     def feed_forward(self, x: Any, training: bool | None = None) -> Any:
-        """float[B, T, D] → float[B, T, D], each token by itself."""
+        """Computes the feed-forward network of each token: float[B, T, D] → float[B, T, D]."""
         return self.contract(self.ff_dropout(self.expand(x), training=training))
 
     def compute_output_shape(self, input_shape: Any) -> Any:
@@ -122,20 +98,29 @@ class Block(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "embed_dim": self.embed_dim,
-            "num_heads": self.num_heads,
-            "ff_dim": self.ff_dim,
-            "dropout_rate": self.dropout_rate,
-            "head_dim": self.head_dim,
-            "activation": self.activation,
-            "value_dim": self.value_dim,
-            "qkv_bias": self.qkv_bias,
-            "attention_dropout_rate": self.attention_dropout_rate,
-            "ff_dropout_rate": self.ff_dropout_rate,
-            "norm_epsilon": self.norm_epsilon,
+            **self.config.model_dump(),
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "output_initializer": keras.initializers.serialize(self.output_initializer),
         }
+
+
+def _keras_example_arguments(
+    embed_dim: int,
+    num_heads: int,
+    ff_dim: int,
+    dropout_rate: float = 0.1,
+    activation: str = "relu",
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """Returns the arguments of the Keras example by name, with its defaults."""
+    return {
+        "embed_dim": embed_dim,
+        "num_heads": num_heads,
+        "ff_dim": ff_dim,
+        "dropout_rate": dropout_rate,
+        "activation": activation,
+        **kwargs,
+    }
 
 
 @keras.saving.register_keras_serializable("minigpt")
@@ -150,6 +135,7 @@ class TransformerBlock(Block):
 
     attention_class = CausalSelfAttention
     attention: CausalSelfAttention
+    implied_settings: ClassVar[dict[str, Any]] = {"norm": "post"}
 
     def call(self, x: Any, training: bool | None = None) -> Any:
         """float[B, T, D] → float[B, T, D]."""
@@ -158,14 +144,14 @@ class TransformerBlock(Block):
     def call_with_cache(
         self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
     ) -> tuple[Any, Any]:
-        """The same, with the tokens of earlier calls in a cache or without.
+        """Computes the block with earlier tokens in a cache.
 
         Args:
           x: float[B, T, D].
-          cache: the attention's, or None.
-          index: int32[B], slot of each row's first token in the cache.
+          cache: the cache of the attention layer, or None.
+          index: int32[B], cache slot of the first token of each row.
         Returns:
-          float[B, T, D], and the new cache (None if none was given).
+          float[B, T, D], and the new cache (None without a cache).
         """
         attended, cache = self.attention.call_with_cache(x, cache, index, training)
         x = self.norm1(x + self.dropout1(attended, training=training))
@@ -180,8 +166,10 @@ class PreNormTransformerBlock(TransformerBlock):
         x = x + drop(MHA(LN(x)))
         x = x + drop(FFN(LN(x)))
 
-    Nothing normalises the sum itself, so a last LayerNorm belongs behind the last block.
+    The sum itself is not normalized: a final LayerNorm belongs after the last block.
     """
+
+    implied_settings: ClassVar[dict[str, Any]] = {"norm": "pre"}
 
     def call_with_cache(
         self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None

@@ -1,6 +1,6 @@
-"""Models built from layers."""
+"""Models, built from layers."""
 
-# Keras first: its import already brings the module below (see minigpt/__init__.py).
+# Keras first: its import loads the modules below (see minigpt/__init__.py).
 import keras  # noqa: F401
 
 from minigpt.config import TransformerConfig
@@ -13,7 +13,7 @@ __all__ = ["GPT", "EncoderDecoder", "build_encoder_decoder", "build_gpt", "build
 def build_model(
     config: TransformerConfig, vocab_size: int, precision: str = "float32"
 ) -> GPT | EncoderDecoder:
-    """The model of `config.kind`, with its initial weights; see the builders."""
+    """Returns the model of `config.kind` with its initial weights; see the two builders."""
     if config.kind == "encoder_decoder":
         return build_encoder_decoder(config, vocab_size, precision)
     return build_gpt(config, vocab_size, precision)

@@ -1,39 +1,68 @@
-"""What models that predict tokens have in common: how they compute their loss while training."""
+"""Base class of models that predict tokens, and their training loss."""
 
 import abc
-from typing import Any
+import math
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 
+from minigpt.config import TransformerConfig
+from minigpt.config.model import split_settings
 from minigpt.layers.embedding import TokenAndPositionEmbedding
 from minigpt.losses.chunked_crossentropy import chunked_crossentropy
 from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
 
-# The reductions whose divisor is a number of tokens or the sum of their weights.
+# Reductions that divide by the number of tokens or by the sum of their weights.
 MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 
 
 class LanguageModel(keras.Model, abc.ABC):
-    """A model whose logits are a dense head's of its latents: all tokens' scores, of each token.
+    """A model whose logits are a dense projection (the head) of its latents.
 
-    Compiled with the mean of `SparseCategoricalCrossentropy(from_logits=True)`, or of a smoothed one, no
-    loss weights and no metrics, it computes that loss while training by `chunked_crossentropy`, which never
-    holds all logits; compiled with anything else it trains as every Keras model does.
+    If it is compiled with a mean of `SparseCategoricalCrossentropy(from_logits=True)` or of
+    `SmoothedCrossentropy`, no loss weights and no metrics, training computes the loss with
+    `chunked_crossentropy`: the full logits are never materialized. Otherwise it trains like any Keras
+    model.
 
+    Args:
+      config: the description of the model; or its settings by keyword, as in `get_config()`.
+      vocab_size: V.
     Attributes:
-      in_slices: whether it is the first way.
-      plain_loss: the loss without label smoothing, where there is such.
+      config: the description, resolved.
+      uses_chunked_loss: whether training computes the loss with `chunked_crossentropy`.
+      plain_loss: the loss without label smoothing; None without smoothing.
+    Raises:
+      TypeError: `vocab_size` is missing.
+      ValueError: a setting is not valid, or the description is of another kind of model.
     """
 
+    # Values of settings that are absent in the keyword form.
+    keyword_defaults: ClassVar[dict[str, Any]]
     embedding: TokenAndPositionEmbedding
     head: keras.layers.Dense | None
-    in_slices = False
+    uses_chunked_loss = False
     plain_loss: keras.metrics.Mean | None = None
+
+    def __init__(
+        self, config: TransformerConfig | None = None, vocab_size: int | None = None, **kwargs: Any
+    ) -> None:
+        if config is None:
+            config, kwargs = split_settings(kwargs, **self.keyword_defaults)
+        if vocab_size is None:
+            raise TypeError(f"{type(self).__name__} needs the argument `vocab_size`")
+        if config.kind != self.keyword_defaults["kind"]:
+            raise ValueError(
+                f"`config.kind` should be {self.keyword_defaults['kind']!r}. Received: {config.kind!r}"
+            )
+        super().__init__(**kwargs)
+        self.config = config.resolved()
+        self.vocab_size = vocab_size
+        self.max_len = config.max_len
 
     @abc.abstractmethod
     def latents(self, inputs: Any, /, training: bool | None = None) -> Any:
-        """What goes into the head: float[B, T, D]."""
+        """Computes the input of the head, float[B, T, D]."""
 
     def logits(self, latents: Any) -> Any:
         """float[B, T, D] → float32[B, T, V]."""
@@ -42,36 +71,38 @@ class LanguageModel(keras.Model, abc.ABC):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         super().compile(*args, **kwargs)
-        self.in_slices = (
+        self.uses_chunked_loss = (
             _is_crossentropy(self.loss)
             and self.loss.reduction in MEANS
             and self._compile_loss._user_loss_weights is None
             and self._compile_metrics is None
         )
-        smoothed = self.in_slices and isinstance(self.loss, SmoothedCrossentropy)
-        # No part of the layer, which is built and takes no more state: Keras keeps its own so too.
+        smoothed = self.uses_chunked_loss and isinstance(self.loss, SmoothedCrossentropy)
+        # Not tracked: a built layer accepts no more state. Keras does the same with its own metrics.
         plain_loss = keras.metrics.Mean("plain_loss") if smoothed else None
         object.__setattr__(self, "plain_loss", plain_loss)
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
-        """Keras' own, and the plain loss if it is another than the loss."""
+        """The metrics of Keras, and `plain_loss` with label smoothing."""
         return [*super().metrics, *([] if self.plain_loss is None else [self.plain_loss])]
 
     def train_step(self, data: Any) -> dict[str, Any]:
-        """One update.
+        """Updates the weights once.
 
         Args:
-          data: inputs, targets int32[B, T], and possibly weights float32[B, T].
+          data: inputs, targets int32[B, T], and optionally weights of the samples [B] or the tokens
+            [B, T] (or [B, 1]).
+        Returns:
+          The metrics by name.
         """
-        if not self.in_slices:
+        if not self.uses_chunked_loss:
             return super().train_step(data)
         inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
+        weights = _token_weights(weights, targets)
         targets = tf.reshape(targets, [-1])
-        weights = tf.ones(tf.shape(targets)) if weights is None else tf.reshape(weights, [-1])
-        # What the sum is divided by: all tokens, or their weights.
-        by_weight = self.loss.reduction == "mean_with_sample_weight"
-        tokens = tf.reduce_sum(weights if by_weight else tf.ones_like(weights))
+        divides_by_weights = self.loss.reduction == "mean_with_sample_weight"
+        tokens = tf.reduce_sum(weights if divides_by_weights else tf.ones_like(weights))
         with tf.GradientTape() as tape:
             latents = self.latents(inputs, training=True)
             latents = tf.reshape(latents, [-1, latents.shape[-1]])
@@ -79,7 +110,7 @@ class LanguageModel(keras.Model, abc.ABC):
             smoothing = getattr(self.loss, "label_smoothing", 0.0)
             loss, plain = chunked_crossentropy(latents, kernel, bias, targets, weights, smoothing)
             loss = tf.add_n([tf.math.divide_no_nan(loss, tokens), *self.losses])
-            # Replicas each have a part of the batch, and their gradients are summed.
+            # Each replica has a part of the batch; gradients are summed over replicas.
             scaled = self.optimizer.scale_loss(loss / self.distribute_strategy.num_replicas_in_sync)
         gradients = tape.gradient(scaled, self.trainable_weights)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
@@ -89,12 +120,46 @@ class LanguageModel(keras.Model, abc.ABC):
         return self.get_metrics_result()
 
     def _head_weights(self, dtype: Any) -> tuple[Any, Any]:
-        """[V, D], and [V] or None."""
+        """Returns the head's kernel [V, D] and bias [V]; a tied head has no bias (None)."""
         if self.head is None:
             return tf.cast(self.embedding.token_embedding.embeddings, dtype), None
         bias = self.head.bias
         kernel = tf.cast(self.head.kernel, dtype)
         return tf.transpose(kernel), None if bias is None else tf.cast(bias, dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            **self.config.model_dump(),
+        }
+
+    def __repr__(self) -> str:
+        c = self.config
+        parameters = (
+            f"{sum(math.prod(weight.shape) for weight in self.weights):,} parameters"
+            if self.built
+            else "not built"
+        )
+        return (
+            f"<{type(self).__name__} {self.name}: {parameters}, V={self.vocab_size}, T={c.max_len}, "
+            f"D={c.embed_dim}, H={c.num_heads}, L={c.num_layers}>"
+        )
+
+
+def _token_weights(weights: Any, targets: Any) -> Any:
+    """Returns the weight of each token, float32[B·T].
+
+    Args:
+      weights: [B], [B, 1] or [B, T]; None for weights of 1.
+      targets: int32[B, T].
+    """
+    if weights is None:
+        return tf.ones([tf.size(targets)])
+    weights = tf.cast(weights, tf.float32)
+    if weights.shape.rank == 1:
+        weights = weights[:, None]
+    return tf.reshape(tf.broadcast_to(weights, tf.shape(targets)), [-1])
 
 
 def _is_crossentropy(loss: Any) -> bool:

@@ -1,6 +1,6 @@
-"""Low-rank adaptation: a small product of two matrices is trained beside each large one, which stays.
+"""Low-rank adaptation: the product of two small matrices is trained and added to each frozen matrix.
 
-Hu et al. (2021), "LoRA: Low-Rank Adaptation of Large Language Models"; the layers are Keras' own.
+Hu et al. (2021), "LoRA: Low-Rank Adaptation of Large Language Models". The layers are those of Keras.
 """
 
 from collections.abc import Iterator
@@ -12,50 +12,50 @@ from minigpt.models.gpt import GPT
 
 
 def enable_lora(model: GPT, rank: int) -> None:
-    """Adds factors of this rank to the blocks' four matrices; from now on nothing else is trained.
+    """Adds low-rank factors to the four matrices of each block and freezes all other weights.
 
-    Not to the tables: a token's vector is trained by so few steps that a low rank saves nothing, and
-    the sum would have to be made anew, V x D, in every step. The second factor starts at zero: at first
-    the model computes what it did.
+    The token table has no factors: each vector is trained in few steps, and the sum V x D would be
+    computed in every step. The second factor is zero at first, so the outputs do not change.
+
+    Args:
+      model: built.
+      rank: inner width of the product.
     """
     for layer in (model.embedding, model.final_norm, model.head):
         if layer is not None:
             layer.trainable = False
     for block in model.blocks:
         block.norm1.trainable = block.norm2.trainable = False
-    for dense in _matrices(model):
+    for dense in _adapted_layers(model):
         dense.enable_lora(rank)
         if dense.bias is not None:
             dense.bias.trainable = False
 
 
 def merged_weights(model: GPT) -> list[np.ndarray]:
-    """The values of the weights of the same model without LoRA, in their order: the sums.
+    """Returns the weights of the same model without LoRA, the products added to the matrices.
 
     Args:
-      model: in float32.
+      model: with LoRA, in float32.
+    Returns:
+      Arrays in the order of `model.weights`, without the factors.
     """
-    sums = {
-        id(weight): dense.kernel
-        for dense in _matrices(model)
-        for weight in dense.weights
-        if weight.name == "kernel"
-    }
-    factors = {
-        id(weight)
-        for dense in _matrices(model)
-        for weight in dense.weights
-        if weight.name.startswith("lora_kernel")
-    }
+    merged, factors = {}, set()
+    for dense in _adapted_layers(model):
+        for weight in dense.weights:
+            if weight.name == "kernel":
+                merged[id(weight)] = dense.kernel
+            elif weight.name.startswith("lora_kernel"):
+                factors.add(id(weight))
     return [
-        keras.ops.convert_to_numpy(sums.get(id(weight), weight))
+        keras.ops.convert_to_numpy(merged.get(id(weight), weight))
         for weight in model.weights
         if id(weight) not in factors
     ]
 
 
-def _matrices(model: GPT) -> Iterator[keras.layers.Dense]:
-    """The four of each block."""
+def _adapted_layers(model: GPT) -> Iterator[keras.layers.Dense]:
+    """Yields the four dense layers of each block."""
     for block in model.blocks:
         yield block.attention.qkv
         yield block.attention.output_projection

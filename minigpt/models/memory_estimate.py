@@ -1,4 +1,4 @@
-"""How much memory a model needs at least, before any of it is taken."""
+"""Lower bounds of the memory that a model and its training need, computed before it is allocated."""
 
 import os
 import resource
@@ -7,95 +7,101 @@ from pathlib import Path
 from minigpt.config import Config, TransformerConfig
 from minigpt.errors import UserError
 
-_CGROUP = Path("/sys/fs/cgroup/memory.max")
-# Arrays of a weight's size that an optimizer keeps.
-_SLOTS = {"adam": 2, "adamw": 2, "muon": 1, "sgd": 1}
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+# Arrays of the size of the weights that an optimizer keeps.
+_OPTIMIZER_SLOTS = {"adam": 2, "adamw": 2, "muon": 1, "sgd": 1}
 
 
 def matrix_weights(config: TransformerConfig, vocab_size: int) -> int:
-    """Numbers in a model's tables and matrices: all of its weights but gains and biases."""
-    tables = vocab_size * (1 if config.tie_embeddings else 2)
+    """Returns the number of weights in tables and matrices: all except gains and biases."""
+    rows = vocab_size * (1 if config.tie_embeddings else 2)
     if config.position == "learned":
-        tables += config.max_len
-    return tables * config.embed_dim + block_weights(config)
+        rows += config.max_len
+    return rows * config.embed_dim + block_weights(config)
 
 
 def block_weights(config: TransformerConfig) -> int:
-    """Numbers in the matrices of all blocks."""
-    sizes = config.resolved()
-    assert sizes.head_dim and sizes.value_dim and sizes.ff_dim  # Resolved.
-    width = sizes.embed_dim
-    attention = 2 * width * sizes.num_heads * (sizes.head_dim + sizes.value_dim)
-    feed_forward = 2 * width * sizes.ff_dim
-    # A block that encodes, and one that decodes and looks at the source too.
-    pair = 3 * attention + 2 * feed_forward
-    block = pair if sizes.kind == "encoder_decoder" else attention + feed_forward
-    return sizes.num_layers * block
+    """Returns the number of weights in the matrices of all blocks."""
+    attention = 2 * config.embed_dim * config.num_heads * sum(config.head_sizes)
+    feed_forward = 2 * config.embed_dim * config.ff_size
+    if config.kind == "encoder_decoder":
+        # An encoder block, and a decoder block with two attention layers.
+        return config.num_layers * (3 * attention + 2 * feed_forward)
+    return config.num_layers * (attention + feed_forward)
 
 
 def training_bytes(config: Config, vocab_size: int) -> tuple[int, int]:
-    """What a training needs at least: for weights, gradients and optimizer; for one batch."""
-    training, sizes = config.training, config.model.resolved()
-    assert sizes.ff_dim  # Resolved.
+    """Returns lower bounds of the bytes that a training needs.
+
+    Returns:
+      Bytes for weights, gradients and optimizer; bytes for the activations of one batch.
+    """
+    training, model = config.training, config.model
     copies = 1
     if training.lora_rank is None:
-        copies += 1 + _SLOTS[training.optimizer] + (training.accumulate_steps > 1)
+        copies += 1 + _OPTIMIZER_SLOTS[training.optimizer] + (training.accumulate_steps > 1)
     tokens = training.batch_size * config.sequence_length
-    # Kept for the way back of every block: what goes in, and the inner layer.
-    number = 4 if training.precision == "float32" else 2
-    kept = number * sizes.num_layers * (sizes.embed_dim + sizes.ff_dim)
-    return 4 * copies * matrix_weights(config.model, vocab_size), tokens * kept
+    # Each block keeps its input and the inner layer for the backward pass.
+    bytes_per_number = 4 if training.precision == "float32" else 2
+    bytes_per_token = bytes_per_number * model.num_layers * (model.embed_dim + model.ff_size)
+    return 4 * copies * matrix_weights(model, vocab_size), tokens * bytes_per_token
 
 
 def machine_bytes() -> int:
-    """The memory that this process can have at most."""
+    """Returns the number of bytes of memory that this process can use at most."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if soft != resource.RLIM_INFINITY:
-        limits.append(soft)
-    if _CGROUP.is_file() and (text := _CGROUP.read_text().strip()).isdecimal():
+    soft_limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if soft_limit != resource.RLIM_INFINITY:
+        limits.append(soft_limit)
+    if _CGROUP_LIMIT.is_file() and (text := _CGROUP_LIMIT.read_text().strip()).isdecimal():
         limits.append(int(text))
     return min(limits)
 
 
 def check_model_fits(config: TransformerConfig, vocab_size: int) -> None:
-    """Raises a `UserError` for a model whose weights alone this machine cannot hold."""
+    """Raises a `UserError` if the weights alone exceed the memory of this machine."""
     weights = matrix_weights(config, vocab_size)
-    if 4 * weights > (there := machine_bytes()):
+    if 4 * weights > (available := machine_bytes()):
         raise UserError(
-            f"{_sizes(config, vocab_size)}: {weights:,} weights need {_gigabytes(4 * weights)}; this "
-            f"machine has {_gigabytes(there)}"
+            f"{_describe_sizes(config, vocab_size)}: {weights:,} weights need "
+            f"{_gigabytes(4 * weights)}; this machine has {_gigabytes(available)}"
         )
 
 
 def check_training_fits(config: Config, vocab_size: int) -> None:
-    """Raises a `UserError` for a training that needs more than this machine has."""
+    """Raises a `UserError` if a training needs more memory than this machine has."""
     if sum(training_bytes(config, vocab_size)) > machine_bytes():
         raise UserError(needed_to_train(config, vocab_size))
 
 
 def needed_to_train(config: Config, vocab_size: int) -> str:
-    """The estimate in words, and which setting to lower."""
-    state, batch = training_bytes(config, vocab_size)
+    """Returns a message with the estimate and the settings to lower."""
+    state_bytes, batch_bytes = training_bytes(config, vocab_size)
     training, model = config.training, config.model
-    lower = (
-        f"training.batch_size = {training.batch_size} or model.max_len = {model.max_len}"
-        if batch > state
+    settings_to_lower = (
+        f"training.batch_size = {training.batch_size} or {_length_setting(config)}"
+        if batch_bytes > state_bytes
         else f"model.embed_dim = {model.embed_dim} or model.num_layers = {model.num_layers}"
     )
     return (
-        f"{_sizes(model, vocab_size)}: {matrix_weights(model, vocab_size):,} weights with gradients and "
-        f"optimizer need at least {_gigabytes(state)}, a batch of {training.batch_size} x "
-        f"{config.sequence_length} tokens {_gigabytes(batch)}; this machine has "
-        f"{_gigabytes(machine_bytes())}; lower {lower}"
+        f"{_describe_sizes(model, vocab_size)}: {matrix_weights(model, vocab_size):,} weights with "
+        f"gradients and optimizer need at least {_gigabytes(state_bytes)}, a batch of "
+        f"{training.batch_size} x {config.sequence_length} tokens {_gigabytes(batch_bytes)}; this "
+        f"machine has {_gigabytes(machine_bytes())}; lower {settings_to_lower}"
     )
 
 
-def _sizes(config: TransformerConfig, vocab_size: int) -> str:
-    sizes = config.resolved()
+def _length_setting(config: Config) -> str:
+    """Returns the setting that limits the length of a training sequence."""
+    if (length := config.training.sequence_length) and length <= config.model.max_len:
+        return f"training.sequence_length = {length}"
+    return f"model.max_len = {config.model.max_len}"
+
+
+def _describe_sizes(config: TransformerConfig, vocab_size: int) -> str:
     return (
-        f"model.embed_dim = {sizes.embed_dim}, ff_dim = {sizes.ff_dim}, num_layers = "
-        f"{sizes.num_layers}, vocabulary of {vocab_size:,}"
+        f"model.embed_dim = {config.embed_dim}, ff_dim = {config.ff_size}, num_layers = "
+        f"{config.num_layers}, vocabulary of {vocab_size:,}"
     )
 
 

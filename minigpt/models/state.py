@@ -1,4 +1,4 @@
-"""All that changes in a model while it is trained, as plain arrays by name."""
+"""The training state of a model as arrays by name: weights, seeds, metrics and optimizer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,54 +6,60 @@ from typing import Any
 import keras
 import numpy as np
 
-# A number of its place is the rest of an array's name: Keras' own names change from process to process.
+# An array is named "GROUP/NUMBER". Keras' own names differ from process to process.
 WEIGHTS, SEEDS, METRICS, OPTIMIZER = "weights", "seeds", "metrics", "optimizer"
 
 
 def arrays_of(model: keras.Model) -> dict[str, np.ndarray]:
-    """Weights (LoRA's factors by themselves), states of random seeds, metrics, optimizer.
+    """Returns the training state: weights (LoRA factors included), seeds, metrics, optimizer.
 
     Args:
-      model: compiled, its optimizer and metrics built.
+      model: compiled, with built optimizer and metrics.
     Returns:
-      views of the variables, where they are in this machine's memory: to be used before the next step.
+      Arrays by name. On a CPU they are views of the variables: use them before the next step.
     """
     return {
         f"{group}/{number:05}": variable.value.numpy()
-        for group, variables in _groups(model).items()
+        for group, variables in _variable_groups(model).items()
         for number, variable in enumerate(variables)
     }
 
 
 def restore(model: keras.Model, arrays: Mapping[str, np.ndarray]) -> None:
-    """Gives a model what `arrays_of` one that was built and compiled in the same way returned.
+    """Restores a training state.
 
+    Args:
+      model: built and compiled like the model of the arrays.
+      arrays: from `arrays_of`.
     Raises:
-      ValueError: the arrays are those of another model or optimizer.
+      ValueError: the arrays belong to another model or optimizer.
     """
-    groups = _groups(model)
+    groups = _variable_groups(model)
     names = {f"{group}/{n:05}" for group, found in groups.items() for n in range(len(found))}
     if names != set(arrays):
-        raise ValueError(f"`arrays` should be {len(names)} by their names. Received: {len(arrays)}")
+        raise ValueError(
+            f"`arrays` should have the {len(names)} names of the model's state. Received: "
+            f"{len(arrays)} arrays"
+        )
     for group, variables in groups.items():
-        assign(variables, _of(group, arrays))
+        assign(variables, _arrays_of_group(group, arrays))
 
 
 def restore_metrics(model: keras.Model, arrays: Mapping[str, np.ndarray]) -> None:
-    """The metrics alone, which are the means over an epoch so far."""
-    assign(model.metrics_variables, _of(METRICS, arrays))
+    """Restores the metrics only: the means of the unfinished epoch."""
+    assign(model.metrics_variables, _arrays_of_group(METRICS, arrays))
 
 
 def weight_arrays(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """The values of `model.weights`, in their order."""
-    return _of(WEIGHTS, arrays)
+    """Returns the values of `model.weights` in their order."""
+    return _arrays_of_group(WEIGHTS, arrays)
 
 
 def assign(variables: Sequence[Any], values: Sequence[np.ndarray]) -> None:
-    """Sets variables to values; all of them fit, or none is set.
+    """Assigns values to variables, to all or to none.
 
     Raises:
-      ValueError: their number, a shape or a dtype is another.
+      ValueError: the number of values, a shape or a dtype differs.
     """
     for variable, value in zip(variables, values, strict=True):
         if tuple(variable.shape) != value.shape or variable.dtype != value.dtype.name:
@@ -65,11 +71,11 @@ def assign(variables: Sequence[Any], values: Sequence[np.ndarray]) -> None:
         variable.assign(value)
 
 
-def _of(group: str, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+def _arrays_of_group(group: str, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     return [arrays[name] for name in sorted(arrays) if name.startswith(f"{group}/")]
 
 
-def _groups(model: keras.Model) -> dict[str, list[Any]]:
+def _variable_groups(model: keras.Model) -> dict[str, list[Any]]:
     weights = {id(variable) for variable in model.weights}
     return {
         WEIGHTS: model.weights,

@@ -161,9 +161,7 @@ class Run:
         """
         return load_tokenizer(self.tokenizer_folder)
 
-    def load_model(
-        self, report: Callable[[str], object] | None = None
-    ) -> "GPT | EncoderDecoder":
+    def load_model(self, report: Callable[[str], object] | None = None) -> "GPT | EncoderDecoder":
         """Loads the best model by validation loss; the newest one if no epoch has ended.
 
         Logs a warning for each damaged checkpoint, and for the one that is used instead.

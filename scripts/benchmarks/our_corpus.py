@@ -28,18 +28,25 @@ def _config(context: Context, megabytes: int) -> Any:
     import minigpt
 
     overrides = [f"{key}={value}" for key, value in UNDISTURBED.items()]
-    overrides.append(r'data.document_separator="\n\n"')
-    return minigpt.load_config("default", overrides, [str(text_path(context, megabytes))])
+    # All of the default settings, so that none is chosen for the length of the text.
+    settings = minigpt.load_config("default").model_dump()
+    settings["data"] = {
+        "source": "files",
+        "paths": [str(text_path(context, megabytes))],
+        "document_separator": "\n\n",
+        "val_fraction": settings["data"]["val_fraction"],
+    }
+    return minigpt.load_config(settings, overrides)
 
 
 def prepare(context: Context, megabytes: int) -> Outcome:
     """Creates the text and a byte-pair tokenizer learned from its beginning."""
     text(context, megabytes)
-    from minigpt.config import TokenizerConfig
+    from minigpt.config import BytePairConfig
     from minigpt.tokenizers import learn_tokenizer
 
     with open(text_path(context, megabytes), encoding="ascii") as file:
-        learned = learn_tokenizer([file.read(16_000_000)], TokenizerConfig())
+        learned = learn_tokenizer([file.read(16_000_000)], BytePairConfig())
     learned.save(context.work / "byte-pairs")
     return {"value": learned.vocab_size}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.chain import Chain
-from tests.faults.operations import NEEDS_ROOM
+from tests.faults.operations import NEEDS_SPACE
 from tests.faults.warm import Ended, Warm
 
 Tally = Callable[..., None]
@@ -32,7 +32,7 @@ def test_killed_in_some_gaps_and_a_full_disk_at_some_writes(
         ended = chain.go_on(full_from=name)
         assert ended.is_one_clear_line and name in ended.operations, (name, ended)
         assert "run: cannot be written: No space left on device; " in ended.err
-        assert "the last good state is run/checkpoints/step-" in ended.err or chain.newest_step < 0
+        assert "the last checkpoint is run/checkpoints/step-" in ended.err or chain.newest_step < 0
     assert chain.go_on().status == 0
     kills, faults = len(SOME_GAPS), len(SOME_WRITES)
     tally(rounds=kills + faults + 1, kills=kills, faults=faults)
@@ -64,7 +64,7 @@ def test_the_disk_is_full_at_every_write(
         faults_folder / "full",
         undisturbed_with_export,
         "full_from",
-        lambda name: name.startswith(NEEDS_ROOM),
+        lambda name: name.startswith(NEEDS_SPACE),
         lambda name, ended: name in ended.operations,
     )
     tally(rounds=stopped.rounds, faults=stopped.stops)

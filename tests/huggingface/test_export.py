@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import minigpt
-from minigpt.config import TokenizerConfig, TransformerConfig
+from minigpt.config import GPTConfig
 from minigpt.errors import UserError
 from minigpt.export.huggingface import export_huggingface
 from minigpt.huggingface.importing import import_run
@@ -17,18 +17,19 @@ from minigpt.tokenizers import Tokenizer, learn_tokenizer
 from tests.conftest import tiny_text
 from tests.huggingface.folders import FIXTURES, NAMES, huggingface_folder
 from tests.mixed_lines import code
+from tests.settings import tokenizer_config
 
 KINDS = [("byte_pair", 320), ("character", 40), ("word", 30)]
 
 
 def learned(kind: str, vocab_size: int, lowercase: bool = False) -> Tokenizer:
-    config = TokenizerConfig(kind=kind, vocab_size=vocab_size, lowercase=lowercase)
+    config = tokenizer_config(kind=kind, vocab_size=vocab_size, lowercase=lowercase)
     return learn_tokenizer([tiny_text(100)], config)
 
 
 def random_gpt(vocab_size: int, **changes) -> GPT:
     sizes = {"max_len": 16, "embed_dim": 8, "num_heads": 2, "num_layers": 2}
-    model = build_gpt(TransformerConfig(**{**sizes, **changes}), vocab_size)
+    model = build_gpt(GPTConfig(**{**sizes, **changes}), vocab_size)
     draw = np.random.default_rng(0)
     for variable in model.trainable_variables:
         variable.assign(variable + draw.normal(size=variable.shape, scale=0.3))
@@ -85,11 +86,11 @@ def test_the_same_model_gives_the_same_bytes(tmp_path):
 def test_a_model_of_another_shape_is_refused_with_all_that_differs(tmp_path):
     tokenizer = learned("character", 40)
     changes = {
+        "head_dim": 3,
         "norm": "post",
         "position": "sinusoidal",
-        "head_dim": 3,
-        "value_dim": 5,
         "scale_embeddings": True,
+        "value_dim": 5,
         "tie_embeddings": False,
     }
     with pytest.raises(UserError) as caught:
@@ -99,22 +100,22 @@ def test_a_model_of_another_shape_is_refused_with_all_that_differs(tmp_path):
     problems = caught.value.problems
     assert len(problems) == len(changes)
     for name, problem in zip(changes, problems, strict=True):
-        assert problem.startswith(f"--format huggingface: model.{name} = ")
+        assert problem.startswith(f"format = 'huggingface': model.{name} = ")
         assert "GPT-2 has" in problem
-    assert "head_dim = 3: GPT-2 has 4" in problems[2]
+    assert "head_dim = 3: GPT-2 has 4" in problems[0]
     assert not list(tmp_path.iterdir())
 
 
 def test_a_tokenizer_that_cannot_be_expressed_is_refused_with_the_reason(tmp_path):
     tokenizer = learned("character", 40, lowercase=True)
-    with pytest.raises(UserError, match="lower-cases letter by letter"):
+    with pytest.raises(UserError, match="lower-cases every letter by itself"):
         export_huggingface(random_gpt(tokenizer.vocab_size), tokenizer, tmp_path / "folder")
     assert not list(tmp_path.iterdir())
 
 
 def test_merges_are_those_of_sentencepiece():
     """Pairs merged in order, in plain Python, give the ids that sentencepiece gives."""
-    config = TokenizerConfig(kind="byte_pair", vocab_size=700)
+    config = tokenizer_config(kind="byte_pair", vocab_size=700)
     tokenizer = learn_tokenizer(code(300, 20), config)
     ids_of, merges = tokenizer.vocabulary_and_merges()
     rank = {pair: number for number, pair in enumerate(merges)}

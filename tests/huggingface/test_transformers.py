@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import minigpt
-from minigpt.config import TransformerConfig, load_config
+from minigpt.config import GPTConfig, load_config
 from minigpt.export.huggingface import export_huggingface
 from minigpt.huggingface.importing import import_run
 from minigpt.layers import attention
@@ -42,9 +42,7 @@ def small_tokenizer() -> GPT2Tokenizer:
 
 def random_gpt(vocab_size: int, **sizes) -> GPT:
     """A model in which every part matters: logits that spread, gains near 1 and not at it."""
-    model = build_gpt(
-        TransformerConfig(**{"max_len": 96, "norm_epsilon": 1e-5, **sizes}), vocab_size
-    )
+    model = build_gpt(GPTConfig(**{"max_len": 96, "norm_epsilon": 1e-5, **sizes}), vocab_size)
     draw = np.random.default_rng(7)
     scale = 2 / model.embedding.embed_dim**0.5
     for variable in model.trainable_variables:

@@ -1,4 +1,4 @@
-"""Multi-head attention against Keras' own, and its cache."""
+"""Multi-head attention compared with `keras.layers.MultiHeadAttention`, and its cache."""
 
 import keras
 import numpy as np
@@ -14,10 +14,11 @@ def with_random_weights(layer: keras.layers.Layer, seed: int = 0) -> keras.layer
 
 
 def keras_attention(ours: CausalSelfAttention, embed_dim: int) -> keras.layers.Layer:
-    """keras.layers.MultiHeadAttention with our layer's weights."""
+    """Returns keras.layers.MultiHeadAttention with the same weights."""
     heads, widths = ours.num_heads, (ours.head_dim, ours.head_dim, ours.value_dim)
+    use_bias = ours.config.qkv_bias
     theirs = keras.layers.MultiHeadAttention(
-        heads, ours.head_dim, ours.value_dim, use_bias=ours.use_bias
+        heads, ours.head_dim, ours.value_dim, use_bias=use_bias
     )
     theirs.build((None, None, embed_dim), (None, None, embed_dim))
     ends = np.cumsum([heads * width for width in widths])[:-1]
@@ -28,8 +29,8 @@ def keras_attention(ours: CausalSelfAttention, embed_dim: int) -> keras.layers.L
         parts += [bias[number].reshape(heads, width) for bias in biases]
     output_kernel, output_bias = ours.output_projection.get_weights()
     parts.append(output_kernel.reshape(heads, ours.value_dim, embed_dim))
-    # Keras' use_bias is of the output projection too; ours always has one there.
-    theirs.set_weights([*parts, *([output_bias] if ours.use_bias else [])])
+    # In Keras, use_bias applies to the output projection too, which always has a bias here.
+    theirs.set_weights([*parts, *([output_bias] if use_bias else [])])
     return theirs
 
 
@@ -41,7 +42,9 @@ def keras_attention(ours: CausalSelfAttention, embed_dim: int) -> keras.layers.L
 def test_equals_keras_attention_with_the_same_weights(
     heads, width, value_width, embed_dim, use_bias
 ):
-    ours = CausalSelfAttention(heads, width, value_width, use_bias)
+    ours = CausalSelfAttention(
+        num_heads=heads, head_dim=width, value_dim=value_width, qkv_bias=use_bias
+    )
     ours.build((None, None, embed_dim))
     with_random_weights(ours)
     if not use_bias:
@@ -51,13 +54,13 @@ def test_equals_keras_attention_with_the_same_weights(
     np.testing.assert_allclose(ours(x), theirs, atol=1e-5)
 
 
-def test_cached_steps_equal_one_pass_at_different_places_in_the_rows():
-    layer = CausalSelfAttention(2, 3)
+def test_cached_steps_equal_one_pass_at_different_positions_of_the_rows():
+    layer = CausalSelfAttention(num_heads=2, head_dim=3)
     layer.build((None, None, 6))
     with_random_weights(layer)
     x = np.random.default_rng(1).normal(size=(2, 8, 6)).astype("float32")
     whole = layer(x)
-    # Row 0 starts with 3 tokens, row 1 with 5; what stands behind a row's start is rubbish.
+    # Row 0 starts with 3 tokens, row 1 with 5; later tokens of the first call are arbitrary.
     lengths = np.array([3, 5], "int32")
     start = x[:, :5].copy()
     start[0, 3:] = 99.0
@@ -71,8 +74,8 @@ def test_cached_steps_equal_one_pass_at_different_places_in_the_rows():
         np.testing.assert_allclose(out[1, 0], whole[1, 5 + step], atol=1e-5)
 
 
-def test_dropout_only_while_training():
-    layer = CausalSelfAttention(2, 3, dropout_rate=0.5)
+def test_dropout_only_in_training():
+    layer = CausalSelfAttention(num_heads=2, head_dim=3, attention_dropout_rate=0.5)
     x = np.random.default_rng(1).normal(size=(2, 8, 6)).astype("float32")
     np.testing.assert_array_equal(layer(x), layer(x, training=False))
     assert np.abs(layer(x) - layer(x, training=True)).max() > 0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from minigpt.layers import TokenAndPositionEmbedding
-from minigpt.layers.embedding import sinusoid
+from minigpt.layers.positions import sinusoid
 
 
 def test_sum_of_both_tables():
@@ -16,12 +16,12 @@ def test_sum_of_both_tables():
     out = keras.ops.convert_to_numpy(layer(ids))
     tokens, positions = layer.token_embedding.embeddings.numpy(), layer.position_table.numpy()
     for row in range(2):
-        for place in range(3):
-            expected = tokens[ids[row, place]] + positions[place]
-            np.testing.assert_allclose(out[row, place], expected, rtol=1e-6)
+        for position in range(3):
+            expected = tokens[ids[row, position]] + positions[position]
+            np.testing.assert_allclose(out[row, position], expected, rtol=1e-6)
 
 
-def test_index_moves_the_positions():
+def test_index_is_the_position_of_the_first_token():
     layer = TokenAndPositionEmbedding(max_len=9, vocab_size=7, embed_dim=4)
     whole = layer(np.arange(7, dtype="int32")[None])
     part = layer(np.array([[2, 3], [4, 5]], "int32"), index=np.array([2, 4], "int32"))
@@ -30,7 +30,7 @@ def test_index_moves_the_positions():
 
 
 @pytest.mark.parametrize("embed_dim", [6, 7])
-def test_sinusoid_is_its_formula(embed_dim):
+def test_sinusoid_equals_its_formula(embed_dim):
     table = sinusoid(11, embed_dim)
     for position in range(11):
         for i in range(embed_dim):
@@ -47,13 +47,13 @@ def test_sinusoidal_positions_are_not_trained():
     np.testing.assert_allclose(out[0], tokens[[1, 2]] + sinusoid(5, 4)[:2], rtol=1e-6)
 
 
-def test_too_long_is_said_clearly():
+def test_a_sequence_longer_than_max_len_is_refused():
     layer = TokenAndPositionEmbedding(max_len=3, vocab_size=7, embed_dim=4)
     with pytest.raises(ValueError, match=r"at most max_len = 3 tokens\. Received: 4"):
         layer(np.zeros((1, 4), "int32"))
 
 
-def test_tied_head_scores_by_product_with_the_table():
+def test_tied_head_multiplies_by_the_token_table():
     layer = TokenAndPositionEmbedding(max_len=3, vocab_size=7, embed_dim=4)
     layer.build((None, None))
     latents = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from minigpt.config import TransformerConfig, load_config
+from minigpt.config import EncoderDecoderConfig, TransformerConfig, load_config
 from minigpt.models import EncoderDecoder, build_encoder_decoder, build_model
 
 VOCAB_SIZE = 13
@@ -20,7 +20,7 @@ KINDS = [
 def small_model(seed: int = 0, **changes) -> EncoderDecoder:
     """A model whose logits differ clearly from token to token."""
     sizes = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 2, "dropout_rate": 0.1}
-    config = TransformerConfig(kind="encoder_decoder", norm="post", **{**sizes, **changes})
+    config = EncoderDecoderConfig(**{**sizes, **changes})
     model = build_encoder_decoder(config, VOCAB_SIZE)
     draw = np.random.default_rng(seed)
     model.set_weights([w + draw.normal(size=w.shape, scale=0.3) for w in model.get_weights()])
@@ -202,9 +202,7 @@ def expected_parameters(c: TransformerConfig, vocab_size: int) -> int:
 
 @pytest.mark.parametrize("num_layers", [1, 3])
 def test_parameters_are_those_of_the_formula(num_layers):
-    config = TransformerConfig(
-        kind="encoder_decoder",
-        norm="post",
+    config = EncoderDecoderConfig(
         embed_dim=16,
         num_heads=2,
         ff_dim=24,
@@ -224,9 +222,7 @@ def test_the_shipped_config_has_the_parameters_of_the_formula():
 
 
 def test_mixed_precision_still_gives_float32_logits(inputs):
-    config = TransformerConfig(
-        kind="encoder_decoder", norm="post", max_len=8, embed_dim=8, num_layers=1
-    )
+    config = EncoderDecoderConfig(max_len=8, embed_dim=8, num_layers=1)
     model = build_encoder_decoder(config, VOCAB_SIZE, "mixed_bfloat16")
     assert model(inputs).dtype == "float32"
     assert model.encode(*inputs[:2])[0][0][0].dtype == "bfloat16"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.config import TransformerConfig, load_config, shipped_configs
+from minigpt.config import GPTConfig, TransformerConfig, load_config, shipped_configs
 from minigpt.corpus.datasets import without_threads
 from minigpt.models import GPT, build_gpt
 
@@ -25,7 +25,7 @@ KINDS = [
 def small_gpt(seed: int = 0, **changes) -> GPT:
     """A model whose logits differ clearly from token to token."""
     sizes = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 2, "dropout_rate": 0.1}
-    model = build_gpt(TransformerConfig(**{**sizes, **changes}), VOCAB_SIZE)
+    model = build_gpt(GPTConfig(**{**sizes, **changes}), VOCAB_SIZE)
     draw = np.random.default_rng(seed)
     model.set_weights([w + draw.normal(size=w.shape, scale=0.3) for w in model.get_weights()])
     return model
@@ -118,9 +118,7 @@ def expected_parameters(config: TransformerConfig, vocab_size: int) -> int:
     ids=str,
 )
 def test_parameters_are_those_of_the_formula(changes):
-    config = TransformerConfig(
-        max_len=9, embed_dim=12, num_heads=3, num_layers=2, ff_dim=20, **changes
-    )
+    config = GPTConfig(max_len=9, embed_dim=12, num_heads=3, num_layers=2, ff_dim=20, **changes)
     assert build_gpt(config, VOCAB_SIZE).count_params() == expected_parameters(config, VOCAB_SIZE)
 
 
@@ -165,7 +163,7 @@ def test_gpt2_has_the_published_number_of_parameters(name, parameters):
 @pytest.mark.parametrize("kind", KINDS[::5], ids=lambda kind: "-".join(map(str, kind.values())))
 def test_learns_one_batch_by_heart(kind, ids):
     model = build_gpt(
-        TransformerConfig(max_len=8, embed_dim=16, num_heads=2, num_layers=2, **kind), VOCAB_SIZE
+        GPTConfig(max_len=8, embed_dim=16, num_heads=2, num_layers=2, **kind), VOCAB_SIZE
     )
     model.compile(
         optimizer=keras.optimizers.Adam(1e-2),
@@ -180,14 +178,23 @@ def test_learns_one_batch_by_heart(kind, ids):
 
 
 def test_mixed_precision_still_gives_float32_logits(ids):
-    model = build_gpt(
-        TransformerConfig(max_len=8, embed_dim=8, num_layers=1), VOCAB_SIZE, "mixed_bfloat16"
-    )
+    model = build_gpt(GPTConfig(max_len=8, embed_dim=8, num_layers=1), VOCAB_SIZE, "mixed_bfloat16")
     assert model.latents(ids).dtype == "bfloat16"
     assert model(ids).dtype == "float32"
     assert {v.dtype for v in model.trainable_variables} == {"float32"}
 
 
-def test_unknown_norm():
-    with pytest.raises(ValueError, match="Received: middle"):
-        GPT(VOCAB_SIZE, 8, 8, 2, 16, norm="middle")
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"norm": "middle"}, "middle"),
+        ({"num_layers": 2000}, "less than or equal to 256"),
+        ({"kind": "encoder_decoder"}, "`config.kind` should be 'gpt'"),
+        ({"num_layer": 2}, "num_layer"),
+    ],
+)
+def test_settings_that_are_not_valid_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        GPT(vocab_size=VOCAB_SIZE, **{"embed_dim": 8, "num_heads": 2, **settings})
+    with pytest.raises(TypeError, match="vocab_size"):
+        GPT(GPTConfig())

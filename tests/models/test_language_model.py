@@ -102,8 +102,8 @@ def test_an_update_is_that_of_every_keras_model(build, tie, smoothing):
         model.compile(
             "sgd", loss=SmoothedCrossentropy(smoothing, reduction=mean) if smoothing else plain
         )
-        assert model.in_slices
-        model.in_slices = own
+        assert model.uses_chunked_loss
+        model.uses_chunked_loss = own
         losses.append(model.train_on_batch(*batch, return_dict=True)["loss"])
         trained.append(model.get_weights())
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
@@ -121,8 +121,8 @@ def test_sample_weights_count_as_in_every_keras_model(reduction, share):
         model.blocks[0].expand.kernel.regularizer = keras.regularizers.L2(0.1)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
         model.compile("sgd", loss=loss)
-        assert model.in_slices
-        model.in_slices = own
+        assert model.uses_chunked_loss
+        model.uses_chunked_loss = own
         weights = np.random.default_rng(3).random(targets.shape) < share
         logs = model.train_on_batch(inputs, targets, weights.astype("float32"), return_dict=True)
         losses.append(logs["loss"])
@@ -139,7 +139,7 @@ def test_half_precision_loses_no_more_than_that_of_every_keras_model():
         model, batch = gpt(True, dtype)
         before = model.get_weights()
         model.compile("sgd", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-        model.in_slices = own
+        model.uses_chunked_loss = own
         model.train_on_batch(*batch)
         after = model.get_weights()
         parts = [(b - a).ravel() for a, b in zip(before, after, strict=True)]
@@ -167,5 +167,5 @@ def test_half_precision_loses_no_more_than_that_of_every_keras_model():
 def test_what_it_cannot_compute_itself_is_left_to_keras(compiled):
     model, (inputs, targets) = gpt(False)
     model.compile("sgd", **compiled)
-    assert not model.in_slices
+    assert not model.uses_chunked_loss
     assert np.isfinite(model.train_on_batch(inputs, targets, return_dict=True)["loss"])

@@ -1,0 +1,21 @@
+"""The normalization layers of a model: all are built here.
+
+To add a kind, see docs/adding-to-the-model.md.
+"""
+
+from typing import Any
+
+import keras
+
+from minigpt.config import TransformerConfig
+
+
+def build_norm(config: TransformerConfig, name: str, dtype: Any) -> keras.layers.Layer:
+    """Returns a layer that normalizes the vector of each token.
+
+    Args:
+      config: the description of the transformer.
+      name: of the layer.
+      dtype: a Keras dtype policy.
+    """
+    return keras.layers.LayerNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)
