@@ -9,11 +9,13 @@ import minigpt
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "data/README.md"]
+# Folders that only an installed package has.
+INSTALLED = {"minigpt/data/stories", "minigpt/configs"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_resolve(page):
-    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    targets = re.findall(r"\]\(([^)#:\n"]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert not missing
 
@@ -23,7 +25,7 @@ def test_named_files_exist(page):
     """`minigpt/...`, `tests/...`, `docs/...`, `scripts/...` and `configs/...` in backquotes."""
     text = page.read_text(encoding="utf-8")
     named = re.findall(r"`((?:minigpt|tests|docs|scripts|configs)/[\w./-]+)`", text)
-    missing = [name for name in named if not (ROOT / name).exists()]
+    missing = [name for name in named if not (ROOT / name).exists() and name not in INSTALLED]
     assert not missing
 
 
