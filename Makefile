@@ -1,4 +1,4 @@
-# Each target sets up what it needs; what is set up already is not set up again.
+# Each target installs what it needs, once.
 PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,$(shell $(p) -c 'import sys; print("$(p)") if (3, 11) <= sys.version_info[:2] < (3, 14) else None' 2>/dev/null | grep -v None)))
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -9,19 +9,22 @@ OUTPUT ?=
 .PHONY: help setup train test test-slow benchmark check format clean
 
 help:
-	@echo "make setup      make $(VENV) and install minigpt in it"
-	@echo "make train      train the default configuration, show samples, export"
-	@echo "make test       the quick tests"
-	@echo "make test-slow  the others"
-	@echo "make benchmark  minigpt beside what people use: over an hour; CASES=\"a b\" for some, OUTPUT=FILE for JSON"
-	@echo "                (on Linux, install the CPU's torch first: README, How fast)"
-	@echo "make check      ruff and mypy"
+	@echo "make setup      create $(VENV) and install minigpt into it"
+	@echo "make train      train the default configuration; RUN=DIR sets the run directory"
+	@echo "make test       run the quick tests"
+	@echo "make test-slow  run the slow tests"
+	@echo "make check      run ruff and mypy"
+	@echo "make format     fix and format the code with ruff"
+	@echo "make benchmark  compare minigpt with other libraries: takes over an hour; CASES=\"a b\" runs some cases,"
+	@echo "                OUTPUT=FILE writes JSON (on Linux, first install torch for CPU: docs/performance.md)"
+	@echo "make clean      remove $(VENV)"
+	@echo "PYTHON=... chooses the Python for $(VENV): 3.11, 3.12 or 3.13"
 
 setup: $(VENV)/.installed
 
-# The constraints pin what is installed, and what builds the package too: hence the variable.
+# The variable applies the constraints to the packages that build minigpt, too.
 $(VENV)/.installed: pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" || { echo "minigpt needs Python 3.11, 3.12 or 3.13, and finds none; name one with make PYTHON=..." >&2; exit 2; }
+	@test -n "$(PYTHON)" || { echo "minigpt needs Python 3.11, 3.12 or 3.13, and none was found; choose one with make PYTHON=..." >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet --editable '.[dev]'
 	@touch $@
@@ -35,7 +38,7 @@ test: setup
 test-slow: setup
 	@$(BIN)/pytest -m slow -n 2 --dist loadgroup --max-worker-restart 0
 
-# Its packages are several times the size of the others: only who measures needs them.
+# A target of its own, because these packages are several times larger than all others.
 $(VENV)/.benchmark: $(VENV)/.installed
 	PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet --editable '.[benchmark]'
 	@touch $@

@@ -39,7 +39,7 @@ os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND") or "tensorflow"
 
 if TYPE_CHECKING:
     from minigpt.config import Config, load_config
-    from minigpt.corpus.sizes import config_for_text
+    from minigpt.corpus.fit import config_for_text
     from minigpt.errors import UserError
     from minigpt.evaluation import PairEvaluation, evaluate_run
     from minigpt.export import export_run
@@ -61,7 +61,7 @@ _MODULES = {
     "TextModel": "minigpt.inference.text_model",
     "TranslationModel": "minigpt.inference.translation_model",
     "UserError": "minigpt.errors",
-    "config_for_text": "minigpt.corpus.sizes",
+    "config_for_text": "minigpt.corpus.fit",
     "evaluate_run": "minigpt.evaluation",
     "export_run": "minigpt.export",
     "import_run": "minigpt.huggingface.importing",

@@ -27,6 +27,9 @@ class ArgumentProblem(str):
         problem.name, problem.value, problem.message = name, value, message
         return problem
 
+    def __getnewargs__(self) -> tuple[str, object, str]:  # type: ignore[override]
+        return self.name, self.value, self.message
+
     def as_option(self, options: Mapping[str, str]) -> str:
         """Returns the message with the argument's name replaced.
 

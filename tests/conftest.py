@@ -15,13 +15,20 @@ SHARED_DATA = Path(
 )
 
 
+# Session fixture → worker. Each takes a training.
+WORKERS = {"tiny_run": "runs", "pair_run": "runs", "trained": "cli"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that use what takes a training go to one worker (`--dist loadgroup`), which trains once."""
-    shared = {"tiny_run", "pair_run"}
-    trained = {item.path for item in items if shared & set(getattr(item, "fixturenames", ()))}
+    """Sends all files that use a session fixture to one worker (`--dist loadgroup`)."""
+    workers = {}
     for item in items:
-        group = "trained" if item.path in trained else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
+        for name in WORKERS.keys() & set(getattr(item, "fixturenames", ())):
+            # A file that uses both kinds goes where the longer trainings are.
+            if workers.get(item.path) != "runs":
+                workers[item.path] = WORKERS[name]
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(workers.get(item.path, str(item.path))))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -50,8 +57,18 @@ def tiny_text(sentences: int = 600, seed: int = 0) -> str:
 
 TINY_SETTINGS = {
     "tokenizer": {"kind": "byte_pair", "vocab_size": 320},
-    "model": {"max_len": 16, "embed_dim": 16, "num_heads": 2, "num_layers": 2},
-    "training": {"epochs": 2, "steps_per_epoch": 40, "batch_size": 8, "learning_rate": 1e-2},
+    "model": {"max_len": 16, "embed_dim": 16, "num_heads": 2, "num_layers": 2, "dropout_rate": 0.0},
+    "training": {
+        "epochs": 2,
+        "steps_per_epoch": 40,
+        "max_minutes": "none",
+        "batch_size": 8,
+        "optimizer": "adamw",
+        "learning_rate": 1e-2,
+        "warmup_steps": 0,
+        "weight_decay": 0.0,
+        "clip_norm": "none",
+    },
     "sampling": {"prompts": ["Ana sat", ""], "max_new_tokens": 12},
 }
 
@@ -65,7 +82,10 @@ def tiny_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tiny_settings(file: Path, **sections: dict) -> dict:
     """TINY_SETTINGS on a file, some settings changed."""
-    settings = {"data": {"source": "files", "paths": [str(file)]}, **TINY_SETTINGS}
+    settings = {
+        "data": {"source": "files", "paths": [str(file)], "val_fraction": 0.1},
+        **TINY_SETTINGS,
+    }
     return {name: {**settings.get(name, {}), **sections.get(name, {})} for name in settings}
 
 
@@ -104,12 +124,17 @@ PAIR_SETTINGS = {
         "position": "sinusoidal",
         "scale_embeddings": True,
         "activation": "relu",
+        "dropout_rate": 0.0,
     },
     "training": {
         "epochs": 2,
         # Twice what most seeds need.
         "steps_per_epoch": 600,
+        "max_minutes": "none",
         "batch_size": 64,
+        "optimizer": "adamw",
+        "weight_decay": 0.0,
+        "clip_norm": "none",
         "learning_rate": 1e-2,
         "warmup_steps": 50,
         "adam_beta_2": 0.98,

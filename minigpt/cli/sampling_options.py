@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from minigpt.config import load_config
-from minigpt.config.sampling import SamplingConfig
+from minigpt import config
+from minigpt.config import SamplingConfig
 from minigpt.errors import UserError
 
 
@@ -19,7 +19,7 @@ def sampling_config(defaults: SamplingConfig, options: dict[str, Any]) -> Sampli
     chosen = {
         name: getattr(defaults, name) if value is None else value for name, value in options.items()
     }
-    return load_config({"sampling": chosen}).sampling
+    return config.sampling_config(**chosen)
 
 
 def check_options(beams: int, options: dict[str, Any], stream: bool, as_json: bool) -> None:

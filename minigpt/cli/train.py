@@ -11,7 +11,6 @@ import minigpt
 from minigpt.cli.command import option_names, program_name
 from minigpt.cli.options import TextOption
 from minigpt.config import load_config, shipped_configs
-from minigpt.corpus.sizes import config_for_text
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError, gathering
 from minigpt.runs.paths import check_run, refuse_taken
@@ -65,7 +64,7 @@ def train(
 def _train(config: str | None, text: list[str], run: Path | None, overrides: list[str]) -> None:
     problems: list[str] = []
     with gathering(problems):
-        settings = load_config(config or "default", overrides, text)
+        settings = load_config(config, overrides, text)
     with gathering(problems):
         if run:
             refuse_taken(run)
@@ -74,7 +73,6 @@ def _train(config: str | None, text: list[str], run: Path | None, overrides: lis
             TextFiles(text).check_found()
         raise UserError(*problems)
     if text and not config:
-        settings = config_for_text(text, overrides, report=print)
         name = re.sub(r"[^\w.-]+", "", Path(text[0]).stem) or "text"
     else:
         name = Path(config or "default").stem

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
+from pydantic import Field, Tag, TypeAdapter, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from minigpt.config.section import Positive, Rate, Section, union_of
+from minigpt.config.section import Positive, Rate, Section, selected_by
 
 # Compiling a training step takes about 0.4 s a block. The deepest published models have about 120 blocks.
 MAX_LAYERS = 256
@@ -128,7 +128,10 @@ class EncoderDecoderConfig(TransformerConfig):
     activation: Activation = "relu"
 
 
-AnyTransformer = union_of("kind", GPTConfig, EncoderDecoderConfig)
+AnyTransformer = Annotated[
+    Annotated[GPTConfig, Tag("gpt")] | Annotated[EncoderDecoderConfig, Tag("encoder_decoder")],
+    selected_by("kind", "gpt"),
+]
 _ADAPTER: TypeAdapter[TransformerConfig] = TypeAdapter(AnyTransformer)
 
 

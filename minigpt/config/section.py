@@ -3,11 +3,9 @@
 import types
 import typing
 from collections.abc import Mapping
-from functools import reduce
-from operator import or_
 from typing import Annotated, Any, Union
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, model_validator
 from pydantic.fields import FieldInfo
 
 SHA256_PATTERN = "^[0-9a-f]{64}$"
@@ -43,22 +41,20 @@ def is_optional(field: FieldInfo | None) -> bool:
     return field is not None and type(None) in typing.get_args(field.annotation)
 
 
-def union_of(key: str, *variants: type[Section]) -> Any:
-    """Returns the type of a section with several variants.
+def selected_by(key: str, default: str) -> Discriminator:
+    """Returns the discriminator of a union of sections, each with a `Tag` of its name.
 
     Args:
-      key: the setting that selects the variant, such as "kind".
-      variants: each declares `key` with the one value that selects it. The first is the default.
+      key: the setting that holds the name, such as "kind".
+      default: the name where the setting is left out.
     """
-    names = [variant.model_fields[key].default for variant in variants]
 
     def name_of(values: Any) -> Any:
         if isinstance(values, Mapping):
-            return values.get(key, names[0])
+            return values.get(key, default)
         return getattr(values, key, None)
 
-    tagged = [Annotated[v, Tag(name)] for v, name in zip(variants, names, strict=True)]
-    return Annotated[reduce(or_, tagged), Discriminator(name_of)]
+    return Discriminator(name_of)
 
 
 def variants_of(annotation: Any) -> tuple[type[Section], ...]:

@@ -1,12 +1,10 @@
-"""Settings of `[tokenizer]`."""
+"""Settings of `[tokenizer]`. One class for each kind of tokenizer."""
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, Tag
 
-from minigpt.config.section import SHA256_PATTERN, Section
+from minigpt.config.section import SHA256_PATTERN, Section, selected_by
 
 # As OpenAI publishes them, for all sizes of GPT-2.
 GPT2_ENCODER_URL = "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/encoder.json"
@@ -14,66 +12,70 @@ GPT2_ENCODER_SHA256 = "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256db
 GPT2_MERGES_URL = "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/vocab.bpe"
 GPT2_MERGES_SHA256 = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
 GPT2_VOCAB_SIZE = 50257
+MAX_VOCAB_SIZE = 10_000_000
+
+VOCAB_SIZE = "maximum number of vocabulary entries, special tokens included"
+Lowercase = Annotated[
+    bool, Field(description="convert all text to lower case first; the case is lost")
+]
+Sha256 = Annotated[str, Field(pattern=SHA256_PATTERN)]
 
 
 class TokenizerConfig(Section):
-    kind: Literal["word", "character", "byte_pair", "gpt2"] = Field(
-        "byte_pair", description="what a token is"
+    """Settings that every kind of tokenizer has. The subclasses are the kinds."""
+
+    kind: str = Field(description="the unit of text that is one token")
+    vocab_size: int = Field(description=VOCAB_SIZE)
+
+
+class BytePairConfig(TokenizerConfig):
+    """Byte pairs, learned from the training text."""
+
+    kind: Literal["byte_pair"] = "byte_pair"
+    # 256 bytes, the end token, the unknown token and one pair.
+    vocab_size: int = Field(2048, ge=259, le=MAX_VOCAB_SIZE, description=VOCAB_SIZE)
+    lowercase: Lowercase = False
+
+
+class CharacterConfig(TokenizerConfig):
+    """Characters (Unicode code points) of the training text."""
+
+    kind: Literal["character"] = "character"
+    vocab_size: int = Field(512, ge=4, le=MAX_VOCAB_SIZE, description=VOCAB_SIZE)
+    lowercase: Lowercase = False
+
+
+class WordConfig(TokenizerConfig):
+    """Words and punctuation of the training text."""
+
+    kind: Literal["word"] = "word"
+    vocab_size: int = Field(20_000, ge=4, le=MAX_VOCAB_SIZE, description=VOCAB_SIZE)
+    lowercase: Lowercase = False
+
+
+class GPT2Config(TokenizerConfig):
+    """The published vocabulary of GPT-2, or another in the same two files."""
+
+    kind: Literal["gpt2"] = "gpt2"
+    vocab_size: int = Field(GPT2_VOCAB_SIZE, ge=4, le=MAX_VOCAB_SIZE, description=VOCAB_SIZE)
+    encoder_url: str = Field(
+        GPT2_ENCODER_URL, description="address of encoder.json; file:// is supported"
     )
-    vocab_size: int = Field(
-        2048, ge=4, description="most entries of the vocabulary, special tokens included"
+    encoder_sha256: Sha256 = Field(
+        GPT2_ENCODER_SHA256, description="SHA-256 that encoder.json should have"
     )
-    lowercase: bool = Field(False, description="lower-case all text first (what is lost is lost)")
-    encoder_url: str | None = Field(
-        None, description="for kind = 'gpt2': address of encoder.json; file:// works too"
+    merges_url: str = Field(
+        GPT2_MERGES_URL, description="address of vocab.bpe; file:// is supported"
     )
-    encoder_sha256: str | None = Field(
-        None, pattern=SHA256_PATTERN, description="what encoder.json must hash to"
-    )
-    merges_url: str | None = Field(
-        None, description="for kind = 'gpt2': address of vocab.bpe; file:// works too"
-    )
-    merges_sha256: str | None = Field(
-        None, pattern=SHA256_PATTERN, description="what vocab.bpe must hash to"
+    merges_sha256: Sha256 = Field(
+        GPT2_MERGES_SHA256, description="SHA-256 that vocab.bpe should have"
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _published_vocabulary(cls, given: Any) -> Any:
-        if isinstance(given, Mapping) and given.get("kind") == "gpt2":
-            return {
-                "vocab_size": GPT2_VOCAB_SIZE,
-                "encoder_url": GPT2_ENCODER_URL,
-                "encoder_sha256": GPT2_ENCODER_SHA256,
-                "merges_url": GPT2_MERGES_URL,
-                "merges_sha256": GPT2_MERGES_SHA256,
-                **given,
-            }
-        return given
 
-    @field_validator("vocab_size")
-    @classmethod
-    def _room_for_bytes(cls, vocab_size: int, info: ValidationInfo) -> int:
-        # 256 bytes, <end>, the unknown token, and at least one pair.
-        if info.data.get("kind") == "byte_pair" and vocab_size < 259:
-            raise PydanticCustomError(
-                "vocab_size",
-                "should be at least 259 for kind = 'byte_pair': all 256 bytes are in it",
-            )
-        return vocab_size
-
-    @field_validator("lowercase")
-    @classmethod
-    def _case_is_published_too(cls, lowercase: bool, info: ValidationInfo) -> bool:
-        if lowercase and info.data.get("kind") == "gpt2":
-            raise PydanticCustomError(
-                "lowercase", "should be false for kind = 'gpt2': its vocabulary has both cases"
-            )
-        return lowercase
-
-    @field_validator("encoder_url", "encoder_sha256", "merges_url", "merges_sha256")
-    @classmethod
-    def _files_are_gpt2s(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if value is not None and info.data.get("kind", "gpt2") != "gpt2":
-            raise PydanticCustomError("files", "is for kind = 'gpt2' alone")
-        return value
+AnyTokenizer = Annotated[
+    Annotated[BytePairConfig, Tag("byte_pair")]
+    | Annotated[CharacterConfig, Tag("character")]
+    | Annotated[WordConfig, Tag("word")]
+    | Annotated[GPT2Config, Tag("gpt2")],
+    selected_by("kind", "byte_pair"),
+]

@@ -1,4 +1,4 @@
-"""Settings of `[training]`."""
+"""Settings of `[training]`. The defaults are the recipe of all shipped configurations with Muon."""
 
 from typing import Annotated, Literal
 
@@ -7,80 +7,99 @@ from pydantic_core import PydanticCustomError
 
 from minigpt.config.section import Positive, Rate, Section
 
+Step = Annotated[int, Field(ge=0, le=10**15)]
+StepLimit = Annotated[list[Step], Field(min_length=2, max_length=2)]
+
 
 class TrainingConfig(Section):
     init_from: str | None = Field(
-        None, description="a run whose best model, sizes and tokenizer to start from (fine-tuning)"
+        None,
+        description="fine-tuning: the run whose best model, sizes and tokenizer training starts from",
     )
     lora_rank: Positive | None = Field(
-        None, description="with init_from: train additions of this rank to its matrices, no more"
+        None, description="with init_from: train only low-rank updates (LoRA) of this rank"
     )
     sequence_length: int | None = Field(
-        None, ge=2, description="tokens of a sequence in training at most; model.max_len"
+        None,
+        ge=2,
+        le=1_000_000_000,
+        description="maximum length of a training sequence, in tokens; model.max_len if unset",
     )
-    epochs: Positive = Field(5, description="times samples, validation and a checkpoint are made")
+    epochs: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        5, description="epochs; each ends with validation, samples and a checkpoint"
+    )
     steps_per_epoch: Positive | None = Field(
-        None, description="weight updates in an epoch; once over the training text"
+        None, description="weight updates in an epoch; one pass over the training text if unset"
     )
     max_minutes: float | None = Field(
-        None, gt=0, description="end in good order after this time, the learning rate decayed"
+        None,
+        gt=0,
+        le=10_000_000,
+        description="time limit; the learning rate still decays to the end of its schedule",
     )
-    plan: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]] = (
-        Field(
-            [],
-            description="what max_minutes made of the steps, written by a run: [at step, last step]",
-        )
+    step_limits: list[StepLimit] = Field(
+        [],
+        description="written by a run whose max_minutes changed the number of steps: [step, last step] "
+        "means that from `step` on, training ends at `last step`; repeats such a run without a clock",
     )
-    batch_size: Positive = Field(32, description="B, sequences in a batch")
-    accumulate_steps: Positive = Field(
+    batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        16, description="B, sequences in a batch"
+    )
+    accumulate_steps: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         1, description="batches whose gradients are averaged for one weight update"
     )
-    learning_rate: float = Field(1e-3, gt=0, description="the highest learning rate")
+    learning_rate: float = Field(4e-3, gt=0, description="maximum learning rate")
     schedule: Literal["constant", "linear", "cosine"] = Field(
-        "cosine", description="how the learning rate falls to zero after the warm-up, if it does"
+        "cosine", description="decay of the learning rate to zero after the warm-up"
     )
     warmup_steps: int = Field(
-        0, ge=0, description="updates over which the learning rate rises from zero"
+        50,
+        ge=0,
+        le=1_000_000_000,
+        description="updates over which the learning rate rises from zero",
     )
     optimizer: Literal["adam", "adamw", "muon", "sgd"] = Field(
-        "adamw", description="muon: for the blocks' matrices, AdamW for the rest"
+        "muon", description="muon: Muon for the matrices of the blocks, AdamW for the rest"
     )
-    adam_beta_2: Rate = Field(0.999, description="decay of Adam's mean of squared gradients")
-    weight_decay: float = Field(0.0, ge=0, description="decoupled; on matrices only")
+    adam_beta_2: Rate = Field(0.99, description="decay rate of Adam's mean of squared gradients")
+    weight_decay: float = Field(0.1, ge=0, description="decoupled weight decay; matrices only")
     clip_norm: float | None = Field(
-        None, gt=0, description="largest norm of all gradients together"
+        1.0, gt=0, description="maximum global norm of the gradients; no clipping if unset"
     )
     label_smoothing: Rate = Field(
-        0.0, description="share of a target's probability spread over all tokens, for pairs"
+        0.0, description="for pairs: share of a target's probability spread over all tokens"
     )
     early_stopping_patience: Positive | None = Field(
-        None, description="stop after so many epochs without a better validation loss"
+        None, description="stop after this many epochs without a lower validation loss"
     )
     checkpoint_every_steps: Positive | None = Field(
-        None, description="save the state after so many weight updates, however long that takes"
+        None, description="save a checkpoint after this many updates, whatever the cost"
     )
     checkpoint_every_seconds: float | None = Field(
         120.0,
         gt=0,
-        description="save it after so long; less often where that takes over 2% of the time",
+        le=1_000_000_000,
+        description="save a checkpoint at this interval; less often where saving exceeds 2% of the time",
     )
     keep_checkpoints: Positive = Field(
-        2, description="newest states to keep; the best by validation loss is kept beside them"
+        2, description="newest checkpoints to keep, in addition to the best by validation loss"
     )
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
-        "float32", description="what the products are computed in"
+        "float32", description="data type of the matrix products"
     )
     device: str = Field(
         "auto", pattern=r"^(auto|cpu|gpu(:\d+)?)$", description="auto, cpu, gpu or gpu:N"
     )
-    seed: int = Field(0, ge=0, lt=2**31, description="initial weights, batches and dropout")
+    seed: int = Field(0, ge=0, lt=2**31, description="seed of initial weights, batches and dropout")
     deterministic: bool = Field(
-        False, description="the same bits on every run on this machine; slower (no XLA)"
+        False, description="the same bits in every run on one machine; slower (no XLA)"
     )
 
     @field_validator("lora_rank")
     @classmethod
-    def _lora_adds_to_something(cls, lora_rank: int | None, info: ValidationInfo) -> int | None:
+    def _lora_needs_a_run(cls, lora_rank: int | None, info: ValidationInfo) -> int | None:
         if lora_rank is not None and info.data.get("init_from") is None:
-            raise PydanticCustomError("lora_rank", "needs training.init_from: a run to add to")
+            raise PydanticCustomError(
+                "lora_rank", "needs training.init_from, the run whose model is adapted"
+            )
         return lora_rank

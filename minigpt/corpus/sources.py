@@ -7,13 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from minigpt.config import DataConfig
+from minigpt.config import (
+    DataConfig,
+    FilesConfig,
+    ImdbConfig,
+    PairsConfig,
+    PythonConfig,
+    ShakespeareConfig,
+)
 from minigpt.corpus import stories
 from minigpt.corpus.documents import Piece
 from minigpt.corpus.downloaded import DownloadedText, Imdb
 from minigpt.corpus.pair_files import PairFiles
 from minigpt.corpus.text_files import TextFiles
-from minigpt.errors import UserError
 
 
 class Source(Protocol):
@@ -30,26 +36,26 @@ class Source(Protocol):
 
 def open_source(data: DataConfig) -> Source:
     """Returns the source that `data.source` names."""
-    if data.source == "files":
-        return TextFiles(data.paths, data.document_separator)
-    if data.source == "pairs":
-        return PairFiles(data.paths)
-    if data.source == "imdb":
-        return Imdb(*_download(data))
-    if data.source == "shakespeare":
-        return DownloadedText(*_download(data), data.document_separator)
-    return Stories() if data.source == "stories" else PythonLibrary()
+    match data:
+        case FilesConfig():
+            return TextFiles(data.paths, data.document_separator)
+        case PairsConfig():
+            return PairFiles(data.paths)
+        case ImdbConfig():
+            return Imdb(data.url, data.sha256)
+        case ShakespeareConfig():
+            return DownloadedText(data.url, data.sha256, data.document_separator)
+        case PythonConfig():
+            return PythonLibrary()
+        case _:
+            return Stories()
 
 
 def source_name(data: DataConfig) -> str:
     """Returns the name of the text for messages: its paths, or `data.source = '...'`."""
-    return ", ".join(data.paths) or f"data.source = {data.source!r}"
-
-
-def _download(data: DataConfig) -> tuple[str, str]:
-    if data.url is None or data.sha256 is None:
-        raise UserError(f"data.source = {data.source!r} needs data.url and data.sha256")
-    return data.url, data.sha256
+    if isinstance(data, FilesConfig | PairsConfig):
+        return ", ".join(data.paths)
+    return f"data.source = {data.source!r}"
 
 
 class Stories:

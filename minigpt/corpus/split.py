@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from minigpt.config import DataConfig
+from minigpt.config import DataConfig, PairsConfig
 from minigpt.corpus.documents import Documents, character_start
 from minigpt.errors import UserError
 
@@ -29,7 +29,7 @@ def split_corpus(
     Raises:
       UserError: the text is too short for two parts, or `data.val_pairs` cannot be met.
     """
-    if data.source == "pairs":
+    if isinstance(data, PairsConfig):
         return split_pairs(documents, data.val_fraction, data.val_pairs, rule)
     return split(documents, data.val_fraction, rule)
 

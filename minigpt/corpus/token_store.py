@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.config import DataConfig, TokenizerConfig
+from minigpt.config import DataConfig, GPT2Config, PairsConfig, TokenizerConfig
 from minigpt.corpus.documents import Documents, ingest
 from minigpt.corpus.sources import open_source, source_name
 from minigpt.corpus.split import RULES, count_duplicates, split_corpus
@@ -53,10 +53,14 @@ def open_corpus(
             f"the text yields only {found:,} tokens; using {found:,} instead of "
             f"{tokenizer.vocab_size:,}"
         )
-    unit = "pairs" if data.source == "pairs" else "documents"
+    unit = "pairs" if isinstance(data, PairsConfig) else "documents"
     if corpus.duplicates:
         logger.info(f"{corpus.duplicates:,} {unit} are copies of others")
-    if data.val_pairs is not None and corpus.val.documents // 2 < data.val_pairs:
+    if (
+        isinstance(data, PairsConfig)
+        and data.val_pairs
+        and corpus.val.documents // 2 < data.val_pairs
+    ):
         logger.warning(
             f"data.val_pairs = {data.val_pairs:,} is more than half of the pairs; "
             f"{corpus.val.documents // 2:,} are held out"
@@ -103,7 +107,7 @@ class _Stores:
         self.data = data
         self.config = config
         self.source = open_source(data)
-        if existing is None and config.kind == "gpt2":
+        if existing is None and isinstance(config, GPT2Config):
             existing = published_tokenizer(config)
         self.existing = existing
         self.source_fingerprint = self.source.fingerprint()
@@ -114,9 +118,9 @@ class _Stores:
         settings: dict[str, Any] = {
             "format": FORMAT_VERSION,
             "source": self.source_fingerprint,
-            "document_separator": data.document_separator,
+            "document_separator": getattr(data, "document_separator", None),
             "val_fraction": data.val_fraction,
-            "pairs": data.source == "pairs" and (data.val_pairs or True),
+            "pairs": isinstance(data, PairsConfig) and (data.val_pairs or True),
             "tokenizer": (
                 self.existing.fingerprint()
                 if self.existing
@@ -172,7 +176,7 @@ class _Stores:
             return None
 
     def _count_duplicates(self, documents: Documents) -> int:
-        return count_duplicates(documents, pairs=self.data.source == "pairs")
+        return count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
 
     def _make(
         self, documents: Documents, parts: tuple[Documents, Documents], rules: tuple[int, ...]

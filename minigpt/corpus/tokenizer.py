@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator
 
-from minigpt.config import TokenizerConfig
+from minigpt.config import GPT2Config, TokenizerConfig
 from minigpt.corpus.documents import Documents, format_size
 from minigpt.errors import UserError
 from minigpt.storage.downloads import download
@@ -42,7 +42,7 @@ def even_sample(documents: Documents, limit: int) -> Iterator[str]:
             yield text
 
 
-def published_tokenizer(config: TokenizerConfig) -> GPT2Tokenizer:
+def published_tokenizer(config: GPT2Config) -> GPT2Tokenizer:
     """Returns the tokenizer of the two files that a configuration names, downloaded if necessary.
 
     Raises:
@@ -55,12 +55,8 @@ def published_tokenizer(config: TokenizerConfig) -> GPT2Tokenizer:
     }
     files = {}
     for name, (url, sha256) in addresses.items():
-        if url is None or sha256 is None:
-            raise UserError(
-                f"tokenizer.kind = 'gpt2' needs tokenizer.{name}_url and tokenizer.{name}_sha256"
-            )
         files[name] = download(url, sha256).read_bytes()
-    names = (str(config.encoder_url), str(config.merges_url))
+    names = (config.encoder_url, config.merges_url)
     tokenizer = GPT2Tokenizer.from_files(files["encoder"], files["merges"], names)
     if tokenizer.vocab_size != config.vocab_size:
         raise UserError(

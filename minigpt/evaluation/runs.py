@@ -35,13 +35,14 @@ def evaluate_run(
 
 
 def _evaluate_run(run: Run, paths: Sequence[str] | None) -> Evaluation | PairEvaluation:
-    model, tokenizer = run.load_model(), run.load_tokenizer()
+    tokenizer = run.load_tokenizer()
+    part = _held_out(run) if paths is None else _read(run, paths, tokenizer)
+    model = run.load_model()
     # Imported here because they import TensorFlow.
     from minigpt.evaluation.pairs import evaluate_pairs
     from minigpt.evaluation.text import Evaluator
     from minigpt.models import EncoderDecoder
 
-    part = _held_out(run) if paths is None else _read(run, paths, tokenizer)
     if isinstance(model, EncoderDecoder):
         config = run.config
         return evaluate_pairs(
@@ -59,7 +60,8 @@ def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
     data = run.config.data
     if data.source == "pairs":
         return encode_texts(read_pairs(paths), tokenizer)
-    return encode_texts(read_texts(paths, data.document_separator), tokenizer)
+    separator = getattr(data, "document_separator", None)
+    return encode_texts(read_texts(paths, separator), tokenizer)
 
 
 def _held_out(run: Run) -> Part:

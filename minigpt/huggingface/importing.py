@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from minigpt.config import Config, TokenizerConfig
+from minigpt.config import Config, SamplingConfig, load_config
 from minigpt.errors import UserError
 from minigpt.huggingface.shape import read_shape
 from minigpt.huggingface.tensors import HEAD, tensor_shapes, variables
@@ -51,11 +51,12 @@ def import_run(
         report(f"reading {folder}")
         model = build_gpt(shape.model, shape.vocab_size)
         _fill(model, weights)
+    settings = {"kind": tokenizer.kind, "vocab_size": shape.vocab_size}
     config = Config(
-        tokenizer=TokenizerConfig.model_validate(
-            {"kind": tokenizer.kind, "vocab_size": shape.vocab_size}
-        ),
+        tokenizer=load_config({"tokenizer": settings}).tokenizer,
         model=shape.model,
+        # Not the prompts that suit the bundled stories.
+        sampling=SamplingConfig(),
     )
     return Run.create(run, config, tokenizer, None, model)
 

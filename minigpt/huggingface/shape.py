@@ -53,7 +53,7 @@ class GPT2Shape:
       end_id: the id of the token that ends a text; None if config.json does not say.
     """
 
-    model: TransformerConfig
+    model: GPTConfig
     vocab_size: int
     end_id: int | None
 

@@ -123,7 +123,10 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def newest_checkpoint(folder: Path) -> Checkpoint | None:
-    """Returns the newest undamaged checkpoint; None if there is none. Logs a warning for each damaged one."""
+    """Returns the newest undamaged checkpoint; None if there is none.
+
+    Logs a warning for each damaged one.
+    """
     for path in reversed(checkpoint_paths(folder)):
         try:
             return read_checkpoint(path)
@@ -162,8 +165,9 @@ def count_parameters(path: Path) -> int | None:
     """Counts the weights in a checkpoint, without reading them; None if its header is damaged."""
     try:
         with safe_open(path / STATE, framework="np") as state:
-            names = [name for name in state.keys() if name.startswith("weights/")]
-            return sum(math.prod(state.get_slice(name).get_shape()) for name in names)
+            names = state.keys()
+            weights = [state.get_slice(name) for name in names if name.startswith("weights/")]
+            return sum(math.prod(weight.get_shape()) for weight in weights)
     except (OSError, SafetensorError):
         return None
 

@@ -1,4 +1,7 @@
-"""How far a training is: all of its state that is no array, as a checkpoint records it."""
+"""The progress of a training: its whole state except arrays, as a checkpoint's manifest records it.
+
+The names are the keys of the manifest, whose format they belong to.
+"""
 
 from typing import Annotated, Any
 
@@ -8,12 +11,12 @@ Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]
 
 
-class _Part(BaseModel):
-    # A record may come from a stranger: what is not as it was written is no record.
+class _Record(BaseModel):
+    # A manifest may come from somebody else: unknown keys and other types are refused.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class Best(_Part):
+class Best(_Record):
     """The best epoch by validation loss.
 
     Attributes:
@@ -27,8 +30,15 @@ class Best(_Part):
     checkpoint: Annotated[str, Field(pattern=r"^step-\d{8,}-epoch-\d+$")]
 
 
-class ClockState(_Part):
-    """What `training.callbacks.Clock` has counted; see its attributes."""
+class ClockState(_Record):
+    """The state of the callback `Clock`.
+
+    Attributes:
+      batches: batches trained on.
+      seconds: since the training began, in all processes.
+      epoch_step: the number of weight updates before this epoch.
+      beside_a_step: seconds per weight update spent on everything else, in the last epoch.
+    """
 
     batches: Count = 0
     seconds: Seconds = 0.0
@@ -36,19 +46,19 @@ class ClockState(_Part):
     beside_a_step: Seconds = 0.0
 
 
-class TrainingProgress(_Part):
-    """Where a training is, between two weight updates.
+class TrainingProgress(_Record):
+    """The state of a training between two weight updates.
 
     Attributes:
       step: weight updates made.
-      epoch: epochs that have ended, validated and recorded.
-      batch: batches of the next one that are done.
-      clock: what was counted.
-      given_plan: `training.plan` as the user gave it.
-      plan: what the clock has made of it.
-      best: the best epoch so far; None before there is one.
-      epochs_since_best: ended since then.
-      config: every setting.
+      epoch: epochs that have ended and are validated and recorded.
+      batch: batches of the next epoch that are done.
+      clock: the state of `Clock`.
+      given_plan: the step limits in the user's configuration.
+      plan: the step limits in effect, after changes by the time limit.
+      best: the best epoch so far; None before the first one ends.
+      epochs_since_best: epochs that have ended since then.
+      config: every setting, as `config.config_record` returns it.
     """
 
     step: Count
@@ -59,4 +69,4 @@ class TrainingProgress(_Part):
     plan: list[list[int]]
     best: Best | None
     epochs_since_best: Count
-    config: dict[str, dict[str, Any]]
+    config: dict[str, Any]

@@ -1,12 +1,12 @@
-"""Downloads, verified by checksum and kept in the cache folder."""
+"""Downloads, verified by their checksum and kept in the cache folder."""
 
 import hashlib
 import http.client
+import logging
 import re
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,21 +20,24 @@ from minigpt.storage.cache import cache_folder
 from minigpt.storage.files import sha256_of
 
 TIMEOUT_SECONDS = 60
-# An address may be a stranger's: nothing fills the disk.
-MOST_BYTES = 20_000_000_000
+# The address may come from somebody else's configuration: a download does not fill the disk.
+MAX_BYTES = 20_000_000_000
 _BLOCK_BYTES = 1 << 18
 
+logger = logging.getLogger(__name__)
 
-def download(url: str, sha256: str, report: Callable[[str], None] = lambda line: None) -> Path:
-    """The file at `url`, from the cache folder where it is there already.
+
+def download(url: str, sha256: str) -> Path:
+    """Returns the path of the file at `url` in the cache folder, and downloads it if necessary.
+
+    A terminal shows a progress bar.
 
     Args:
-      url: http, https or file.
-      sha256: 64 hex digits; a cached file is held against them too.
-      report: gets one line when a transfer begins; a terminal shows a progress bar as well.
+      url: an address that begins with https://, http:// or file://.
+      sha256: the file's SHA-256, 64 hexadecimal digits; a cached file is verified too.
     Raises:
-      UserError: the address cannot be reached or leads to another host, the transfer ends early, there
-        are more than MOST_BYTES, or the checksum is another. Nothing is left behind then.
+      UserError: the address cannot be reached or redirects to another host, the transfer ends early, the
+        file has more than MAX_BYTES, or its checksum differs. Nothing is kept in these cases.
     """
     address = urllib.parse.urlsplit(url)
     if address.scheme not in ("http", "https", "file"):
@@ -45,7 +48,7 @@ def download(url: str, sha256: str, report: Callable[[str], None] = lambda line:
     if path.is_file() and sha256_of(path) == sha256:
         return path
 
-    report(f"downloading {url}")
+    logger.info("downloading %s", url)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as unfinished:
         actual = _transfer(url, unfinished)
@@ -55,7 +58,7 @@ def download(url: str, sha256: str, report: Callable[[str], None] = lambda line:
 
 
 class _SameHost(urllib.request.HTTPRedirectHandler):
-    """Follows a server to other addresses of its own, and to nobody else's."""
+    """Follows redirections to the same host only, and never from https to http."""
 
     def redirect_request(
         self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str
@@ -63,14 +66,13 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
         old, new = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
         if new.hostname != old.hostname or (old.scheme, new.scheme) == ("https", "http"):
             raise UserError(
-                f"address {req.full_url}: leads to {newurl}; if that is to be trusted, it should be the "
-                "address that is given"
+                f"address {req.full_url}: redirects to {newurl}; use that address if you trust it"
             )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _transfer(url: str, path: Path) -> str:
-    """Writes what is at `url` to `path`, through to the disk; returns its SHA-256."""
+    """Writes the content of `url` to `path` and returns its SHA-256."""
     request = urllib.request.Request(url, headers={"User-Agent": "minigpt"})
     digest, received = hashlib.sha256(), 0
     try:
@@ -84,9 +86,9 @@ def _transfer(url: str, path: Path) -> str:
                     file.write(block)
                     digest.update(block)
                     received += len(block)
-                    if received > MOST_BYTES:
+                    if received > MAX_BYTES:
                         raise UserError(
-                            f"{url}: has more than {MOST_BYTES:,} bytes; should have less"
+                            f"{url}: has more than {MAX_BYTES:,} bytes, the limit for a download"
                         )
     except urllib.error.HTTPError as error:
         raise UserError(f"{url}: the server answered {error.code} {error.reason}") from None
@@ -94,7 +96,7 @@ def _transfer(url: str, path: Path) -> str:
         reason = getattr(error, "reason", error)
         reason = getattr(reason, "strerror", None) or reason
         raise UserError(f"{url}: cannot be downloaded: {reason}".replace("\n", " ")) from None
-    # http.client takes an early end of a body read in blocks for the end.
+    # http.client does not report that a body read in blocks ended early.
     if total is not None and received != total:
         raise UserError(
             f"{url}: the transfer ended after {received:,} of {total:,} bytes; try again"

@@ -35,7 +35,7 @@ def learn_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
       UserError: this kind of tokenizer is not learned.
       ValueError: a text contains half of a surrogate pair.
     """
-    return KINDS[config.kind].learn(texts, config.vocab_size, config.lowercase)
+    return KINDS[config.kind].learn(texts, config.vocab_size, getattr(config, "lowercase", False))
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

@@ -204,7 +204,7 @@ def _changed(run: Run, before: Config, config: Config) -> list[str]:
     old, new = _settings(before), _settings(config)
     for name, value in new.items():
         section, key = name.split(".")
-        if value == old[name] or name == "training.plan":
+        if value == old[name] or name == "training.step_limits":
             continue
         if section == "sampling" or (section == "training" and key in CHANGEABLE):
             taken.append(f"{name} = {value!r} from now on; it was {old[name]!r}")
@@ -232,7 +232,7 @@ def _with_given_plan(config: Config, checkpoint: Checkpoint | None) -> Config:
         return config
     given = checkpoint.progress.given_plan if plan_goes_on(checkpoint, config) else []
     return config.model_copy(
-        update={"training": config.training.model_copy(update={"plan": given})}
+        update={"training": config.training.model_copy(update={"step_limits": given})}
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import keras
 from rich.console import Console
 
-from minigpt.config import Config
+from minigpt.config import Config, FilesConfig, PairsConfig
 from minigpt.corpus.token_store import Corpus
 from minigpt.errors import UserError
 from minigpt.export import export_saved_model
@@ -94,7 +94,7 @@ class Session:
         self.checkpoint, self.console, self.command = checkpoint, console, command
         training = self.training = task.config.training
         assert training.steps_per_epoch is not None  # Resolved.
-        plan = Plan(training.epochs * training.steps_per_epoch, training.plan)
+        plan = Plan(training.epochs * training.steps_per_epoch, training.step_limits)
         self.clock = Clock(training, plan, task.tokens_per_batch * training.accumulate_steps)
         self.best = BestSoFar(self.clock, training.early_stopping_patience)
         self.checkpointing = Checkpointing(run, task.config, self.clock, self.best)
@@ -293,10 +293,14 @@ def _resolve(config: Config, task: Task) -> Config:
     training = config.training
     # Once over the training text, unless set.
     steps = max(1, task.batches_in_pass // training.accumulate_steps)
-    paths = [str(Path(path).absolute()) for path in config.data.paths]
+    data = config.data
+    if isinstance(data, FilesConfig | PairsConfig):
+        data = data.model_copy(
+            update={"paths": [str(Path(path).absolute()) for path in data.paths]}
+        )
     return config.model_copy(
         update={
-            "data": config.data.model_copy(update={"paths": paths}),
+            "data": data,
             "model": config.model.resolved(),
             "training": training.model_copy(
                 update={"steps_per_epoch": training.steps_per_epoch or steps}

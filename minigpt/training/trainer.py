@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from minigpt.config import Config, load_config
+from minigpt.corpus.fit import fit_to_text
 from minigpt.corpus.token_store import open_corpus
 from minigpt.interrupts import stop_if_interrupted
 from minigpt.models import build_model
@@ -46,7 +47,7 @@ def train(
       KeyboardInterrupt: after Ctrl-C, with the state saved; `resume` goes on from there.
     """
     name = name or (Path(config).stem if isinstance(config, str | Path) else "run")
-    config = config if isinstance(config, Config) else load_config(config)
+    config = fit_to_text(config if isinstance(config, Config) else load_config(config))
     console = console or new_console()
     path = Path(run) if run else new_run_path(name)
     path = path if path.name else path.absolute()

@@ -35,11 +35,11 @@ def _config(context: Context, megabytes: int) -> Any:
 def prepare(context: Context, megabytes: int) -> Outcome:
     """Creates the text and a byte-pair tokenizer learned from its beginning."""
     text(context, megabytes)
-    from minigpt.config import TokenizerConfig
+    from minigpt.config import BytePairConfig
     from minigpt.tokenizers import learn_tokenizer
 
     with open(text_path(context, megabytes), encoding="ascii") as file:
-        learned = learn_tokenizer([file.read(16_000_000)], TokenizerConfig())
+        learned = learn_tokenizer([file.read(16_000_000)], BytePairConfig())
     learned.save(context.work / "byte-pairs")
     return {"value": learned.vocab_size}
 

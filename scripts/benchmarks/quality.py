@@ -32,7 +32,7 @@ def prepare(context: Context, shakespeare: str | None) -> Outcome:
         from minigpt.config import SHAKESPEARE_SHA256, SHAKESPEARE_URL
         from minigpt.storage.downloads import download
 
-        shakespeare = str(download(SHAKESPEARE_URL, SHAKESPEARE_SHA256, print))
+        shakespeare = str(download(SHAKESPEARE_URL, SHAKESPEARE_SHA256))
     path = _path(context)
     shutil.copyfile(shakespeare, path)
     return {"value": path.stat().st_size}

@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of one target: `python -m tests.bad_input.fuzz TARGET -runs=N ...`.
 
-The options are libFuzzer's. Ends with a traceback and a status other than 0 at the first fault.
+The options are libFuzzer's. The first failure ends the process with a traceback and a non-zero status.
 """
 
 import sys
@@ -13,7 +13,7 @@ with atheris.instrument_imports(include=["minigpt", "tomllib", "pydantic"]):
 
 def main() -> None:
     name, *options = sys.argv[1:]
-    # What makes a fault is kept there, not in the working folder.
+    # Inputs that fail are stored there, not in the working folder.
     atheris.Setup([sys.argv[0], *options, f"-artifact_prefix={scratch()}/"], TARGETS[name])
     atheris.Fuzz()
 

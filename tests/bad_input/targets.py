@@ -1,7 +1,6 @@
-"""What is given anything at all, as bytes: either it works or a `UserError` says what is wrong.
+"""Readers of untrusted input, as functions of bytes for hypothesis and atheris.
 
-Each target is a function of bytes, so that hypothesis and atheris can hand over the same. Any other
-exception is a fault of ours, and so is a message of more than one line a problem.
+A target either succeeds or raises a `UserError` with one line per problem. Any other exception is a bug.
 """
 
 import functools
@@ -16,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from minigpt.cli.input import read_lines
-from minigpt.config import Config, TokenizerConfig, dump_config, load_config
+from minigpt.config import Config, dump_config, load_config
 from minigpt.corpus.documents import ingest
+from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.pair_files import PairFiles
-from minigpt.corpus.sizes import config_for_text
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 from minigpt.inference.prompts import check_prompt
@@ -35,6 +34,7 @@ from minigpt.runs.progress import Best, ClockState, TrainingProgress
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from tests.settings import tokenizer_config
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "gpt2"
 SOME_TEXT = "Ana sat on the hill, and ate 3 figs.\nBéla… Čeněk – \U0001f600!\n" * 30
@@ -42,7 +42,7 @@ SOME_TEXT = "Ana sat on the hill, and ate 3 figs.\nBéla… Čeněk – \U0001f6
 
 @functools.cache
 def scratch() -> Path:
-    """A folder of this process, in memory where there is such a place."""
+    """A temporary folder of this process, in memory if possible."""
     memory = Path("/dev/shm")
     return Path(tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else None))
 
@@ -58,7 +58,7 @@ def one_clear_line() -> Iterator[None]:
 
 
 def config_file(data: bytes) -> None:
-    """What is read is what is written again."""
+    """A configuration that is written and read again is unchanged."""
     file = scratch() / "config.toml"
     file.write_bytes(data)
     with one_clear_line():
@@ -74,16 +74,16 @@ def override(data: bytes) -> None:
 
 
 def text_file(data: bytes) -> None:
-    """The first byte decides: separated or not, packed or not."""
-    how, data = data[:1] or b"\0", data[1:]
-    file = scratch() / ("text.gz" if how[0] & 1 else "text.txt")
-    file.write_bytes(gzip.compress(data, 1) if how[0] & 3 == 3 else data)
-    files = TextFiles([file], "ab" if how[0] & 4 else None)
+    """The first byte selects a separator and compression."""
+    flags, data = (data[:1] or b"\0")[0], data[1:]
+    file = scratch() / ("text.gz" if flags & 1 else "text.txt")
+    file.write_bytes(gzip.compress(data, 1) if flags & 3 == 3 else data)
+    files = TextFiles([file], "ab" if flags & 4 else None)
     with one_clear_line():
         documents = ingest(files.pieces(), scratch())
         assert sum(len(text.encode()) for text, _ in documents.pieces(7)) == documents.bytes
         assert len(files.fingerprint()) == 64
-        if how[0] & 8:
+        if flags & 8:
             config_for_text([str(file)])
     with one_clear_line():
         read_lines(file)
@@ -102,11 +102,11 @@ def tokenizer(kind: str) -> Tokenizer:
     if kind == "gpt2":
         encoder, merges = ((FIXTURES / name).read_bytes() for name in ("encoder.json", "vocab.bpe"))
         return GPT2Tokenizer.from_files(encoder, merges)
-    return learn_tokenizer([SOME_TEXT], TokenizerConfig(kind=kind, vocab_size=300))
+    return learn_tokenizer([SOME_TEXT], tokenizer_config(kind=kind, vocab_size=300))
 
 
 def round_trip(data: bytes) -> None:
-    """byte_pair and gpt2 lose nothing; character what it has never seen; word spacing, too."""
+    """byte_pair and gpt2 are lossless; character drops unknown characters; word also drops spacing."""
     text = data.decode("utf-8", "replace")
     for kind in ("byte_pair", "gpt2"):
         assert tokenizer(kind).decode(tokenizer(kind).encode(text)) == text, kind
@@ -119,7 +119,7 @@ def round_trip(data: bytes) -> None:
 
 
 def prompt(data: bytes) -> None:
-    """As a command line hands it over: bytes that are no UTF-8 are halves of surrogate pairs."""
+    """A command-line argument: bytes that are not UTF-8 become lone surrogates."""
     text = data.decode("utf-8", "surrogateescape")
     with one_clear_line():
         check_prompt(text)
@@ -130,7 +130,7 @@ def prompt(data: bytes) -> None:
 
 
 def ids(data: bytes) -> None:
-    """Any ids at any cut are some text."""
+    """Any ids decode to valid text."""
     for kind in ("byte_pair", "gpt2", "character", "word"):
         found = np.frombuffer(data[: len(data) // 2 * 2], np.uint16) % tokenizer(kind).vocab_size
         text = tokenizer(kind).decode(found)
@@ -160,7 +160,7 @@ def _checkpoint() -> Checkpoint:
 
 
 def checkpoint(data: bytes) -> None:
-    """Broken, or what was written: never something else."""
+    """A checkpoint is either reported as broken or read as written."""
     right = _checkpoint()
     folder = scratch() / "checkpoints"
     path = folder / right.path.name
@@ -203,7 +203,7 @@ def run_folder(data: bytes) -> None:
 
 
 def tokenizer_folder(data: bytes) -> None:
-    """One of four kinds, damaged."""
+    """A damaged tokenizer folder; the first byte selects the kind."""
     kind = ("byte_pair", "gpt2", "character", "word")[data[0] % 4 if data else 0]
     right, path = scratch() / f"right-{kind}", scratch() / "tokenizer"
     if not right.exists():
@@ -216,18 +216,18 @@ def tokenizer_folder(data: bytes) -> None:
 
 
 def _damage(folder: Path, data: bytes) -> None:
-    """Replaces, cuts, changes or removes one file of a folder: which, how and where `data` says."""
+    """Replaces, truncates, changes or removes one file of a folder, as selected by `data`."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    which, how, *rest = data[:4].ljust(4, b"\0")
-    file, more = files[which % len(files)], data[4:]
+    file_number, kind, *rest = data[:4].ljust(4, b"\0")
+    file, new = files[file_number % len(files)], data[4:]
     content = file.read_bytes()
-    place = int.from_bytes(bytes(rest), "big") % (len(content) + 1)
-    if how % 4 == 0:
-        file.write_bytes(more)
-    elif how % 4 == 1:
-        file.write_bytes(content[:place])
-    elif how % 4 == 2:
-        file.write_bytes(content[:place] + more + content[place + len(more) :])
+    position = int.from_bytes(bytes(rest), "big") % (len(content) + 1)
+    if kind % 4 == 0:
+        file.write_bytes(new)
+    elif kind % 4 == 1:
+        file.write_bytes(content[:position])
+    elif kind % 4 == 2:
+        file.write_bytes(content[:position] + new + content[position + len(new) :])
     else:
         file.unlink()
 

@@ -1,4 +1,4 @@
-"""The same targets, with inputs that a fuzzer finds by what they make the program do."""
+"""The targets with inputs that a coverage-guided fuzzer generates."""
 
 import platform
 import re
@@ -20,7 +20,7 @@ RUNS, SECONDS = 3000, 60
     reason="atheris has wheels for Linux x86-64 only",
 )
 @pytest.mark.parametrize("name", TARGETS)
-def test_what_a_fuzzer_finds(name: str, tmp_path: Path, tally: Callable[..., None]):
+def test_fuzzer(name: str, tmp_path: Path, tally: Callable[..., None]):
     for number, data in enumerate((b"[training]\nepochs = 3\n", "a\tČ\nb\t\U0001f600".encode())):
         (tmp_path / f"{number}").write_bytes(data)
     options = [f"-runs={RUNS}", f"-max_total_time={SECONDS}", "-max_len=200", "-timeout=20"]

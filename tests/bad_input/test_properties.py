@@ -1,4 +1,4 @@
-"""Properties of everything that reads what a user, or a stranger, hands in."""
+"""Properties of the readers of untrusted input."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,21 +8,25 @@ import tomli_w
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from minigpt.config import Config
+from minigpt.config import SECTIONS
+from minigpt.config.schema import variants
 from tests.bad_input.targets import SOME_TEXT, TARGETS
 
 Tally = Callable[..., None]
 FEW, MANY = 60, 1500
-# Of costly targets: files, libraries behind them.
+# Divisors for expensive targets.
 FEWER = {"tokenizer_folder": 5, "run_folder": 3}
 
 
 def _names() -> st.SearchStrategy[tuple[str, str]]:
+    """Sections and keys of all variants; every source and kind has keys of its own."""
     return st.sampled_from(
         [
             (section, key)
-            for section, field in Config.model_fields.items()
-            for key in field.annotation.model_fields  # type: ignore[union-attr]
+            for section in SECTIONS
+            for key in dict.fromkeys(
+                key for variant in variants(section) for key in variant.model_fields
+            )
         ]
     )
 
@@ -43,7 +47,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 @st.composite
 def tomls(draw: st.DrawFn) -> bytes:
-    """Settings that are there, with values that may be right."""
+    """Existing settings, with values that may be valid."""
     content: dict[str, dict[str, Any]] = {}
     for (section, key), value in draw(st.dictionaries(_names(), VALUES, max_size=4)).items():
         content.setdefault(section, {})[key] = value
@@ -52,12 +56,12 @@ def tomls(draw: st.DrawFn) -> bytes:
 
 
 def changed(right: bytes) -> st.SearchStrategy[bytes]:
-    """A stretch of it replaced."""
-    place = st.integers(0, len(right))
+    """`right` with one part replaced."""
+    position = st.integers(0, len(right))
     return st.builds(
         lambda a, b, new: right[: min(a, b)] + new + right[max(a, b) :],
-        place,
-        place,
+        position,
+        position,
         st.binary(max_size=6),
     )
 

@@ -18,7 +18,7 @@ import typer
 
 from minigpt.cli.app import app, run_command
 from minigpt.config import shipped_configs
-from minigpt.corpus.sizes import config_for_text
+from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.token_store import open_corpus
 from minigpt.inference.loading import load
 from tests.conftest import tiny_text

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.test_cli import called, minigpt, refused
+from tests.cli.running import called, minigpt, refused
 
 
 def test_a_line_a_source_line_and_nothing_else(pair_run):
@@ -14,6 +14,11 @@ def test_a_line_a_source_line_and_nothing_else(pair_run):
     assert done.stdout == "c b a\n\n\na g h\nf e d\n"
     assert done.stderr == ""
     assert called("translate", pair_run.path).stdout == ""
+    done = called("translate", pair_run.path, "--json", input="a b c\n\n")
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"source": "a b c", "translation": "c b a"},
+        {"source": "", "translation": ""},
+    ]
 
 
 def test_texts_and_a_file(pair_run, tmp_path):

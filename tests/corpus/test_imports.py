@@ -3,19 +3,15 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
-MODULES = [
-    "batches",
-    "documents",
-    "downloaded",
-    "pair_batches",
-    "pair_files",
-    "sizes",
-    "sources",
-    "split",
-    "stories",
-    "text_files",
-]
+import minigpt.corpus
+
+MODULES = sorted(
+    path.stem
+    for path in Path(minigpt.corpus.__file__).parent.glob("*.py")
+    if path.stem not in ("__init__", "datasets")
+)
 
 
 def imported_by(statement: str) -> set[str]:
@@ -32,4 +28,8 @@ def test_only_datasets_imports_tensorflow():
     modules = imported_by("import " + ", ".join(f"minigpt.corpus.{name}" for name in MODULES))
     assert not {"tensorflow", "keras", "tensorflow_text"} & modules
     assert {f"minigpt.corpus.{name}" for name in MODULES} <= modules
-    assert "tensorflow" in imported_by("import minigpt.corpus.datasets")
+
+
+def test_runs_and_scores_import_no_tensorflow():
+    modules = imported_by("import minigpt.evaluation, minigpt.runs.corpus")
+    assert not {"tensorflow", "keras", "tensorflow_text"} & modules

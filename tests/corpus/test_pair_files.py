@@ -4,12 +4,12 @@ from collections import Counter
 
 import pytest
 
-from minigpt.config import DataConfig, TokenizerConfig
 from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.pair_files import PairFiles
 from minigpt.corpus.split import split_pairs
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
+from tests.settings import data_config, tokenizer_config
 
 
 def write(tmp_path, content, name="pairs.tsv"):
@@ -139,10 +139,10 @@ def test_at_most_half_of_the_pairs_are_held_out(val_pairs):
 def test_more_pairs_than_half_are_reported(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
     path = write(tmp_path, "".join(f"s{n}\tt{n}\n" for n in range(30)))
-    data = DataConfig(source="pairs", paths=[str(path)], val_pairs=20)
+    data = data_config(source="pairs", paths=[str(path)], val_pairs=20)
     for _ in range(2):  # made, then from the cache
         caplog.clear()
-        corpus = open_corpus(data, TokenizerConfig(kind="character", vocab_size=100))
+        corpus = open_corpus(data, tokenizer_config(kind="character", vocab_size=100))
         assert corpus.val.documents == corpus.train.documents == 30
         (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
         assert "data.val_pairs = 20" in record.message and "15 are held out" in record.message
@@ -161,12 +161,12 @@ def test_the_split_never_changes():
 
 def test_a_store_is_found_by_content(tmp_path, monkeypatch):
     monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
-    characters = TokenizerConfig(kind="character", vocab_size=100)
+    characters = tokenizer_config(kind="character", vocab_size=100)
     text = "".join(f"s{n}\tt{n}\n" for n in range(40))
     one, two = write(tmp_path, text, "one.tsv"), write(tmp_path, text, "two.tsv")
 
     def corpus(path, **options):
-        return open_corpus(DataConfig(source="pairs", paths=[str(path)], **options), characters)
+        return open_corpus(data_config(source="pairs", paths=[str(path)], **options), characters)
 
     first = corpus(one, val_pairs=5)
     assert not first.from_cache and corpus(two, val_pairs=5).from_cache
@@ -182,8 +182,8 @@ def test_the_tokenizer_is_learned_from_training_pairs_only(tmp_path, monkeypatch
     letters = [chr(0x4E00 + n) for n in range(40)]
     path = write(tmp_path, "".join(f"{letter}\tx\n" for letter in letters))
     corpus = open_corpus(
-        DataConfig(source="pairs", paths=[str(path)], val_pairs=8),
-        TokenizerConfig(kind="character", vocab_size=100),
+        data_config(source="pairs", paths=[str(path)], val_pairs=8),
+        tokenizer_config(kind="character", vocab_size=100),
     )
     known = {piece.decode() for piece in corpus.tokenizer.pieces}
     assert len(known & set(letters)) == 32

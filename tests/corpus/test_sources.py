@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from minigpt.config import DataConfig
 from minigpt.corpus.documents import ingest
 from minigpt.corpus.sources import open_source
 from minigpt.errors import UserError
+from tests.settings import data_config
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def imdb(path, members):
 
 def downloaded(source, path, **more):
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    return open_source(DataConfig(source=source, url=path.as_uri(), sha256=sha256, **more))
+    return open_source(data_config(source=source, url=path.as_uri(), sha256=sha256, **more))
 
 
 def test_imdb_reviews_sorted_with_line_breaks_as_spaces(tmp_path):
@@ -103,7 +103,7 @@ def test_shakespeare_is_one_document(tmp_path):
 
 
 def test_the_fingerprint_of_a_download_needs_no_download():
-    config = DataConfig(source="imdb", url="http://127.0.0.1:9/none", sha256="ab" * 32)
+    config = data_config(source="imdb", url="http://127.0.0.1:9/none", sha256="ab" * 32)
     assert open_source(config).fingerprint() == "ab" * 32
 
 
@@ -123,7 +123,7 @@ def test_python_library(tmp_path, monkeypatch):
         (tmp_path / "lib" / name).write_bytes(content)
     library = str(tmp_path / "lib")
     monkeypatch.setattr(sysconfig, "get_path", {"stdlib": library}.__getitem__)
-    source = open_source(DataConfig(source="python"))
+    source = open_source(data_config(source="python"))
     assert texts_of(source) == ["z = 'é'\n", "b = 1\n"]
     before = source.fingerprint()
     (tmp_path / "lib" / "b.py").write_bytes(b"b = 2\n")
@@ -131,5 +131,5 @@ def test_python_library(tmp_path, monkeypatch):
 
 
 def test_the_installed_python_library():
-    source = open_source(DataConfig(source="python"))
+    source = open_source(data_config(source="python"))
     assert (Path(sysconfig.get_path("stdlib")) / "ast.py").read_text("utf-8") in texts_of(source)

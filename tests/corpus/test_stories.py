@@ -1,7 +1,7 @@
-"""The bundled corpus: the same bytes everywhere, rich enough, and true to its own world.
+"""The bundled corpus: the same bytes everywhere, enough variety, correct and consistent text.
 
-The consistency checks read the finished text with patterns of their own and share no code with the
-storyteller; only the tables of names, spots and pronouns are the same, read here from the files.
+The consistency checks read the finished text with regular expressions and share no code with the
+storyteller. They use the same tables of names, spots and pronouns, read from the files.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ def texts() -> list[str]:
 
 @pytest.fixture(scope="module")
 def told() -> list[corpus.Story]:
-    """Some stories with what is known about them."""
+    """Some stories with their plot, cast and events."""
     return [corpus.tell(index) for index in range(PLOT_SAMPLE)]
 
 
@@ -46,24 +46,24 @@ def tables() -> dict[str, Any]:
 
 
 def sentences(text: str) -> list[str]:
-    """Split at the ends of sentences, inside of speech as well as outside."""
+    """Splits a text at the ends of sentences, inside and outside of speech."""
     return re.split(r'(?<=[.!?]) |(?<=[.!?]") |\n', text)
 
 
 def narration(text: str) -> str:
-    """The text without what is said in it."""
+    """Returns a text without its speech."""
     return re.sub(r'"[^"]*"', '""', text)
 
 
 # The same text everywhere
 
 
-def test_two_tellings_are_equal() -> None:
+def test_stories_are_reproducible() -> None:
     assert list(corpus.stories(60)) == list(corpus.stories(60))
     assert list(corpus.stories(20)) == list(corpus.stories(60))[:20]
 
 
-def test_another_seed_tells_other_stories() -> None:
+def test_another_seed_gives_other_stories() -> None:
     assert not set(corpus.stories(60, seed=1)) & set(corpus.stories(60, seed=0))
 
 
@@ -94,13 +94,7 @@ def test_the_fingerprint_stands_for_this_text(texts: list[str]) -> None:
     )
 
 
-def test_written_file_holds_the_stories(tmp_path: Path) -> None:
-    path = tmp_path / "stories.txt"
-    corpus.write_stories(path, count=30)
-    assert path.read_text(encoding="ascii").rstrip("\n").split("\n\n") == list(corpus.stories(30))
-
-
-# Rich enough
+# Enough variety
 
 
 def test_size_and_vocabulary(texts: list[str]) -> None:
@@ -116,7 +110,7 @@ def test_stories_differ(texts: list[str]) -> None:
     assert len(set(texts)) >= 0.999 * len(texts)
     assert len({sentences(text)[0] for text in texts}) >= 2500
     assert len({sentences(text)[-1] for text in texts}) >= 2000
-    # Names changed, they still differ: no template is told over and over.
+    # With the names removed, they still differ: no template is repeated.
     nameless = Counter(re.sub(r"\b[A-Z][a-z]+", "N", text) for text in texts)
     assert max(nameless.values()) <= 2
 
@@ -133,10 +127,10 @@ def test_length_of_stories(texts: list[str]) -> None:
     assert max(lengths) <= 260
 
 
-# Well written
+# Correct text
 
 
-def test_only_plain_characters_and_nothing_unfilled(texts: list[str]) -> None:
+def test_only_plain_characters_and_no_template_syntax(texts: list[str]) -> None:
     for text in texts:
         assert re.fullmatch(r"[A-Za-z \n.,:!?'\"-]+", text), text
         assert text == text.strip()
@@ -196,14 +190,14 @@ def test_articles_agree(texts: list[str]) -> None:
     assert seen > 10_000
 
 
-# True to its own world
+# Consistent stories
 
 FEMALE = "mother|grandmother|girl|woman|lady|sister|queen|aunt|teacher|Mom|Grandma|Miss|Mrs"
 MALE = "father|grandfather|boy|man|mailman|brother|king|snowman|captain|giant|Dad|Grandpa|Mr"
 
 
 def people_patterns(tables: dict[str, Any]) -> dict[str, re.Pattern[str]]:
-    """For each pronoun, a pattern of everybody who may be meant by it."""
+    """For each pronoun, a pattern of everybody whom it can refer to."""
     names = {"she": [FEMALE], "he": [MALE]}
     for group in ("child", "little_animal", "large_animal", "grownup", "pet"):
         for entry in tables[group]:
@@ -211,7 +205,9 @@ def people_patterns(tables: dict[str, Any]) -> dict[str, re.Pattern[str]]:
     return {key: re.compile(rf"\b({'|'.join(value)})\b") for key, value in names.items()}
 
 
-def test_no_pronoun_without_anybody_it_fits(texts: list[str], tables: dict[str, Any]) -> None:
+def test_every_pronoun_has_somebody_it_can_refer_to(
+    texts: list[str], tables: dict[str, Any]
+) -> None:
     fits = people_patterns(tables)
     uses = {
         "she": re.compile(r"\b(she|her|herself)\b", re.IGNORECASE),
@@ -242,7 +238,7 @@ def test_pronouns_follow_a_name_in_the_same_paragraph(
 def test_a_sentence_about_one_child_uses_its_pronouns(
     texts: list[str], tables: dict[str, Any]
 ) -> None:
-    """Mia ... her, not Mia ... his, where no one else is about in the whole paragraph."""
+    """Mia ... her, not Mia ... his, in paragraphs about nobody else."""
     fits = people_patterns(tables)
     seen = 0
     for text in texts:
@@ -257,7 +253,7 @@ def test_a_sentence_about_one_child_uses_its_pronouns(
     assert seen > 5_000
 
 
-def test_things_stay_where_they_were_put(texts: list[str], tables: dict[str, Any]) -> None:
+def test_things_stay_where_they_are_put(texts: list[str], tables: dict[str, Any]) -> None:
     rooms = [*tables["home"], *tables["outdoor"]]
     spots = "|".join(sorted({spot for room in rooms for spot in room["spots"].split("|")}))
     nouns = "|".join(entry["n"] for group in ("toy", "treasure") for entry in tables[group])
@@ -272,7 +268,7 @@ def test_things_stay_where_they_were_put(texts: list[str], tables: dict[str, Any
     seen = 0
     for text in texts:
         placed = put.search(text)
-        if placed is None or "where is the" in text:  # asked for: the next test
+        if placed is None or "where is the" in text:  # covered by the next test
             continue
         again = found.search(text, placed.end())
         assert again, text
@@ -284,9 +280,7 @@ def test_things_stay_where_they_were_put(texts: list[str], tables: dict[str, Any
     assert seen > 300
 
 
-def test_questions_about_places_are_answered_truly(
-    texts: list[str], tables: dict[str, Any]
-) -> None:
+def test_answers_about_places_are_true(texts: list[str], tables: dict[str, Any]) -> None:
     spots = "|".join(spot for room in tables["home"] for spot in room["spots"].split("|"))
     seen = 0
     for text in texts:
@@ -298,7 +292,7 @@ def test_questions_about_places_are_answered_truly(
     assert seen > 300
 
 
-def test_who_was_given_a_thing_has_it(texts: list[str]) -> None:
+def test_a_person_has_what_they_were_given(texts: list[str]) -> None:
     trade = re.compile(
         r"(\w+) gave the ([\w ]+) to (\w+), and \3 gave the ([\w ]+) to \1\. "
         r"Now (\w+) had the ([\w ]+), and (\w+) had the ([\w ]+)\."
@@ -325,7 +319,7 @@ def test_coins_add_up(texts: list[str]) -> None:
 
 
 def test_events_follow_from_each_other(told: list[corpus.Story]) -> None:
-    """Replay what happened with a world of one dictionary."""
+    """Replays the events with a dictionary as the world."""
     kinds: Counter[str] = Counter()
     for story in told:
         where: dict[str, tuple[str, str]] = {}
@@ -362,10 +356,10 @@ def test_names_keep_their_kind(texts: list[str], tables: dict[str, Any]) -> None
     assert seen > 1000
 
 
-# The world and the language of the material refuse what is wrong
+# Invalid events and templates are refused
 
 
-def test_world_refuses_what_cannot_happen() -> None:
+def test_the_world_refuses_impossible_events() -> None:
     world = World()
     with pytest.raises(StoryError, match="nobody has"):
         world.put("mia", "ball", "under the bed")
@@ -380,12 +374,12 @@ def test_world_refuses_what_cannot_happen() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["[a|b", "a]", "a|b", "{a", "<put a", "a}", "[1:a"])
-def test_wrong_template_is_refused(wrong: str) -> None:
+def test_an_invalid_template_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match=r"template|cannot read"):
         template.parse(wrong)
 
 
-def test_tidy_spells_what_the_parts_cannot_know() -> None:
+def test_tidy_corrects_spelling_across_parts() -> None:
     told = (
         'a  apple fell.\n\n "a ice cap!" said Mia. he saw a one-eyed cat and said, "oh!". it ran.'
     )

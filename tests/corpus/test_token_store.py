@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigpt.config import DataConfig, TokenizerConfig
 from minigpt.corpus import sources, store_files, token_ids, token_store
 from minigpt.corpus import tokenizer as corpus_tokenizer
 from minigpt.corpus.documents import Documents, Piece, ingest
@@ -23,8 +22,9 @@ from minigpt.corpus.token_ids import encode_texts
 from minigpt.corpus.token_store import open_corpus, reopen_corpus
 from minigpt.corpus.tokenizer import even_sample
 from minigpt.errors import UserError
+from tests.settings import data_config, tokenizer_config
 
-CHARACTERS = TokenizerConfig(kind="character", vocab_size=100)
+CHARACTERS = tokenizer_config(kind="character", vocab_size=100)
 WORDS = [
     "apple", "bread", "cloud", "dream", "eagle", "flame", "grass", "house", "ivory", "jewel",
     "knife", "lemon", "mango", "knight", "ocean", "piano", "queen", "river", "stone", "tiger",
@@ -41,7 +41,7 @@ def cache(tmp_path, monkeypatch):
 def files(tmp_path, texts, name="text.txt"):
     path = tmp_path / name
     path.write_text("|".join(texts), encoding="utf-8")
-    return DataConfig(source="files", paths=[str(path)], document_separator="|")
+    return data_config(source="files", paths=[str(path)], document_separator="|")
 
 
 def decoded(part, tokenizer):
@@ -55,7 +55,7 @@ def decoded(part, tokenizer):
 
 @pytest.mark.parametrize("kind", ["character", "byte_pair"])
 def test_layout_of_whole_documents(tmp_path, cache, kind, messages):
-    config = TokenizerConfig(kind=kind, vocab_size=300)
+    config = tokenizer_config(kind=kind, vocab_size=300)
     corpus = open_corpus(files(tmp_path, TEXTS), config)
     lines = messages()
     train, val = split(ingest(Piece(text.encode(), True) for text in TEXTS), 0.1)
@@ -107,7 +107,7 @@ def test_large_vocabularies_need_uint32(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["character", "byte_pair", "word"])
 def test_pieces_and_groups_do_not_change_the_ids(tmp_path, monkeypatch, kind):
     texts = [" ".join(TEXTS), "é  ü\n\n" * 50, "short"]
-    config = TokenizerConfig(kind=kind, vocab_size=400)
+    config = tokenizer_config(kind=kind, vocab_size=400)
     tokenizer = open_corpus(files(tmp_path, texts), config).tokenizer
     whole = encode_texts(texts, tokenizer)
     monkeypatch.setattr(token_ids, "_ENCODE_CHARACTERS", 50)
@@ -146,7 +146,7 @@ def test_changed_text_of_equal_size_and_date_is_noticed(tmp_path):
     assert path.stat().st_size == status.st_size
     assert path.stat().st_mtime_ns == status.st_mtime_ns
     second = open_corpus(
-        DataConfig(source="files", paths=[str(path)], document_separator="|"), CHARACTERS
+        data_config(source="files", paths=[str(path)], document_separator="|"), CHARACTERS
     )
     assert not second.from_cache and second.fingerprint != first.fingerprint
 
@@ -169,7 +169,7 @@ def test_every_setting_that_determines_the_ids_changes_the_key(tmp_path):
 
 @pytest.mark.parametrize("kind", ["character", "byte_pair", "word"])
 def test_held_out_documents_never_reach_the_tokenizer(tmp_path, kind):
-    config = TokenizerConfig(kind=kind, vocab_size=300)
+    config = tokenizer_config(kind=kind, vocab_size=300)
     first = open_corpus(files(tmp_path, TEXTS), config)
     _, val = split(ingest(Piece(text.encode(), True) for text in TEXTS), 0.1)
     held_out = {text for text, _ in val.pieces()}
@@ -266,15 +266,15 @@ def test_killed_while_writing(tmp_path, cache):
     data = files(tmp_path, TEXTS)
     script = textwrap.dedent("""
         import sys, time
-        from minigpt.config import DataConfig, TokenizerConfig
+        from tests.settings import data_config, tokenizer_config
         from minigpt.corpus import token_store
         def stop(folder):
             print("written", flush=True)
             time.sleep(60)
         token_store.read_store = lambda folder: stop(folder) if folder.exists() else None
         token_store.open_corpus(
-            DataConfig(source="files", paths=[sys.argv[1]], document_separator="|"),
-            TokenizerConfig(kind="character", vocab_size=100),
+            data_config(source="files", paths=[sys.argv[1]], document_separator="|"),
+            tokenizer_config(kind="character", vocab_size=100),
         )
     """)
     process = subprocess.Popen(
@@ -307,7 +307,7 @@ def test_a_text_that_changes_while_it_is_being_read(tmp_path, cache, monkeypatch
 def test_stories(monkeypatch):
     monkeypatch.setattr(sources.stories, "stories", lambda: iter(TEXTS))
     monkeypatch.setattr(sources.stories, "FINGERPRINT", "0" * 64)
-    corpus = open_corpus(DataConfig(), CHARACTERS)
+    corpus = open_corpus(data_config(), CHARACTERS)
     assert corpus.train.documents + corpus.val.documents == len(TEXTS)
 
 
@@ -373,12 +373,12 @@ COPIES = [TEXTS[number % 17] for number in range(20)]
 def pairs(tmp_path, **options):
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"s{number}\tt{number}\n" for number in range(40)))
-    return DataConfig(source="pairs", paths=[str(path)], **options)
+    return data_config(source="pairs", paths=[str(path)], **options)
 
 
 def test_keys_are_those_of_minigpt_0_1(tmp_path):
-    words = TokenizerConfig(kind="word", vocab_size=100, lowercase=True)
-    byte_pair = TokenizerConfig(vocab_size=300)
+    words = tokenizer_config(kind="word", vocab_size=100, lowercase=True)
+    byte_pair = tokenizer_config(vocab_size=300)
     texts = files(tmp_path, TEXTS)
     assert open_corpus(texts, CHARACTERS).fingerprint == KEYS["plain"]
     assert open_corpus(texts, words).fingerprint == KEYS["words"]

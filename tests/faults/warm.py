@@ -24,8 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from minigpt.environment import hide_tensorflow_log
 from minigpt.errors import UserError
-from tests.faults.operations import NEEDS_ROOM, watched
+from tests.faults.operations import NEEDS_SPACE, watched
 
 # Far more than any needs, on a machine that has other work too.
 LONGEST_SECONDS = 900
@@ -208,7 +209,10 @@ def _be_the_job(job: dict[str, Any], names: dict[str, Path]) -> None:
 
 
 def _prepare(job: dict[str, Any]) -> None:
-    """What is to be another than it is, in this process."""
+    """Changes what the job asks for, in its process."""
+    with hide_tensorflow_log():
+        # Logs that it finds no GPU. The program hides that when it imports TensorFlow.
+        sys.modules["tensorflow"].config.list_physical_devices("GPU")
     if job.get("no_export"):
         from minigpt.training.session import Session
 
@@ -253,7 +257,7 @@ def _fault(job: dict[str, Any], log: Callable[[str], Any]) -> Callable[[str], No
         if name == job.get("remove_before"):
             shutil.rmtree(job["removed"])
         is_full = is_full or name == job["full_from"]
-        if is_full and (number != errno.ENOSPC or name.startswith(NEEDS_ROOM)):
+        if is_full and (number != errno.ENOSPC or name.startswith(NEEDS_SPACE)):
             raise OSError(number, os.strerror(number))
 
     return before

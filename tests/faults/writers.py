@@ -1,4 +1,4 @@
-"""What runs in forked processes beside whole trainings: one writer of files a function."""
+"""Functions for forked processes; each writes one kind of file."""
 
 import hashlib
 from pathlib import Path
@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.config import DataConfig, TokenizerConfig
 from minigpt.corpus.token_store import open_corpus
 from minigpt.export import export_run
 from minigpt.runs.checkpoints import checkpoint_name, remove_checkpoints, write_checkpoint
 from minigpt.runs.progress import ClockState, TrainingProgress
 from minigpt.runs.run import Run
+from tests.settings import data_config, tokenizer_config
 
 PROGRESS = TrainingProgress(
     step=0,
@@ -28,23 +28,23 @@ PROGRESS = TrainingProgress(
 
 def token_store(job: dict[str, Any]) -> None:
     open_corpus(
-        DataConfig(source="files", paths=[job["text"]]),
-        TokenizerConfig(kind="byte_pair", vocab_size=300),
+        data_config(source="files", paths=[job["text"]]),
+        tokenizer_config(kind="byte_pair", vocab_size=300),
     )
 
 
 def a_download(job: dict[str, Any]) -> None:
-    """And the token store of what was downloaded."""
+    """Downloads a text and writes its token store."""
     text = Path(job["text"])
-    right = hashlib.sha256(text.read_bytes()).hexdigest()
+    sha256 = hashlib.sha256(text.read_bytes()).hexdigest()
     open_corpus(
-        DataConfig(source="shakespeare", url=text.as_uri(), sha256=right),
-        TokenizerConfig(kind="character", vocab_size=100),
+        data_config(source="shakespeare", url=text.as_uri(), sha256=sha256),
+        tokenizer_config(kind="character", vocab_size=100),
     )
 
 
 def checkpoints(job: dict[str, Any]) -> None:
-    """The second of two, after which the first goes; both hold what their step says."""
+    """Writes two checkpoints and removes the first one."""
     folder = Path("cache/checkpoints")
     folder.mkdir(parents=True, exist_ok=True)
     for step in (1, 2):

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import minigpt as package
-from tests.cli.test_cli import called, minigpt
+from tests.cli.running import called, minigpt
 from tests.export.test_saved_model import FRESH, PROMPTS
 from tests.huggingface.folders import expected, huggingface_folder
 

@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import minigpt
-from minigpt.config import GPTConfig, TokenizerConfig
+from minigpt.config import GPTConfig
 from minigpt.errors import UserError
 from minigpt.export.huggingface import export_huggingface
 from minigpt.huggingface.importing import import_run
@@ -17,12 +17,13 @@ from minigpt.tokenizers import Tokenizer, learn_tokenizer
 from tests.conftest import tiny_text
 from tests.huggingface.folders import FIXTURES, NAMES, huggingface_folder
 from tests.mixed_lines import code
+from tests.settings import tokenizer_config
 
 KINDS = [("byte_pair", 320), ("character", 40), ("word", 30)]
 
 
 def learned(kind: str, vocab_size: int, lowercase: bool = False) -> Tokenizer:
-    config = TokenizerConfig(kind=kind, vocab_size=vocab_size, lowercase=lowercase)
+    config = tokenizer_config(kind=kind, vocab_size=vocab_size, lowercase=lowercase)
     return learn_tokenizer([tiny_text(100)], config)
 
 
@@ -99,7 +100,7 @@ def test_a_model_of_another_shape_is_refused_with_all_that_differs(tmp_path):
     problems = caught.value.problems
     assert len(problems) == len(changes)
     for name, problem in zip(changes, problems, strict=True):
-        assert problem.startswith(f"--format huggingface: model.{name} = ")
+        assert problem.startswith(f"format = 'huggingface': model.{name} = ")
         assert "GPT-2 has" in problem
     assert "head_dim = 3: GPT-2 has 4" in problems[0]
     assert not list(tmp_path.iterdir())
@@ -114,7 +115,7 @@ def test_a_tokenizer_that_cannot_be_expressed_is_refused_with_the_reason(tmp_pat
 
 def test_merges_are_those_of_sentencepiece():
     """Pairs merged in order, in plain Python, give the ids that sentencepiece gives."""
-    config = TokenizerConfig(kind="byte_pair", vocab_size=700)
+    config = tokenizer_config(kind="byte_pair", vocab_size=700)
     tokenizer = learn_tokenizer(code(300, 20), config)
     ids_of, merges = tokenizer.vocabulary_and_merges()
     rank = {pair: number for number, pair in enumerate(merges)}

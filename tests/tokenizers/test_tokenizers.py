@@ -11,9 +11,9 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minigpt.config import TokenizerConfig
 from minigpt.errors import UserError
 from minigpt.tokenizers import grouping, learn_tokenizer, load_tokenizer
+from tests.settings import tokenizer_config
 
 CORPUS = [
     "The king, the Queen and the fool: 'Who's there?'\nNobody   but the NIGHT \U0001f600.\n",
@@ -39,7 +39,7 @@ KINDS = [
 
 
 def learn(kind, vocab_size, lowercase=False, texts=CORPUS):
-    config = TokenizerConfig(kind=kind, vocab_size=vocab_size, lowercase=lowercase)
+    config = tokenizer_config(kind=kind, vocab_size=vocab_size, lowercase=lowercase)
     return learn_tokenizer(texts, config)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import minigpt
 from minigpt.config import load_config
-from minigpt.corpus.sizes import config_for_text
+from minigpt.corpus.fit import config_for_text
 from minigpt.errors import UserError
 from minigpt.huggingface.importing import import_run
 from minigpt.models import build_gpt

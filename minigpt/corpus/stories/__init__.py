@@ -12,7 +12,6 @@ material in `data/stories/*.toml`:
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 from .material import Material, load_material, material_folder
@@ -25,7 +24,6 @@ __all__ = [
     "material_folder",
     "stories",
     "tell",
-    "write_stories",
 ]
 
 NUM_STORIES = 6300
@@ -58,13 +56,6 @@ def stories(count: int = NUM_STORIES, seed: int = 0) -> Iterator[str]:
     material = load_material()
     for index in range(count):
         yield tell(index, seed, material).text
-
-
-def write_stories(path: Path, *, count: int = NUM_STORIES, seed: int = 0) -> None:
-    """Writes the corpus to one text file with a blank line between two stories."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for index, text in enumerate(stories(count, seed)):
-            file.write(("\n" if index else "") + text + "\n")
 
 
 def _plot_of(index: int, seed: int, num_plots: int) -> int:

@@ -43,7 +43,7 @@ class Clock(keras.callbacks.Callback):
         self.plan = plan
         self.tokens_per_step = tokens_per_step
         # Who repeats a run wants its updates, not new ones in the time that is left.
-        self.may_stretch = not config.plan
+        self.may_stretch = not config.step_limits
         self.tokens_per_second = 0.0
         self.batches = 0
         self._seconds_before = 0.0

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from minigpt.config import Config
+from minigpt.config import Config, config_record
 from minigpt.errors import UserError
 from minigpt.models.state import arrays_of, restore, restore_metrics
 from minigpt.runs.checkpoints import (
@@ -139,7 +139,7 @@ class Checkpointing(keras.callbacks.Callback):
         name = checkpoint_name(self.clock.step, None if self.batch else self.epoch)
         write_checkpoint(self.run.checkpoints_folder, name, arrays, self._progress())
         self.remove_old(name)
-        if self.clock.plan.changes != self.config.training.plan:
+        if self.clock.plan.changes != self.config.training.step_limits:
             self.run.replace_config(self.config_with_plan())
         self._saved_at = (self.epoch, self.batch)
         self._ended = time.perf_counter()
@@ -149,7 +149,7 @@ class Checkpointing(keras.callbacks.Callback):
 
     def config_with_plan(self) -> Config:
         """The settings, with what the clock has made of the plan."""
-        plan = {"plan": self.clock.plan.changes}
+        plan = {"step_limits": self.clock.plan.changes}
         return self.config.model_copy(
             update={"training": self.config.training.model_copy(update=plan)}
         )
@@ -168,11 +168,11 @@ class Checkpointing(keras.callbacks.Callback):
             epoch=self.epoch,
             batch=self.batch,
             clock=self.clock.state(),
-            given_plan=self.config.training.plan,
+            given_plan=self.config.training.step_limits,
             plan=self.clock.plan.changes,
             best=self.best.best,
             epochs_since_best=self.best.epochs_since,
-            config=self.config.model_dump(exclude_none=True),
+            config=config_record(self.config),
         )
 
     def remove_old(self, newest: str) -> None:

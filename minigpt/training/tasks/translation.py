@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from minigpt.config import Config
+from minigpt.config import Config, PairsConfig
 from minigpt.corpus.datasets import pair_dataset
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.corpus.sources import source_name
@@ -33,6 +33,7 @@ class Translation(Task):
         end_id, max_len = corpus.tokenizer.end_id, config.model.max_len
         self.train = Pairs(corpus.train.ids, end_id, max_len)
         self.val = Pairs(corpus.val.ids, end_id, max_len)
+        assert isinstance(config.data, PairsConfig)
         self.buckets = Buckets(
             self.train,
             config.training.batch_size,

@@ -157,7 +157,7 @@ def test_pairs_that_are_too_long_are_said_and_left_out(pair_file, tmp_path, caps
 def test_too_few_pairs_leave_nothing_behind(tmp_path):
     (tmp_path / "few.tsv").write_text("".join(f"a{i}\tb{i}\n" for i in range(20)))
     settings = pair_settings(tmp_path / "few.tsv", data={"val_pairs": 2})
-    with pytest.raises(UserError, match=r"18 pairs; should be at least training\.batch_size = 64"):
+    with pytest.raises(UserError, match=r"few\.tsv: 18 pairs.*training\.batch_size = 64"):
         minigpt.train(settings, tmp_path / "run")
     assert [path.name for path in tmp_path.iterdir()] == ["few.tsv"]
 

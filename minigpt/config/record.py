@@ -1,0 +1,36 @@
+"""A configuration as plain values: what config.toml and the checkpoints hold."""
+
+from typing import Any
+
+import tomli_w
+
+from minigpt.config.schema import SECTIONS, Config
+from minigpt.config.section import UNSET
+
+# The number of the present schema. Records without a number have format 1; see `migration`.
+FORMAT = 2
+
+
+def config_record(config: Config) -> dict[str, Any]:
+    """Returns every setting and the format number as values that TOML and JSON can hold.
+
+    Unset values are "none". `load_config` reads the record back to an equal configuration.
+    """
+    values = config.model_copy(update={"model": config.model.resolved()}).model_dump()
+    return {"format": FORMAT} | {
+        section: {key: UNSET if value is None else value for key, value in values[section].items()}
+        for section in SECTIONS
+    }
+
+
+def dump_config(config: Config, comment: str = "") -> str:
+    """Returns a configuration as TOML.
+
+    Args:
+      config: the settings.
+      comment: lines for the head of the file.
+    Returns:
+      TOML that `load_config` reads back to an equal configuration.
+    """
+    header = "".join(f"# {line}\n" for line in comment.splitlines())
+    return header + tomli_w.dumps(config_record(config))

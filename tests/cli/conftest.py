@@ -1,0 +1,15 @@
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import SMALL, minigpt
+from tests.conftest import tiny_text
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
+    """An empty folder in which `minigpt train --text book.txt` has run."""
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "book.txt").write_text(tiny_text(), encoding="utf-8")
+    return folder, minigpt("train", "--text", "book.txt", *SMALL, cwd=folder)

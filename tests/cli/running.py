@@ -1,0 +1,60 @@
+"""Running commands: in a process of their own, or in this one, which is faster."""
+
+import contextlib
+import io
+import subprocess
+import sys
+from unittest import mock
+
+import pytest
+
+from minigpt.cli.app import run_command
+
+
+def minigpt(*arguments, cwd=None, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "minigpt", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        **options,
+    )
+
+
+def called(*arguments, cwd=None, input="") -> subprocess.CompletedProcess:
+    """Runs a command in this process, which has imported TensorFlow."""
+    out, err = io.StringIO(), io.StringIO()
+    command = ["minigpt", *map(str, arguments)]
+    with (
+        contextlib.chdir(cwd or "."),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(input.encode()))),
+        mock.patch.object(sys, "argv", command),
+        pytest.raises(SystemExit) as ended,
+    ):
+        run_command()
+    status = ended.value.code or 0
+    return subprocess.CompletedProcess(command, status, out.getvalue(), err.getvalue())
+
+
+def refused(*arguments, cwd) -> list[str]:
+    """Returns the error messages of a command that must be refused."""
+    done = called(*arguments, cwd=cwd)
+    assert done.returncode == 2, done.stderr
+    return done.stderr.splitlines()
+
+
+SMALL = [
+    f"--set={setting}"
+    for setting in (
+        "model.max_len=16",
+        "model.embed_dim=16",
+        "model.num_heads=2",
+        "model.num_layers=1",
+        "training.epochs=2",
+        "training.steps_per_epoch=10",
+        "training.batch_size=8",
+        "sampling.max_new_tokens=10",
+    )
+]

@@ -1,0 +1,200 @@
+"""Every command: refused arguments, help, the commands in the documentation."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from minigpt import __version__
+from minigpt.cli.app import app
+from minigpt.config import shipped_configs
+from tests.cli.running import called, minigpt, refused
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["configs"], ["train", "--set", "model.max_len=1"], ["smaple"]],
+    ids=" ".join,
+)
+def test_commands_that_do_not_import_tensorflow(arguments):
+    code = (
+        "import contextlib, sys\n"
+        "from minigpt.cli.app import run_command\n"
+        "with contextlib.suppress(SystemExit):\n"
+        "    run_command()\n"
+        "sys.exit('tensorflow' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, *arguments]).returncode == 0
+
+
+def test_version():
+    done = called("--version")
+    assert done.stdout == f"minigpt {__version__}\n"
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("minigpt sam", ["sample"]),
+        ("minigpt train --config shakespeare_c", ["shakespeare_character"]),
+    ],
+)
+def test_shell_completion(words, expected):
+    environment = {
+        "_MINIGPT_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    done = minigpt(env=os.environ | environment)
+    assert done.stdout.split() == expected
+
+
+@pytest.mark.parametrize("option", ["--install-completion", "--show-completion"])
+def test_completion_has_options(option):
+    assert option in called("--help").stdout
+
+
+def test_closed_standard_streams(trained):
+    folder, _ = trained
+    command = f"{sys.executable} -m minigpt"
+    done = subprocess.run(
+        f"{command} tokenize runs/book-1 <&-; {command} tokenize runs/book-1 --text Ana >&-; "
+        f"{command} tokenize nowhere 2>&-",
+        shell=True,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 2)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("sample", "x" * 300), ("train", "--run", "x" * 300), ("train", "--text", "x" * 300)],
+    ids=["RUN", "--run", "--text"],
+)
+def test_a_name_that_is_too_long(arguments, tmp_path):
+    (line,) = refused(*arguments, cwd=tmp_path)
+    assert "xxx" in line and ("too long" in line or "no such file" in line)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["train", "--text", "missing.txt"], ["missing.txt"]),
+        (["train", "--text", "empty.txt"], ["empty.txt"]),
+        (["train", "--text", "binary.txt"], ["binary.txt"]),
+        (["train", "--text", "latin1.txt"], ["latin1.txt"]),
+        (["train", "--text", "empty.txt", "--text", "missing.txt"], ["empty.txt", "missing.txt"]),
+        (["train", "--text", "short.txt"], ["tokens"]),
+        (["train", "--config", "nope"], ["--config nope"]),
+        (["train", "--set", "model.max_len=1"], ["model.max_len = 1"]),
+        (["train", "--set", "training.device=gpu:7"], ["training.device"]),
+        (["train", "--run", "."], ["is not empty"]),
+        (["train", "--run", "short.txt"], ["--run short.txt: is a file"]),
+        (["train", "--run", "short.txt/run"], ["short.txt is a file"]),
+        (
+            ["train", "--text", "no.txt", "--run", ".", "--set", "model.max_len=1"],
+            ["model.max_len", "is not empty", "no.txt: no such file"],
+        ),
+        (["train", "--set", "training.learning_rate=inf"], ["training.learning_rate = inf"]),
+        (["train", "--set", "data.paths=['x']"], ["is source = 'files' meant?"]),
+        (["train", "--set", "data.url='file:///x'"], ["data.url"]),
+        (["sample", "short.txt"], ["RUN short.txt: is a file"]),
+        (["sample", "nowhere"], ["RUN nowhere: does not exist"]),
+        (["sample", "."], ["contains no config.toml"]),
+        (["evaluate", "nowhere"], ["RUN nowhere"]),
+        (["export", "nowhere", "--output", "x"], ["RUN nowhere"]),
+        (
+            ["export", "nowhere", "--format", "onnx", "--output", "x"],
+            ["'onnx': should be one of 'saved_model', 'keras', 'huggingface'"],
+        ),
+        (["train", "--text", "white.txt"], ["white.txt: only white space"]),
+        (["import", "nowhere", "--run", "x"], ["FOLDER nowhere: does not exist"]),
+        (["import", ".", "--run", "x"], ["FOLDER .: holds no config.json"]),
+        (["train", "--set", "training.init_from=nowhere"], ["init_from = 'nowhere': does not"]),
+        (["train", "--set", "training.lora_rank=2"], ["training.lora_rank = 2"]),
+        (["train", "--resume", "nowhere"], ["--resume nowhere: does not exist"]),
+        (
+            ["train", "--resume", "nowhere", "--config", "default", "--text", "x"],
+            [
+                "--config: is only for a new run",
+                "--text: is only for a new run",
+                "nowhere: does not",
+            ],
+        ),
+        (
+            ["train", "book.txt"],
+            ["unexpected argument book.txt; try: minigpt train --text book.txt"],
+        ),
+        (["train", "my book.txt"], ["minigpt train --text 'my book.txt'"]),
+        (["train", "imdb"], ["minigpt train --config imdb"]),
+        (["sample"], ["RUN"]),
+        (["smaple", "x"], ["smaple"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_refused_with_one_clear_line_each(arguments, expected, tmp_path):
+    (tmp_path / "empty.txt").write_bytes(b"")
+    (tmp_path / "binary.txt").write_bytes(b"\x7fELF\0\0\1\2" * 50)
+    (tmp_path / "latin1.txt").write_bytes("Grüße\n".encode("latin-1") * 50)
+    (tmp_path / "short.txt").write_text("Hi.")
+    (tmp_path / "white.txt").write_text(" \n\n " * 500)
+    before = sorted(tmp_path.rglob("*"))
+    found = refused(*arguments, cwd=tmp_path)
+    assert len(found) == len(expected)
+    assert all(line.startswith("minigpt: ") for line in found)
+    for thing in expected:
+        assert sum(thing in line for line in found) == 1, found
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_refusal_as_a_process():
+    done = minigpt("train", "--set", "model.max_len=1", "--set", "training.epochs=no")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    first, second = done.stderr.splitlines()
+    assert "model.max_len = 1" in first and "training.epochs = 'no'" in second
+
+
+def test_unusual_environment(trained, tmp_path):
+    """An output that cannot encode a text; Keras with another backend, floatx and epsilon."""
+    folder, _ = trained
+    (tmp_path / "keras.json").write_text('{"floatx": "float64", "backend": "jax", "epsilon": 1.0}')
+    environment = {
+        "PYTHONIOENCODING": "ascii",
+        "KERAS_BACKEND": "torch",
+        "KERAS_HOME": str(tmp_path),
+    }
+    arguments = ("sample", "runs/book-1", "--prompt", "Ana \N{SNOWMAN}", "--max-new-tokens", 1)
+    done = minigpt(*arguments, cwd=folder, env=os.environ | environment)
+    assert done.returncode == 0 and done.stdout.startswith("Ana ?")
+
+
+def documented_commands() -> list[str]:
+    """The commands in indented blocks of the README and the guide, without the synopsis."""
+    root = Path(__file__).resolve().parents[2]
+    text = "".join(
+        (root / name).read_text(encoding="utf-8") for name in ("README.md", "docs/guide.md")
+    )
+    found = re.findall(r"^    (?:\$ |.*\| )?(minigpt [^\[|>\n]*)$", text, re.MULTILINE)
+    return sorted(set(found))
+
+
+def test_every_documented_command_parses(monkeypatch, tmp_path):
+    """With its options, as the program would read it; the commands' bodies are left out."""
+    program = typer.main.get_command(app)
+    commands = documented_commands()
+    assert {line.split()[1] for line in commands} == set(program.commands)
+    for line in commands:
+        arguments = shlex.split(line, comments=True)[1:]
+        command = program.commands[arguments[0]]
+        context = command.make_context(arguments[0], arguments[1:])
+        if config := context.params.get("config"):
+            assert config in shipped_configs() or config.endswith(".toml"), line

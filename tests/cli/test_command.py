@@ -1,0 +1,48 @@
+"""Messages name options, and go to standard error."""
+
+import logging
+import warnings
+
+import pytest
+
+from minigpt.cli.command import command
+from minigpt.errors import ArgumentProblem, UserError
+
+OPTIONS = {"run": "RUN", "top_k": "--top-k", "beams": "--beams", "num_samples": "--num-samples"}
+
+
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    [
+        (ArgumentProblem("run", "a b", "does not exist"), "RUN a b: does not exist"),
+        (ArgumentProblem("other", "x", "is empty"), "other = 'x': is empty"),
+        ("sampling.top_k = -1: should be at least 0", "--top-k -1: should be at least 0"),
+        (
+            "num_samples = 3: should be at most beams = 2",
+            "--num-samples 3: should be at most --beams 2",
+        ),
+        ("model.beams = 3: unknown", "model.beams = 3: unknown"),
+        ("book.txt: is empty", "book.txt: is empty"),
+    ],
+)
+def test_problems_name_options(problem, expected):
+    @command(OPTIONS)
+    def fail() -> None:
+        raise UserError(problem)
+
+    with pytest.raises(UserError) as error:
+        fail()
+    assert error.value.problems == (expected,)
+
+
+def test_messages_of_the_library(capsys):
+    @command(OPTIONS)
+    def talk() -> None:
+        logging.getLogger("minigpt.corpus").info("reading book.txt")
+        for _ in range(2):
+            warnings.warn("source 1 is cut", stacklevel=1)
+
+    talk()
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == "reading book.txt\nsource 1 is cut\nsource 1 is cut\n"

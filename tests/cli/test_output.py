@@ -1,0 +1,39 @@
+"""What reaches a terminal, a pipe, and a program that reads JSON."""
+
+import io
+import json
+import math
+import sys
+
+import pytest
+
+from minigpt.cli.output import print_json, print_message, print_text
+
+ESCAPES = "\x1b[2J[/INST] \x9b1m\x7f\n\t☃"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("show", "stream"), [(print_text, "stdout"), (print_message, "stderr")])
+def test_control_characters(show, stream, monkeypatch):
+    """A terminal shows them; a pipe gets them as they are."""
+    for file, expected in ((Terminal(), r"\x1b[2J[/INST] \x9b1m\x7f"), (io.StringIO(), ESCAPES)):
+        monkeypatch.setattr(sys, stream, file)
+        show(ESCAPES)
+        assert file.getvalue().startswith(expected)
+        assert file.getvalue().endswith("\n\t☃\n")
+
+
+def test_json(capsys):
+    print_json({"text": ESCAPES, "perplexity": math.inf, "loss": math.nan, "tokens": 3})
+    line = capsys.readouterr().out
+    assert not set(line.rstrip("\n")) & set(map(chr, [*range(32), *range(127, 160)]))
+    assert json.loads(line, parse_constant=pytest.fail) == {
+        "text": ESCAPES,
+        "perplexity": None,
+        "loss": None,
+        "tokens": 3,
+    }

@@ -1,0 +1,151 @@
+"""`minigpt sample`."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from minigpt.inference.loading import load
+from tests.cli.running import called, refused
+
+
+def test_sample_json(trained):
+    folder, _ = trained
+    arguments = ("sample", "runs/book-1", "--json", "--max-new-tokens", 7, "--seed", 3)
+    done = called(*arguments, "--prompt", "Ana", "--prompt", "", "--num-samples", 2, cwd=folder)
+    assert done.stderr == ""
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(sample["prompt"], sample["seed"]) for sample in found] == [
+        ("Ana", 3),
+        ("Ana", 4),
+        ("", 3),
+        ("", 4),
+    ]
+    assert all(set(sample) == {"prompt", "text", "seed", "tokens"} for sample in found)
+    assert all(len(sample["tokens"]) <= 7 for sample in found)
+    again = called(*arguments[:-1], 4, "--prompt", "Ana", cwd=folder)
+    assert json.loads(again.stdout) == found[1]
+
+
+def test_sample_warns_of_what_the_tokenizer_has_never_seen(trained):
+    folder, _ = trained
+    done = called("sample", "runs/book-1", "--prompt", "Ana ☃☃", cwd=folder)
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1
+    assert "2 of its tokens are unknown" in done.stderr
+    assert done.stdout.startswith("Ana ☃☃")
+    with pytest.warns(UserWarning, match="prompt 'Ana ☃☃': 2 of its tokens are unknown"):
+        load(folder / "runs/book-1").generate("Ana ☃☃", max_new_tokens=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--beams=2", "--temperature=0.5", "--seed=3"], ["--temperature", "--seed"]),
+        (["--length-penalty=2"], ["--length-penalty"]),
+        (["--stream", "--json"], ["--stream"]),
+        (["--ban=100000"], ["--ban 100000"]),
+        (["--beams=2", "--num-samples=3"], ["--num-samples 3: should be at most --beams 2"]),
+        (["--seed=2147483647", "--num-samples=2"], ["--seed 2147483647"]),
+        (["--prompt", b"Ana \xff"], ["not valid Unicode at character 4"]),
+    ],
+)
+def test_options_of_sample_that_make_no_sense(arguments, expected, trained):
+    folder, _ = trained
+    arguments = [os.fsdecode(argument) for argument in arguments]
+    lines = refused("sample", "runs/book-1", *arguments, cwd=folder)
+    assert len(lines) == len(expected)
+    assert all(thing in line for thing, line in zip(expected, lines, strict=True))
+
+
+def test_a_stream_prints_what_sample_prints(trained):
+    folder, _ = trained
+    arguments = ("sample", "runs/book-1", "--prompt", "Ana", "--num-samples", 2, "--stop", "x")
+    streamed = called(*arguments, "--stream", cwd=folder).stdout
+    assert streamed == called(*arguments, cwd=folder).stdout != ""
+
+
+@pytest.mark.parametrize("option", ["--top-k=-1", "--temperature=-0.5", "--top-p=2", "--top-k=x"])
+def test_sample_settings_are_checked(option, trained):
+    folder, _ = trained
+    (line,) = refused("sample", "runs/book-1", option, cwd=folder)
+    assert option.split("=")[0].removeprefix("--").replace("-", "_") in line.replace("-", "_")
+
+
+def test_prompts_from_a_pipe(trained):
+    folder, _ = trained
+    arguments = ("sample", "runs/book-1", "--json", "--max-new-tokens", 3)
+    done = called(*arguments, cwd=folder, input="Ana sat\r\n\n[/INST] \\[b]")
+    assert done.returncode == 0, done.stderr
+    samples = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [sample["prompt"] for sample in samples] == ["Ana sat", "", "[/INST] \\[b]"]
+    done = called(*arguments, "--prompt", "Dirk", cwd=folder, input="not read")
+    assert [json.loads(line)["prompt"] for line in done.stdout.splitlines()] == ["Dirk"]
+    done = called(*arguments, cwd=folder, input="")
+    assert [json.loads(line)["prompt"] for line in done.stdout.splitlines()] == [""]
+
+
+def test_prompts_that_are_not_text(trained):
+    folder, _ = trained
+    done = subprocess.run(
+        [sys.executable, "-m", "minigpt", "sample", "runs/book-1"],
+        input=b"Ana\n\xff",
+        capture_output=True,
+        cwd=folder,
+    )
+    assert done.returncode == 2
+    assert b"standard input: not valid UTF-8 at byte 4 (line 2)" in done.stderr
+
+
+def test_several_samples_are_numbered(trained):
+    folder, _ = trained
+    arguments = ("sample", "runs/book-1", "--max-new-tokens", 3)
+    single = called(*arguments, "--prompt", "[/INST]", "--seed", 7, cwd=folder).stdout
+    assert single.startswith("[/INST]") and "---" not in single
+    done = called(
+        *(*arguments, "--prompt", "Ana", "--prompt", "[/INST]", "--num-samples", 2, "--seed", 6),
+        cwd=folder,
+    )
+    lines = done.stdout.splitlines()
+    headings = [line for line in lines if line.startswith("---")]
+    assert headings == [
+        f"--- sample {number} of 4, seed {seed} ---"
+        for number, seed in enumerate((6, 7, 6, 7), start=1)
+    ]
+    assert all(lines[lines.index(heading) - 1] == "" for heading in headings[1:])
+    assert done.stdout.endswith("\n\n" + headings[-1] + "\n" + single)
+    searched = called(*arguments, "--beams", 2, "--num-samples", 2, cwd=folder).stdout
+    assert searched.startswith("--- sample 1 of 2 ---\n")
+
+
+def test_asks_for_prompts_on_a_terminal(trained):
+    """Through a pseudo-terminal, as a person would."""
+    import pty
+
+    folder, _ = trained
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "minigpt", "sample", "runs/book-1", "--max-new-tokens", "5"],
+        cwd=folder,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    shown = ""
+    # The arrow key recalls the first prompt, which a model without history would continue as it is.
+    for typed in (b"Ana sat\n", b"\x1b[A\n", b"\x04"):
+        while not shown.endswith("> "):
+            shown += os.read(master, 10_000).decode(errors="replace")
+        os.write(master, typed)
+        shown += " "
+    assert process.wait(timeout=60) == 0
+    os.close(master)
+    assert shown.startswith("Loading runs/book-1 ...")
+    assert shown.count("> ") == 3
+    assert shown.count("Ana sat") == 4
+    first, second = re.findall(r"Seed (\d+)", shown)
+    assert first != second

@@ -1,0 +1,31 @@
+"""Scores of a run."""
+
+import shutil
+
+import pytest
+
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.evaluation import evaluate_run
+from minigpt.runs.run import Run
+
+
+def test_errors_name_python_arguments(tiny_run, tmp_path):
+    with pytest.raises(UserError, match=r"paths = 'book.txt': should be a list of paths"):
+        evaluate_run(tiny_run, "book.txt")
+    with pytest.raises(UserError, match=r"paths = '': should name a file"):
+        evaluate_run(tiny_run, [""])
+    imported = Run(shutil.copytree(tiny_run.path, tmp_path / "run"))
+    imported.corpus_file.unlink()
+    with pytest.raises(UserError, match="was imported and has no held-out text") as error:
+        evaluate_run(imported)
+    (problem,) = error.value.args
+    assert isinstance(problem, ArgumentProblem) and problem.name == "run"
+
+
+def test_the_argument_report_is_deprecated_but_works(tiny_run, tmp_path, monkeypatch):
+    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
+    reported = []
+    with pytest.warns(DeprecationWarning, match="report"):
+        scores = evaluate_run(tiny_run, report=reported.append)
+    assert "reading the text" in reported
+    assert scores == evaluate_run(tiny_run)

@@ -1,0 +1,98 @@
+"""Start-up: TensorFlow's log lines, closed streams, Keras' settings."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from minigpt.environment import hide_tensorflow_log
+
+LOG_LINE = b"I0000 00:00:1795223707.597663   26542 port.cc:153] oneDNN custom operations are on.\n"
+
+
+def test_log_lines_are_dropped(capfd):
+    with hide_tensorflow_log():
+        os.write(2, b"one\n" + LOG_LINE + b"two\n")
+        with hide_tensorflow_log():
+            os.write(2, LOG_LINE + b"three\n")
+        assert capfd.readouterr().err == ""
+    os.write(2, LOG_LINE)
+    assert capfd.readouterr().err == "one\ntwo\nthree\n" + LOG_LINE.decode()
+
+
+def test_two_threads_keep_standard_error(capfd):
+    """The first thread to enter leaves first, when the second one is inside."""
+    first_entered, second_entered, first_left = (threading.Event() for _ in range(3))
+
+    def first() -> None:
+        with hide_tensorflow_log():
+            first_entered.set()
+            assert second_entered.wait(10)
+        first_left.set()
+
+    def second() -> None:
+        assert first_entered.wait(10)
+        with hide_tensorflow_log():
+            second_entered.set()
+            assert first_left.wait(10)
+            os.write(2, LOG_LINE + b"inside\n")
+
+    threads = [threading.Thread(target=target) for target in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == "inside\nafter\n"
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_streams_that_are_closed_are_opened():
+    code = (
+        "import os, sys\n"
+        "from minigpt.environment import open_closed_streams\n"
+        "for descriptor in (0, 1):\n"
+        "    os.close(descriptor)\n"
+        "open_closed_streams()\n"
+        "assert os.open(os.devnull, os.O_RDONLY) > 2\n"
+        "print('lost')\n"
+        "assert sys.stdin.read() == ''\n"
+    )
+    done = run(code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_program_ignores_keras_settings(tmp_path):
+    (tmp_path / "keras.json").write_text('{"floatx": "float64", "backend": "jax", "epsilon": 1.0}')
+    code = (
+        "from minigpt.environment import ignore_keras_settings\n"
+        "ignore_keras_settings()\n"
+        "from keras import config\n"
+        "print(config.backend(), config.floatx(), config.epsilon())\n"
+    )
+    done = run(code, KERAS_BACKEND="torch", KERAS_HOME=str(tmp_path))
+    assert done.stdout == "tensorflow float32 1e-07\n"
+
+
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_another_backend_in_a_program(backend):
+    done = run("import minigpt; minigpt.load", KERAS_BACKEND=backend)
+    assert f"UserError: Keras' backend = '{backend}': minigpt needs 'tensorflow'" in done.stderr
+    done = run("import minigpt; minigpt.load_config('default')", KERAS_BACKEND=backend)
+    assert done.returncode == 0, done.stderr
+
+
+def test_another_floatx_in_a_program(tmp_path):
+    (tmp_path / "keras.json").write_text('{"floatx": "float64"}')
+    done = run("import minigpt; minigpt.load", KERAS_HOME=str(tmp_path))
+    assert "UserError: Keras' floatx = 'float64': minigpt needs 'float32'" in done.stderr
