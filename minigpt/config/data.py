@@ -36,7 +36,8 @@ class DataConfig(Section):
 
     source: str = Field(description="where the text comes from")
     val_fraction: Fraction = Field(
-        0.1, description="share of the documents held out for validation"
+        0.1,
+        description="share of the documents held out for validation; copies of a document stay together",
     )
 
 
@@ -83,7 +84,8 @@ class PairsConfig(DataConfig):
     source: Literal["pairs"] = "pairs"
     paths: Paths = Field([], description="files of pairs, folders, globs, .gz")
     val_pairs: Positive | None = Field(
-        None, description="number of pairs held out for validation; val_fraction if unset"
+        None,
+        description="number of pairs held out for validation, at most half of all; val_fraction if unset",
     )
     length_buckets: Positive = Field(
         4, description="maximum number of batch shapes; each shape is compiled once"

@@ -136,8 +136,8 @@ def test_only_the_weights_of_a_keras_file_are_read(copied, mark):
 
 def test_a_model_that_would_not_fit_in_memory(copied):
     text = copied.config_file.read_text()
-    copied.config_file.write_text(text.replace("embed_dim = 16", "embed_dim = 16000000000"))
-    with pytest.raises(UserError, match=r"model.embed_dim = 16000000000, .* this machine has"):
+    copied.config_file.write_text(text.replace("embed_dim = 16", "embed_dim = 160000000"))
+    with pytest.raises(UserError, match=r"model.embed_dim = 160000000, .* this machine has"):
         copied.load_model()
 
 

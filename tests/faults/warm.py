@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from minigpt.environment import hide_tensorflow_log
 from minigpt.errors import UserError
 from tests.faults.operations import NEEDS_ROOM, watched
 
@@ -208,7 +209,10 @@ def _be_the_job(job: dict[str, Any], names: dict[str, Path]) -> None:
 
 
 def _prepare(job: dict[str, Any]) -> None:
-    """What is to be another than it is, in this process."""
+    """Changes what the job asks for, in its process."""
+    with hide_tensorflow_log():
+        # Logs that it finds no GPU. The program hides that when it imports TensorFlow.
+        sys.modules["tensorflow"].config.list_physical_devices("GPU")
     if job.get("no_export"):
         from minigpt.training.session import Session
 
