@@ -124,7 +124,7 @@ def sample(
                     print_text(piece, end="")
                 print()
             return
-        for found in model.samples(text, seed=seed, num_samples=num_samples, **settings):
+        for found in model.iter_samples(text, seed=seed, num_samples=num_samples, **settings):
             if as_json:
                 print_json(found.as_dict())
             else:

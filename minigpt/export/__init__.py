@@ -1,29 +1,13 @@
-"""What a trained model becomes for other programs; one target a file."""
+"""Export: writes a trained model for other programs; one format per file."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 from minigpt.export.huggingface import export_huggingface
 from minigpt.export.keras_file import export_keras
-from minigpt.export.saved_model import export_saved_model as export_text_to_text
-from minigpt.export.translation_saved_model import export_translation
-from minigpt.models import GPT, EncoderDecoder
+from minigpt.export.saved_model import export_saved_model
 from minigpt.notices import deprecated_report
 from minigpt.runs.run import Run
-from minigpt.tokenizers import Tokenizer
-
-
-def export_saved_model(model: GPT | EncoderDecoder, tokenizer: Tokenizer, folder: Path) -> None:
-    """Writes `folder` as the SavedModel of a model of this kind, whole or not at all.
-
-    Raises:
-      UserError: if there is something at `folder` already, or it cannot be written.
-    """
-    if isinstance(model, EncoderDecoder):
-        export_translation(model, tokenizer, folder)
-    else:
-        export_text_to_text(model, tokenizer, folder)
-
 
 FORMATS = {
     "saved_model": export_saved_model,
@@ -33,14 +17,33 @@ FORMATS = {
 
 
 def export_run(
-    run: Run, format: str, folder: Path, report: Callable[[str], object] | None = None
+    run: Run,
+    format: str,
+    output: str | Path | None = None,
+    report: Callable[[str], object] | None = None,
+    *,
+    folder: str | Path | None = None,
 ) -> None:
-    """Writes a run's best model to a new folder in one of `FORMATS`.
+    """Writes a run's best model to a new folder.
+
+    Checkpoints that were damaged and the one that is used instead are logged as warnings.
 
     Args:
-      report: deprecated; called with each message about a damaged checkpoint.
+      run: the run.
+      format: one of `FORMATS`.
+      output: the folder, new or empty.
+      report: deprecated; called with every message that is logged.
+      folder: the name of `output` in earlier versions.
     Raises:
-      UserError: if the run has no model, or the folder cannot be written.
+      UserError: the run has no model, the format does not support the model, or the folder is not empty
+        or cannot be written.
+      ValueError: the format is unknown.
     """
+    if format not in FORMATS:
+        raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
+    output = folder if output is None else output
+    if output is None:
+        raise TypeError("export_run() misses the argument `output`")
     with deprecated_report(report):
-        FORMATS[format](run.load_model(), run.load_tokenizer(), folder)
+        model, tokenizer = run.load_model(), run.load_tokenizer()
+    FORMATS[format](model, tokenizer, Path(output))

@@ -1,20 +1,20 @@
-"""The model as a `.keras` file, with its tokenizer beside it."""
+"""The model as a `.keras` file, together with its tokenizer."""
 
 from pathlib import Path
 
+from minigpt.export.folder import output_folder
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.storage.folder import new_folder
 from minigpt.tokenizers import Tokenizer
 
 
-def export_keras(model: GPT | EncoderDecoder, tokenizer: Tokenizer, folder: Path) -> None:
-    """Writes `folder/model.keras` and `folder/tokenizer/`, whole or not at all.
+def export_keras(model: GPT | EncoderDecoder, tokenizer: Tokenizer, output: Path) -> None:
+    """Writes `output/model.keras` and `output/tokenizer/`, whole or not at all.
 
-    `keras.models.load_model` opens the file wherever minigpt has been imported.
+    `keras.models.load_model` opens the file in a process that imported minigpt.
 
     Raises:
-      UserError: if there is something at `folder` already, or it cannot be written.
+      UserError: `output` is not empty, or cannot be written.
     """
-    with new_folder(folder) as unfinished:
-        model.save(unfinished / "model.keras")
-        tokenizer.save(unfinished / "tokenizer")
+    with output_folder(output) as folder:
+        model.save(folder / "model.keras")
+        tokenizer.save(folder / "tokenizer")

@@ -1,14 +1,14 @@
-"""From logits to token ids: how the next token is chosen, and the loops around it."""
+"""Generation: from logits to token ids; sampling, the decoding loop, beam search, stop strings."""
 
 from minigpt.generation.decoding import Decoder
-from minigpt.generation.sampling import SETTINGS_SPEC, Settings
+from minigpt.generation.sampling import SAMPLING_SPEC, SamplingSettings
 from minigpt.generation.stop_strings import cut_at_stop
 from minigpt.generation.translation import Translator, translate_ids
 
 __all__ = [
-    "SETTINGS_SPEC",
+    "SAMPLING_SPEC",
     "Decoder",
-    "Settings",
+    "SamplingSettings",
     "Translator",
     "cut_at_stop",
     "translate_ids",

@@ -1,41 +1,63 @@
-"""Where a text ends because a stop string came."""
+"""Stop strings: they end a text and are not part of it, in Python and in a graph.
+
+If a text contains several, the one that is complete first counts; of those that are complete at the same
+character, the longest. Appending to a text never changes where it is cut.
+"""
+
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 
-def cut_at_stop(texts: tf.Tensor, stops: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Cuts each text before the stop string that is complete first, the longest if several are.
+def find_stop(text: str, stops: Sequence[str]) -> int | None:
+    """Returns the index where `text` is cut, or None if it contains no stop string.
 
-    What a longer text would be cut to does not change by its growing, so it may be cut at any time.
+    Args:
+      text: any string.
+      stops: stop strings; an empty one has no effect.
+    """
+    starts = [(text.find(stop), len(stop)) for stop in stops if stop]
+    matches = [(start + length, start) for start, length in starts if start >= 0]
+    return min(matches)[1] if matches else None
+
+
+def partial_stop_length(text: str, stops: Sequence[str]) -> int:
+    """Returns the length of the longest end of `text` that may be the start of a stop string."""
+    lengths = (n for stop in stops for n in range(1, len(stop)) if text.endswith(stop[:n]))
+    return max(lengths, default=0)
+
+
+def cut_at_stop(texts: tf.Tensor, stops: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Cuts texts at their stop strings, in a graph.
 
     Args:
       texts: string[B].
-      stops: string[S]; an empty one stops nothing.
+      stops: string[S]; an empty one has no effect.
     Returns:
-      string[B], and bool[B]: whether there was a stop string.
+      string[B], and bool[B]: whether the text contains a stop string.
     """
-    never = tf.int32.max
+    no_match = tf.int32.max
     lengths = tf.strings.length(texts)
 
-    def place(stop: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """int32[B], int32[B]: where the first one starts and ends."""
-        # The one that is put behind makes two parts of every text.
+    def find(stop: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """int32[B], int32[B]: start and end of the first match."""
+        # With the stop string appended, every text splits into two parts.
         parts = tf.strings.split(tf.strings.join([texts, stop]), stop, maxsplit=1)
         starts = tf.strings.length(parts[:, :1].flat_values)
         ends = starts + tf.strings.length(stop)
-        # It may begin in the text and end in the one that was put behind.
+        # A match may start in the text and end in the appended string.
         found = ends <= lengths
-        return tf.where(found, starts, lengths), tf.where(found, ends, never)
+        return tf.where(found, starts, lengths), tf.where(found, ends, no_match)
 
-    def nowhere(stop: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return lengths, tf.fill(tf.shape(texts), never)
+    def find_nothing(stop: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return lengths, tf.fill(tf.shape(texts), no_match)
 
     starts, ends = tf.map_fn(
-        lambda stop: tf.cond(stop == "", lambda: nowhere(stop), lambda: place(stop)),
-        # One that stops nothing, so that there is one.
+        lambda stop: tf.cond(stop == "", lambda: find_nothing(stop), lambda: find(stop)),
+        # An empty stop string is appended, so that reduce_min has an entry.
         tf.concat([stops, [""]], 0),
         fn_output_signature=(tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.int32)),
     )
     first = tf.reduce_min(ends, axis=0)
     start = tf.reduce_min(tf.where(ends == first, starts, lengths), axis=0)
-    return tf.strings.substr(texts, tf.zeros_like(start), start), first < never
+    return tf.strings.substr(texts, tf.zeros_like(start), start), first < no_match

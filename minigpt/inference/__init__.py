@@ -1,0 +1,1 @@
+"""Inference: models together with their tokenizers, text in, text out."""

@@ -1,4 +1,4 @@
-"""Opening a run: the model together with its tokenizer."""
+"""Opens a run: the model together with its tokenizer."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +15,17 @@ def load(
 ) -> TextModel | TranslationModel:
     """Opens a run's best model: a `TextModel`, or a `TranslationModel` if it was trained on pairs.
 
+    Checkpoints that were damaged and the one that is used instead are logged as warnings.
+
     Args:
       run: a run, or its directory.
-      report: deprecated; called with each message about a damaged checkpoint.
+      report: deprecated; called with every message that is logged.
     Raises:
-      UserError: if there is no run, or it has no checkpoint.
+      UserError: the run does not exist, or it has no finished checkpoint.
+      TypeError: `run` is something else.
     """
+    if not isinstance(run, (Run, str, Path)):
+        raise TypeError(f"`run` must be a Run or the path of one. Received: {run!r}")
     run = run if isinstance(run, Run) else Run(run)
     with deprecated_report(report):
         model, tokenizer = run.load_model(), run.load_tokenizer()

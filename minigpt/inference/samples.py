@@ -1,8 +1,8 @@
-"""What a model writes: prompts in, texts out, whole or piece by piece."""
+"""Samples: prompts in, continuations out, complete or as a stream."""
 
-import bisect
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -10,13 +10,17 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.config import SamplingConfig
-from minigpt.errors import UserError
-from minigpt.generation import SETTINGS_SPEC, Decoder, Settings, cut_at_stop
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.generation import SAMPLING_SPEC, Decoder, SamplingSettings
+from minigpt.generation.decoding import STOP_CHECK_EVERY
+from minigpt.generation.loop import DecodeState
 from minigpt.inference.prompts import check_prompt
+from minigpt.inference.streaming import ContinuationText
+from minigpt.models.memory_estimate import machine_bytes
 from minigpt.tokenizers import Tokenizer
 
-# Tokens between two looks for a stop string. What was drawn behind one is thrown away.
-STOP_EVERY = 8
+# Share of the machine's memory that one batch may take.
+MEMORY_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -24,11 +28,11 @@ class Sample:
     """A prompt and its continuation.
 
     Attributes:
-      prompt: as given.
-      text: the continuation alone, without the stop string that ended it. Without one, the decoding of
-        the whole is the prompt's decoding + text.
-      seed: of the draws.
-      tokens: ids of the continuation; where a stop string ended it, up to the token that completed it.
+      prompt: the prompt, as given.
+      text: the continuation, without the stop string that ended it. Without a stop string, the decoded
+        prompt followed by `text` equals the decoded whole.
+      seed: the seed of the draws.
+      tokens: ids of the continuation, up to the token that completed the stop string.
     """
 
     prompt: str
@@ -53,138 +57,144 @@ def generate(
     seeds: Sequence[int],
     sampling: SamplingConfig,
     num_samples: int = 1,
-) -> list[Sample]:
-    """Continues prompts, each with its own seed.
+) -> Iterator[Sample]:
+    """Continues prompts, each with its own seed, in batches that fit into memory.
 
     Args:
-      sampling: how; its own prompts, seed and print_every play no part.
-      num_samples: of each prompt; sample i uses its seed + i. With beams, the so many best.
-    Returns:
+      decoder: the model's decoder.
+      tokenizer: the model's tokenizer.
+      prompts: texts to continue.
+      seeds: one per prompt.
+      sampling: the settings; `prompts`, `seed` and `print_every` have no effect.
+      num_samples: samples per prompt; sample i uses seed + i. With beams, the best num_samples.
+    Yields:
       The first prompt's samples, then the second one's, and so on.
     Raises:
-      UserError: a banned token is outside the vocabulary, or num_samples more than the beams.
+      UserError: a banned token is outside the vocabulary, num_samples is larger than the number of
+        beams, or one sample does not fit into memory.
     """
     _check(sampling, tokenizer, prompts, seeds, num_samples)
-    searching = sampling.beams > 1
-    rows = [
-        _Row(prompt, tokenizer.encode(prompt), int(seed))
-        for prompt, seed in zip(prompts, seeds, strict=True)
-    ]
-    many = [
-        row._replace(seed=row.seed + (0 if searching else number))
-        for row in rows
-        for number in range(num_samples)
-    ]
-    if searching:
-        new_ids = _best(decoder, rows, sampling, num_samples)
-    else:
-        new_ids = _drawn(decoder, tokenizer, many, sampling)
-    return [
-        _sample(tokenizer, row, tokens, sampling.stop)
-        for row, tokens in zip(many, new_ids, strict=True)
-    ]
+    prompt_ids = [tokenizer.encode(prompt) for prompt in prompts]
+    batch_rows = _rows_in_memory(decoder, max(map(len, prompt_ids), default=0), sampling)
+    inputs = zip(prompts, prompt_ids, seeds, strict=True)
+    rows = (_Row(prompt, ids, int(seed)) for prompt, ids, seed in inputs)
+    if sampling.beams > 1:
+        return _search(decoder, tokenizer, rows, sampling, num_samples, batch_rows)
+    rows = (row._replace(seed=row.seed + i) for row in rows for i in range(num_samples))
+    return _draw(decoder, tokenizer, rows, sampling, batch_rows)
 
 
 def stream(
     decoder: Decoder, tokenizer: Tokenizer, prompt: str, seed: int, sampling: SamplingConfig
 ) -> Iterator[str]:
-    """The text that `generate` gives, piece by piece as it is made, never a broken character.
+    """Yields the text of `generate` in pieces as it is generated, in constant time per token.
 
-    What may turn out to be the beginning of a stop string is held back until that is known.
+    A character is yielded when it is complete, and the possible start of a stop string when it has turned
+    out to be none.
 
     Raises:
-      UserError: a banned token is outside the vocabulary, or there are beams: which text is best is
-        known at the end only.
+      UserError: a banned token is outside the vocabulary, or there are several beams.
     """
     _check(sampling, tokenizer, [prompt], [seed], 1)
     if sampling.beams > 1:
-        raise UserError(
-            f"beams = {sampling.beams}: cannot be streamed; the best text is known at the end only"
-        )
+        problem = "cannot be streamed: the best text is known at the end only"
+        raise UserError(ArgumentProblem("beams", sampling.beams, problem))
     prompt_ids = tokenizer.encode(prompt)
-    settings = _settings(sampling)
-    progress = decoder.begin(*_padded([prompt_ids]), sampling.max_new_tokens)
-    given, ended = 0, sampling.max_new_tokens == 0
-    while not ended:
-        progress = decoder.proceed(progress, 1, settings, [seed], _banned(sampling))
-        (tokens,) = _written(decoder, progress)
-        text, stopped = _cut(tokenizer.continuation(prompt_ids, tokens), sampling.stop)
-        last = int(progress.step) == sampling.max_new_tokens
-        ended = stopped or last or bool(progress.finished[0])
-        ready = len(text) if ended else len(text) - _begun(text, sampling.stop)
-        if ready > given:
-            yield text[given:ready]
-            given = ready
+    return _stream(
+        decoder, ContinuationText(tokenizer, prompt_ids, sampling.stop), prompt_ids, seed, sampling
+    )
 
 
-def _drawn(
+def _stream(
+    decoder: Decoder,
+    text: ContinuationText,
+    prompt_ids: np.ndarray,
+    seed: int,
+    sampling: SamplingConfig,
+) -> Iterator[str]:
+    state = decoder.prefill(*_padded([prompt_ids]), sampling.max_new_tokens)
+    start = int(state.lengths[0])
+    arguments = _settings(sampling), tf.constant([seed], tf.int32), _banned(sampling)
+    for step in range(sampling.max_new_tokens):
+        state = decoder.extend(state, 1, *arguments)
+        token = int(state.token_ids[0, start + step])
+        if token == decoder.end_id:
+            break
+        if ready := text.push([token]):
+            yield ready
+        if text.stopped:
+            return
+    if held := text.finish():
+        yield held
+
+
+def _draw(
     decoder: Decoder,
     tokenizer: Tokenizer,
-    rows: Sequence[_Row],
+    rows: Iterator[_Row],
     sampling: SamplingConfig,
+    batch_rows: int,
+) -> Iterator[Sample]:
+    while batch := list(itertools.islice(rows, batch_rows)):
+        with _memory_errors(sampling):
+            new_ids = _draw_batch(decoder, tokenizer, batch, sampling)
+        for row, tokens in zip(batch, new_ids, strict=True):
+            yield _sample(tokenizer, row, tokens, sampling.stop)
+
+
+def _draw_batch(
+    decoder: Decoder, tokenizer: Tokenizer, rows: Sequence[_Row], sampling: SamplingConfig
 ) -> list[list[int]]:
-    """New ids of every row."""
+    """Returns the new ids of every row."""
     prompt_ids = [row.prompt_ids for row in rows]
-    how = _settings(sampling), tf.constant([row.seed for row in rows], tf.int32), _banned(sampling)
-    progress = decoder.begin(*_padded(prompt_ids), sampling.max_new_tokens)
-    longest = max((len(ids) for ids in prompt_ids), default=0) + sampling.max_new_tokens
-    fits = longest <= decoder.model.max_len
-    proceed = decoder.proceed_in_context if fits else decoder.proceed
+    state = decoder.prefill(*_padded(prompt_ids), sampling.max_new_tokens)
+    longest = max(map(len, prompt_ids)) + sampling.max_new_tokens
+    extend = decoder.extend_in_context if longest <= decoder.model.max_len else decoder.extend
+    seeds = tf.constant([row.seed for row in rows], tf.int32)
+    arguments = _settings(sampling), seeds, _banned(sampling)
     if not sampling.stop:
-        progress = proceed(progress, sampling.max_new_tokens, *how)
-        return _written(decoder, progress)
-    new_ids: list[list[int]] = [[] for _ in rows]
-    for _ in range(0, sampling.max_new_tokens, STOP_EVERY):
-        progress = proceed(progress, STOP_EVERY, *how)
-        new_ids = _written(decoder, progress)
-        texts = [tokenizer.continuation(*ids) for ids in zip(prompt_ids, new_ids, strict=True)]
-        stopped = cut_at_stop(tf.constant(texts, tf.string), tf.constant(sampling.stop))[1]
-        if tf.reduce_all(stopped | progress.finished):
-            break
-    return new_ids
+        return _new_ids(extend(state, sampling.max_new_tokens, *arguments))
+    texts = [ContinuationText(tokenizer, ids, sampling.stop) for ids in prompt_ids]
 
+    def is_stopped(state: DecodeState) -> tf.Tensor:
+        for text, tokens in zip(texts, _new_ids(state), strict=True):
+            text.push(tokens[len(text.tokens) :])
+        return tf.constant([text.stopped for text in texts])
 
-def _best(
-    decoder: Decoder, rows: Sequence[_Row], sampling: SamplingConfig, num_samples: int
-) -> list[list[int]]:
-    """New ids of every prompt's num_samples best beams."""
-    ids, lengths = decoder.search(
-        *_padded([row.prompt_ids for row in rows]),
-        sampling.max_new_tokens,
-        sampling.beams,
-        sampling.length_penalty,
-        sampling.repetition_penalty,
-        _banned(sampling),
+    return _new_ids(
+        decoder.extend_until_stopped(extend, state, STOP_CHECK_EVERY, is_stopped, *arguments)
     )
-    return [
-        tokens
-        for of_prompt in zip(ids[:, :num_samples], lengths[:, :num_samples], strict=True)
-        for tokens in _rows(*of_prompt)
-    ]
 
 
-def _sample(tokenizer: Tokenizer, row: _Row, tokens: list[int], stop: Sequence[str]) -> Sample:
-    def cut(count: int) -> tuple[str, bool]:
-        return _cut(tokenizer.continuation(row.prompt_ids, tokens[:count]), stop)
+def _search(
+    decoder: Decoder,
+    tokenizer: Tokenizer,
+    rows: Iterator[_Row],
+    sampling: SamplingConfig,
+    num_samples: int,
+    batch_rows: int,
+) -> Iterator[Sample]:
+    while batch := list(itertools.islice(rows, batch_rows)):
+        with _memory_errors(sampling):
+            ids, lengths = decoder.beam_search(
+                *_padded([row.prompt_ids for row in batch]),
+                sampling.max_new_tokens,
+                sampling.beams,
+                sampling.length_penalty,
+                sampling.repetition_penalty,
+                _banned(sampling),
+            )
+        for row, beams, beam_lengths in zip(batch, ids.numpy(), lengths.numpy(), strict=True):
+            for beam, length in list(zip(beams, beam_lengths, strict=True))[:num_samples]:
+                yield _sample(tokenizer, row, beam[:length].tolist(), sampling.stop)
 
-    text, stopped = cut(len(tokens))
-    if stopped:
-        counts = range(len(tokens) + 1)
-        tokens = tokens[: bisect.bisect_left(counts, True, key=lambda count: cut(count)[1])]
-    return Sample(row.prompt, text, row.seed, tokens)
 
-
-def _cut(text: str, stop: Sequence[str]) -> tuple[str, bool]:
-    if not stop:
-        return text, False
-    texts, stopped = cut_at_stop(tf.constant([text]), tf.constant(list(stop)))
-    return texts.numpy()[0].decode(), bool(stopped[0])
-
-
-def _begun(text: str, stop: Sequence[str]) -> int:
-    """How many characters at the end of `text` may be the beginning of a stop string."""
-    counts = (n for s in stop for n in range(1, len(s)) if text.endswith(s[:n]))
-    return max(counts, default=0)
+def _sample(tokenizer: Tokenizer, row: _Row, tokens: list[int], stops: Sequence[str]) -> Sample:
+    if not stops:
+        text = tokenizer.continuation(row.prompt_ids, tokens)
+        return Sample(row.prompt, text, row.seed, tokens)
+    cut = ContinuationText(tokenizer, row.prompt_ids, stops)
+    return Sample(row.prompt, cut.push(tokens) + cut.finish(), row.seed, cut.tokens)
 
 
 def _padded(prompt_ids: Sequence[np.ndarray]) -> tuple[tf.Tensor, tf.Tensor]:
@@ -196,32 +206,52 @@ def _padded(prompt_ids: Sequence[np.ndarray]) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.constant(padded), tf.constant(lengths, tf.int32)
 
 
-def _written(decoder: Decoder, progress: Any) -> list[list[int]]:
-    """`Decoder.written`, at once: a dozen operations of TensorFlow take as long as two tokens."""
-    starts, step = progress.lengths.numpy(), int(progress.step)
-    rows = [
-        ids[start : start + step].tolist()
-        for ids, start in zip(progress.token_ids.numpy(), starts, strict=True)
-    ]
-    return [list(itertools.takewhile(decoder.end_id.__ne__, row)) for row in rows]
+def _new_ids(state: DecodeState) -> list[list[int]]:
+    """Returns the new ids of every row, without the end token.
+
+    In NumPy: a dozen eager operations of TensorFlow take as long as two tokens.
+    """
+    rows = state.token_ids.numpy(), state.lengths.numpy(), state.new_lengths.numpy()
+    return [ids[start : start + count].tolist() for ids, start, count in zip(*rows, strict=True)]
 
 
-def _rows(ids: tf.Tensor, lengths: tf.Tensor) -> list[list[int]]:
-    return [row[:length].tolist() for row, length in zip(ids.numpy(), lengths.numpy(), strict=True)]
-
-
-def _settings(sampling: SamplingConfig) -> Settings:
-    values = (getattr(sampling, name) for name in Settings._fields)
-    return Settings(
-        *(
-            spec.dtype.as_numpy_dtype(value)
-            for value, spec in zip(values, SETTINGS_SPEC, strict=True)
-        )
+def _settings(sampling: SamplingConfig) -> SamplingSettings:
+    specs = SAMPLING_SPEC._asdict().items()
+    return SamplingSettings(
+        *(spec.dtype.as_numpy_dtype(getattr(sampling, name)) for name, spec in specs)
     )
 
 
 def _banned(sampling: SamplingConfig) -> tf.Tensor:
     return tf.constant(sampling.banned_tokens, tf.int32)
+
+
+def _rows_in_memory(decoder: Decoder, prompt_length: int, sampling: SamplingConfig) -> int:
+    """Returns the number of prompts or samples per batch.
+
+    Raises:
+      UserError: a single one does not fit into the memory of this machine.
+    """
+    row_bytes = sampling.beams * decoder.model.row_bytes(prompt_length + sampling.max_new_tokens)
+    if row_bytes > machine_bytes():
+        raise UserError(_memory_problem(sampling, row_bytes))
+    return max(1, int(MEMORY_SHARE * machine_bytes()) // row_bytes)
+
+
+@contextmanager
+def _memory_errors(sampling: SamplingConfig) -> Iterator[None]:
+    try:
+        yield
+    except (MemoryError, tf.errors.ResourceExhaustedError):
+        raise UserError(_memory_problem(sampling)) from None
+
+
+def _memory_problem(sampling: SamplingConfig, needed: int | None = None) -> str:
+    amount = "more memory" if needed is None else f"{needed / 1e9:,.1f} GB"
+    return (
+        f"sampling.max_new_tokens = {sampling.max_new_tokens}, beams = {sampling.beams}: one sample "
+        f"needs {amount}; this machine has {machine_bytes() / 1e9:,.1f} GB"
+    )
 
 
 def _check(
@@ -231,18 +261,19 @@ def _check(
     seeds: Sequence[int],
     num_samples: int,
 ) -> None:
-    problems = [
-        f"banned_tokens: {token}: should be an id from 0 to {tokenizer.vocab_size - 1}"
+    problems: list[str] = [
+        ArgumentProblem(
+            "banned_tokens", token, f"should be an id from 0 to {tokenizer.vocab_size - 1}"
+        )
         for token in sampling.banned_tokens
         if token >= tokenizer.vocab_size
     ]
     if sampling.beams > 1 and num_samples > sampling.beams:
-        problems.append(f"num_samples = {num_samples}: should be at most beams = {sampling.beams}")
-    problems += [
-        f"seed = {seed}: should be from 0 to 2147483647, with num_samples = {num_samples} added"
-        for seed in seeds
-        if not 0 <= seed <= 2**31 - num_samples
-    ]
+        problem = f"should be at most beams = {sampling.beams}"
+        problems.append(ArgumentProblem("num_samples", num_samples, problem))
+    limit = 2**31 - num_samples
+    problem = f"should be from 0 to {limit}, because sample i uses seed + i"
+    problems += [ArgumentProblem("seed", seed, problem) for seed in seeds if not 0 <= seed <= limit]
     if problems:
         raise UserError(*problems)
     for prompt in prompts:

@@ -1,9 +1,9 @@
-"""A model together with its tokenizer: text in, text out."""
+"""TextModel: a language model together with its tokenizer."""
 
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +14,8 @@ from minigpt.errors import UserError
 from minigpt.evaluation import Evaluation, score
 from minigpt.evaluation.text import Evaluator
 from minigpt.generation import Decoder
-from minigpt.inference.prompts import check_prompt, unknown_tokens_message
+from minigpt.inference.decoders import build_decoder
+from minigpt.inference.prompts import as_texts, check_prompt, describe, unknown_tokens_message
 from minigpt.inference.samples import Sample, generate, stream
 from minigpt.models import GPT
 from minigpt.tokenizers import Tokenizer
@@ -25,16 +26,19 @@ class TextModel:
 
     Args:
       model: the GPT.
-      tokenizer: the one it was trained with.
+      tokenizer: the tokenizer it was trained with.
     """
 
     def __init__(self, model: GPT, tokenizer: Tokenizer) -> None:
         self.model = model
         self.tokenizer = tokenizer
 
+    def __repr__(self) -> str:
+        return f"TextModel({describe(self.model, self.tokenizer)})"
+
     @cached_property
     def _decoder(self) -> Decoder:
-        return Decoder(self.model, self.tokenizer.end_id, self.tokenizer.undrawable_ids)
+        return build_decoder(self.model, self.tokenizer)
 
     def generate(
         self, prompts: str | Sequence[str] = "", max_new_tokens: int = 40, **settings: Any
@@ -43,7 +47,7 @@ class TextModel:
 
         Args:
           prompts: one or more texts; "" starts a document.
-          max_new_tokens: tokens to add at most; the text may end sooner.
+          max_new_tokens: maximum number of tokens to add; the text may end sooner.
           **settings: see `samples`.
         Returns:
           The continuations, without the prompts.
@@ -59,41 +63,73 @@ class TextModel:
         num_samples: int = 1,
         **settings: Any,
     ) -> list[Sample]:
-        """The same as `generate`, with prompt, seed and token ids beside each text.
+        """Does the same as `generate`, and returns prompt, seed and token ids with each text.
 
         Args:
-          seed: one for all prompts, or one each.
-          num_samples: of each prompt; sample i uses seed + i.
-          **settings: temperature, top_k (10 if not given), top_p, min_p, repetition_penalty, beams,
-            length_penalty, stop and banned_tokens, as in a configuration's `[sampling]`.
+          prompts: one or more texts; "" starts a document.
+          max_new_tokens: maximum number of tokens to add; the text may end sooner.
+          seed: one for all prompts, or one per prompt.
+          num_samples: samples per prompt; sample i uses seed + i.
+          **settings: temperature, top_k (10 by default), top_p, min_p, repetition_penalty, beams,
+            length_penalty, stop and banned_tokens, as in `[sampling]` of a configuration.
         Raises:
-          UserError: a setting cannot be used.
+          UserError: a setting or a prompt cannot be used, or one sample does not fit into memory.
+          TypeError: `prompts` holds something else than strings, or `seed` than integers.
+          ValueError: the number of seeds is neither 1 nor that of the prompts.
         """
-        prompts = [prompts] if isinstance(prompts, str) else list(prompts)
-        seeds = [seed] * len(prompts) if isinstance(seed, SupportsIndex) else list(seed)
-        if len(seeds) != len(prompts):
-            raise ValueError(
-                f"`seed` must be one number or one a prompt. Received: {len(seeds)} seeds for "
-                f"{len(prompts)} prompts"
-            )
+        arguments = {"seed": seed, "num_samples": num_samples, **settings}
+        return list(self._generate(prompts, max_new_tokens, **arguments))
+
+    def iter_samples(
+        self,
+        prompts: str | Sequence[str] = "",
+        max_new_tokens: int = 40,
+        *,
+        seed: int | Sequence[int] = 0,
+        num_samples: int = 1,
+        **settings: Any,
+    ) -> Iterator[Sample]:
+        """Yields what `samples` returns, one batch after another: for more samples than fit into memory.
+
+        Arguments and exceptions are those of `samples`.
+        """
+        arguments = {"seed": seed, "num_samples": num_samples, **settings}
+        return self._generate(prompts, max_new_tokens, **arguments)
+
+    def _generate(
+        self,
+        prompts: str | Sequence[str],
+        max_new_tokens: int,
+        seed: int | Sequence[int],
+        num_samples: int,
+        **settings: Any,
+    ) -> Iterator[Sample]:
+        prompts = as_texts("prompts", prompts)
+        seeds = _seeds(seed, len(prompts))
         sampling = sampling_settings(max_new_tokens=max_new_tokens, **settings)
-        self._warn_of_unknown(prompts)
+        self._warn_of_unknown(prompts, stacklevel=4)
         return generate(self._decoder, self.tokenizer, prompts, seeds, sampling, num_samples)
 
     def stream(
         self, prompt: str = "", max_new_tokens: int = 40, *, seed: int = 0, **settings: Any
     ) -> Iterator[str]:
-        """What `generate` returns for one prompt, piece by piece as it is made.
+        """Yields the text that `generate` returns for one prompt, in pieces as it is generated.
 
+        Args:
+          prompt, max_new_tokens, seed, **settings: as for `samples`.
         Raises:
-          UserError: a setting cannot be used; beams cannot.
+          UserError: a setting or the prompt cannot be used; several beams cannot be streamed.
+          TypeError: `prompt` is not a string, or `seed` not an integer.
         """
+        if not isinstance(prompt, str):
+            raise TypeError(f"`prompt` must be a string. Received: {prompt!r}")
+        (seed,) = _seeds(seed, 1)
         sampling = sampling_settings(max_new_tokens=max_new_tokens, **settings)
-        self._warn_of_unknown([prompt])
+        self._warn_of_unknown([prompt], stacklevel=3)
         return stream(self._decoder, self.tokenizer, prompt, seed, sampling)
 
     def unknown_tokens(self, text: str) -> int:
-        """How many of the text's tokens the tokenizer has never seen and reads as `[UNK]`.
+        """Returns the number of tokens of a text that the tokenizer reads as `[UNK]`.
 
         Raises:
           UserError: the text is not valid Unicode.
@@ -101,37 +137,87 @@ class TextModel:
         check_prompt(text)
         return self.tokenizer.count_unknown(text)
 
-    def _warn_of_unknown(self, prompts: Sequence[str]) -> None:
+    def _warn_of_unknown(self, prompts: Sequence[str], stacklevel: int) -> None:
         for prompt in prompts:
             if unknown := self.unknown_tokens(prompt):
-                warnings.warn(unknown_tokens_message(f"prompt {prompt!r}", unknown), stacklevel=3)
+                message = unknown_tokens_message(f"prompt {prompt!r}", unknown)
+                warnings.warn(message, stacklevel=stacklevel)
 
     def logits(self, token_ids: Any) -> np.ndarray:
-        """int[B, T] → float32[B, T, V]: row t scores the token at t + 1. T ≤ max_len."""
-        return self.model(np.asarray(token_ids, np.int32)).numpy()
+        """Scores every next token.
+
+        Args:
+          token_ids: int[B, T], T ≤ max_len.
+        Returns:
+          float32[B, T, V]: row t scores the token at t + 1.
+        Raises:
+          TypeError: the ids are not integers.
+          ValueError: their shape is not [B, T] with T ≤ max_len, or an id is outside the vocabulary.
+        """
+        return self.model(self._token_ids(token_ids)).numpy()
 
     def latents(self, token_ids: Any) -> np.ndarray:
-        """int[B, T] → float32[B, T, D]: the last block's output, what goes into the head."""
-        return tf.cast(self.model.latents(np.asarray(token_ids, np.int32)), tf.float32).numpy()
+        """Computes the latents: the input of the head.
+
+        Args:
+          token_ids: int[B, T], T ≤ max_len.
+        Returns:
+          float32[B, T, D].
+        Raises:
+          TypeError, ValueError: as for `logits`.
+        """
+        return tf.cast(self.model.latents(self._token_ids(token_ids)), tf.float32).numpy()
+
+    def _token_ids(self, token_ids: Any) -> np.ndarray:
+        ids = np.asarray(token_ids)
+        if ids.size and ids.dtype.kind not in "iu":
+            raise TypeError(f"`token_ids` must be integers. Received: an array of {ids.dtype}")
+        if ids.ndim != 2 or ids.shape[1] > self.model.max_len:
+            raise ValueError(
+                f"`token_ids` must have the shape [B, T] with T ≤ max_len = {self.model.max_len}. "
+                f"Received: shape {ids.shape}"
+            )
+        if ids.size and not 0 <= ids.min() <= ids.max() < self.model.vocab_size:
+            raise ValueError(
+                f"`token_ids` must be from 0 to {self.model.vocab_size - 1}. Received: ids from "
+                f"{ids.min()} to {ids.max()}"
+            )
+        return ids.astype(np.int32)
 
     def evaluate(self, texts: str | Sequence[str]) -> Evaluation:
-        """Scores the model on texts, each a document.
+        """Scores the model on texts, each one document.
 
         Raises:
-          UserError: if there is no text.
+          UserError: all texts are empty.
+          TypeError: `texts` holds something else than strings.
         """
-        documents = [texts] if isinstance(texts, str) else list(texts)
+        documents = as_texts("texts", texts)
         if not any(documents):
-            raise UserError("texts: empty; should hold at least one character")
+            raise UserError("texts: empty; expected at least one character")
         part = encode_texts(documents, self.tokenizer)
         loss = Evaluator(self.model).loss(part.ids)
         return score(loss, part, self.tokenizer.lossless)
 
 
 def sampling_settings(**settings: Any) -> SamplingConfig:
-    """Settings of `[sampling]`, checked as those of a file are.
+    """Returns settings of `[sampling]`, checked like those of a configuration file.
 
     Raises:
-      UserError: with every problem found.
+      UserError: all problems that were found.
     """
     return sampling_config(**settings)
+
+
+def _seeds(seed: Any, count: int) -> list[int]:
+    """Returns `count` seeds from one integer or from a sequence of them."""
+    seeds = np.asarray(seed)
+    if seeds.size and seeds.dtype.kind not in "iu":
+        raise TypeError(f"`seed` must be one integer or one per prompt. Received: {seed!r}")
+    if seeds.ndim == 0:
+        return [int(seeds)] * count
+    if seeds.shape != (count,):
+        raise ValueError(
+            "`seed` must be one integer or one per prompt. "
+            f"Received: seeds of shape {seeds.shape} for {count} prompts"
+        )
+    return seeds.tolist()

@@ -1,4 +1,4 @@
-"""A model that translates together with its tokenizer: sentences in, sentences out."""
+"""TranslationModel: an encoder-decoder together with its tokenizer."""
 
 import warnings
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from minigpt.errors import UserError
 from minigpt.evaluation import PairEvaluation
 from minigpt.evaluation.pairs import evaluate_pairs
 from minigpt.generation import Translator, translate_ids
-from minigpt.inference.prompts import check_prompt
+from minigpt.inference.prompts import as_texts, check_prompt, describe
 from minigpt.models import EncoderDecoder
 from minigpt.tokenizers import Tokenizer
 
-# What is stripped from a sentence, here, in pair files and in the exported graph.
+# White space that is stripped from sentences, here, in pair files and in exported graphs.
 WHITE_SPACE = " \t\n\v\f\r"
 
 
@@ -26,12 +26,15 @@ class TranslationModel:
 
     Args:
       model: the encoder-decoder.
-      tokenizer: the one it was trained with.
+      tokenizer: the tokenizer it was trained with.
     """
 
     def __init__(self, model: EncoderDecoder, tokenizer: Tokenizer) -> None:
         self.model = model
         self.tokenizer = tokenizer
+
+    def __repr__(self) -> str:
+        return f"TranslationModel({describe(self.model, self.tokenizer)})"
 
     @cached_property
     def _translator(self) -> Translator:
@@ -46,18 +49,18 @@ class TranslationModel:
     ) -> list[str]:
         """Translates sentences.
 
-        Of a source that is longer than the model takes, only the first tokens are read, and a
-        `UserWarning` says so.
+        A source that is longer than max_len is cut, with a `UserWarning`.
 
         Args:
-          texts: one or more sentences; white space around them does not count, and one of nothing else
+          texts: one or more sentences; surrounding white space is ignored, and a sentence of white space
             gives "".
-          beams: translations followed at once; 1 is greedy.
-          length_penalty: a beam's score is the sum of its log-probabilities over its length to this
-            power; more favours longer translations.
-          max_new_tokens: tokens of a translation at most; the model's max_len if None.
+          beams: width of the beam search; 1 is greedy.
+          length_penalty: the score of a beam is the sum of its log-probabilities divided by its length to
+            this power; larger values favor longer translations.
+          max_new_tokens: maximum number of tokens of a translation; the model's max_len if None.
         Raises:
           UserError: a text is not valid Unicode.
+          TypeError: `texts` holds something else than strings.
           ValueError: beams is less than 1, or max_new_tokens less than 0.
         """
         if beams < 1 or (max_new_tokens or 0) < 0:
@@ -65,31 +68,31 @@ class TranslationModel:
                 "`beams` must be at least 1 and `max_new_tokens` 0. "
                 f"Received: beams={beams}, max_new_tokens={max_new_tokens}"
             )
-        texts = [texts] if isinstance(texts, str) else list(texts)
+        texts = as_texts("texts", texts)
         for text in texts:
-            check_prompt(text)
+            check_prompt(text, "texts")
         sources = self._sources(texts)
-        most = self.model.max_len
-        for number, source in enumerate(sources):
-            if len(source) > most:
+        max_len = self.model.max_len
+        for index, source in enumerate(sources):
+            if len(source) > max_len:
                 warnings.warn(
-                    f"source {number + 1} has {len(source)} tokens, its end token included: "
-                    f"only the first {most - 1} are translated, as model.max_len = {most}",
+                    f"source {index + 1} has {len(source)} tokens, its end token included: "
+                    f"only the first {max_len - 1} are translated, as model.max_len = {max_len}",
                     stacklevel=2,
                 )
-                sources[number] = np.append(source[: most - 1], source[-1:])
-        # A source of nothing but its end token has no translation.
-        asked = [number for number, source in enumerate(sources) if len(source) > 1]
-        found = translate_ids(
+                sources[index] = np.append(source[: max_len - 1], source[-1:])
+        # A source of only the end token has no translation.
+        nonempty = [index for index, source in enumerate(sources) if len(source) > 1]
+        targets = translate_ids(
             self._translator,
-            [sources[number] for number in asked],
-            most if max_new_tokens is None else max_new_tokens,
+            [sources[index] for index in nonempty],
+            max_len if max_new_tokens is None else max_new_tokens,
             beams,
             length_penalty,
         )
         translations = [""] * len(texts)
-        for number, ids in zip(asked, found, strict=True):
-            translations[number] = self.tokenizer.decode(ids)
+        for index, ids in zip(nonempty, targets, strict=True):
+            translations[index] = self.tokenizer.decode(ids)
         return translations
 
     def _sources(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -98,11 +101,11 @@ class TranslationModel:
         return [np.append(ids, self.tokenizer.end_id).astype(np.int32) for ids in encoded]
 
     def source_tokens(self, text: str) -> int:
-        """Tokens of a source, its end token included; max_len is the most that is read."""
+        """Returns the number of tokens of a source, end token included; at most max_len are read."""
         return len(self._sources([text])[0])
 
     def unknown_tokens(self, text: str) -> int:
-        """How many of the text's tokens the tokenizer has never seen and reads as `[UNK]`."""
+        """Returns the number of tokens of a text that the tokenizer reads as `[UNK]`."""
         if self.tokenizer.unknown_id is None:
             return 0
         return int((self._sources([text])[0] == self.tokenizer.unknown_id).sum())
@@ -110,16 +113,16 @@ class TranslationModel:
     def evaluate(
         self, pairs: Sequence[tuple[str, str]], beams: int = 1, length_penalty: float = 1.0
     ) -> PairEvaluation:
-        """Loss and BLEU on pairs of source and reference.
+        """Computes loss and BLEU on pairs of source and reference.
 
         Raises:
-          UserError: there is no pair, or an empty sentence in one.
+          UserError: there is no pair, or a sentence is empty.
         """
         sentences = [sentence.strip(WHITE_SPACE) for pair in pairs for sentence in pair]
         if not sentences or not all(sentences):
-            raise UserError("pairs: should be at least one, and no sentence of them empty")
+            raise UserError("pairs: expected at least one pair, without empty sentences")
         part = encode_texts(
             ingest(Piece(sentence.encode(), True) for sentence in sentences), self.tokenizer
         )
-        numbered = Pairs(part.ids, self.tokenizer.end_id, self.model.max_len)
-        return evaluate_pairs(self.model, self.tokenizer, numbered, 32, beams, length_penalty)
+        encoded = Pairs(part.ids, self.tokenizer.end_id, self.model.max_len)
+        return evaluate_pairs(self.model, self.tokenizer, encoded, 32, beams, length_penalty)

@@ -104,7 +104,7 @@ def _contradictions(
     """A line for every setting that was given and is not the run's."""
     problems = []
     for name in type(given).model_fields:
-        value, right = getattr(given, name), getattr(before, name)
+        value, right = getattr(given, name), getattr(before, name, None)
         if name in given.model_fields_set - FREE and value is not None and value != right:
             problems.append(
                 f"{section}.{name} = {value!r}: training.init_from = {str(path)!r} has {right!r}; "

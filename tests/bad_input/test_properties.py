@@ -8,7 +8,8 @@ import tomli_w
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from minigpt.config import Config
+from minigpt.config import SECTIONS
+from minigpt.config.schema import variants
 from tests.bad_input.targets import SOME_TEXT, TARGETS
 
 Tally = Callable[..., None]
@@ -18,11 +19,14 @@ FEWER = {"tokenizer_folder": 5, "run_folder": 3}
 
 
 def _names() -> st.SearchStrategy[tuple[str, str]]:
+    """Sections and keys of all variants; every source and kind has keys of its own."""
     return st.sampled_from(
         [
             (section, key)
-            for section, field in Config.model_fields.items()
-            for key in field.annotation.model_fields  # type: ignore[union-attr]
+            for section in SECTIONS
+            for key in dict.fromkeys(
+                key for variant in variants(section) for key in variant.model_fields
+            )
         ]
     )
 

@@ -87,12 +87,11 @@ def test_settings_left_out_stay_unset(written, name):
     assert config.sampling.temperature == 1.0
 
 
-def test_resuming_within_an_epoch_ends_as_the_earlier_version_did(written, monkeypatch, tmp_path):
+def test_resuming_within_an_epoch_ends_as_the_earlier_version_did(written, tmp_path, no_export):
     """To the bit on one machine; another machine's matrix products may differ in the last bits."""
     path = shutil.copytree(written / "interrupted", tmp_path / "interrupted")
     (begun,) = checkpoint_paths(path / "checkpoints")
     assert read_checkpoint(begun).progress.batch > 0
-    skip_export(monkeypatch)
     resumed = minigpt.resume(path)
     (ours,) = checkpoint_paths(resumed.checkpoints_folder)
     (theirs,) = checkpoint_paths(written / "character" / "checkpoints")
@@ -104,8 +103,3 @@ def test_resuming_within_an_epoch_ends_as_the_earlier_version_did(written, monke
     kept = written / "character"
     assert resumed.samples_file.read_bytes() == (kept / "samples.jsonl").read_bytes()
     assert "format = 2" in resumed.config_file.read_text()
-
-
-def skip_export(monkeypatch) -> None:
-    """The export takes longer than the rest of so small a training."""
-    monkeypatch.setattr("minigpt.training.session.Session.export", lambda session: None)

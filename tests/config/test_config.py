@@ -1,5 +1,6 @@
 """Settings: defaults, checks, overrides."""
 
+import os
 import tomllib
 from pathlib import Path
 
@@ -219,3 +220,13 @@ def test_settings_without_effect_are_refused(source, setting):
         }
     (problem,) = problems_of(given, [setting])
     assert setting.split("=")[0] in problem and "has no effect" in problem
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "pipe", "large.toml"])
+def test_files_that_cannot_be_a_configuration_are_not_read(name, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with open(tmp_path / "large.toml", "wb") as file:
+        file.truncate(10**10)
+    (line,) = problems_of(tmp_path / name)
+    assert line.startswith("config = ") and name in line
+    assert "not a regular file" in line or "larger than 1,000,000 bytes" in line

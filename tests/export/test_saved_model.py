@@ -264,3 +264,14 @@ def test_keras_export(tiny_run, tmp_path):
     ids = np.array([[5, 6, 7]], "int32")
     np.testing.assert_array_equal(model(ids), minigpt.load(tiny_run).logits(ids))
     assert Path(tmp_path / "new" / "tokenizer").is_dir()
+
+
+def test_export_run_takes_the_folder_by_both_names(tiny_run, tmp_path):
+    minigpt.export_run(tiny_run, "keras", output=tmp_path / "a")
+    minigpt.export_run(tiny_run, "keras", folder=tmp_path / "b")
+    names = [sorted(file.name for file in (tmp_path / part).iterdir()) for part in "ab"]
+    assert names[0] == names[1] == ["model.keras", "tokenizer"]
+    with pytest.raises(ValueError, match="`format` must be one of saved_model, keras, huggingface"):
+        minigpt.export_run(tiny_run, "onnx", tmp_path / "c")
+    with pytest.raises(TypeError, match="`output`"):
+        minigpt.export_run(tiny_run, "keras")

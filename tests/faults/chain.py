@@ -1,4 +1,4 @@
-"""A training that is stopped again and again, and what must hold whenever it is."""
+"""A training that is stopped repeatedly, and the checks after every stop."""
 
 import json
 import zipfile
@@ -28,12 +28,12 @@ class Chain:
     """The processes of one training, each forked, one after the other.
 
     Args:
-      warm: forks them.
-      folder: new; becomes theirs, with text, configuration, cache and run.
-      no_export: leaves out the export, which takes longer than the training.
+      warm: forks the processes.
+      folder: a new folder for configuration, cache and run.
+      no_export: whether to skip the export, which takes longer than the training.
 
     Attributes:
-      operations: what the last process did to files.
+      operations: the file operations of the last process.
     """
 
     def __init__(self, warm: Warm, folder: Path, no_export: bool = False) -> None:
@@ -41,7 +41,7 @@ class Chain:
         folder.mkdir()
         self.path = folder / "run"
         self.operations: list[str] = []
-        # Beside the folder: config.toml names it, and is compared.
+        # Outside of the folder: config.toml names it, and is compared.
         text = folder.parent / "tiny.txt"
         text.write_text(tiny_text(), encoding="utf-8")
         chosen = tiny_settings(text, **SETTINGS)
@@ -53,15 +53,15 @@ class Chain:
 
     @property
     def newest_step(self) -> int:
-        """Of the newest checkpoint; -1 if there is none."""
+        """The step of the newest checkpoint; -1 if there is none."""
         found = checkpoint_paths(self.path / "checkpoints")
         return int(found[-1].name.split("-")[1]) if found else -1
 
     def go_on(self, **fault: Any) -> Ended:
-        """One more process, and what must hold behind it.
+        """Runs one more process, and checks the run directory after it.
 
         Args:
-          **fault: what befalls it; see `Warm.start`.
+          **fault: the fault to inject; see `Warm.start`.
         """
         before = self.newest_step
         command = ["train", "--resume", "run"]
@@ -82,7 +82,7 @@ class Chain:
         return ended
 
     def check(self) -> None:
-        """Nothing is half there: the run is whole, and so is every checkpoint that can be seen."""
+        """Checks that the run and all of its visible checkpoints are complete."""
         if not self.path.exists():
             return
         run = Run(self.path)
@@ -98,14 +98,14 @@ class Chain:
             assert zipfile.ZipFile(run.model_file).testzip() is None
 
     def assert_ended_like(self, other: "Chain") -> None:
-        """To the bit."""
-        ours, theirs = Run(self.path), Run(other.path)
-        assert_same(ours, theirs)
+        """Compares the run directories bit for bit."""
+        actual, expected = Run(self.path), Run(other.path)
+        assert_same(actual, expected)
         assert _names(self.path) == _names(other.path)
         if not self.no_export:
             for name in ("config.json", "model.weights.h5"):
-                assert _member(ours.model_file, name) == _member(theirs.model_file, name)
-            assert _names(ours.saved_model_folder) == _names(theirs.saved_model_folder)
+                assert _member(actual.model_file, name) == _member(expected.model_file, name)
+            assert _names(actual.saved_model_folder) == _names(expected.saved_model_folder)
 
 
 def _names(folder: Path) -> list[str]:

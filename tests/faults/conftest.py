@@ -1,4 +1,4 @@
-"""What the tests of faults share: the process that forks, and a training that nothing befalls."""
+"""Fixtures of the fault tests: the process that forks, and an undisturbed training."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ def warm() -> Iterator[Warm]:
 
 @pytest.fixture(scope="session")
 def faults_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where all chains stand: side by side, so that they train on one file."""
+    """The folder of all chains, which train on the same file."""
     return tmp_path_factory.mktemp("faults")
 
 

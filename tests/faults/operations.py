@@ -1,7 +1,7 @@
-"""Lets something happen before everything that a process does to the files below some folders.
+"""Calls a function before every operation of this process on the files below some folders.
 
-Between two such operations lies a gap; what stops before each of them in turn has hit every gap. What
-C++ code writes (the inside of a SavedModel) is not seen here: for that there are random moments.
+A process that is stopped before each operation in turn has been stopped in every gap between two of them.
+Writes from C++ (the inside of a SavedModel) are not observed; tests at random moments cover these.
 """
 
 import builtins
@@ -19,8 +19,8 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 CHANGES_FILES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-# What needs room on the disk: the others succeed on a full one.
-NEEDS_ROOM = ("open", "mkdir", "write")
+# The operations that need space. The others succeed on a full disk.
+NEEDS_SPACE = ("open", "mkdir", "write")
 
 _CHANGING = [
     (r"\.minigpt-\w+\.tmp", ".scratch"),
@@ -39,14 +39,18 @@ _is_hooked = False
 
 @contextmanager
 def watched(folders: Sequence[Path], before: Callable[[str], None]) -> Iterator[None]:
-    """Calls `before` with the name of every operation before it is done; it may raise an OSError.
+    """Calls `before` with the name of every operation before it is done.
 
-    A name is "KIND PATH", for a write "write PATH #N", the N-th since the file was opened; numbers that
-    change from process to process or from step to step are left out. So the same name comes again.
+    A name is "KIND PATH", or "write PATH #N" for the N-th write since the file was opened. Numbers that
+    differ between processes or steps are replaced, so that other processes use the same names.
+
+    Args:
+      folders: the folders to observe, or prefixes of their paths.
+      before: may raise an OSError, which the operation then raises.
     """
     global _before, _folders, _is_hooked
     if not _is_hooked:
-        sys.addaudithook(_audit)  # For ever: hence the variable.
+        sys.addaudithook(_audit)  # It cannot be removed: hence the variable.
         _is_hooked = True
     io.open = builtins.open = _opened  # type: ignore[assignment]
     os.fsync = _synced  # type: ignore[assignment]
@@ -67,7 +71,7 @@ def _tell(kind: str, path: Any, folder: int = -1) -> None:
     global _before
     if _before is None:
         return
-    before, _before = _before, None  # What it does itself does not count.
+    before, _before = _before, None  # Its own operations are not observed.
     try:
         name = _full_path(path, folder)
         if name.startswith(_folders):
@@ -138,7 +142,7 @@ def _serialized(tensors: Any, filename: Any, metadata: Any = None) -> None:
 
 
 class _File(io.FileIO):
-    """Tells before every write that reaches the system."""
+    """Reports every write to the system before it is done."""
 
     def write(self, data: Any) -> int:
         _tell("write", self.fileno())
@@ -155,7 +159,7 @@ def _opened(
     closefd: bool = True,
     opener: Any = None,
 ) -> Any:
-    """`open`, whose files tell of their writes."""
+    """Replaces `open`; the files report their writes."""
     if not set(mode) & set("wax+") or buffering == 0:
         return _open(file, mode, buffering, encoding, errors, newline, closefd, opener)
     raw = _File(file, mode.replace("b", "").replace("t", ""), closefd, opener)

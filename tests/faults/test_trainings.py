@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.chain import Chain
-from tests.faults.operations import NEEDS_ROOM
+from tests.faults.operations import NEEDS_SPACE
 from tests.faults.warm import Ended, Warm
 
 Tally = Callable[..., None]
@@ -64,7 +64,7 @@ def test_the_disk_is_full_at_every_write(
         faults_folder / "full",
         undisturbed_with_export,
         "full_from",
-        lambda name: name.startswith(NEEDS_ROOM),
+        lambda name: name.startswith(NEEDS_SPACE),
         lambda name, ended: name in ended.operations,
     )
     tally(rounds=stopped.rounds, faults=stopped.stops)

@@ -1,6 +1,6 @@
-"""Whoever writes files can be killed in every gap between two operations, or find the disk full.
+"""Writers of files are killed in every gap between two operations, or the disk is full.
 
-What is written is then there as a whole or not at all, and the next process makes it as it should be.
+Afterwards each file is complete or absent, and the next process writes it as expected.
 """
 
 import errno
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import tiny_text
-from tests.faults.operations import NEEDS_ROOM
+from tests.faults.operations import NEEDS_SPACE
 from tests.faults.warm import Warm
 
 Tally = Callable[..., None]
@@ -19,17 +19,17 @@ WRITERS = ("token_store", "a_download", "checkpoints")
 
 
 class Writer:
-    """One of `tests.faults.writers`, in a folder of its own every time."""
+    """One of `tests.faults.writers`; every run has a folder of its own."""
 
     def __init__(self, warm: Warm, folder: Path, function: str, **options: Any) -> None:
         self.warm, self.folder, self.function, self.options = warm, folder, function, options
-        # Outside of the folders, which are compared.
+        # Outside of the folders that are compared.
         self.text = folder / "text.txt"
         self.text.write_text(tiny_text(100), encoding="utf-8")
-        self.right = folder / "right"
-        whole = self.run(self.right)
-        assert whole.status == 0, whole.err
-        self.operations = list(dict.fromkeys(whole.operations))
+        self.reference = folder / "reference"
+        complete = self.run(self.reference)
+        assert complete.status == 0, complete.err
+        self.operations = list(dict.fromkeys(complete.operations))
 
     def run(self, where: Path, **fault: Any):
         where.mkdir(exist_ok=True)
@@ -42,14 +42,14 @@ class Writer:
             **fault,
         )
 
-    def assert_right_next_time(self, where: Path) -> None:
+    def assert_next_run_succeeds(self, where: Path) -> None:
         ended = self.run(where)
         assert ended.status == 0, ended.err
-        assert content(where) == content(self.right)
+        assert content(where) == content(self.reference)
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Every file, but what a killed process left under a hidden name."""
+    """Returns the content of every file, without hidden files of killed processes."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -58,13 +58,13 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def kill_in_every_gap(writer: Writer, tally: Tally) -> None:
-    right = content(writer.right)
+    expected = content(writer.reference)
     for number, name in enumerate(writer.operations):
         where = writer.folder / f"killed-{number}"
         assert writer.run(where, kill_before=name).was_killed, name
         for file, data in content(where).items():
-            assert "step-00000001" in file or right[file] == data, (name, file)
-        writer.assert_right_next_time(where)
+            assert "step-00000001" in file or expected[file] == data, (name, file)
+        writer.assert_next_run_succeeds(where)
     tally(rounds=2 * len(writer.operations), kills=len(writer.operations))
 
 
@@ -78,9 +78,9 @@ def test_killed_in_every_gap(function: str, warm: Warm, tmp_path: Path, tally: T
 def test_an_export_killed_in_every_gap(
     format: str, warm: Warm, tiny_run, tmp_path: Path, tally: Tally
 ):
-    """The archive's dates differ: it is enough that it is there, and whole."""
+    """The dates in the archive differ, so only the names of the files are compared."""
     writer = Writer(warm, tmp_path, "an_export", run=str(tiny_run.path), format=format)
-    names = content(writer.right).keys()
+    names = content(writer.reference).keys()
     for number, name in enumerate(writer.operations):
         where = tmp_path / f"killed-{number}"
         assert writer.run(where, kill_before=name).was_killed, name
@@ -93,20 +93,20 @@ def test_an_export_killed_in_every_gap(
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS], ids=["full", "read-only"])
 @pytest.mark.parametrize("function", WRITERS[:2])
-def test_a_disk_that_takes_nothing_more(
+def test_a_full_or_read_only_disk(
     function: str, number: int, warm: Warm, tmp_path: Path, tally: Tally
 ):
     writer = Writer(warm, tmp_path, function)
-    right = content(writer.right)
-    needing = [name for name in writer.operations if name.startswith(NEEDS_ROOM)]
-    for count, name in enumerate(needing):
+    expected = content(writer.reference)
+    names = [name for name in writer.operations if name.startswith(NEEDS_SPACE)]
+    for count, name in enumerate(names):
         where = tmp_path / f"full-{count}"
         ended = writer.run(where, full_from=name, errno=number)
         assert ended.is_one_clear_line, (name, ended)
         assert ended.err.count("\n") == 1
-        assert content(where).items() <= right.items()
-        # On a disk that is read-only nothing can be cleared away either.
+        assert content(where).items() <= expected.items()
+        # On a read-only disk nothing can be removed.
         left = [path for path in where.rglob("*") if path.is_file()]
         assert number != errno.ENOSPC or len(left) == len(content(where)), left
-        writer.assert_right_next_time(where)
-    tally(rounds=2 * len(needing), faults=len(needing))
+        writer.assert_next_run_succeeds(where)
+    tally(rounds=2 * len(names), faults=len(names))

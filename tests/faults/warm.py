@@ -26,7 +26,7 @@ from typing import Any
 
 from minigpt.environment import hide_tensorflow_log
 from minigpt.errors import UserError
-from tests.faults.operations import NEEDS_ROOM, watched
+from tests.faults.operations import NEEDS_SPACE, watched
 
 # Far more than any needs, on a machine that has other work too.
 LONGEST_SECONDS = 900
@@ -257,7 +257,7 @@ def _fault(job: dict[str, Any], log: Callable[[str], Any]) -> Callable[[str], No
         if name == job.get("remove_before"):
             shutil.rmtree(job["removed"])
         is_full = is_full or name == job["full_from"]
-        if is_full and (number != errno.ENOSPC or name.startswith(NEEDS_ROOM)):
+        if is_full and (number != errno.ENOSPC or name.startswith(NEEDS_SPACE)):
             raise OSError(number, os.strerror(number))
 
     return before

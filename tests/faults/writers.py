@@ -1,4 +1,4 @@
-"""What runs in forked processes beside whole trainings: one writer of files a function."""
+"""Functions for forked processes; each writes one kind of file."""
 
 import hashlib
 from pathlib import Path
@@ -34,17 +34,17 @@ def token_store(job: dict[str, Any]) -> None:
 
 
 def a_download(job: dict[str, Any]) -> None:
-    """And the token store of what was downloaded."""
+    """Downloads a text and writes its token store."""
     text = Path(job["text"])
-    right = hashlib.sha256(text.read_bytes()).hexdigest()
+    sha256 = hashlib.sha256(text.read_bytes()).hexdigest()
     open_corpus(
-        data_config(source="shakespeare", url=text.as_uri(), sha256=right),
+        data_config(source="shakespeare", url=text.as_uri(), sha256=sha256),
         tokenizer_config(kind="character", vocab_size=100),
     )
 
 
 def checkpoints(job: dict[str, Any]) -> None:
-    """The second of two, after which the first goes; both hold what their step says."""
+    """Writes two checkpoints and removes the first one."""
     folder = Path("cache/checkpoints")
     folder.mkdir(parents=True, exist_ok=True)
     for step in (1, 2):

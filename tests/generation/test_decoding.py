@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.generation import Decoder, Settings
+from minigpt.generation import Decoder, SamplingSettings
+from minigpt.generation.loop import new_ids
 from tests.models.test_gpt import KINDS, VOCAB_SIZE, small_gpt
 
 END = 1
 
 
 def arguments(prompts, new=6, seeds=None, banned=(), **settings):
-    """The arguments of `Decoder.continuation`, from lists of ids."""
+    """The arguments of `Decoder.generate`, from lists of ids."""
     lengths = [len(prompt) for prompt in prompts]
     padded = np.full((len(prompts), max(lengths, default=0)), 7, "int32")
     for row, prompt in zip(padded, prompts, strict=True):
@@ -20,7 +21,7 @@ def arguments(prompts, new=6, seeds=None, banned=(), **settings):
         tf.constant(padded),
         tf.constant(lengths, tf.int32),
         tf.constant(new),
-        Settings(**settings).as_tensors(),
+        SamplingSettings(**settings).as_tensors(),
         tf.constant(seeds or [0] * len(prompts), tf.int32),
         tf.constant(banned, tf.int32),
     )
@@ -32,7 +33,7 @@ def rows(ids, counts):
 
 def continuation(decoder, prompts, new=6, **settings):
     """Lists of ids in, lists of ids out."""
-    return rows(*decoder.continuation(*arguments(prompts, new, **settings)))
+    return rows(*decoder.generate(*arguments(prompts, new, **settings)))
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_drawn_tokens_are_those_of_a_naive_loop_even_past_the_context(top_k):
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_large_head_gives_the_same(monkeypatch, tied):
     """It is multiplied in another way, for all cores."""
-    monkeypatch.setattr("minigpt.generation.decoding.LARGE_BYTES", 0)
+    monkeypatch.setattr("minigpt.generation.step_models.LARGE_BYTES", 0)
     model, prompts = small_gpt(seed=3, tie_embeddings=tied), [[3, 4, 5], [6]]
     expected = [naive_greedy(model, prompt, 3, [0, END]) for prompt in prompts]
     assert continuation(Decoder(model, END, [0, END]), prompts, 3, top_k=1) == expected
@@ -154,11 +155,11 @@ def test_no_rows(decoder):
 
 def test_settings_and_lengths_trace_nothing_anew(decoder):
     continuation(decoder, [[3]])
-    before = decoder.continuation.experimental_get_tracing_count()
+    before = decoder.generate.experimental_get_tracing_count()
     continuation(
         decoder, [[3, 4], [5, 6]], 9, temperature=0.5, top_k=3, top_p=0.9, seeds=[1, 2], banned=[4]
     )
-    assert decoder.continuation.experimental_get_tracing_count() == before == 1
+    assert decoder.generate.experimental_get_tracing_count() == before == 1
 
 
 def test_follows_the_weights():
@@ -169,26 +170,39 @@ def test_follows_the_weights():
     assert continuation(decoder, [[3]], 20, top_k=1) == [naive_greedy(model, [3], 20)]
 
 
-def test_it_does_not_matter_in_how_many_calls_it_is_written(decoder):
+def generated(state):
+    return rows(new_ids(state), state.new_lengths)
+
+
+def test_the_tokens_do_not_depend_on_the_number_of_calls(decoder):
     how = arguments([[3, 4, 5], [6], [], list(range(2, 12))], 13, [1, 2, 3, 4])
-    whole = rows(*decoder.continuation(*how))
-    for pieces in ([1] * 13, [5, 5, 5], [0, 40]):
-        progress = decoder.begin(*how[:3])
-        for piece in pieces:
-            progress = decoder.proceed(progress, piece, *how[3:])
-        assert rows(*decoder.written(progress)) == whole
-        assert int(progress.step) <= 13
-    assert decoder.proceed.experimental_get_tracing_count() == 1
+    whole = rows(*decoder.generate(*how))
+    for strides in ([1] * 13, [5, 5, 5], [0, 40]):
+        state = decoder.prefill(*how[:3])
+        for stride in strides:
+            state = decoder.extend(state, stride, *how[3:])
+        assert generated(state) == whole
+        assert int(state.step) <= 13
+    assert decoder.extend.experimental_get_tracing_count() == 1
 
 
-def test_within_the_context_both_ways_to_proceed_are_the_same(decoder):
+def test_lengths_end_before_the_first_end_token(decoder):
+    how = arguments([[3, 4, 5], [6], [], [7], [8]], 30, [1, 2, 3, 4, 5])
+    state = decoder.extend(decoder.prefill(*how[:3]), 30, *how[3:])
+    ids = new_ids(state).numpy().tolist()
+    expected = [row.index(END) if END in row else len(row) for row in ids]
+    assert state.new_lengths.numpy().tolist() == expected
+    assert len(set(expected)) > 1
+
+
+def test_extend_in_context_does_the_same_as_extend(decoder):
     how = arguments([[3, 4, 5], [6], []], 5, [1, 2, 3])
-    begun = decoder.begin(*how[:3])
-    written = [
-        rows(*decoder.written(proceed(begun, 5, *how[3:])))
-        for proceed in (decoder.proceed, decoder.proceed_in_context)
+    before = decoder.prefill(*how[:3])
+    extended = [
+        generated(extend(before, 5, *how[3:]))
+        for extend in (decoder.extend, decoder.extend_in_context)
     ]
-    assert written[0] == written[1]
+    assert extended[0] == extended[1]
 
 
 def penalized(model, prompt, new, penalty):
@@ -238,7 +252,7 @@ def test_search_finds_the_likeliest_two_tokens(length_penalty):
     prompts = [[3, 4, 5], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4]]
     ids, lengths, *_ = arguments(prompts)
     # As many beams as tokens: no beginning is ever dropped.
-    found = decoder.search(ids, lengths, 2, VOCAB_SIZE, length_penalty, 1.0, [5])
+    found = decoder.beam_search(ids, lengths, 2, VOCAB_SIZE, length_penalty, 1.0, [5])
     for prompt, of_row, row_lengths in zip(prompts, *(x.numpy() for x in found), strict=True):
         prompt = prompt or [END]
         first = log_probabilities(model, prompt, [0, 5])
@@ -256,7 +270,7 @@ def test_search_may_write_past_the_context():
     model = small_gpt(seed=3)
     decoder = Decoder(model, END, [0, END])
     ids, lengths, *_ = arguments([[3, 4]])
-    ids, lengths = decoder.search(ids, lengths, 12, 3, 1.0, 1.0, [])
+    ids, lengths = decoder.beam_search(ids, lengths, 12, 3, 1.0, 1.0, [])
     assert lengths.numpy().tolist() == [[12] * 3]
 
     # The best of three is likelier than what greedy finds.

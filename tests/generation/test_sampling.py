@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from minigpt.generation.sampling import (
-    FEW,
-    Settings,
+    FEW_CANDIDATES,
+    SamplingSettings,
     apply_temperature,
     ban,
     draw,
@@ -23,7 +23,7 @@ from minigpt.generation.sampling import (
 def sample_many(logits, draws, **settings):
     """Draws from one row of logits with seeds 0..draws-1."""
     rows = tf.tile(tf.constant([logits], tf.float32), [draws, 1])
-    settings = Settings(**settings).as_tensors()
+    settings = SamplingSettings(**settings).as_tensors()
     # A graph: the seeds are taken one by one.
     return tf.function(sample)(rows, tf.range(draws), tf.constant(3), settings).numpy()
 
@@ -126,7 +126,7 @@ FIXTURE = np.load(Path(__file__).parents[1] / "fixtures" / "sampling.npz")
 def test_distributions_are_those_of_transformers(number):
     """scripts/make_sampling_fixtures.py has run the logits processors of transformers."""
     *settings, banned = FIXTURE["cases"][number].tolist()
-    settings = Settings(*settings).as_tensors()
+    settings = SamplingSettings(*settings).as_tensors()
     logits, texts = FIXTURE["logits"][number], FIXTURE["texts"][number]
     vocab_size = logits.shape[1]
     seen = np.stack([np.isin(np.arange(vocab_size), text) for text in texts])
@@ -150,18 +150,18 @@ def test_no_repetition_penalty(none):
 @pytest.mark.parametrize(
     "settings",
     [
-        Settings(top_k=FEW),
-        Settings(top_k=10, temperature=0.7, top_p=0.9),
-        Settings(top_k=3, min_p=0.1),
-        Settings(temperature=0.0),
-        Settings(temperature=0.0, top_k=200),
-        Settings(top_k=1),
+        SamplingSettings(top_k=FEW_CANDIDATES),
+        SamplingSettings(top_k=10, temperature=0.7, top_p=0.9),
+        SamplingSettings(top_k=3, min_p=0.1),
+        SamplingSettings(temperature=0.0),
+        SamplingSettings(temperature=0.0, top_k=200),
+        SamplingSettings(top_k=1),
     ],
 )
 def test_looking_at_few_candidates_draws_what_looking_at_all_draws(settings, jit):
     generator = np.random.default_rng(5)
     # Rounded, so that there are ties.
-    logits = tf.constant(generator.normal(size=(64, 4 * FEW)).round(1), tf.float32)
+    logits = tf.constant(generator.normal(size=(64, 4 * FEW_CANDIDATES)).round(1), tf.float32)
     settings, seeds, step = settings.as_tensors(), tf.range(64), tf.constant(3)
     candidates, token_ids = shape_distribution(logits, settings, logits.shape[1])
     right = tf.gather(token_ids, draw(candidates, seeds, step), axis=1, batch_dims=1)

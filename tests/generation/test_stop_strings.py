@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigpt.generation import cut_at_stop
+from minigpt.generation.stop_strings import find_stop, partial_stop_length
 
 CUT = tf.function(cut_at_stop, reduce_retracing=True)
 
@@ -34,6 +35,23 @@ def by_growing(text, stops):
 def test_cuts_before_the_stop_string_that_is_complete_first(texts, stops):
     expected = [by_growing(text, stops) for text in texts]
     assert cut(texts, stops) == ([text for text, _ in expected], [found for _, found in expected])
+    in_python = [find_stop(text, stops) for text in texts]
+    assert in_python == [len(text) if found else None for text, found in expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "stops", "expected"),
+    [
+        ("One", ["e."], 1),
+        ("One.", [".", "e.x"], 2),
+        ("aab", ["aabc", "abd"], 3),
+        ("One", [], 0),
+        ("", ["a"], 0),
+        ("xyz", ["a"], 0),
+    ],
+)
+def test_the_end_that_may_start_a_stop_string(text, stops, expected):
+    assert partial_stop_length(text, stops) == expected
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ SOURCES = [np.array(ids, np.int32) for ids in ([3, 5, END], [4, END], [7, 8, 9, 
 @pytest.fixture(scope="module")
 def model():
     # Drawn so that greedy translations have several lengths, and beams find what greedy misses.
-    model = small_model(tie_embeddings=False, position="sinusoidal")
+    model = small_model(tie_embeddings=False, scale_embeddings=False, activation="gelu_tanh")
     draw = np.random.default_rng(0)
     for weight in model.weights:
         gain = np.full(weight.shape, weight.name == "gamma")
@@ -68,7 +68,7 @@ def test_each_is_what_it_would_be_alone(translator):
 def test_what_pads_a_source_changes_nothing(translator):
     def found(padding):
         ids = tf.constant([[3, 5, END, padding, padding]])
-        return translator.translation(ids, tf.constant([3]), 6, 1, 1.0)[0].numpy().tolist()
+        return translator.translate(ids, tf.constant([3]), 6, 1, 1.0)[0].numpy().tolist()
 
     assert found(END) == found(11)
 
@@ -117,9 +117,7 @@ def test_nothing_to_do(translator):
 
 
 def test_no_more_tokens_than_the_model_has_places(model, translator):
-    ids, lengths = translator.translation(
-        tf.constant([[3, 5, END]]), tf.constant([3]), 1000, 1, 1.0
-    )
+    ids, lengths = translator.translate(tf.constant([[3, 5, END]]), tf.constant([3]), 1000, 1, 1.0)
     assert ids.shape[1] <= model.max_len and lengths.numpy().max() <= model.max_len
 
 

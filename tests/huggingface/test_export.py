@@ -100,7 +100,7 @@ def test_a_model_of_another_shape_is_refused_with_all_that_differs(tmp_path):
     problems = caught.value.problems
     assert len(problems) == len(changes)
     for name, problem in zip(changes, problems, strict=True):
-        assert problem.startswith(f"--format huggingface: model.{name} = ")
+        assert problem.startswith(f"format = 'huggingface': model.{name} = ")
         assert "GPT-2 has" in problem
     assert "head_dim = 3: GPT-2 has 4" in problems[0]
     assert not list(tmp_path.iterdir())

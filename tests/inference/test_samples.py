@@ -135,7 +135,7 @@ def test_beams_give_the_best_first_and_no_two_alike(opened):
         ({"temperature": float("nan")}, "sampling.temperature = nan"),
         ({"stop": [""]}, "sampling.stop"),
         ({"tok_k": 3}, "did you mean sampling.top_k?"),
-        ({"banned_tokens": [10**6]}, "banned_tokens: 1000000"),
+        ({"banned_tokens": [10**6]}, "banned_tokens = 1000000"),
         ({"beams": 2, "num_samples": 3}, "num_samples = 3"),
         ({"seed": 2**31 - 1, "num_samples": 2}, "seed"),
         ({"max_new_tokens": 10**9}, "sampling.max_new_tokens = 1000000000"),

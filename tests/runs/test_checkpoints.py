@@ -1,4 +1,4 @@
-"""Checkpoints on disk: whole or not there, and what is broken is noticed."""
+"""Checkpoints on disk: complete or absent; damage is detected."""
 
 import json
 
@@ -50,10 +50,10 @@ def test_what_is_read_is_what_was_written(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000003"]
 
 
-def test_their_order_is_that_of_the_steps(tmp_path):
+def test_checkpoints_are_listed_by_step(tmp_path):
     for step, epoch in ((100_000_000, None), (12, 2), (2, None), (12, None)):
         write(tmp_path, step, epoch)
-    (tmp_path / "step-7").mkdir()  # No name that we give.
+    (tmp_path / "step-7").mkdir()  # Not the name of a checkpoint.
     assert [path.name for path in checkpoint_paths(tmp_path)] == [
         "step-00000002",
         "step-00000012",
@@ -76,18 +76,16 @@ def flip(file):
 @pytest.mark.parametrize(
     "damage", [cut, flip, lambda file: file.unlink(), lambda file: file.write_bytes(b"")]
 )
-def test_the_one_before_a_broken_one_is_used_and_the_broken_one_named(
-    name, damage, tmp_path, caplog
-):
-    sound, broken = write(tmp_path, 3), write(tmp_path, 5)
-    damage(broken / name)
+def test_a_damaged_checkpoint_is_ignored_with_a_warning(name, damage, tmp_path, caplog):
+    intact, damaged = write(tmp_path, 3), write(tmp_path, 5)
+    damage(damaged / name)
     found = newest_checkpoint(tmp_path)
-    assert found is not None and found.path == sound
+    assert found is not None and found.path == intact
     (line,) = caplog.messages
-    assert line.startswith(f"{broken}: was damaged and is ignored: {name}")
+    assert line.startswith(f"{damaged}: was damaged and is ignored: {name}")
 
 
-def test_every_bit_counts(tmp_path):
+def test_every_flipped_bit_is_detected(tmp_path):
     path = write(tmp_path)
     file = path / checkpoints.STATE
     right = file.read_bytes()
@@ -100,7 +98,7 @@ def test_every_bit_counts(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["[]", "3", "null", '{"sha256": 1}', "[" * 100_000, "\0"])
-def test_a_manifest_of_another_kind(content, tmp_path):
+def test_a_manifest_with_other_content(content, tmp_path):
     path = write(tmp_path)
     (path / checkpoints.MANIFEST).write_text(content)
     with pytest.raises(BrokenCheckpointError, match="manifest"):
@@ -118,7 +116,7 @@ def test_a_manifest_of_another_kind(content, tmp_path):
         {"more": 1},
     ],
 )
-def test_a_manifest_with_a_right_sum_and_wrong_content(change, tmp_path):
+def test_a_manifest_with_a_matching_checksum_and_wrong_values(change, tmp_path):
     path = write(tmp_path)
     content = json.loads((path / checkpoints.MANIFEST).read_text())
     del content["sha256"]
@@ -129,7 +127,7 @@ def test_a_manifest_with_a_right_sum_and_wrong_content(change, tmp_path):
         read_checkpoint(path)
 
 
-def test_a_format_of_the_future_is_named(tmp_path, monkeypatch):
+def test_a_newer_format_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "FORMAT", 2)
     path = write(tmp_path)
     monkeypatch.undo()
@@ -137,7 +135,7 @@ def test_a_format_of_the_future_is_named(tmp_path, monkeypatch):
         read_checkpoint(path)
 
 
-def test_of_what_could_not_be_written_nothing_is_left(tmp_path, monkeypatch):
+def test_a_checkpoint_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     before = write(tmp_path)
     content = (before / checkpoints.MANIFEST).read_text()
 
@@ -152,15 +150,15 @@ def test_of_what_could_not_be_written_nothing_is_left(tmp_path, monkeypatch):
     assert (before / checkpoints.MANIFEST).read_text() == content
 
 
-def test_only_what_is_to_be_kept_stays(tmp_path):
+def test_only_the_named_checkpoints_stay(tmp_path):
     for step in range(5):
         write(tmp_path, step)
-    (tmp_path / ".step-00000009.77.tmp").mkdir()  # A killed process left it.
+    (tmp_path / ".step-00000009.77.tmp").mkdir()  # From a killed process of an earlier version.
     remove_checkpoints(tmp_path, {"step-00000001", "step-00000004"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000001", "step-00000004"]
 
 
-def test_a_checkpoint_takes_the_place_of_a_broken_one(tmp_path):
+def test_a_damaged_checkpoint_is_replaced(tmp_path):
     path = write(tmp_path)
     cut(path / checkpoints.STATE)
     write(tmp_path)

@@ -20,7 +20,7 @@ with run_lock(Path(sys.argv[1])):
 """
 
 
-def test_the_second_is_refused_until_the_first_is_dead(tmp_path):
+def test_another_process_is_refused_until_the_first_one_ends(tmp_path):
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
@@ -41,7 +41,7 @@ def test_the_second_is_refused_until_the_first_is_dead(tmp_path):
         pass
 
 
-def test_a_folder_that_is_not_there(tmp_path):
+def test_a_missing_folder(tmp_path):
     with (
         pytest.raises(UserError, match="cannot be written: No such file"),
         run_lock(tmp_path / "x"),

@@ -9,8 +9,8 @@ import pytest
 import minigpt
 from minigpt.config import load_config
 from minigpt.errors import UserError
-from minigpt.runs.checkpoints import checkpoint_name, write_checkpoint
-from minigpt.runs.progress import ClockState, TrainingProgress
+from minigpt.runs.checkpoints import checkpoint_name, checkpoint_paths, write_checkpoint
+from minigpt.runs.progress import Best, ClockState, TrainingProgress
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer, learn_tokenizer
 from tests.settings import tokenizer_config
@@ -114,26 +114,60 @@ def test_a_new_run_in_the_current_directory(tmp_path, tokenizer, monkeypatch):
     assert run.path == folder and run.corpus == CORPUS
 
 
-def test_repr_tells_what_a_run_contains(tmp_path, tokenizer):
-    run = Run.create(tmp_path / "a", load_config({}), tokenizer, CORPUS)
-    assert repr(run) == f"Run({str(run.path)!r}, gpt, not finished)"
-    progress = TrainingProgress(
-        step=1234,
+def progress(step, best=None):
+    return TrainingProgress(
+        step=step,
         epoch=0,
         batch=0,
         clock=ClockState(),
         given_plan=[],
         plan=[],
-        best=None,
+        best=best,
         epochs_since_best=0,
         config={},
     )
+
+
+@pytest.mark.parametrize(
+    ("damaged", "used"),
+    [([], "2-epoch-1"), ([3], "2-epoch-1"), ([2], "3"), ([2, 3], "1"), ([1, 2, 3], None)],
+)
+def test_the_best_checkpoint_or_what_is_used_instead(damaged, used, tmp_path, tokenizer, caplog):
+    run = Run.create(tmp_path / "a", load_config({}), tokenizer, CORPUS)
+    folder = run.checkpoints_folder
+    best = Best(val_loss=1.0, epoch=1, checkpoint=checkpoint_name(2, 1))
+    write_checkpoint(folder, checkpoint_name(1), {}, progress(1))
+    write_checkpoint(folder, best.checkpoint, {}, progress(2, best))
+    write_checkpoint(folder, checkpoint_name(3), {}, progress(3, best))
+    paths = checkpoint_paths(folder)
+    for number in damaged:
+        (paths[number - 1] / "manifest.json").write_text("")
+    if used is None:
+        with pytest.raises(UserError, match=r"run = .*: all of its 3 checkpoints are damaged"):
+            run.best_checkpoint()
+        return
+    name = checkpoint_name(int(used[0])) + used[1:]
+    assert run.best_checkpoint().path == folder / name
+    lines = [f"{paths[n - 1]}: was damaged and is ignored: " for n in reversed(damaged)]
+    assert all(m.startswith(line) for m, line in zip(caplog.messages, lines, strict=False))
+    assert caplog.messages[len(lines) :] == [f"{folder / name}: used instead"] * bool(damaged)
+    messages: list[str] = []
+    caplog.clear()
+    with pytest.warns(DeprecationWarning, match="`report` is deprecated") as caught:
+        run.best_checkpoint(messages.append)
+    assert caught[0].filename == __file__
+    assert len(messages) == len(damaged) + bool(damaged) and not caplog.messages
+
+
+def test_repr_tells_what_a_run_contains(tmp_path, tokenizer):
+    run = Run.create(tmp_path / "a", load_config({}), tokenizer, CORPUS)
+    assert repr(run) == f"Run({str(run.path)!r}, gpt, not finished)"
     arrays = {
         "weights/00000": np.zeros((40, 30), "float32"),
         "weights/00001": np.zeros(34, "float32"),
         "optimizer/00000": np.zeros(7, "float32"),
     }
-    path = write_checkpoint(run.checkpoints_folder, checkpoint_name(1234), arrays, progress)
+    path = write_checkpoint(run.checkpoints_folder, checkpoint_name(1234), arrays, progress(1234))
     assert repr(run) == f"Run({str(run.path)!r}, gpt, 1,234 parameters, step 1,234, not finished)"
     run.model_file.touch()
     (path / "state.safetensors").write_bytes(b"damaged")

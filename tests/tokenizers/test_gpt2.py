@@ -271,8 +271,11 @@ def test_a_run_needs_its_addresses_no_more(tmp_path, monkeypatch):
 
 def test_settings_that_do_not_go_together():
     for changes, message in (
-        ({"kind": "gpt2", "lowercase": True}, "should be false for kind = 'gpt2'"),
-        ({"kind": "word", "encoder_url": "file:///x"}, "is for kind = 'gpt2' alone"),
+        ({"kind": "gpt2", "lowercase": True}, "tokenizer.lowercase = True: belongs to"),
+        (
+            {"kind": "word", "encoder_url": "file:///x"},
+            "belongs to tokenizer.kind = 'gpt2', not 'word'",
+        ),
         ({"kind": "gpt2", "merges_sha256": "x"}, "tokenizer.merges_sha256"),
     ):
         with pytest.raises(UserError, match=message) as caught:

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from minigpt.generation import Decoder
+from minigpt.inference.decoders import build_decoder
 from minigpt.inference.samples import generate
 from minigpt.inference.text_model import sampling_settings
 from minigpt.tokenizers import Tokenizer
@@ -60,9 +61,7 @@ class TextGenerator(keras.callbacks.Callback):
         if (epoch + 1) % self.print_every or not self.prompts:
             return
         if self._decoder is None:
-            self._decoder = Decoder(
-                self.model, self.tokenizer.end_id, self.tokenizer.undrawable_ids
-            )
+            self._decoder = build_decoder(self.model, self.tokenizer)
         samples = generate(
             self._decoder,
             self.tokenizer,

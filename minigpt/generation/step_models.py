@@ -1,0 +1,199 @@
+"""Adapters from models to the decoding loop: the logits of the next token, with or without a cache.
+
+In all methods `token_ids` is int32[B, W], `lengths` int32[B] the number of tokens of each row that are
+read, `caches` a nest of tensors with B rows, and `banned` bool[V].
+"""
+
+import abc
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from minigpt.generation.sampling import ban
+from minigpt.models import GPT, EncoderDecoder
+
+# All cores multiply by a head of at least this many bytes faster than one core does.
+LARGE_BYTES = 2**24
+
+
+class StepModel(abc.ABC):
+    """A model as the decoding loop sees it.
+
+    Attributes:
+      vocab_size: V.
+      max_len: T, the context.
+      jit_compile: whether XLA compiles the loop.
+    """
+
+    vocab_size: int
+    max_len: int
+    jit_compile = False
+
+    def empty_caches(self, rows: Any) -> Any:
+        """Returns the caches of no tokens."""
+        return ()
+
+    def prefill(self, token_ids: Any) -> Any:
+        """Returns the caches of the first max_len tokens of each row."""
+        return self.empty_caches(tf.shape(token_ids)[0])
+
+    @abc.abstractmethod
+    def step(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> tuple[Any, Any]:
+        """Scores the next token of each row, within the context.
+
+        Returns:
+          float32[B, V], the logits, -inf for banned tokens, and the caches after.
+        """
+
+    def in_context(self, lengths: Any) -> Any:
+        """Returns bool[]: whether `step` can read this many tokens of each row."""
+        return tf.constant(True)
+
+    def next_logits(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> Any:
+        """Does the same as `step`, for any lengths."""
+        return self.step(token_ids, lengths, caches, banned)
+
+    def row_bytes(self, capacity: int) -> int:
+        """Returns an estimate of the bytes that decoding takes for a row of `capacity` tokens."""
+        # Logits with their copies while sorting, and both copies of the tokens.
+        return 32 * self.vocab_size + 8 * capacity
+
+
+class CachedGPT(StepModel):
+    """A GPT: a cache within the context, a sliding window past it.
+
+    Past the context all positions shift with every token, and no cached key stays valid: each step is a
+    full pass over the newest max_len tokens.
+    """
+
+    jit_compile = True
+
+    def __init__(self, model: GPT) -> None:
+        self.model = model
+        self.vocab_size = model.vocab_size
+        self.max_len = model.max_len
+
+    def empty_caches(self, rows: Any) -> Any:
+        return self.model.empty_caches(rows)
+
+    def prefill(self, token_ids: Any) -> Any:
+        # The caches of a prompt that is longer than the context are never read.
+        rows = tf.shape(token_ids)[0]
+        index = tf.zeros([rows], tf.int32)
+        caches = self.model.empty_caches(rows)
+        return self.model.call_with_cache(token_ids[:, : self.max_len], caches, index)[1]
+
+    def step(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> tuple[Any, Any]:
+        newest = newest_tokens(token_ids, lengths)
+        latents, caches = self.model.call_with_cache(newest, caches, lengths - 1)
+        return self._logits(latents, banned), caches
+
+    def in_context(self, lengths: Any) -> Any:
+        return tf.reduce_all(lengths <= self.max_len)
+
+    def step_past_context(
+        self, token_ids: Any, lengths: Any, caches: Any, banned: Any
+    ) -> tuple[Any, Any]:
+        """Does the same as `step` by a full pass over the newest max_len tokens."""
+        window, last = newest_window(token_ids, lengths, self.max_len)
+        latents, _ = self.model.call_with_cache(window)
+        return self._logits(tf.gather(latents, last, axis=1, batch_dims=1), banned), caches
+
+    def next_logits(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> Any:
+        arguments = token_ids, lengths, caches, banned
+        return tf.cond(
+            self.in_context(lengths),
+            lambda: self.step(*arguments),
+            lambda: self.step_past_context(*arguments),
+        )
+
+    def row_bytes(self, capacity: int) -> int:
+        caches = [_nbytes(cache) for cache in tf.nest.flatten(self.empty_caches(1))]
+        # The loop's input, its state and its result.
+        return super().row_bytes(capacity) + 3 * sum(caches)
+
+    def _logits(self, latents: Any, banned: Any) -> Any:
+        """float[B, 1, D] → float32[B, V]."""
+        model = self.model
+        if 4 * model.vocab_size * latents.shape[2] < LARGE_BYTES:
+            return ban(model.logits(latents)[:, 0], banned)
+        latents, head = latents[:, 0], model.head
+        if head is None:
+            return ban(model.logits(latents), banned)
+        # Banning before adding the bias keeps XLA from fusing the product: see `layers.dense`.
+        scores = ban(tf.matmul(latents, tf.cast(head.kernel, latents.dtype)), banned)
+        return tf.cast(scores + tf.cast(head.bias, latents.dtype), tf.float32)
+
+
+class UncachedModel(StepModel):
+    """Any Keras model int[B, T] → float[B, T, V], causal in T: each step is a full pass.
+
+    Args:
+      model: the model. If it returns a list or a tuple, the logits are the first entry.
+      vocab_size: V.
+      max_len: T, the longest input.
+      fixed_length: whether every input has T tokens; shorter ones are padded on the right.
+    """
+
+    def __init__(
+        self, model: keras.Model, vocab_size: int, max_len: int, fixed_length: bool
+    ) -> None:
+        self.model = model
+        self.vocab_size = vocab_size
+        self.max_len = max_len
+        self.fixed_length = fixed_length
+
+    def step(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> tuple[Any, Any]:
+        longest = tf.reduce_max(tf.concat([lengths, [1]], 0))
+        width = self.max_len if self.fixed_length else tf.minimum(self.max_len, longest)
+        window, last = newest_window(token_ids, lengths, width)
+        logits = tf.gather(first_output(self.model, window), last, axis=1, batch_dims=1)[:, 0]
+        logits = tf.ensure_shape(tf.cast(logits, tf.float32), [None, self.vocab_size])
+        return ban(logits, banned), caches
+
+    def row_bytes(self, capacity: int) -> int:
+        return super().row_bytes(capacity) + 8 * self.vocab_size * self.max_len
+
+
+class CachedEncoderDecoder(StepModel):
+    """An encoder-decoder: `token_ids` are the targets; `caches` hold the encoded source too."""
+
+    def __init__(self, model: EncoderDecoder) -> None:
+        self.model = model
+        self.vocab_size = model.vocab_size
+        self.max_len = model.max_len
+
+    def step(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> tuple[Any, Any]:
+        source, caches = caches
+        newest = newest_tokens(token_ids, lengths)
+        latents, caches = self.model.call_with_cache(newest, source, caches, lengths - 1)
+        return ban(self.model.logits(latents[:, 0]), banned), (source, caches)
+
+
+def first_output(model: keras.Model, token_ids: Any) -> Any:
+    """Calls a model for inference and returns its output, or the first one if there are several."""
+    outputs = model(token_ids, training=False)
+    return outputs[0] if isinstance(outputs, (list, tuple)) and outputs else outputs
+
+
+def newest_tokens(token_ids: Any, lengths: Any) -> Any:
+    """Returns int32[B, 1]: the last of the first `lengths` tokens of each row."""
+    return tf.gather(token_ids, lengths[:, None] - 1, axis=1, batch_dims=1)
+
+
+def newest_window(token_ids: Any, lengths: Any, width: Any) -> tuple[Any, Any]:
+    """Returns the newest tokens of each row, up to `width` of them.
+
+    Returns:
+      int32[B, width], shorter rows padded with whatever follows: a causal model never reads it; and
+      int32[B, 1], the index of each row's last token.
+    """
+    start = tf.maximum(lengths - width, 0)
+    columns = tf.minimum(start[:, None] + tf.range(width), tf.shape(token_ids)[1] - 1)
+    window = tf.gather(token_ids, columns, axis=1, batch_dims=1)
+    return window, (lengths - start - 1)[:, None]
+
+
+def _nbytes(tensor: Any) -> int:
+    return int(tf.size(tensor)) * tensor.dtype.size

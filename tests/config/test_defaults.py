@@ -1,0 +1,85 @@
+"""One set of defaults, in Python, TOML and overrides alike; the shipped configurations keep theirs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minigpt.config import Config, load_config, shipped_configs
+from minigpt.config.fit import settings_to_fit
+from minigpt.errors import UserError
+
+# Settings as the last version without a format number resolved them: name → section.key → value.
+SETTINGS = json.loads(
+    (Path(__file__).resolve().parents[1] / "fixtures" / "settings.json").read_text()
+)
+# Settings that belonged to every source and kind, and now to those where they have an effect.
+MOVED = {"data.paths", "data.length_buckets", "tokenizer.lowercase"}
+
+
+def flat(config: Config) -> dict[str, Any]:
+    """section.key → value"""
+    return {
+        f"{section}.{key}": value
+        for section, settings in config.model_dump(mode="json").items()
+        for key, value in settings.items()
+    }
+
+
+def as_now(settings: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """Settings of the earlier version under their present names."""
+    renamed = {
+        name.replace("training.plan", "training.step_limits"): v for name, v in settings.items()
+    }
+    return {
+        name: value
+        for name, value in renamed.items()
+        if name in found or not (value is None or name in MOVED)
+    }
+
+
+@pytest.mark.parametrize("name", shipped_configs())
+def test_shipped_configurations_resolve_as_before(name):
+    config = load_config(name)
+    assert flat(config) == as_now(SETTINGS["shipped"][name], flat(config))
+    assert settings_to_fit(config) == set()
+
+
+def test_a_partial_configuration_is_the_default_one(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text("[training]\nepochs = 1\n")
+    expected = as_now(SETTINGS["shipped"]["default"], flat(Config())) | {"training.epochs": 1}
+    for config in (
+        load_config({"training": {"epochs": 1}}),
+        load_config(file),
+        load_config(None, ["training.epochs=1"]),
+        load_config("default", ["training.epochs=1"]),
+        Config.model_validate({"training": {"epochs": 1}}),
+    ):
+        assert flat(config) == expected
+
+
+def test_what_suits_the_stories_only_is_not_a_default_of_other_texts():
+    config = load_config({"data": {"source": "python"}})
+    assert config.training.steps_per_epoch is config.training.max_minutes is None
+    assert (config.sampling.prompts, config.sampling.temperature) == ([""], 1.0)
+    # The recipe is.
+    assert (config.training.optimizer, config.training.learning_rate) == ("muon", 4e-3)
+    assert settings_to_fit(config) >= {"model.embed_dim", "training.steps_per_epoch"}
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "training.epochs=9223372036854775807",
+        "training.steps_per_epoch=9223372036854775807",
+        "training.batch_size=9223372036854775807",
+        "training.warmup_steps=9223372036854775807",
+        "tokenizer.vocab_size=9223372036854775807",
+        "sampling.translations=9223372036854775807",
+    ],
+)
+def test_counts_have_an_upper_limit(setting):
+    with pytest.raises(UserError, match="should be less than or equal to"):
+        load_config(None, [setting])

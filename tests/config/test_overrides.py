@@ -1,0 +1,61 @@
+"""Overrides that select another source or kind, and unset values."""
+
+import pytest
+
+from minigpt.config import load_config
+from minigpt.errors import UserError
+
+
+def test_another_source_drops_the_settings_of_the_former_source():
+    data = load_config("shakespeare_character", ["data.source=imdb"]).data
+    assert data == load_config({"data": {"source": "imdb", "val_fraction": 0.1}}).data
+    assert load_config("imdb", ["data.source=python"]).data.val_fraction == 0.02
+
+
+def test_another_tokenizer_drops_the_settings_of_the_former_tokenizer():
+    found = load_config("imdb_keras_example", ["tokenizer.kind=byte_pair"]).tokenizer
+    assert (found.kind, found.vocab_size, found.lowercase) == ("byte_pair", 2048, True)
+    assert load_config("python", ["tokenizer.kind=gpt2"]).tokenizer.vocab_size == 50257
+
+
+def test_another_model_drops_the_settings_of_the_former_model():
+    settings = {"model": {"norm": "pre", "activation": "silu", "embed_dim": 32}}
+    overrides = ["model.kind=encoder_decoder", "data.source=pairs", "data.paths=['a']"]
+    model = load_config(settings, overrides).model
+    assert (model.norm, model.activation, model.embed_dim) == ("post", "relu", 32)
+
+
+def test_what_another_override_sets_is_kept_in_any_order():
+    for overrides in (
+        ["tokenizer.kind=word", "tokenizer.vocab_size=99"],
+        ["tokenizer.vocab_size=99", "tokenizer.kind=word"],
+    ):
+        assert load_config("imdb", overrides).tokenizer.vocab_size == 99
+
+
+def test_the_same_kind_drops_nothing():
+    assert load_config("imdb", ["tokenizer.kind=byte_pair"]).tokenizer.vocab_size == 4096
+
+
+def test_none_unsets_a_value(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('[training]\nclip_norm = "none"\nmax_minutes = "none"\n')
+    for config in (
+        load_config(file),
+        load_config(None, ["training.clip_norm=none", "training.max_minutes='none'"]),
+        load_config({"training": {"clip_norm": None, "max_minutes": None}}),
+    ):
+        assert config.training.clip_norm is config.training.max_minutes is None
+    with pytest.raises(UserError, match=r"training\.epochs = 'none': should be a valid integer"):
+        load_config(None, ["training.epochs=none"])
+
+
+def test_a_problem_is_told_in_the_words_of_its_reader():
+    with pytest.raises(UserError) as caught:
+        load_config(None, ["training.epochs=0", "epochs=1"])
+    misread, wrong = caught.value.args
+    assert str(wrong).startswith("training.epochs = 0: should be")
+    assert str(misread).startswith("overrides = 'epochs=1': should be SECTION.KEY=VALUE")
+    options = {"overrides": "--set"}
+    assert wrong.as_option(options).startswith("--set training.epochs = 0: should be")
+    assert misread.as_option(options).startswith("--set epochs=1: should be SECTION.KEY=VALUE")

@@ -1,0 +1,105 @@
+"""Sizes and steps that are chosen for a text."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+import minigpt
+from minigpt.config import load_config
+from minigpt.corpus.fit import config_for_text, fit_to_text
+from minigpt.corpus.token_store import reopen_corpus
+from minigpt.errors import UserError
+from tests.config.test_defaults import SETTINGS, as_now, flat
+
+LINE = "Ana sat on the hill and ate 7 figs.\n"
+
+
+def text_of(size: int, folder: Path) -> str:
+    file = folder / "book.txt"
+    file.write_text((LINE * (size // len(LINE) + 1))[:size])
+    return str(file)
+
+
+@pytest.mark.parametrize("case", SETTINGS["chosen"])
+def test_the_choice_is_that_of_the_earlier_version(case, tmp_path):
+    size, *overrides = case.split()
+    path = text_of(int(size), tmp_path)
+    found = flat(config_for_text([path], overrides))
+    assert found["data.paths"] == [path]
+    assert found == as_now(SETTINGS["chosen"][case], found) | {"data.paths": [path]}
+
+
+def test_python_toml_and_overrides_choose_alike(tmp_path):
+    path = text_of(50_000, tmp_path)
+    expected = config_for_text([path], ["model.embed_dim=48"])
+    file = tmp_path / "mine.toml"
+    data, model = {"source": "files", "paths": [path]}, {"embed_dim": 48}
+    file.write_text(f'[data]\nsource = "files"\npaths = [{path!r}]\n[model]\nembed_dim = 48\n')
+    for config in (
+        load_config({"data": data, "model": model}),
+        load_config(file),
+        load_config(None, ["model.embed_dim=48"], text=[path]),
+        load_config(None, ["model.embed_dim=48", "data.source=files", f"data.paths=[{path!r}]"]),
+        load_config("default", ["model.embed_dim=48"], text=[path]),
+    ):
+        assert fit_to_text(config) == expected
+
+
+def test_training_has_the_chosen_settings(tmp_path, no_export):
+    data = {"source": "files", "paths": [text_of(5_000, tmp_path)]}
+    small = {"embed_dim": 8, "num_heads": 2, "num_layers": 1}
+    settings = {"data": data, "model": small, "training": {"epochs": 1}}
+    run = minigpt.train(settings, tmp_path / "run")
+    expected = fit_to_text(load_config(settings))
+    assert run.config.training == expected.training
+    assert (run.config.tokenizer.kind, run.config.model.max_len) == ("character", 64)
+
+
+def test_a_complete_configuration_reads_no_text(tmp_path):
+    config = config_for_text([text_of(5_000, tmp_path)])
+    (tmp_path / "book.txt").unlink()
+    assert fit_to_text(config) is config
+    assert fit_to_text(load_config(None)) == load_config(None)
+
+
+def test_what_was_chosen_is_logged(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "minigpt")
+    config_for_text([text_of(5_000, tmp_path)], ["training.epochs=3"])
+    assert "Chosen for 5,000 bytes of text" in caplog.text
+    assert "training.batch_size = 8" in caplog.text
+    assert "training.epochs" not in caplog.text
+
+
+def test_settings_that_do_not_go_with_the_choice(tmp_path):
+    path = text_of(5_000, tmp_path)
+    with pytest.raises(UserError, match=r"num_heads = 6: should divide model\.embed_dim = 64"):
+        config_for_text([path], ["model.num_heads=6"])
+
+
+@pytest.mark.parametrize("paths", ["book.txt", Path("book.txt"), None, 5])
+def test_paths_that_are_not_a_list(paths):
+    with pytest.raises(UserError, match=r"paths = .*should be a list of paths"):
+        config_for_text(paths)
+
+
+def test_recorded_fingerprints_are_those_of_the_earlier_version():
+    runs = Path(__file__).resolve().parents[1] / "fixtures" / "compatibility"
+    recorded = {
+        file.parent.name: json.loads(file.read_text())["fingerprint"]
+        for file in runs.glob("*/corpus.json")
+    }
+    assert recorded["pre_norm"] == recorded["post_norm"] != recorded["character"]
+    for name, text, tokenizer in (
+        ("pre_norm", "text.txt", {"kind": "byte_pair", "vocab_size": 270}),
+        ("character", "text.txt", {"kind": "character", "vocab_size": 48}),
+    ):
+        config = load_config(
+            {
+                "data": {"source": "files", "paths": [str(runs / text)], "val_fraction": 0.1},
+                "tokenizer": tokenizer,
+            }
+        )
+        corpus = reopen_corpus(config.data, config.tokenizer, None, recorded[name])
+        assert corpus is not None and corpus.fingerprint == recorded[name]

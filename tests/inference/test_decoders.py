@@ -1,0 +1,165 @@
+"""Decoding for any Keras model that maps token ids to logits."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from minigpt.config import GPTConfig, SamplingConfig, TokenizerConfig
+from minigpt.inference.decoders import build_decoder
+from minigpt.inference.samples import generate
+from minigpt.models import build_gpt
+from minigpt.tokenizers import learn_tokenizer
+from tests.conftest import tiny_text
+
+T, D = 8, 12
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    config = TokenizerConfig(kind="character", vocab_size=64)
+    return learn_tokenizer([tiny_text(50)], config)
+
+
+class Subclassed(keras.Model):
+    """Without an argument `training`, and of no fixed length."""
+
+    def __init__(self, vocab_size):
+        super().__init__()
+        self.embedding = keras.layers.Embedding(vocab_size, D)
+        self.rnn = keras.layers.GRU(D, return_sequences=True)
+        self.head = keras.layers.Dense(vocab_size)
+
+    def call(self, token_ids):
+        return self.head(self.rnn(self.embedding(token_ids)))
+
+
+def sequential(vocab_size, *last, length=T):
+    layers = [
+        keras.layers.Embedding(vocab_size, D),
+        keras.layers.GRU(D, return_sequences=True),
+        keras.layers.Dense(vocab_size),
+    ]
+    return keras.Sequential([keras.Input((length,)), *layers, *last])
+
+
+def two_outputs(vocab_size):
+    """Like the Keras example: logits and latents."""
+    ids = keras.Input((T,), dtype="int32")
+    x = keras.layers.Embedding(vocab_size, D)(ids)
+    x = keras.layers.GRU(D, return_sequences=True)(x)
+    return keras.Model(ids, [keras.layers.Dense(vocab_size)(x), x])
+
+
+BUILDERS = {
+    "sequential": sequential,
+    "any-length": lambda vocab_size: sequential(vocab_size, length=None),
+    "functional": two_outputs,
+    "subclassed": Subclassed,
+    # Padded logits: entries that the tokenizer does not have are never generated.
+    "larger-vocabulary": lambda vocab_size: sequential(vocab_size + 5),
+}
+
+
+def by_full_passes(model, tokenizer, prompt, count, max_len):
+    """Greedy, without padding: every token from a pass over the tokens before it."""
+    ids = tokenizer.encode(prompt).tolist() or [tokenizer.end_id]
+    start = len(ids)
+    while len(ids) < start + count:
+        window = ids[-max_len:]
+        padded = window + [0] * (T - len(window)) if max_len == T else window
+        outputs = model(np.array([padded], np.int32))
+        outputs = outputs[0] if isinstance(outputs, list) else outputs
+        logits = np.array(outputs)[0, len(window) - 1, : tokenizer.vocab_size]
+        logits[list(tokenizer.undrawable_ids)] = -np.inf
+        if logits.argmax() == tokenizer.end_id:
+            break
+        ids.append(int(logits.argmax()))
+    return ids[start:]
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_greedy_equals_full_passes(kind, tokenizer):
+    keras.utils.set_random_seed(1)
+    model = BUILDERS[kind](tokenizer.vocab_size)
+    decoder = build_decoder(model, tokenizer)
+    max_len = T if kind not in ("any-length", "subclassed") else 64
+    assert decoder.model.max_len == max_len
+    prompts = ["", "Ana", "Ana sat on the roof"]
+    sampling = SamplingConfig(temperature=0.0, max_new_tokens=10)
+    found = [s.tokens for s in generate(decoder, tokenizer, prompts, [0] * 3, sampling)]
+    assert found == [by_full_passes(model, tokenizer, p, 10, max_len) for p in prompts]
+    assert any(found)
+
+
+def test_a_model_fitted_on_batches_reads_as_many_tokens_as_they_have(tokenizer):
+    model = Subclassed(tokenizer.vocab_size)
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    ids = np.ones((2, 5), np.int32)
+    model.fit(ids, ids, verbose=0)
+    decoder = build_decoder(model, tokenizer)
+    assert decoder.model.max_len == 5
+    assert build_decoder(model, tokenizer, max_len=7).model.max_len == 7
+    # The decoder follows the weights.
+    sampling = SamplingConfig(temperature=0.0, max_new_tokens=3)
+    model.head.bias.assign(tf.one_hot(4, tokenizer.vocab_size) * 1e3)
+    (sample,) = generate(decoder, tokenizer, ["A"], [0], sampling)
+    assert sample.tokens == [4, 4, 4]
+
+
+def test_settings_of_sampling_apply(tokenizer):
+    decoder = build_decoder(sequential(tokenizer.vocab_size), tokenizer)
+
+    def texts(**settings):
+        sampling = SamplingConfig(max_new_tokens=20, top_k=0, **settings)
+        return [s.text for s in generate(decoder, tokenizer, ["Ana"], [3], sampling, num_samples=2)]
+
+    free = texts()
+    assert free == texts() and free[0] != free[1]
+    stop = free[0][5:7]
+    assert texts(stop=[stop])[0] == free[0][: free[0].index(stop)]
+    banned = tokenizer.encode(free[0][0]).tolist()
+    assert free[0][0] not in texts(banned_tokens=banned)[0]
+    assert len(texts(beams=3)) == 2
+
+
+def test_a_gpt_decodes_with_its_cache(tokenizer):
+    model = gpt(tokenizer.vocab_size)
+    assert build_decoder(model, tokenizer).model.jit_compile
+
+
+def gpt(vocab_size):
+    return build_gpt(GPTConfig(max_len=T, embed_dim=D, num_heads=2, num_layers=1), vocab_size)
+
+
+class Failing(keras.Model):
+    def call(self, token_ids):
+        raise RuntimeError("not for ids\nsecond line")
+
+
+@pytest.mark.parametrize(
+    ("build", "missing"),
+    [
+        (
+            lambda v: keras.Sequential([keras.Input((T,)), keras.layers.Dense(v)]),
+            r"gives float32\[1, ",
+        ),
+        (lambda v: sequential(v - 3), "its vocabulary has"),
+        (lambda v: gpt(v - 3), "its vocabulary has"),
+        (lambda v: sequential(v, keras.layers.Softmax()), "remove the softmax"),
+        (
+            lambda v: sequential(v, keras.layers.Lambda(lambda x: tf.argmax(x, -1))),
+            r"gives int64\[",
+        ),
+        (
+            lambda v: sequential(v, keras.layers.Lambda(lambda x: tf.cast(x, "int32"))),
+            "output is int32",
+        ),
+        (lambda v: Failing(), "cannot be called on .*not for ids$"),
+    ],
+    ids=["rank", "vocabulary", "gpt", "probabilities", "ids", "dtype", "call"],
+)
+def test_other_models_are_refused(build, missing, tokenizer):
+    with pytest.raises(ValueError, match=r"should map token ids.*logits") as refused:
+        build_decoder(build(tokenizer.vocab_size), tokenizer)
+    assert refused.match(missing)

@@ -1,0 +1,89 @@
+"""Text token by token: always what the tokenizer makes of the whole."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minigpt.config import TokenizerConfig
+from minigpt.generation.stop_strings import find_stop
+from minigpt.inference.streaming import ContinuationText, IncrementalDetokenizer
+from minigpt.tokenizers import learn_tokenizer
+from tests.conftest import tiny_text
+
+# U+0010 and U+2581 are escaped by the byte-pair tokenizer.
+TEXT = tiny_text(50) + " \U0001f600 \u2581 \x10 \x10\x10b ż日本"
+KINDS = ["byte_pair", "word", "character"]
+
+
+@pytest.fixture(scope="module")
+def tokenizers():
+    return {
+        kind: learn_tokenizer([TEXT], TokenizerConfig(kind=kind, vocab_size=320)) for kind in KINDS
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_pieces_of_any_ids_join_to_the_continuation(kind, tokenizers, data):
+    tokenizer = tokenizers[kind]
+    # Half of the ids are bytes of characters of several bytes, or of escape sequences.
+    special = [*tokenizer.encode("\U0001f600\x10\u2581日ab"), tokenizer.end_id]
+    ids = st.one_of(st.sampled_from(special), st.integers(0, tokenizer.vocab_size - 1)).map(int)
+    prompt, new = data.draw(st.lists(ids, max_size=12)), data.draw(st.lists(ids, max_size=30))
+    detokenizer = IncrementalDetokenizer(tokenizer, prompt)
+    for count, token in enumerate(new):
+        text = detokenizer.push(token)
+        before = tokenizer.continuation(prompt, new[:count])
+        assert before + text == tokenizer.continuation(prompt, new[: count + 1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_work_of_a_token_does_not_grow(kind, tokenizers, monkeypatch):
+    tokenizer = tokenizers[kind]
+    ids = np.tile(tokenizer.encode(TEXT), 5)
+    decoded = []
+    decode = type(tokenizer).decode
+
+    def counting(self, ids):
+        decoded.append(len(ids))
+        return decode(self, ids)
+
+    monkeypatch.setattr(type(tokenizer), "decode", counting)
+    detokenizer = IncrementalDetokenizer(tokenizer, ids)
+    for token in ids.tolist():
+        detokenizer.push(token)
+    assert max(decoded) <= 5
+    assert len(decoded) <= 1 + 2 * len(ids)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_a_text_is_cut_like_the_whole(tokenizers, data):
+    tokenizer = tokenizers["character"]
+    text = data.draw(st.text("abn .\n", max_size=40))
+    stops = data.draw(st.lists(st.text("abn .\n", min_size=1, max_size=4), max_size=3))
+    tokens = tokenizer.encode(text).tolist()
+    whole = tokenizer.decode(tokens)
+    stop = find_stop(whole, stops)
+    cut = ContinuationText(tokenizer, [], stops)
+    pieces = []
+    for token in tokens:
+        pieces.append(cut.push([token]))
+        # What was returned is never taken back.
+        assert whole[:stop].startswith("".join(pieces))
+    assert "".join(pieces) + cut.finish() == whole[:stop]
+    assert cut.stopped == (stop is not None)
+    if cut.stopped:
+        assert find_stop(tokenizer.decode(cut.tokens), stops) is not None
+        assert find_stop(tokenizer.decode(cut.tokens[:-1]), stops) is None
+
+
+def test_all_tokens_at_once_give_the_same(tokenizers):
+    tokenizer = tokenizers["byte_pair"]
+    tokens = tokenizer.encode(TEXT).tolist()
+    at_once = ContinuationText(tokenizer, [], ["on the wall"])
+    text = at_once.push(tokens) + at_once.finish()
+    assert text == TEXT[: TEXT.index("on the wall")]
+    assert at_once.tokens == tokens[: len(at_once.tokens)]
