@@ -12,10 +12,8 @@ from minigpt.cli.command import option_names, program_name
 from minigpt.cli.options import TextOption
 from minigpt.cli.output import print_text
 from minigpt.config import load_config, shipped_configs
-from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError, gathering
 from minigpt.notices import notices_to
-from minigpt.runs.paths import check_run, refuse_taken
 
 NEW_RUN = {"config": "--config", "paths": "--text", "text": "--text", "run": "--run"}
 RESUMED_RUN = {"run": "--resume", "resume_from": "--resume"}
@@ -65,6 +63,10 @@ def train(
 
 
 def _train(config: str | None, text: list[str], run: Path | None, overrides: list[str]) -> None:
+    # Imported here because every command imports this module, and these import NumPy.
+    from minigpt.corpus.text_files import TextFiles
+    from minigpt.runs.paths import refuse_taken
+
     with option_names(NEW_RUN | OVERRIDES):
         problems: list[str] = []
         with gathering(problems):
@@ -84,6 +86,8 @@ def _train(config: str | None, text: list[str], run: Path | None, overrides: lis
 
 
 def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str]) -> None:
+    from minigpt.runs.paths import check_run
+
     problems = [
         f"{option}: is only for a new run; --resume {run} has its own"
         for option, value in new_run_options.items()

@@ -10,10 +10,10 @@ from safetensors.numpy import save_file
 
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.export.folder import output_folder
-from minigpt.huggingface.shape import differences, write_shape
+from minigpt.huggingface.config_json import config_json, export_problems
 from minigpt.huggingface.tensors import values
-from minigpt.huggingface.tokenizer_files import OWN_FOLDER
-from minigpt.huggingface.tokenizer_json import tokenizer_files, why_not
+from minigpt.huggingface.tokenizer_export import export_problem, tokenizer_files
+from minigpt.huggingface.tokenizer_import import OWN_FOLDER
 from minigpt.models import GPT
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
@@ -32,16 +32,16 @@ def export_huggingface(model: GPT, tokenizer: Tokenizer, output: Path) -> None:
     if not isinstance(model, GPT):
         kind = type(model).__name__
         raise UserError(_problem(f"the model is a {kind}; GPT-2 is a decoder without an encoder"))
-    problems = differences(model.config)
+    problems = export_problems(model.config)
     if model.head is not None and np.any(model.head.bias.numpy()):
         problems.append("model.tie_embeddings = false: the head has a bias; GPT-2 has none")
-    if reason := why_not(tokenizer):
+    if reason := export_problem(tokenizer):
         problems.append(reason)
     if problems:
         raise UserError(*map(_problem, problems))
     generation = {"bos_token_id": tokenizer.end_id, "eos_token_id": tokenizer.end_id}
     files = {
-        "config.json": _json(write_shape(model.config, model.vocab_size, tokenizer.end_id)),
+        "config.json": _json(config_json(model.config, model.vocab_size, tokenizer.end_id)),
         "generation_config.json": _json(generation),
         **tokenizer_files(tokenizer, model.max_len),
     }

@@ -1,6 +1,11 @@
-"""GPT-2 as the Hugging Face `transformers` package keeps it: a folder of config, weights and tokenizer.
+"""GPT-2 in the folder format of the Hugging Face package `transformers`.
 
-`shape` is config.json, `tensors` the names of the weights, `weights` their files, `tokenizer_files` what
-is read of a tokenizer and `tokenizer_json` what is written; `importing` makes a run of a folder.
-`export.huggingface` makes a folder of a model.
+- `importing`: makes a run of a folder.
+- `config_json`: config.json, both directions.
+- `tensors`: the names and shapes of the tensors.
+- `weights`: reads safetensors files.
+- `tokenizer_import`, `tokenizer_export`: the tokenizer's files.
+- `json_file`: reads JSON objects.
+
+`export.huggingface` writes a folder.
 """

@@ -1,67 +1,69 @@
-"""A Hugging Face GPT-2 folder becomes a run."""
+"""Importing a Hugging Face GPT-2 folder as a run."""
 
-import json
-from collections.abc import Callable
+import logging
 from pathlib import Path
 
 from minigpt.config import Config, SamplingConfig, load_config
-from minigpt.errors import UserError
-from minigpt.huggingface.shape import read_shape
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.huggingface.config_json import read_config
+from minigpt.huggingface.json_file import read_json_object
 from minigpt.huggingface.tensors import HEAD, tensor_shapes, variables
-from minigpt.huggingface.tokenizer_files import read_tokenizer
+from minigpt.huggingface.tokenizer_import import read_tokenizer
 from minigpt.huggingface.weights import Weights, open_weights
 from minigpt.models import GPT, build_gpt
-from minigpt.runs.paths import refuse_taken
+from minigpt.notices import Sink, deprecated_report
+from minigpt.runs.paths import check_new_run
 from minigpt.runs.run import Run
-from minigpt.tokenizers.tokenizer_file import read_file
+
+logger = logging.getLogger(__name__)
 
 
-def import_run(
-    folder: str | Path, run: str | Path, report: Callable[[str], None] = lambda line: None
-) -> Run:
-    """Reads `config.json`, the weights and the tokenizer of a folder into a new run directory.
+def import_run(folder: str | Path, run: str | Path, report: Sink | None = None) -> Run:
+    """Copies `config.json`, the weights and the tokenizer of a folder into a new run directory.
 
-    The run has no text of its own: it is evaluated on files that are named, and trained on
-    with `training.init_from`.
+    The run has no text. It can be evaluated on named files, and fine-tuned with `training.init_from`.
 
     Args:
-      folder: as `GPT2LMHeadModel.save_pretrained` and the tokenizer's `save_pretrained` make it.
+      folder: a folder written by `save_pretrained` of `GPT2LMHeadModel` and of its tokenizer.
       run: the run directory, new or empty.
-      report: gets a line about what takes time.
+      report: deprecated. Messages go through `logging.getLogger("minigpt")`.
+    Returns:
+      The new run.
     Raises:
-      UserError: the folder is not a GPT-2's, a file is missing or damaged, a tensor is missing, too
-        many or of another shape; the directory cannot be written. Nothing is left behind.
+      UserError: the folder is not that of a GPT-2; a file is missing or damaged; a tensor is missing,
+        unexpected or has another shape; the run directory cannot be written. No run is created.
     """
-    folder, run = Path(folder), Path(run)
-    refuse_taken(run)
+    with deprecated_report(report):
+        return _import_run(Path(folder), Path(run))
+
+
+def _import_run(folder: Path, run: Path) -> Run:
+    check_new_run(run)
     path = folder / "config.json"
     if not path.is_file():
-        what = "holds no config.json" if folder.is_dir() else "does not exist"
-        raise UserError(f"FOLDER {folder}: {what}; should be a Hugging Face GPT-2 folder")
-    try:
-        content = json.loads(read_file(path))
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON ({error})") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path}: should be a JSON object")
-    shape = read_shape(content, str(path))
-    tokenizer = read_tokenizer(folder, shape.vocab_size, shape.end_id)
+        problem = "contains no config.json" if folder.is_dir() else "does not exist"
+        problem += "; expected a Hugging Face GPT-2 folder"
+        raise UserError(ArgumentProblem("folder", folder, problem))
+    described = read_config(read_json_object(path), str(path))
+    tokenizer = read_tokenizer(folder, described.vocab_size, described.end_id)
     with open_weights(folder) as weights:
-        weights.check(tensor_shapes(shape.model, shape.vocab_size), shape.model.tie_embeddings)
-        report(f"reading {folder}")
-        model = build_gpt(shape.model, shape.vocab_size)
-        _fill(model, weights)
-    settings = {"kind": tokenizer.kind, "vocab_size": shape.vocab_size}
+        weights.check(
+            tensor_shapes(described.model, described.vocab_size), described.model.tie_embeddings
+        )
+        logger.info("reading %s", folder)
+        model = build_gpt(described.model, described.vocab_size)
+        _assign(model, weights)
+    settings = {"kind": tokenizer.kind, "vocab_size": described.vocab_size}
     config = Config(
         tokenizer=load_config({"tokenizer": settings}).tokenizer,
-        model=shape.model,
-        # Not the prompts that suit the bundled stories.
+        model=described.model,
+        # Not the default prompts, which suit the bundled stories.
         sampling=SamplingConfig(),
     )
     return Run.create(run, config, tokenizer, None, model)
 
 
-def _fill(model: GPT, weights: Weights) -> None:
+def _assign(model: GPT, weights: Weights) -> None:
     """Copies the tensors into the model, one at a time."""
     for name, variable in variables(model).items():
         value = weights.read(name)

@@ -1,4 +1,4 @@
-"""The tensors of a GPT-2 by the names `transformers` gives them."""
+"""The tensors of a GPT-2, with the names that `transformers` gives them."""
 
 import re
 from typing import Any
@@ -12,14 +12,14 @@ from minigpt.models import GPT
 PREFIX = "transformer."
 HEAD = "lm_head.weight"
 TOKENS = "wte.weight"
-# The causal mask, which old files hold: constants, not weights.
+# The causal mask: a constant that old files contain.
 BUFFER = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
 
 
 def tensor_shapes(config: TransformerConfig, vocab_size: int) -> dict[str, tuple[int, ...]]:
-    """The shape of every tensor, names without `PREFIX`.
+    """Returns the shape of every tensor. Names are without `PREFIX`.
 
-    Dense kernels are [in, out], as here (their Conv1D); the head alone is [V, D].
+    Dense kernels are [in, out], as in Keras, because GPT-2 uses Conv1D. Only the head is [V, D].
     """
     sizes = config.resolved()
     width, inner = sizes.embed_dim, sizes.ff_dim
@@ -51,9 +51,9 @@ def tensor_shapes(config: TransformerConfig, vocab_size: int) -> dict[str, tuple
 
 
 def variables(model: GPT) -> dict[str, Any]:
-    """The Keras variable of every tensor; None for a bias that a model without qkv_bias lacks.
+    """Returns the Keras variable of every tensor; None for a bias that the model does not have.
 
-    The variable of `HEAD` holds the matrix transposed.
+    The variable of `HEAD` is the transposed tensor.
     """
     assert model.final_norm is not None
     found: dict[str, Any] = {
@@ -79,9 +79,9 @@ def variables(model: GPT) -> dict[str, Any]:
 
 
 def values(model: GPT) -> dict[str, np.ndarray]:
-    """Every tensor's value, float32, names with `PREFIX` as `GPT2LMHeadModel` has them.
+    """Returns every tensor as float32, with the names of `GPT2LMHeadModel`.
 
-    A bias that the model lacks is zeros: adding nothing.
+    A bias that the model does not have is zero.
     """
     no_bias = np.zeros(3 * model.embedding.embed_dim, "float32")
     written = {}

@@ -1,4 +1,4 @@
-"""The weights of a folder: `model.safetensors`, or several files and their index."""
+"""Reading the weights of a folder: `model.safetensors`, or several files and their index."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,13 +13,13 @@ from minigpt.errors import UserError
 from minigpt.huggingface.tensors import BUFFER, HEAD, PREFIX, TOKENS
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
-MOST_LINES = 10  # a wrong file differs in every tensor
+MAX_PROBLEMS = 10  # In the wrong file, every tensor differs.
 
 
 class Weights:
-    """Tensors by name, memory-mapped: only what is asked for is read.
+    """The tensors of memory-mapped files, read one at a time.
 
-    Names are without `PREFIX`; masks are left out.
+    Names are without `PREFIX`. Causal masks are left out.
     """
 
     def __init__(self, folder: Path, files: Mapping[Path, Any]) -> None:
@@ -35,7 +35,11 @@ class Weights:
         return name in self._tensors
 
     def read(self, name: str) -> np.ndarray:
-        """float32, whatever it is stored as."""
+        """Returns a tensor as float32, whatever its type in the file.
+
+        Raises:
+          UserError: it cannot be read.
+        """
         path, stored, _ = self._tensors[name]
         try:
             return np.asarray(stored[:], "float32")
@@ -43,43 +47,44 @@ class Weights:
             raise UserError(f"{path}: {name}: cannot be read: {error}") from None
 
     def check(self, expected: Mapping[str, tuple[int, ...]], tied: bool) -> None:
-        """Holds names and shapes against what config.json calls for.
+        """Compares names and shapes with those that config.json implies.
 
         Args:
-          expected: shape of every tensor, as `tensor_shapes` gives them.
-          tied: whether the head is the token table: it may then be stored, too, if it is equal.
+          expected: the shape of every tensor, from `tensor_shapes`.
+          tied: whether the head is the token table. The files may then contain an equal head.
         Raises:
-          UserError: a line for each tensor that is missing, that is too many, or has another shape.
+          UserError: tensors are missing, unexpected or have another shape; one problem each.
         """
         problems = [
-            f"{self.folder}: {name}: missing; should be there with the shape {list(shape)}"
+            f"{self.folder}: {name}: is missing; expected a tensor of shape {list(shape)}"
             for name, shape in expected.items()
             if name not in self._tensors
         ]
         for name, (path, stored, _) in self._tensors.items():
             shape = stored.get_shape()
-            wanted = expected.get(TOKENS if tied and name == HEAD else name)
-            if wanted is None:
-                problems.append(f"{path}: {name}: of shape {shape}, is no tensor of this GPT-2")
-            elif tuple(shape) != wanted:
+            expected_shape = expected.get(TOKENS if tied and name == HEAD else name)
+            if expected_shape is None:
+                problems.append(f"{path}: {name}: of shape {shape}, is not a tensor of this GPT-2")
+            elif tuple(shape) != expected_shape:
                 problems.append(
-                    f"{path}: {name}: has the shape {shape}; should be {list(wanted)} by config.json"
+                    f"{path}: {name}: has the shape {shape}; should be {list(expected_shape)} "
+                    "by config.json"
                 )
-        if len(problems) > MOST_LINES:
-            more = len(problems) - MOST_LINES
-            problems[MOST_LINES:] = [f"{self.folder}: {more} more tensors are missing or wrong"]
+        if len(problems) > MAX_PROBLEMS:
+            more = len(problems) - MAX_PROBLEMS
+            problems[MAX_PROBLEMS:] = [f"{self.folder}: {more} more tensors are missing or wrong"]
         if problems:
             raise UserError(*problems)
         if tied and HEAD in self and not np.array_equal(self.read(HEAD), self.read(TOKENS)):
             raise UserError(
-                f"{self.folder}: {HEAD}: differs from {TOKENS}; should be equal, as config.json says "
-                "tie_word_embeddings"
+                f"{self.folder}: {HEAD}: differs from {TOKENS}; should be equal, because "
+                "tie_word_embeddings = true in config.json"
             )
 
 
 @contextmanager
 def open_weights(folder: Path) -> Iterator[Weights]:
-    """The weights of a folder, in one file or sharded.
+    """Opens the weights of a folder, in one file or several.
 
     Raises:
       UserError: a file is missing, truncated, or not in the safetensors format.
@@ -90,7 +95,7 @@ def open_weights(folder: Path) -> Iterator[Weights]:
             try:
                 files[path] = stack.enter_context(safe_open(path, framework="numpy"))
             except FileNotFoundError:
-                raise UserError(f"{path}: does not exist; {INDEX} names it") from None
+                raise UserError(f"{path}: does not exist, but {INDEX} names it") from None
             except (SafetensorError, OSError) as error:
                 raise UserError(f"{path}: truncated or not safetensors: {error}") from None
         yield Weights(folder, files)
@@ -103,12 +108,12 @@ def _paths(folder: Path) -> list[Path]:
     if not index.is_file():
         others = sorted(path.name for path in folder.glob("*.bin"))
         instead = f", not {others[0]}" if others else ""
-        raise UserError(f"{folder}: holds no weights; should hold {FILE} or {INDEX}{instead}")
+        raise UserError(f"{folder}: contains no weights; expected {FILE} or {INDEX}{instead}")
     try:
         names = set(json.loads(index.read_bytes())["weight_map"].values())
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UserError(f"{index}: damaged; should be JSON with a weight_map") from None
-    strange = next((n for n in names if not isinstance(n, str) or Path(n).name != n), None)
-    if strange is not None:
-        raise UserError(f"{index}: {strange!r}: should be the name of a file beside it")
+    invalid = next((n for n in names if not isinstance(n, str) or Path(n).name != n), None)
+    if invalid is not None:
+        raise UserError(f"{index}: {invalid!r}: should be the name of a file in the same folder")
     return sorted(folder / name for name in names)

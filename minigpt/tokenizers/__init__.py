@@ -29,13 +29,12 @@ def learn_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
 
     Args:
       texts: documents, read once and in order. May be empty.
-      config: the kind, the largest number of entries, and whether to lower-case. A short text gives
-        fewer entries.
+      config: the kind and its settings. A short text gives fewer entries than `vocab_size`.
     Raises:
       UserError: this kind of tokenizer is not learned.
       ValueError: a text contains half of a surrogate pair.
     """
-    return KINDS[config.kind].learn(texts, config.vocab_size, getattr(config, "lowercase", False))
+    return KINDS[config.kind].learn(texts, **config.model_dump(exclude={"kind"}))
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

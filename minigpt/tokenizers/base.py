@@ -55,8 +55,13 @@ class Tokenizer(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def learn(cls, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Self:
-        """Learns at most `vocab_size` entries from `texts`."""
+    def learn(cls, texts: Iterable[str], *args: Any, **kwargs: Any) -> Self:
+        """Learns a vocabulary from texts.
+
+        Args:
+          texts: documents, read once and in order.
+          args, kwargs: the settings of this kind in `config.tokenizer`, without `kind`, by their names.
+        """
 
     @property
     def vocab_size(self) -> int:

@@ -144,7 +144,7 @@ class GPT2Tokenizer(Tokenizer):
         return cls(encoder, merges, special, end_id, size)
 
     @classmethod
-    def learn(cls, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Self:
+    def learn(cls, texts: Iterable[str], *args: Any, **kwargs: Any) -> Self:
         """Raises a `UserError`: the vocabulary is published, not learned."""
         raise UserError(
             "tokenizer.kind = 'gpt2': is read from published files, not learned from text; "

@@ -120,7 +120,7 @@ def test_a_name_that_is_too_long(arguments, tmp_path):
         ),
         (["train", "--text", "white.txt"], ["white.txt: only white space"]),
         (["import", "nowhere", "--run", "x"], ["FOLDER nowhere: does not exist"]),
-        (["import", ".", "--run", "x"], ["FOLDER .: holds no config.json"]),
+        (["import", ".", "--run", "x"], ["FOLDER .: contains no config.json"]),
         (["train", "--set", "training.init_from=nowhere"], ["init_from = 'nowhere': does not"]),
         (["train", "--set", "training.lora_rank=2"], ["training.lora_rank = 2"]),
         (["train", "--resume", "nowhere"], ["--resume nowhere: does not exist"]),

@@ -108,7 +108,7 @@ def test_a_model_of_another_shape_is_refused_with_all_that_differs(tmp_path):
 
 def test_a_tokenizer_that_cannot_be_expressed_is_refused_with_the_reason(tmp_path):
     tokenizer = learned("character", 40, lowercase=True)
-    with pytest.raises(UserError, match="lower-cases letter by letter"):
+    with pytest.raises(UserError, match="lower-cases every letter by itself"):
         export_huggingface(random_gpt(tokenizer.vocab_size), tokenizer, tmp_path / "folder")
     assert not list(tmp_path.iterdir())
 

@@ -80,7 +80,7 @@ def test_an_imported_run_is_a_run(imported, tmp_path):
     assert imported.config.tokenizer.vocab_size == 400
     with pytest.raises(UserError, match="was imported and has no held-out text"):
         evaluate_run(imported)
-    with pytest.raises(UserError, match="already holds a run"):
+    with pytest.raises(UserError, match="already contains a run"):
         import_run(FIXTURES / "narrow", imported.path)
 
 
@@ -146,7 +146,7 @@ def test_the_tokenizer_from_tokenizer_json(tmp_path):
     merges = (folder / "merges.txt").read_text(encoding="utf-8").splitlines()[1:]
     for name in ("vocab.json", "merges.txt"):
         (folder / name).unlink()
-    with pytest.raises(UserError, match="holds no tokenizer; should hold vocab"):
+    with pytest.raises(UserError, match="contains no tokenizer; expected vocab"):
         import_run(folder, tmp_path / "run")
     described = {
         "added_tokens": [{"id": 399, "content": "<|endoftext|>", "special": True}],
@@ -220,11 +220,11 @@ def test_refuses_missing_and_damaged_files(tmp_path):
     (folder / "model.safetensors.index.json").write_text("{}")
     assert "damaged" in refused(folder)[0]
     (folder / "model.safetensors.index.json").unlink()
-    assert "holds no weights; should hold model.safetensors" in refused(folder)[0]
+    assert "contains no weights; expected model.safetensors" in refused(folder)[0]
     (folder / "config.json").write_text("{")
     assert "config.json: not valid JSON" in refused(folder)[0]
     shutil.rmtree(folder)
-    assert "does not exist; should be a Hugging Face GPT-2 folder" in refused(folder)[0]
+    assert "does not exist; expected a Hugging Face GPT-2 folder" in refused(folder)[0]
 
 
 def test_refuses_tensors_that_are_missing_too_many_or_of_another_shape(tmp_path):
@@ -237,8 +237,8 @@ def test_refuses_tensors_that_are_missing_too_many_or_of_another_shape(tmp_path)
     )
     by_name = {line.split(": ")[1]: line for line in refused(folder)}
     assert len(by_name) == 3
-    assert "missing; should be there with the shape [8]" in by_name["h.1.ln_2.bias"]
-    assert "is no tensor of this GPT-2" in by_name["h.2.ln_2.bias"]
+    assert "is missing; expected a tensor of shape [8]" in by_name["h.1.ln_2.bias"]
+    assert "is not a tensor of this GPT-2" in by_name["h.2.ln_2.bias"]
     line = by_name["h.0.mlp.c_fc.weight"]
     assert "has the shape [32, 8]; should be [8, 32]" in line
     # A config for another model: a screenful, not hundreds of lines.

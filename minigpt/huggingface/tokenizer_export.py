@@ -1,6 +1,7 @@
-"""Our tokenizers as `AutoTokenizer` of `transformers` reads them: the files, one builder a kind.
+"""Tokenizers as files for `AutoTokenizer` of `transformers`, one builder for each kind.
 
-tokenizer.json is the format of the `tokenizers` package: a normalizer, a pre-tokenizer, a model, a decoder.
+tokenizer.json is the format of the `tokenizers` package: a normalizer, a pre-tokenizer, a model and a
+decoder.
 """
 
 import json
@@ -22,35 +23,37 @@ from minigpt.tokenizers.word import SEPARATE, WHITE_SPACE, WordTokenizer
 END, PADDING, UNKNOWN = "<end>", "[PAD]", "[UNK]"
 
 
-def why_not(tokenizer: Tokenizer) -> str | None:
-    """What keeps a tokenizer from being written with the same ids for every text; None if nothing."""
+def export_problem(tokenizer: Tokenizer) -> str | None:
+    """Returns why a tokenizer cannot be written with the same ids for every text; None if it can."""
+    if type(tokenizer) not in BUILDERS:
+        return f"tokenizer.kind = {tokenizer.kind!r}: has no form in the tokenizers package"
     if tokenizer.lowercase:
         return (
-            "tokenizer.lowercase = true: the tokenizers package lower-cases letter by letter and "
-            "turns a final Σ into another letter than minigpt does"
+            "tokenizer.lowercase = true: the tokenizers package lower-cases every letter by itself and "
+            "maps a final Σ to another letter than minigpt"
         )
     return None
 
 
 def tokenizer_files(tokenizer: Tokenizer, max_len: int) -> dict[str, str]:
-    """File name → content, for a tokenizer of which `why_not` says nothing.
+    """Returns file name → content.
 
     Args:
-      tokenizer: of any kind.
-      max_len: the longest text of the model, in tokens.
+      tokenizer: a tokenizer without an `export_problem`.
+      max_len: the length of the model's context, in tokens.
     """
     described, special = BUILDERS[type(tokenizer)](tokenizer)
     settings: dict[str, Any] = {
         "clean_up_tokenization_spaces": False,
         "model_max_length": max_len,
-        # Else the literal "<end>" in a text would end it: here text stays text.
+        # Otherwise the literal "<end>" in a text would be read as the end token.
         "split_special_tokens": True,
         "tokenizer_class": "PreTrainedTokenizerFast",
         **special,
     }
     files = {}
     if isinstance(tokenizer, GPT2Tokenizer):
-        # As every published GPT-2 has it: its end token, in a text, is the end token.
+        # As in the published GPT-2: the literal end token in a text is read as the end token.
         settings |= {"tokenizer_class": "GPT2Tokenizer", "split_special_tokens": False}
         settings |= {"add_prefix_space": False, "errors": "replace"}
         files["vocab.json"] = json.dumps(tokenizer.encoder | tokenizer.special) + "\n"

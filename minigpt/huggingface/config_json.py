@@ -1,4 +1,4 @@
-"""config.json of a GPT-2 folder: sizes and variants, to ours and back."""
+"""config.json of a GPT-2 folder: reading it as a model configuration, and writing it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from minigpt.config import GPTConfig, TransformerConfig
 from minigpt.errors import UserError
 
-# Their names → ours. The three names of the tanh form are one formula.
+# Names in config.json → names in minigpt. Three names mean the same formula, the tanh form.
 ACTIVATIONS = {
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
@@ -18,7 +18,7 @@ ACTIVATIONS = {
     "swish": "silu",
     "relu2": "relu_squared",
 }
-# What GPT2Config takes where config.json is silent, and the only values that are GPT-2 as published.
+# The defaults of GPT2Config, and the values of the published GPT-2. No other values are supported.
 PUBLISHED = {
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
@@ -44,13 +44,13 @@ EXPRESSED = {
 
 
 @dataclass(frozen=True)
-class GPT2Shape:
-    """A config.json, read.
+class FolderConfig:
+    """The content of a config.json.
 
     Attributes:
-      model: sizes and variants.
+      model: the description of the model.
       vocab_size: V.
-      end_id: the id of the token that ends a text; None if config.json does not say.
+      end_id: the id of the end token; None if config.json does not say.
     """
 
     model: GPTConfig
@@ -58,86 +58,85 @@ class GPT2Shape:
     end_id: int | None
 
 
-def read_shape(config: Mapping[str, Any], where: str) -> GPT2Shape:
+def read_config(content: Mapping[str, Any], path: str) -> FolderConfig:
     """Reads config.json.
 
     Args:
-      config: its content.
-      where: its path, for messages.
+      content: the JSON object.
+      path: the path of the file, for messages.
     Raises:
-      UserError: another architecture, or a variant of GPT-2 that is not built here; a line each.
+      UserError: it describes another architecture or an unsupported variant of GPT-2; one problem for
+        every setting.
     """
     problems: list[str] = []
-    kind = config.get("model_type")
-    architectures = config.get("architectures") or ["GPT2LMHeadModel"]
+    kind = content.get("model_type")
+    architectures = content.get("architectures") or ["GPT2LMHeadModel"]
     if kind != "gpt2":
-        raise UserError(f"{where}: model_type = {kind!r}: should be 'gpt2'")
+        raise UserError(f"{path}: model_type = {kind!r}: should be 'gpt2'")
     known = {"GPT2LMHeadModel", "GPT2Model"}
     if not isinstance(architectures, list) or not known & set(map(str, architectures)):
-        raise UserError(
-            f"{where}: architectures = {architectures!r}: should be ['GPT2LMHeadModel']"
-        )
+        raise UserError(f"{path}: architectures = {architectures!r}: should be ['GPT2LMHeadModel']")
 
     def number(name: str, default: int) -> int:
-        value = config.get(name, default)
+        value = content.get(name, default)
         if type(value) is not int or value < 1:
-            problems.append(f"{where}: {name} = {value!r}: should be a whole number of at least 1")
+            problems.append(f"{path}: {name} = {value!r}: should be a whole number of at least 1")
             return default
         return value
 
     def rate(name: str) -> float:
-        value = config.get(name, 0.1)
+        value = content.get(name, 0.1)
         if type(value) not in (int, float) or not 0 <= value < 1:
-            problems.append(f"{where}: {name} = {value!r}: should be at least 0 and less than 1")
+            problems.append(f"{path}: {name} = {value!r}: should be at least 0 and less than 1")
             return 0.0
         return float(value)
 
     for name, published in PUBLISHED.items():
-        if config.get(name, published) is not published:
-            problems.append(f"{where}: {name} = {config[name]!r}: should be {published}")
-    activation = config.get("activation_function", "gelu_new")
+        if content.get(name, published) is not published:
+            problems.append(f"{path}: {name} = {content[name]!r}: should be {published}")
+    activation = content.get("activation_function", "gelu_new")
     if activation not in ACTIVATIONS:
         problems.append(
-            f"{where}: activation_function = {activation!r}: should be one of {', '.join(ACTIVATIONS)}"
+            f"{path}: activation_function = {activation!r}: should be one of {', '.join(ACTIVATIONS)}"
         )
     width, heads = number("n_embd", 768), number("n_head", 12)
     if width % heads:
-        problems.append(f"{where}: n_head = {heads}: should divide n_embd = {width}")
-    epsilon = config.get("layer_norm_epsilon", 1e-5)
+        problems.append(f"{path}: n_head = {heads}: should divide n_embd = {width}")
+    epsilon = content.get("layer_norm_epsilon", 1e-5)
     if type(epsilon) not in (int, float) or not epsilon > 0:
-        problems.append(f"{where}: layer_norm_epsilon = {epsilon!r}: should be more than 0")
+        problems.append(f"{path}: layer_norm_epsilon = {epsilon!r}: should be greater than 0")
     vocab_size = number("vocab_size", 50257)
     sizes = {
         "max_len": number("n_positions", 1024),
         "embed_dim": width,
         "num_heads": heads,
-        "ff_dim": 4 * width if config.get("n_inner") is None else number("n_inner", 1),
+        "ff_dim": 4 * width if content.get("n_inner") is None else number("n_inner", 1),
         "num_layers": number("n_layer", 12),
         "dropout_rate": rate("resid_pdrop"),
         "attention_dropout_rate": rate("attn_pdrop"),
         "norm": "pre",
         "qkv_bias": True,
         "position": "learned",
-        "tie_embeddings": config.get("tie_word_embeddings", True) is not False,
+        "tie_embeddings": content.get("tie_word_embeddings", True) is not False,
     }
     embedding_rate = rate("embd_pdrop")
     if not problems and embedding_rate != sizes["dropout_rate"]:
         problems.append(
-            f"{where}: embd_pdrop = {embedding_rate}: should be resid_pdrop = "
-            f"{sizes['dropout_rate']}: embeddings and sublayers have one rate here"
+            f"{path}: embd_pdrop = {embedding_rate}: should be resid_pdrop = "
+            f"{sizes['dropout_rate']}, because minigpt has one rate for both"
         )
-    end_id = config.get("eos_token_id", 50256)
+    end_id = content.get("eos_token_id", 50256)
     end_id = end_id[0] if isinstance(end_id, list) and end_id else end_id
     if problems:
         raise UserError(*problems)
     model = GPTConfig.model_validate(
         {**sizes, "norm_epsilon": float(epsilon), "activation": ACTIVATIONS[activation]}
     )
-    return GPT2Shape(model, vocab_size, end_id if type(end_id) is int else None)
+    return FolderConfig(model, vocab_size, end_id if type(end_id) is int else None)
 
 
-def differences(config: TransformerConfig) -> list[str]:
-    """Returns the settings that GPT-2 does not have, one line each; an empty list for a GPT-2.
+def export_problems(config: TransformerConfig) -> list[str]:
+    """Returns one line for each setting that GPT-2 does not have; an empty list for a GPT-2.
 
     Args:
       config: the description of a GPT.
@@ -150,25 +149,27 @@ def differences(config: TransformerConfig) -> list[str]:
         "value_dim": heads_width,
     }
     actual = config.model_dump() | {"head_dim": head_dim, "value_dim": value_dim}
-    found = []
+    problems = []
+    if config.activation not in ACTIVATIONS.values():
+        problems.append(f"model.activation = {config.activation!r}: transformers' GPT-2 has none")
     # A setting that config.json cannot express should have the value that GPT-2 has: its default.
     for name in sorted(required.keys() - EXPRESSED):
         if actual[name] != required[name]:
             expected = required[name]
             shown = f"{expected:g}" if isinstance(expected, float) else repr(expected)
-            found.append(f"model.{name} = {actual[name]!r}: GPT-2 has {shown}")
-    return found
+            problems.append(f"model.{name} = {actual[name]!r}: GPT-2 has {shown}")
+    return problems
 
 
-def write_shape(config: TransformerConfig, vocab_size: int, end_id: int) -> dict[str, Any]:
-    """Returns the config.json of a model without `differences`.
+def config_json(config: TransformerConfig, vocab_size: int, end_id: int) -> dict[str, Any]:
+    """Returns the content of config.json for a model without `export_problems`.
 
     Args:
       config: the description of a GPT.
       vocab_size: V.
-      end_id: of the tokenizer. The token stands before the first and after the last token of a document.
+      end_id: the id of the end token, which is before and after every document.
     """
-    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
+    activation = next(name for name, ours in ACTIVATIONS.items() if ours == config.activation)
     return {
         "activation_function": activation,
         "architectures": ["GPT2LMHeadModel"],
