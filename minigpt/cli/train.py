@@ -65,7 +65,7 @@ def train(
 def _train(config: str | None, text: list[str], run: Path | None, overrides: list[str]) -> None:
     # Imported here because every command imports this module, and these import NumPy.
     from minigpt.corpus.text_files import TextFiles
-    from minigpt.runs.paths import refuse_taken
+    from minigpt.runs.paths import check_new_run
 
     with option_names(NEW_RUN | OVERRIDES):
         problems: list[str] = []
@@ -73,7 +73,7 @@ def _train(config: str | None, text: list[str], run: Path | None, overrides: lis
             settings = load_config(config, overrides, text)
         with gathering(problems):
             if run:
-                refuse_taken(run)
+                check_new_run(run)
         if problems:
             with gathering(problems):
                 TextFiles(text).check_found()
