@@ -104,7 +104,7 @@ def test_a_name_that_is_too_long(arguments, tmp_path):
             ["model.max_len", "is not empty", "no.txt: no such file"],
         ),
         (["train", "--set", "training.learning_rate=inf"], ["training.learning_rate = inf"]),
-        (["train", "--set", "data.paths=['x']"], ["is source = 'files' meant?"]),
+        (["train", "--set", "data.paths=['x']"], ["data.source = 'files' or 'pairs'"]),
         (["train", "--set", "data.url='file:///x'"], ["data.url"]),
         (["sample", "short.txt"], ["RUN short.txt: is a file"]),
         (["sample", "nowhere"], ["RUN nowhere: does not exist"]),

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from minigpt.corpus.sizes import config_for_text
+from minigpt.corpus.fit import config_for_text
 
 from minigpt.corpus.token_store import open_corpus
 from tests.cli.running import SMALL, called, minigpt, refused
