@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from minigpt.inference.translation_model import TranslationModel
     from minigpt.runs.run import Run
     from minigpt.training.callbacks.text_generator import TextGenerator
-    from minigpt.training.resuming import resume
-    from minigpt.training.trainer import train
+    from minigpt.training.pipeline import resume, train
 
 # Importing TensorFlow takes seconds, so a module is imported when its name is first used.
 _MODULES = {
@@ -67,8 +66,8 @@ _MODULES = {
     "import_run": "minigpt.huggingface.importing",
     "load": "minigpt.inference.loading",
     "load_config": "minigpt.config",
-    "resume": "minigpt.training.resuming",
-    "train": "minigpt.training.trainer",
+    "resume": "minigpt.training.pipeline",
+    "train": "minigpt.training.pipeline",
 }
 _lock = threading.RLock()
 _WITHOUT_KERAS = {"Config", "Run", "UserError", "config_for_text", "load_config"}

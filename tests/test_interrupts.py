@@ -28,11 +28,11 @@ def test_what_was_ignored_at_the_start_stays_ignored(number):
     assert number not in stopping_signals() and signal.SIGTERM in stopping_signals()
     remember_interrupts()
     interrupt = Interrupt(SimpleNamespace(is_at_epoch_end=False), Console(quiet=True))
-    interrupt.take()
+    interrupt.install()
     os.kill(os.getpid(), number)
     assert signal.getsignal(number) == signal.SIG_IGN
     assert not interrupt.requested
     os.kill(os.getpid(), signal.SIGTERM)
     assert interrupt.requested
-    interrupt.restore()
+    interrupt.uninstall()
     assert signal.getsignal(number) == signal.SIG_IGN

@@ -13,7 +13,7 @@ from minigpt.cli.options import TextOption
 from minigpt.config import load_config, shipped_configs
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError, gathering
-from minigpt.runs.paths import check_run, refuse_taken
+from minigpt.runs.paths import check_new_run, check_run
 
 NEW_RUN = {"config": "--config", "paths": "--text", "text": "--text", "run": "--run"}
 RESUMED_RUN = {"run": "--resume", "resume_from": "--resume"}
@@ -67,7 +67,7 @@ def _train(config: str | None, text: list[str], run: Path | None, overrides: lis
         settings = load_config(config, overrides, text)
     with gathering(problems):
         if run:
-            refuse_taken(run)
+            check_new_run(run)
     if problems:
         with gathering(problems):
             TextFiles(text).check_found()

@@ -141,7 +141,7 @@ class _Stores:
                 return corpus
         documents = self._read_text()
         parts = split_corpus(documents, self.data)
-        same = _same_split(parts, self._split_by_rule_1(documents))
+        same = self._same_by_rule_1(documents, parts[1])
         if same and (corpus := read_store(self.folder(1))):
             # minigpt 0.1 wrote the same split, but did not record its rules.
             return record_split(corpus, RULES, self._count_duplicates(documents))
@@ -169,11 +169,11 @@ class _Stores:
             raise UserError(f"{source_name(self.data)}: only white space; should contain text")
         return documents
 
-    def _split_by_rule_1(self, documents: Documents) -> tuple[Documents, Documents] | None:
+    def _same_by_rule_1(self, documents: Documents, val: Documents) -> bool:
         try:
-            return split_corpus(documents, self.data, rule=1)
+            return np.array_equal(split_corpus(documents, self.data, rule=1)[1].spans, val.spans)
         except UserError:
-            return None
+            return False
 
     def _count_duplicates(self, documents: Documents) -> int:
         return count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
@@ -205,9 +205,3 @@ class _Stores:
             if corpus is not None:
                 return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
         raise RuntimeError(f"{folder}: a new token store cannot be read back")
-
-
-def _same_split(
-    one: tuple[Documents, Documents], other: tuple[Documents, Documents] | None
-) -> bool:
-    return other is not None and np.array_equal(one[1].spans, other[1].spans)

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import save_file
 
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.export.folder import output_folder
@@ -15,6 +13,7 @@ from minigpt.huggingface.tensors import values
 from minigpt.huggingface.tokenizer_export import export_problem, tokenizer_files
 from minigpt.huggingface.tokenizer_import import OWN_FOLDER
 from minigpt.models import GPT
+from minigpt.storage.tensor_file import write_tensors
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
@@ -52,11 +51,7 @@ def export_huggingface(model: GPT, tokenizer: Tokenizer, output: Path) -> None:
         if not isinstance(tokenizer, GPT2Tokenizer):
             tokenizer.save(folder / OWN_FOLDER)
         # transformers writes and expects the format "pt".
-        try:
-            save_file(values(model), folder / "model.safetensors", {"format": "pt"})
-        except SafetensorError as error:
-            problem = f"cannot be written: {error}"
-            raise UserError(ArgumentProblem("output", output, problem)) from None
+        write_tensors(folder / "model.safetensors", values(model), {"format": "pt"})
 
 
 def _problem(problem: str) -> ArgumentProblem:

@@ -34,23 +34,26 @@ def check_new_run(path: Path) -> None:
       UserError: something exists at `path`, or no directory can be created there.
     """
     try:
-        path.lstat()
+        problem = _problem_with_existing(path)
     except (FileNotFoundError, NotADirectoryError):
-        exists = False
+        parent = next(parent for parent in path.absolute().parents if parent.exists())
+        if parent.is_dir() and os.access(parent, os.W_OK):
+            return
+        problem = f"{parent} {'cannot be written to' if parent.is_dir() else 'is a file'}"
+        raise run_error(path, f"{problem}; expected a directory that can be written to") from None
     except OSError as error:
         raise run_error(path, error.strerror or str(error)) from None
-    else:
-        exists = True
-    if exists:
-        if path.is_dir() and not any(path.iterdir()):
-            return
-        problem = "is not empty" if path.is_dir() else "is a file"
-        problem = "already contains a run" if (path / "config.toml").exists() else problem
+    if problem:
         raise run_error(path, f"{problem}; expected a new or empty directory")
-    parent = next(parent for parent in path.absolute().parents if parent.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        problem = "cannot be written to" if parent.is_dir() else "is a file"
-        raise run_error(path, f"{parent} {problem}; expected a directory that can be written to")
+
+
+def _problem_with_existing(path: Path) -> str | None:
+    path.lstat()  # Also finds a link to nothing.
+    if not path.is_dir():
+        return "is a file"
+    if (path / "config.toml").exists():
+        return "already contains a run"
+    return "is not empty" if any(path.iterdir()) else None
 
 
 def new_run_path(name: str, folder: Path = Path("runs")) -> Path:
@@ -67,7 +70,3 @@ def new_run_path(name: str, folder: Path = Path("runs")) -> Path:
 def run_error(path: Path, problem: str) -> UserError:
     """Returns the exception for a problem with the argument `run`."""
     return UserError(ArgumentProblem("run", path, problem))
-
-
-# The name until every caller uses the new one.
-refuse_taken = check_new_run

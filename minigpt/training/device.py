@@ -1,4 +1,4 @@
-"""Where the work is done."""
+"""The device that a training runs on."""
 
 import os
 
@@ -10,10 +10,12 @@ from minigpt.errors import UserError
 
 
 def set_up_device(config: TrainingConfig) -> str:
-    """Chooses the device, seeds every random number, and names the device.
+    """Selects the device and seeds all random number generators.
 
+    Returns:
+      The device's name.
     Raises:
-      UserError: if the device is not there.
+      UserError: the device does not exist.
     """
     gpus = tf.config.list_physical_devices("GPU")
     kind, _, number = config.device.partition(":")
@@ -26,7 +28,7 @@ def set_up_device(config: TrainingConfig) -> str:
     try:
         tf.config.set_visible_devices(used, "GPU")
     except RuntimeError:
-        # TensorFlow was in use before, in a notebook, say: devices stay as they are.
+        # TensorFlow is already initialised, for example in a notebook. Its devices cannot change.
         used = [gpu for gpu in used if gpu in tf.config.get_visible_devices("GPU")]
     keras.utils.set_random_seed(config.seed)
     if config.deterministic:

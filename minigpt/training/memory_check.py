@@ -1,4 +1,4 @@
-"""A training that does not fit into memory says so."""
+"""Refuses a training that does not fit into memory, and reports one that ran out of memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +12,13 @@ from minigpt.models.memory_estimate import check_training_fits, needed_to_train
 
 @contextmanager
 def enough_memory(config: Config, vocab_size: int) -> Iterator[None]:
-    """Refuses a training that cannot fit, before it takes memory, and tells of one that did not.
+    """Refuses a training that cannot fit before it allocates memory; turns out-of-memory into one line.
 
-    Without the first a system may kill the process, or stand still: it gives memory away that it has
-    not. What a GPU has is known only when it is used up.
+    The check comes first because Linux overcommits memory: without it the kernel may kill the process.
+    The memory of a GPU is not checked in advance.
 
     Raises:
-      UserError: the sizes, an estimate of what they need, and which setting to lower.
+      UserError: with the sizes, an estimate of what they need, and the setting to lower.
     """
     if not tf.config.get_visible_devices("GPU"):
         check_training_fits(config, vocab_size)

@@ -28,8 +28,15 @@ def _config(context: Context, megabytes: int) -> Any:
     import minigpt
 
     overrides = [f"{key}={value}" for key, value in UNDISTURBED.items()]
-    overrides.append(r'data.document_separator="\n\n"')
-    return minigpt.load_config("default", overrides, [str(text_path(context, megabytes))])
+    # All of the default settings, so that none is chosen for the length of the text.
+    settings = minigpt.load_config("default").model_dump()
+    settings["data"] = {
+        "source": "files",
+        "paths": [str(text_path(context, megabytes))],
+        "document_separator": "\n\n",
+        "val_fraction": settings["data"]["val_fraction"],
+    }
+    return minigpt.load_config(settings, overrides)
 
 
 def prepare(context: Context, megabytes: int) -> Outcome:

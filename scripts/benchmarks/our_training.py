@@ -64,13 +64,14 @@ def _characters(work: Path, sizes: Sizes) -> dict[str, Any]:
     if not path.exists():
         write_characters(path, 1_000_000, letters)
     return {
-        "data": {"source": "files", "paths": [str(path)]},
+        "data": {"source": "files", "paths": [str(path)], "val_fraction": 0.1},
         "tokenizer": {"kind": "character", "vocab_size": sizes.vocab_size},
         "model": {
             "max_len": sizes.length,
             "embed_dim": sizes.embed_dim,
             "num_heads": sizes.num_heads,
             "num_layers": sizes.num_layers,
+            "dropout_rate": 0.0,
         },
         "training": {
             "epochs": 1,
@@ -83,6 +84,7 @@ def _characters(work: Path, sizes: Sizes) -> dict[str, Any]:
             "weight_decay": 0.1,
             "clip_norm": 1.0,
         },
+        "sampling": {"max_new_tokens": 40},
     }
 
 

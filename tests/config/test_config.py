@@ -222,6 +222,11 @@ def test_settings_without_effect_are_refused(source, setting):
     assert setting.split("=")[0] in problem and "has no effect" in problem
 
 
+@pytest.mark.parametrize("source", [5, ["default"], b"default"])
+def test_a_source_of_another_type(source):
+    assert "should be a path" in problems_of(source)[0]
+
+
 @pytest.mark.parametrize("name", ["/dev/zero", "pipe", "large.toml"])
 def test_files_that_cannot_be_a_configuration_are_not_read(name, tmp_path):
     os.mkfifo(tmp_path / "pipe")

@@ -91,7 +91,7 @@ def test_a_run_that_is_removed_under_the_training(
     chain = Chain(warm, folder, no_export=True)
     ended = chain.go_on(remove_before=name, removed=str(chain.path))
     assert ended.is_one_clear_line, ended
-    assert "run: cannot be written: No such file or directory; no state was saved" in ended.err
+    assert "run: cannot be written: No such file or directory; no checkpoint was saved" in ended.err
     assert not chain.path.exists()
     tally(rounds=1, faults=1)
 
@@ -117,7 +117,7 @@ def test_a_loss_that_is_no_number(rate: float, warm: Warm, faults_folder: Path, 
     )
     assert ended.is_one_clear_line, ended
     assert f"training.learning_rate = {rate:g}: the loss is " in ended.err
-    assert " at step " in ended.err and "text be looked at" in ended.err
+    assert " at step " in ended.err and "text be checked" in ended.err
     # Reads every checkpoint; what is no number is never saved.
     chain.check()
     tally(rounds=1, faults=1)

@@ -32,7 +32,7 @@ def test_killed_in_some_gaps_and_a_full_disk_at_some_writes(
         ended = chain.go_on(full_from=name)
         assert ended.is_one_clear_line and name in ended.operations, (name, ended)
         assert "run: cannot be written: No space left on device; " in ended.err
-        assert "the last good state is run/checkpoints/step-" in ended.err or chain.newest_step < 0
+        assert "the last checkpoint is run/checkpoints/step-" in ended.err or chain.newest_step < 0
     assert chain.go_on().status == 0
     kills, faults = len(SOME_GAPS), len(SOME_WRITES)
     tally(rounds=kills + faults + 1, kills=kills, faults=faults)

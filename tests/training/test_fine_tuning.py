@@ -158,7 +158,7 @@ def test_what_contradicts_the_run_is_refused_by_name(start, text, tmp_path):
         "model.norm",
         "tokenizer.kind",
     ]
-    assert "has 8; should be that, or left out" in problems[0]
+    assert "has 8; should be equal or left out" in problems[0]
     with pytest.raises(UserError, match="does not exist"):
         minigpt.train(settings(Run(start.path), text, init_from="nowhere"), tmp_path / "run")
     with pytest.raises(UserError, match=r"training.lora_rank = 4: needs training\.init_from"):

@@ -54,7 +54,7 @@ def test_what_a_training_keeps():
 
 def test_what_cannot_fit_is_refused_before_anything_is_taken(tiny_file, tmp_path, monkeypatch):
     monkeypatch.setattr("minigpt.models.memory_estimate.machine_bytes", lambda: 10_000)
-    monkeypatch.setattr("minigpt.training.trainer.build_model", None)
+    monkeypatch.setattr("minigpt.training.start.build_model", None)
     with pytest.raises(UserError, match=r"lower model.embed_dim = 16 or model.num_layers = 2$"):
         minigpt.train(tiny_settings(tiny_file), tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -71,7 +71,7 @@ def test_memory_that_runs_out_is_told(error, tiny_file, tmp_path, monkeypatch):
     def out_of_memory(*_):
         raise error
 
-    monkeypatch.setattr("minigpt.training.trainer.build_model", out_of_memory)
+    monkeypatch.setattr("minigpt.training.start.build_model", out_of_memory)
     with pytest.raises(UserError, match=r"^out of memory: model.embed_dim = 16, ff_dim = 64, "):
         minigpt.train(tiny_settings(tiny_file), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -19,8 +19,10 @@ from minigpt.interrupts import Interrupted
 from minigpt.runs import checkpoints
 from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
 from minigpt.runs.lock import run_lock
-from minigpt.training.callbacks.basic import LearningRate, Recorder, StopAtNaN
 from minigpt.training.callbacks.checkpointing import Checkpointing
+from minigpt.training.callbacks.learning_rate import LearningRate
+from minigpt.training.callbacks.recorder import Recorder
+from minigpt.training.callbacks.stop_at_nan import StopAtNaN
 from tests.conftest import pair_settings, tiny_settings
 from tests.same_runs import assert_same, lines
 
@@ -150,7 +152,7 @@ def test_a_process_that_is_killed_and_one_that_is_asked_to_stop(tiny_file, tmp_p
             assert "minigpt train --resume run" in out
             step = re.search(r"Interrupted at step (\d+)", out)[1]
             saved = Path("run/checkpoints") / f"step-{int(step):08}"
-            assert f"Its last state is saved in {saved}." in out
+            assert f"Saved a checkpoint in {saved}." in out
             assert (tmp_path / saved).is_dir()
         arguments = ["--resume", "run"]
     assert process.returncode == 0, err
@@ -183,12 +185,12 @@ def test_a_finished_run_is_extended(copied, capsys):
     said_before = (copied / "samples.jsonl").read_bytes()
     model = (copied / "model.keras").read_bytes()
     minigpt.resume(copied)
-    assert "has ended at step 20. To go on:" in capsys.readouterr().out
+    assert "has ended at step 20. Extend it with: minigpt train --resume" in capsys.readouterr().out
     assert (copied / "model.keras").read_bytes() == model
     run = minigpt.resume(copied, ["training.epochs=4", "training.learning_rate=0.02"])
     out = capsys.readouterr().out
-    assert "training.epochs = 4 from now on; it was 2" in out
-    assert "training.learning_rate = 0.02 from now on; it was 0.01" in out
+    assert "training.epochs changed from 2 to 4" in out
+    assert "training.learning_rate changed from 0.01 to 0.02" in out
     metrics = lines(run.metrics_file)
     assert [line["epoch"] for line in metrics] == [1, 2, 3, 4]
     assert [line["step"] for line in metrics] == [10, 20, 30, 40]
@@ -236,7 +238,7 @@ def test_killed_between_a_better_epoch_and_its_checkpoint(copied, no_export):
 
 def test_saving_that_takes_long_is_said(copied, capsys, no_export, monkeypatch):
     # Most of so short a training is compiling.
-    monkeypatch.setattr("minigpt.training.session.LEAST_SHARE", 10_000)
+    monkeypatch.setattr("minigpt.training.messages.MIN_INTERVAL", 10_000)
     minigpt.resume(copied, ["training.epochs=3", "training.checkpoint_every_steps=1"])
     assert "s: training.checkpoint_every_steps = 1 is often." in capsys.readouterr().out
 
@@ -280,8 +282,8 @@ def test_a_second_interrupt_while_the_first_is_being_answered(
     with pytest.raises(Interrupted):
         minigpt.train(settings(tiny_file, training={"deterministic": False}), tmp_path / "run")
     out = capsys.readouterr().out
-    assert "Interrupted at step 9 of 40. Its last state is saved in" in out
-    assert "step-00000006.\nGo on with: minigpt train --resume" in out
+    assert "Interrupted at step 9 of 40. Saved a checkpoint in" in out
+    assert "step-00000006. Resume with: minigpt train --resume" in out
     assert len(checkpoint_paths(tmp_path / "run/checkpoints")) == 1
 
 
@@ -299,9 +301,9 @@ def test_an_interrupt_at_the_last_update_of_an_epoch_is_answered_after_its_end(
     with pytest.raises(Interrupted):
         minigpt.train(settings(tiny_file, training={"deterministic": False}), tmp_path / "run")
     out = capsys.readouterr().out
-    assert "Stopping when this epoch is validated; Ctrl-C again ends at once." in out
-    assert "Its last state is saved in " in out
-    assert "step-00000020-epoch-1.\nGo on with" in out
+    assert "Stopping after the validation of this epoch; Ctrl-C again stops immediately." in out
+    assert "Saved a checkpoint in " in out
+    assert "step-00000020-epoch-1. Resume with" in out
     assert [line["epoch"] for line in lines(tmp_path / "run/metrics.jsonl")] == [1]
 
 
@@ -309,7 +311,7 @@ def test_a_state_that_lies_beyond_its_epoch_is_refused(copied):
     newest = read_checkpoint(checkpoint_paths(copied / "checkpoints")[-1])
     progress = newest.progress.model_copy(update={"batch": 10, "epoch": 1})
     checkpoints.write_checkpoint(copied / "checkpoints", "step-00000030", newest.arrays, progress)
-    with pytest.raises(UserError, match="has batch 10 of an epoch of 10; should lie within it"):
+    with pytest.raises(UserError, match="has batch 10 of an epoch of 10; should be less"):
         minigpt.resume(copied)
 
 
@@ -329,7 +331,7 @@ def test_what_killed_processes_left_half_written_is_cleared_away(copied, no_expo
 def test_a_finished_run_without_checkpoints_is_not_begun_again(copied):
     shutil.rmtree(copied / "checkpoints")
     before = (copied / "metrics.jsonl").read_bytes(), (copied / "model.keras").read_bytes()
-    with pytest.raises(UserError, match="a finished model and no checkpoint to go on from"):
+    with pytest.raises(UserError, match="a finished model and no checkpoint to resume from"):
         minigpt.resume(copied, ["training.epochs=3"])
     after = (copied / "metrics.jsonl").read_bytes(), (copied / "model.keras").read_bytes()
     assert after == before
@@ -353,7 +355,7 @@ def test_what_cannot_change_is_refused_by_name(copied):
         "model.embed_dim",
         "training.batch_size",
     ]
-    assert "was begun with 16" in str(caught.value)
+    assert "was started with 16" in str(caught.value)
     assert (copied / "config.toml").read_bytes() == before
 
 
@@ -436,7 +438,7 @@ def test_weights_that_are_no_numbers_are_not_saved(tiny_file, tmp_path, monkeypa
             weight.assign(weight * float("nan"))
 
     monkeypatch.setattr(StopAtNaN, "on_train_batch_end", spoil)
-    with pytest.raises(UserError, match=r"is nan at step 12; .* the last good state is .*00006$"):
+    with pytest.raises(UserError, match=r"is nan at step 12; .* the last checkpoint is .*00006$"):
         minigpt.train(settings(tiny_file, training={"deterministic": False}), tmp_path / "run")
     (path,) = checkpoint_paths(tmp_path / "run/checkpoints")
     for array in read_checkpoint(path).arrays.values():

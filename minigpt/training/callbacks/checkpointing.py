@@ -1,6 +1,7 @@
-"""When the state of a training is saved, what belongs to it, and how it comes back."""
+"""Saves and restores the state of a training."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -19,64 +20,80 @@ from minigpt.runs.checkpoints import (
 )
 from minigpt.runs.progress import TrainingProgress
 from minigpt.runs.run import Run
-from minigpt.training.callbacks.basic import BestSoFar, Clock, TrainingDiverged
+from minigpt.training.callbacks.best_epoch import BestEpoch
+from minigpt.training.callbacks.callback import Callback, TrainingDiverged
+from minigpt.training.callbacks.clock import Clock
 
-# Of the time between two saves, saving takes at most one part of so many, unless steps are asked for.
-LEAST_SHARE = 50
+# Saving takes at most 1 / MIN_INTERVAL of the time, unless checkpoint_every_steps asks for more.
+MIN_INTERVAL = 50
 
 
-class Checkpointing(keras.callbacks.Callback):
-    """Saves all that a training needs to go on as if it had not been interrupted.
+class Checkpointing(Callback):
+    """Saves everything that a training needs to continue as if it had not been interrupted.
 
-    At the end of every epoch, and between by steps or seconds; always between two weight updates. Last
-    of the callbacks that write at the end of an epoch: a checkpoint says that the lines of all its epochs
-    are on the disk.
+    It saves at the end of every epoch, and within an epoch by steps or seconds; always between two
+    weight updates. It must be called after the callbacks that write at the end of an epoch: a checkpoint
+    guarantees that the lines of all its epochs are on disk.
 
     Args:
-      run: whose checkpoints these are.
+      run: the run that the checkpoints belong to.
       config: the settings.
-      clock: counts; its plan is saved too.
+      clock: counts the steps.
       best: knows the best epoch, whose checkpoint is kept.
+      others: further callbacks whose state is saved.
 
     Attributes:
       epoch: epochs that have ended.
-      batch: batches of the next one that are done.
-      seconds: spent on saving, in this process.
+      batch: batches of the next epoch that are done.
+      seconds: time spent on saving, in this process.
     """
 
-    def __init__(self, run: Run, config: Config, clock: Clock, best: BestSoFar) -> None:
+    def __init__(
+        self,
+        run: Run,
+        config: Config,
+        clock: Clock,
+        best: BestEpoch,
+        others: Sequence[Callback] = (),
+    ) -> None:
         super().__init__()
         self.run = run
         self.config = config
         self.clock = clock
         self.best = best
+        self.saved = [clock, best, self, *others]
         self.epoch = self.batch = 0
         self.seconds = 0.0
         self._saved_at: tuple[int, int] | None = None
         self._arrays: dict[str, np.ndarray] = {}
-        self._ended = time.perf_counter()
-        self._took = 0.0
+        self._save_end = time.perf_counter()
+        self._save_seconds = 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "batch": self.batch}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.epoch, self.batch = state["epoch"], state["batch"]
+        self._saved_at = (self.epoch, self.batch)
 
     def restore(self, model: keras.Model, checkpoint: Checkpoint) -> None:
-        """Puts a training that has not begun to where a checkpoint was made.
+        """Restores the model and all callbacks from a checkpoint, before training.
 
         Raises:
-          UserError: the checkpoint is of a model or an optimizer of other sizes.
+          UserError: the checkpoint belongs to a model or an optimizer of other sizes.
         """
         if checkpoint.progress.batch >= self.batches_per_epoch:
             raise UserError(
                 f"{checkpoint.path}: has batch {checkpoint.progress.batch:,} of an epoch of "
-                f"{self.batches_per_epoch:,}; should lie within it"
+                f"{self.batches_per_epoch:,}; should be less"
             )
         try:
             restore(model, checkpoint.arrays)
         except ValueError as error:
             raise UserError(f"{checkpoint.path}: does not fit the settings: {error}") from None
-        progress = checkpoint.progress
-        self.epoch, self.batch = progress.epoch, progress.batch
-        self.clock.restore(progress.clock)
-        self.best.best, self.best.epochs_since = progress.best, progress.epochs_since_best
-        self._saved_at = (self.epoch, self.batch)
+        state = checkpoint.progress.model_dump()
+        for callback in self.saved:
+            callback.load_state_dict(state)
         self._arrays = checkpoint.arrays
 
     @property
@@ -87,16 +104,16 @@ class Checkpointing(keras.callbacks.Callback):
 
     @property
     def is_within_epoch(self) -> bool:
-        """Whether a weight update has ended and more of this epoch follow: a moment to save.
+        """Whether a weight update has ended and is not the last one of its epoch.
 
-        The end of the epoch follows its last update at once, and saves.
+        After the last one the end of the epoch follows immediately, and saves.
         """
-        last = self.model.stop_training or self.batch == self.batches_per_epoch
-        return not last and self.batch % self.config.training.accumulate_steps == 0
+        is_last = self.model.stop_training or self.batch == self.batches_per_epoch
+        return not is_last and self.batch % self.config.training.accumulate_steps == 0
 
     @property
     def is_at_epoch_end(self) -> bool:
-        """Whether the epoch's last update runs or has ended: what is saved next is the epoch's end."""
+        """Whether the next checkpoint is that of the epoch's end, unless it is saved before the batch."""
         left = self.batches_per_epoch - self.batch
         return (
             left <= self.config.training.accumulate_steps or self.clock.step + 1 >= self.clock.end
@@ -104,13 +121,13 @@ class Checkpointing(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         if self.batch:
-            # The means over the epoch so far; `fit` has just set them to nothing.
+            # The means over the epoch so far, which `fit` has just reset.
             restore_metrics(self.model, self._arrays)
         self._arrays = {}
-        self._ended = time.perf_counter()
+        self._save_end = time.perf_counter()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        # Keras counts from 0 where a training goes on within an epoch.
+        # Not `batch`: Keras counts from 0 in an epoch that is resumed.
         self.batch += 1
         if self.is_within_epoch and self._is_due():
             self.save()
@@ -118,71 +135,63 @@ class Checkpointing(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.epoch, self.batch = epoch + 1, 0
         if self.best.best and self.best.best.epoch == self.epoch:
-            # Of an earlier training, which this one extends: it is not the best any more. Before the
-            # checkpoint says so: killed in between, the best is that of the one before.
+            # A model.keras of an earlier training that this one extends is no longer the best. It is
+            # removed before the checkpoint that says so: if the process is killed in between, the best
+            # model is that of the checkpoint before.
             self.run.model_file.unlink(missing_ok=True)
         self.save()
 
     def save(self) -> None:
-        """Writes a checkpoint of this moment, unless there is one, and removes those not to be kept.
+        """Writes a checkpoint unless the state is saved already, and removes old ones.
 
         Raises:
-          TrainingDiverged: a weight or an optimizer's slot is no number; nothing was written.
-          OSError: it cannot be written; what was saved before stays.
+          TrainingDiverged: a weight or an optimizer slot is nan or infinite; nothing was written.
+          OSError: the checkpoint cannot be written; those before stay.
         """
         if self._saved_at == (self.epoch, self.batch):
             return
-        began = time.perf_counter()
+        start = time.perf_counter()
         arrays = arrays_of(self.model)
         if not all(np.isfinite(a).all() for a in arrays.values() if a.dtype.kind == "f"):
             raise TrainingDiverged(self.clock.step, float("nan"))
         name = checkpoint_name(self.clock.step, None if self.batch else self.epoch)
         write_checkpoint(self.run.checkpoints_folder, name, arrays, self._progress())
         self.remove_old(name)
-        if self.clock.plan.changes != self.config.training.step_limits:
-            self.run.replace_config(self.config_with_plan())
+        if self.clock.limits.changes != self.config.training.step_limits:
+            self.run.replace_config(self.config_with_limits())
         self._saved_at = (self.epoch, self.batch)
-        self._ended = time.perf_counter()
-        self._took = self._ended - began
-        self.seconds += self._took
-        self.clock.spent_beside(self._took)
+        self._save_end = time.perf_counter()
+        self._save_seconds = self._save_end - start
+        self.seconds += self._save_seconds
+        self.clock.add_overhead(self._save_seconds)
 
-    def config_with_plan(self) -> Config:
-        """The settings, with what the clock has made of the plan."""
-        plan = {"step_limits": self.clock.plan.changes}
+    def config_with_limits(self) -> Config:
+        """Returns the settings with the step limits that the clock has set."""
+        changes = {"step_limits": self.clock.limits.changes}
         return self.config.model_copy(
-            update={"training": self.config.training.model_copy(update=plan)}
+            update={"training": self.config.training.model_copy(update=changes)}
         )
+
+    def remove_old(self, newest: str) -> None:
+        """Removes the checkpoints that are not kept when `newest` is the newest sound one."""
+        names = [path.name for path in checkpoint_paths(self.run.checkpoints_folder)]
+        # Newer ones are broken: the training was resumed from an older one.
+        names = names[: names.index(newest) + 1]
+        kept = names[-self.config.training.keep_checkpoints :]
+        # The training may be resumed from each of them, which needs the best as of then.
+        best_ones = (best_checkpoint_name(self.run.checkpoints_folder / name) for name in kept)
+        remove_checkpoints(self.run.checkpoints_folder, {*kept, *filter(None, best_ones)})
 
     def _is_due(self) -> bool:
         training = self.config.training
         steps, seconds = training.checkpoint_every_steps, training.checkpoint_every_seconds
         if steps and self.clock.step % steps == 0:
             return True
-        since = time.perf_counter() - self._ended
-        return seconds is not None and since >= max(seconds, LEAST_SHARE * self._took)
+        elapsed = time.perf_counter() - self._save_end
+        return seconds is not None and elapsed >= max(seconds, MIN_INTERVAL * self._save_seconds)
 
     def _progress(self) -> TrainingProgress:
-        return TrainingProgress(
-            step=self.clock.step,
-            epoch=self.epoch,
-            batch=self.batch,
-            clock=self.clock.state(),
-            given_plan=self.config.training.step_limits,
-            plan=self.clock.plan.changes,
-            best=self.best.best,
-            epochs_since_best=self.best.epochs_since,
-            config=config_record(self.config),
-        )
-
-    def remove_old(self, newest: str) -> None:
-        """Removes the checkpoints that are not to be kept when this is the newest that is sound."""
-        names = [path.name for path in checkpoint_paths(self.run.checkpoints_folder)]
-        # What stands behind the newest is broken: the training has come from before it.
-        names = names[: names.index(newest) + 1]
-        newest_ones = names[-self.config.training.keep_checkpoints :]
-        # Each may have to be gone back to, and then its best is asked for.
-        best_ones = (
-            best_checkpoint_name(self.run.checkpoints_folder / name) for name in newest_ones
-        )
-        remove_checkpoints(self.run.checkpoints_folder, {*newest_ones, *filter(None, best_ones)})
+        state: dict[str, Any] = {"config": config_record(self.config)}
+        for callback in self.saved:
+            state |= callback.state_dict()
+        return TrainingProgress.model_validate(state)

@@ -1,25 +1,26 @@
-"""A training that is asked to stop."""
+"""Stops a training on Ctrl-C and similar signals."""
 
 import signal
 from types import FrameType
 from typing import Any
 
-import keras
 from rich.console import Console
 
 from minigpt.interrupts import stopping_signals
+from minigpt.training.callbacks.callback import Callback
 from minigpt.training.callbacks.checkpointing import Checkpointing
+from minigpt.training.console import show
 
 
-class Interrupt(keras.callbacks.Callback):
-    """Turns the first Ctrl-C, SIGTERM or SIGHUP into a stop after the running weight update.
+class Interrupt(Callback):
+    """Turns the first Ctrl-C, SIGTERM or SIGHUP into a stop after the current weight update.
 
-    After the last one of an epoch, that is when it has been validated and recorded.
-    A second one ends the program at once, as it always does.
+    If that update is the last one of an epoch, the training stops after the epoch is validated and
+    recorded. A second signal has its usual effect.
 
     Args:
       checkpointing: knows when the state can be saved.
-      console: says what goes on. Where the terminal has gone (SIGHUP) it says nothing any more.
+      console: where to print. It is silenced after SIGHUP, because the terminal is gone.
     """
 
     def __init__(self, checkpointing: Checkpointing, console: Console) -> None:
@@ -29,16 +30,16 @@ class Interrupt(keras.callbacks.Callback):
         self.requested = False
         self._previous: dict[int, Any] = {}
 
-    def take(self) -> None:
-        """From now on the signals come here."""
+    def install(self) -> None:
+        """Handles the signals from now on."""
         try:
             for number in stopping_signals():
                 self._previous[number] = signal.signal(number, self._request)
         except ValueError:
-            pass  # Not the main thread: signals are not ours to take.
+            pass  # Only the main thread may handle signals.
 
-    def restore(self) -> None:
-        """From now on they go where they went before."""
+    def uninstall(self) -> None:
+        """Restores the previous handlers."""
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         self._previous = {}
@@ -53,14 +54,14 @@ class Interrupt(keras.callbacks.Callback):
 
     def _request(self, number: int, frame: FrameType | None) -> None:
         self.requested = True
-        self.restore()
+        self.uninstall()
         if number == signal.SIGHUP:
             # Writing to a terminal that is gone would end the training before it is saved.
             self.console.quiet = True
         at_end = self.checkpointing.is_at_epoch_end
-        when = "when this epoch is validated" if at_end else "after this step"
-        self.console.print(f"Stopping {when}; Ctrl-C again ends at once.")
+        when = "after the validation of this epoch" if at_end else "after this step"
+        show(self.console, f"Stopping {when}; Ctrl-C again stops immediately.")
 
 
 class TrainingInterrupted(Exception):
-    """Leaves `fit` between two weight updates, or behind the end of an epoch."""
+    """Leaves `fit` between two weight updates, or after the end of an epoch."""

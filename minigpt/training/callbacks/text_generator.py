@@ -1,35 +1,38 @@
-"""The samples after an epoch."""
+"""Generates samples after an epoch."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import keras
-
+from minigpt.errors import UserError
 from minigpt.generation import Decoder
 from minigpt.inference.decoders import build_decoder
 from minigpt.inference.samples import generate
 from minigpt.inference.text_model import sampling_settings
 from minigpt.tokenizers import Tokenizer
+from minigpt.training.callbacks.callback import Callback
+from minigpt.training.console import new_console, show
 
 
-class TextGenerator(keras.callbacks.Callback):
-    """Shows what the model writes, at the end of every `print_every` epochs.
+class TextGenerator(Callback):
+    """Continues prompts with the model at the end of every `print_every` epochs.
 
-    The same seeds are used every time, so what changes from epoch to epoch is the model alone. From the
-    Keras example "Text generation with a miniature GPT".
+    It works in the `fit` of any Keras model that maps token ids int[B, T] to logits float[B, T, V], each
+    a function of the tokens up to its position. The same seeds are used every time, so that epochs can
+    be compared. After the Keras example "Text generation with a miniature GPT".
 
     Args:
-      tokenizer: turns prompts into ids and ids into text.
+      tokenizer: the model's tokenizer.
       prompts: texts to continue; "" starts a document.
-      max_new_tokens: tokens to add at most.
-      top_k: draw from the k likeliest tokens; 0: no limit.
+      max_new_tokens: maximum number of tokens to add.
+      top_k: draw from the k most likely tokens; 0 for no limit.
       temperature: 0 is greedy.
-      seed: of every prompt's draws.
-      print_every: epochs between two looks.
+      seed: seed of every prompt's draws.
+      print_every: epochs between two calls.
       show: called with (prompt, continuation); prints by default.
       record: called with a dictionary (epoch, prompt, text, seed, temperature, top_k).
+      max_len: the context of a model without a fixed one; see `build_decoder`.
       **settings: top_p, min_p, repetition_penalty, beams, length_penalty, stop and banned_tokens, as in
-        a configuration's `[sampling]`.
+        the section `[sampling]` of a configuration.
     """
 
     def __init__(
@@ -43,6 +46,8 @@ class TextGenerator(keras.callbacks.Callback):
         print_every: int = 1,
         show: Callable[[str, str], None] | None = None,
         record: Callable[[dict[str, Any]], None] | None = None,
+        *,
+        max_len: int | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
@@ -53,15 +58,20 @@ class TextGenerator(keras.callbacks.Callback):
         )
         self.seed = seed
         self.print_every = print_every
-        self.show = show or (lambda prompt, text: print(f"[{prompt}]{text}"))
+        self.show = show or _print
         self.record = record
+        self.max_len = max_len
         self._decoder: Decoder | None = None
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        if self._decoder is None:
+            check_banned_tokens(self.sampling.banned_tokens, self.tokenizer)
+            self._decoder = build_decoder(self.model, self.tokenizer, self.max_len)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if (epoch + 1) % self.print_every or not self.prompts:
             return
-        if self._decoder is None:
-            self._decoder = build_decoder(self.model, self.tokenizer)
+        assert self._decoder is not None  # Training has begun.
         samples = generate(
             self._decoder,
             self.tokenizer,
@@ -82,3 +92,28 @@ class TextGenerator(keras.callbacks.Callback):
                         "top_k": self.sampling.top_k,
                     }
                 )
+
+
+def check_banned_tokens(
+    banned_tokens: Sequence[int], tokenizer: Tokenizer, name: str = "banned_tokens"
+) -> None:
+    """Raises a `UserError` for banned tokens that do not exist, or that leave no token to draw.
+
+    Args:
+      banned_tokens: token ids.
+      tokenizer: the tokenizer.
+      name: name of the setting, for the message.
+    """
+    vocab_size = tokenizer.vocab_size
+    if unknown := sorted(token for token in banned_tokens if token >= vocab_size):
+        raise UserError(
+            f"{name}: {', '.join(map(str, unknown))}: should be ids from 0 to {vocab_size - 1}"
+        )
+    if len({*banned_tokens, *tokenizer.undrawable_ids}) == vocab_size:
+        raise UserError(
+            f"{name}: bans all {vocab_size:,} tokens of the vocabulary; should leave at least one"
+        )
+
+
+def _print(prompt: str, text: str) -> None:
+    show(new_console(), f"[{prompt}]{text}")

@@ -1,4 +1,4 @@
-"""Muon, with fewer operations for the same update."""
+"""Muon with fewer operations than Keras' for the same update."""
 
 from collections import defaultdict
 from typing import Any
@@ -6,31 +6,32 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-# Steps from one A. Each makes its rounding errors up to a² = 12 times as large.
-AT_ONCE = 3
+# Newton–Schulz steps that share one A. Each step multiplies the rounding errors by up to a² = 12.
+STEPS_PER_GRAM = 3
 
 
 @keras.saving.register_keras_serializable("minigpt")
 class Muon(keras.optimizers.Muon):
     """Keras' Muon (Jordan et al. 2024), with fewer operations to trace, to compile and to run.
 
-    Matrices of one shape are updated together, and their Newton–Schulz steps work on the smaller square;
-    the arithmetic of the others is traced once for every shape and not for every variable.
+    Matrices of equal shape are updated together, and their Newton–Schulz steps are computed on the
+    smaller square matrix. The update of all other variables is traced once per shape instead of once
+    per variable.
     """
 
     def _distributed_tf_update_step(
         self, distribution: Any, grads_and_vars: Any, learning_rate: Any
     ) -> None:
-        alike, others = defaultdict(list), []
+        matrices, others = defaultdict(list), []
         for gradient, variable in grads_and_vars:
-            # Where Keras' Muon keeps a velocity, the variable is Adam's.
+            # Keras' Muon keeps a velocity for exactly the variables that Adam updates.
             if self.adam_velocities[self._get_variable_index(variable)] is not None:
                 others.append((gradient, variable))
             else:
-                alike[variable.dtype, tuple(variable.shape)].append((gradient, variable))
+                matrices[variable.dtype, tuple(variable.shape)].append((gradient, variable))
         adam_rate = learning_rate * self.adam_lr_ratio * self._bias_correction()
         super()._distributed_tf_update_step(distribution, others, adam_rate)
-        for pairs in alike.values():
+        for pairs in matrices.values():
             gradients, variables = zip(*pairs, strict=True)
             distribution.extended.update(
                 variables[0],
@@ -40,12 +41,12 @@ class Muon(keras.optimizers.Muon):
             )
 
     def _bias_correction(self) -> Any:
-        """float32[], what Adam's rate is multiplied with (Kingma & Ba 2015, end of section 2)."""
+        """float32[], the factor of Adam's learning rate (Kingma & Ba 2015, end of section 2)."""
         updates = tf.cast(self.iterations + 1, tf.float32)
         return tf.sqrt(1 - self.adam_beta_2**updates) / (1 - self.adam_beta_1**updates)
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Adam's update of what is no matrix, from the corrected learning rate."""
+        """Adam's update of one variable, from the bias-corrected learning rate."""
         index = self._get_variable_index(variable)
         m, v = self.momentums[index], self.adam_velocities[index]
         m_change, v_change, change = _adam_changes(
@@ -62,7 +63,7 @@ class Muon(keras.optimizers.Muon):
         self.assign_sub(variable, change)
 
     def _update_matrices(self, gradients: Any, variables: Any, learning_rate: Any) -> None:
-        """Muon's update of matrices of one shape, [R, C]."""
+        """Muon's update of matrices of equal shape, [R, C]."""
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         momentums = [self.momentums[self._get_variable_index(v)] for v in variables]
         for momentum, gradient in zip(momentums, gradients, strict=True):
@@ -75,32 +76,32 @@ class Muon(keras.optimizers.Muon):
             self.assign_sub(variable, self.lr_adjust(learning_rate * update))
 
     def zeropower_via_newtonschulz5(self, x: Any, steps: int) -> Any:
-        """float[..., R, C] → the same shape: nearly U Vᵀ of each matrix' decomposition U S Vᵀ."""
+        """float[..., R, C] → the same shape: approximately U Vᵀ, where each matrix is U S Vᵀ."""
         return _orthogonalized(x, steps, self.muon_a, self.muon_b, self.muon_c)
 
 
 def _orthogonalized(x: Any, steps: int, a: float, b: float, c: float) -> Any:
-    """`steps` steps X ← (a + b A + c A²) X with A = X Xᵀ.
+    """Takes `steps` steps X ← (a + b A + c A²) X with A = X Xᵀ.
 
-    The factors of some steps are polynomials of the first A, so they commute: these steps can be taken
-    with matrices of the size of A alone, and X be multiplied once, by the product of all factors. That is
-    cheaper for a matrix at least twice as wide as high.
+    The factors of consecutive steps are polynomials of the first A and therefore commute. Several steps
+    are computed with matrices of the size of A alone, and X is multiplied once by the product of their
+    factors. That is cheaper for a matrix at least twice as wide as high.
     """
     rows, columns = x.shape[-2:]
     if rows > columns:
-        turned = _orthogonalized(tf.linalg.matrix_transpose(x), steps, a, b, c)
-        return tf.linalg.matrix_transpose(turned)
+        transposed = _orthogonalized(tf.linalg.matrix_transpose(x), steps, a, b, c)
+        return tf.linalg.matrix_transpose(transposed)
     x = x / (tf.norm(x, axis=(-2, -1), keepdims=True) + 1e-7)
     identity = tf.eye(rows, dtype=x.dtype)
-    at_once = AT_ONCE if columns >= 2 * rows else 1
-    for first in range(0, steps, at_once):
+    steps_per_gram = STEPS_PER_GRAM if columns >= 2 * rows else 1
+    for first in range(0, steps, steps_per_gram):
         gram = tf.matmul(x, x, transpose_b=True)
         product = identity
-        taken = min(at_once, steps - first)
-        for step in range(taken):
+        count = min(steps_per_gram, steps - first)
+        for step in range(count):
             factor = a * identity + b * gram + c * (gram @ gram)
             product = factor @ product if step else factor
-            if step < taken - 1:
+            if step < count - 1:
                 gram = factor @ gram @ factor
         x = product @ x
     return x
@@ -116,7 +117,7 @@ def _adam_changes(
     beta_2: float,
     epsilon: float,
 ) -> tuple[Any, Any, Any]:
-    """What is added to m and v and taken from a weight: Adam (Kingma & Ba 2015, section 2)."""
+    """Adam (Kingma & Ba 2015, section 2): returns what to add to m and v, and to subtract from a weight."""
     m_change = (gradient - m) * (1 - beta_1)
     v_change = (tf.square(gradient) - v) * (1 - beta_2)
     return m_change, v_change, (m + m_change) * rate / (tf.sqrt(v + v_change) + epsilon)

@@ -1,0 +1,18 @@
+"""What a model can be trained to do; one task a file."""
+
+from minigpt.config import Config
+from minigpt.corpus.store_files import Corpus
+from minigpt.training.tasks.language_modeling import LanguageModeling
+from minigpt.training.tasks.task import Task
+from minigpt.training.tasks.translation import Translation
+
+TASKS: dict[str, type[Task]] = {"gpt": LanguageModeling, "encoder_decoder": Translation}
+
+
+def build_task(config: Config, corpus: Corpus) -> Task:
+    """Returns the task of a configuration. The settings in its `config` are all resolved.
+
+    Raises:
+      UserError: the text is too short for a batch, or a setting cannot be used with its tokenizer.
+    """
+    return TASKS[config.model.kind](config, corpus)

@@ -1,76 +1,105 @@
-"""What a training is about; one file a task beside this one.
-
-The trainer assembles and fits; a task knows its text, its loss, its score and what there is to see.
-"""
+"""The interface of a task: data, loss, scores and samples. A task prints nothing."""
 
 import abc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from minigpt.config import Config
-from minigpt.corpus.token_store import Corpus
-from minigpt.runs.run import Run
+from minigpt.config import Config, FilesConfig, PairsConfig
+from minigpt.corpus.store_files import Corpus
+from minigpt.training.callbacks.callback import Callback
 from minigpt.training.callbacks.display import Display
+
+Record = Callable[[dict[str, Any]], None]
 
 
 class Task(abc.ABC):
-    """A corpus, and what a model is to learn from it.
+    """A corpus, and what a model should learn from it.
 
     Args:
       config: settings.
-      corpus: the token ids they describe.
+      corpus: the token ids that they describe.
 
     Attributes:
+      config: the settings, with everything resolved that was left open: with them the run can be repeated.
       batches_in_pass: batches in one pass over the training text.
       tokens_per_batch: tokens in a batch, on average.
-      sequence: what batch_size counts, such as "128 tokens".
+      sequence_length: tokens in a sequence; None for sentences of their own lengths.
     """
 
     batches_in_pass: int
     tokens_per_batch: float
-    sequence: str
+    sequence_length: int | None = None
 
     def __init__(self, config: Config, corpus: Corpus) -> None:
         self.config = config
         self.corpus = corpus
+        self.prepare()
+        self.config = self._resolved()
+        self.batches(0, 1)
+
+    def _resolved(self) -> Config:
+        config, training = self.config, self.config.training
+        # One pass over the training text, unless set.
+        steps = max(1, self.batches_in_pass // training.accumulate_steps)
+        data = config.data
+        if isinstance(data, FilesConfig | PairsConfig):
+            paths = [str(Path(path).absolute()) for path in data.paths]
+            data = data.model_copy(update={"paths": paths})
+        return config.model_copy(
+            update={
+                "data": data,
+                "model": config.model.resolved(),
+                "training": training.model_copy(
+                    update={"steps_per_epoch": training.steps_per_epoch or steps}
+                ),
+            }
+        )
+
+    @abc.abstractmethod
+    def prepare(self) -> None:
+        """Checks the settings against the corpus, and sets the attributes.
+
+        Raises:
+          UserError: a setting cannot be used with the corpus or its tokenizer.
+        """
 
     @abc.abstractmethod
     def batches(self, first: int, count: int) -> tf.data.Dataset:
-        """`count` batches from number `first` on, as `Model.fit` takes them.
+        """Returns `count` batches from number `first` on, as `Model.fit` takes them.
 
         Raises:
-          UserError: the text is too short for one.
+          UserError: the text is too short for a batch.
         """
 
     @abc.abstractmethod
     def objective(self) -> dict[str, Any]:
-        """Loss and metrics, as `Model.compile` takes them."""
+        """Returns loss and metrics, as `Model.compile` takes them."""
 
     @abc.abstractmethod
-    def watch(self, model: keras.Model) -> None:
-        """Takes the model whose scores are asked for from now on."""
+    def set_model(self, model: keras.Model) -> None:
+        """Sets the model that `scores` evaluates."""
 
     @abc.abstractmethod
-    def describe(self) -> dict[str, str]:
-        """What is said of text, tokens and batches before training, by heading."""
+    def describe(self) -> Any:
+        """Returns figures of the corpus, for the summary before training."""
 
     @abc.abstractmethod
     def scores(self) -> dict[str, float | None]:
-        """What an epoch's figures say of the held-out text; `val_loss` is one of them."""
+        """Returns the model's scores on the held-out text, by name; `val_loss` is one of them."""
 
     @abc.abstractmethod
-    def samples(
-        self, display: Display, record: Callable[[dict[str, Any]], None]
-    ) -> keras.callbacks.Callback:
-        """The callback that shows and records what the model writes."""
+    def samples(self, display: Display, record: Record) -> Callback:
+        """Returns the callback that shows and records what the model generates.
 
-    @abc.abstractmethod
-    def command(self, program: str, run: Run) -> str:
-        """What to type next, such as "Sample from it with: minigpt sample RUN"."""
+        Args:
+          display: shows it.
+          record: called with each record of samples.jsonl.
+        """
 
-    def last_words(self, model: keras.Model) -> str:
-        """What is said of the best model at the end; "" for nothing."""
-        return ""
+    def final_scores(self, model: keras.Model) -> dict[str, Any]:
+        """Returns further scores of the best model, after training; {} for none."""
+        return {}

@@ -1,35 +1,60 @@
-"""The task of an encoder-decoder: to translate pairs of sentences."""
+"""The task of an encoder-decoder: to translate sentences."""
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from minigpt.config import Config, PairsConfig
+from minigpt.config import PairsConfig
 from minigpt.corpus.datasets import pair_dataset
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.corpus.sources import source_name
-from minigpt.corpus.store_files import Corpus
+from minigpt.corpus.store_files import Part
 from minigpt.evaluation import pair_baselines
 from minigpt.evaluation.pairs import PairEvaluator, skipped_pairs_message
 from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
 from minigpt.models import EncoderDecoder
-from minigpt.runs.run import Run
+from minigpt.tokenizers import Tokenizer
 from minigpt.training.callbacks.display import Display
 from minigpt.training.callbacks.translation_samples import TranslationSamples
-from minigpt.training.tasks.task import Task
+from minigpt.training.tasks.task import Record, Task
 
-# BLEU after an epoch is of at most so many held-out pairs, the first ones.
-MOST_BLEU_PAIRS = 2000
+# BLEU after an epoch is computed on the first held-out pairs, at most this many.
+MAX_BLEU_PAIRS = 2000
+
+
+@dataclass(frozen=True)
+class PairFigures:
+    """Figures of pairs of sentences and their tokenizer.
+
+    Attributes:
+      train_pairs, val_pairs: pairs to train on, and held out.
+      train, val: their tokens.
+      tokenizer: the tokenizer of both languages.
+      buckets: the shapes of the batches.
+      uniform: held-out loss of a uniform distribution, nats per target token.
+      unigram: held-out loss of the target tokens' frequencies.
+      skipped: descriptions of the pairs that are left out, by part: "training", "held-out".
+    """
+
+    train_pairs: int
+    val_pairs: int
+    train: Part
+    val: Part
+    tokenizer: Tokenizer
+    buckets: Buckets
+    uniform: float
+    unigram: float
+    skipped: dict[str, str]
 
 
 class Translation(Task):
-    """Sources and targets; a target predicts itself moved on by one, its source in sight."""
+    """Sources and targets; the target of every token is the one after it, given the source."""
 
-    def __init__(self, config: Config, corpus: Corpus) -> None:
-        super().__init__(config, corpus)
+    def prepare(self) -> None:
+        corpus, config = self.corpus, self.config
         end_id, max_len = corpus.tokenizer.end_id, config.model.max_len
         self.train = Pairs(corpus.train.ids, end_id, max_len)
         self.val = Pairs(corpus.val.ids, end_id, max_len)
@@ -42,48 +67,41 @@ class Translation(Task):
         )
         self.batches_in_pass = self.buckets.batches_in_pass
         self.tokens_per_batch = self.buckets.tokens_per_batch
-        self.sequence = "pairs"
 
     def batches(self, first: int, count: int) -> tf.data.Dataset:
         return pair_dataset(self.buckets, self.config.training.seed, first, count)
 
     def objective(self) -> dict[str, Any]:
-        # The mean over the tokens that have a weight; padding has none.
+        # The mean over the tokens that have a weight. Padding has none.
         mean = "mean_with_sample_weight"
         smoothing = self.config.training.label_smoothing
         plain = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=mean)
         return {"loss": SmoothedCrossentropy(smoothing, reduction=mean) if smoothing else plain}
 
-    def watch(self, model: EncoderDecoder) -> None:
+    def set_model(self, model: EncoderDecoder) -> None:
         self.evaluator = PairEvaluator(
             model, self.corpus.tokenizer, self.val, self.config.training.batch_size
         )
 
-    def describe(self) -> dict[str, str]:
-        tokenizer, buckets = self.corpus.tokenizer, self.buckets
-        uniform, frequencies = pair_baselines(self.train, self.val, tokenizer.vocab_size)
-        shapes = ", ".join(
-            f"{bucket.shape.rows} x ({bucket.shape.source} + {bucket.shape.target})"
-            for bucket in buckets.buckets
+    def describe(self) -> PairFigures:
+        tokenizer = self.corpus.tokenizer
+        uniform, unigram = pair_baselines(self.train, self.val, tokenizer.vocab_size)
+        parts = {"training": self.train, "held-out": self.val}
+        return PairFigures(
+            train_pairs=len(self.train),
+            val_pairs=len(self.val),
+            train=self.corpus.train,
+            val=self.corpus.val,
+            tokenizer=tokenizer,
+            buckets=self.buckets,
+            uniform=uniform,
+            unigram=unigram,
+            skipped={
+                part: line
+                for part, pairs in parts.items()
+                if (line := skipped_pairs_message(pairs, tokenizer))
+            },
         )
-        padding = 1 - buckets.tokens_in_pass / buckets.padded_tokens_in_pass
-        lines = {
-            "Text": f"{len(self.train):,} pairs to learn from, {len(self.val):,} held out; no source "
-            "sentence is on both sides",
-            "Tokens": f"{self.corpus.train.tokens:,} and {self.corpus.val.tokens:,}; "
-            f"{tokenizer.kind} vocabulary of {tokenizer.vocab_size:,} for both languages, "
-            f"{self.corpus.train.bytes / self.corpus.train.tokens:.2f} bytes a token",
-            "Batches": f"{buckets.batches_in_pass:,} a pass, of pairs x (source + target) tokens: "
-            f"{shapes}; {padding:.0%} padding",
-            "To beat": "a validation loss, in nats per target token, of uniform guessing "
-            f"{uniform:.3f} and plain token frequencies {frequencies:.3f}",
-        }
-        left_out = [
-            f"of the {side} pairs {line}"
-            for side, pairs in (("training", self.train), ("held-out", self.val))
-            if (line := skipped_pairs_message(pairs, tokenizer))
-        ]
-        return lines | ({"Left out": "; ".join(left_out)} if left_out else {})
 
     def scores(self) -> dict[str, float | None]:
         loss = self.evaluator.loss()
@@ -91,12 +109,10 @@ class Translation(Task):
             "val_loss": loss,
             "val_perplexity": math.exp(min(loss, 700)),
             "val_bits_per_byte": self.evaluator.bits_per_byte(loss),
-            "val_bleu": self.evaluator.bleu(max_pairs=MOST_BLEU_PAIRS),
+            "val_bleu": self.evaluator.bleu(max_pairs=MAX_BLEU_PAIRS),
         }
 
-    def samples(
-        self, display: Display, record: Callable[[dict[str, Any]], None]
-    ) -> keras.callbacks.Callback:
+    def samples(self, display: Display, record: Record) -> TranslationSamples:
         sampling = self.config.sampling
         return TranslationSamples(
             self.evaluator,
@@ -106,21 +122,11 @@ class Translation(Task):
             record=record,
         )
 
-    def command(self, program: str, run: Run) -> str:
-        return f"Translate with: {program} translate {run.path}"
-
-    def last_words(self, model: EncoderDecoder) -> str:
+    def final_scores(self, model: EncoderDecoder) -> dict[str, Any]:
+        """Returns BLEU on all held-out pairs: `pairs`, `greedy_bleu` and, with beams, `beam_bleu`."""
         sampling = self.config.sampling
-        self.watch(model)
-        greedily = self.evaluator.bleu()
-        if greedily is None:
-            return "BLEU –: the tokenizer loses something of the held-out targets"
-        greedy = f"{greedily:.1f} greedily"
-        pairs = f"BLEU of the best model on {len(self.evaluator.indices):,} held-out pairs"
-        if sampling.beams == 1:
-            return f"{pairs}: {greedy}"
-        searched = self.evaluator.bleu(sampling.beams, sampling.length_penalty)
-        return (
-            f"{pairs}: {greedy}, {searched:.1f} with {sampling.beams} beams "
-            f"and length penalty {sampling.length_penalty:g}"
-        )
+        self.set_model(model)
+        scores = {"pairs": len(self.evaluator.indices), "greedy_bleu": self.evaluator.bleu()}
+        if scores["greedy_bleu"] is not None and sampling.beams > 1:
+            scores["beam_bleu"] = self.evaluator.bleu(sampling.beams, sampling.length_penalty)
+        return scores

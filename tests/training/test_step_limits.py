@@ -6,25 +6,25 @@ import numpy as np
 import pytest
 
 from minigpt.config import load_config
-from minigpt.training.callbacks.basic import JUDGED_AT, LATEST, Clock
-from minigpt.training.plan import Plan
+from minigpt.training.callbacks.clock import ADJUSTED_AT, LATEST, Clock
+from minigpt.training.step_limits import StepLimits
 
 
 def test_progress_is_the_share_of_the_plan_that_is_done():
-    plan = Plan(100)
-    assert [plan.progress(step) for step in (0, 25, 100, 120)] == [0, 0.25, 1, 1]
-    assert plan.end(7) == 100
+    limits = StepLimits(100)
+    assert [limits.progress(step) for step in (0, 25, 100, 120)] == [0, 0.25, 1, 1]
+    assert limits.end(7) == 100
 
 
 def test_where_the_end_moves_the_rest_is_shortened_or_stretched():
-    plan = Plan(100)
-    plan.change(20, 60)
+    limits = StepLimits(100)
+    limits.change(20, 60)
     # A fifth is done; four fifths are left for 40 updates.
-    assert [plan.progress(step) for step in (10, 20, 40, 60)] == pytest.approx([0.1, 0.2, 0.6, 1])
-    assert [plan.end(step) for step in (19, 20, 59)] == [100, 60, 60]
-    plan.change(40, 80)
-    assert [plan.progress(step) for step in (20, 40, 60, 80)] == pytest.approx([0.2, 0.6, 0.8, 1])
-    assert Plan(100, plan.changes).progress(60) == plan.progress(60)
+    assert [limits.progress(step) for step in (10, 20, 40, 60)] == pytest.approx([0.1, 0.2, 0.6, 1])
+    assert [limits.end(step) for step in (19, 20, 59)] == [100, 60, 60]
+    limits.change(40, 80)
+    assert [limits.progress(step) for step in (20, 40, 60, 80)] == pytest.approx([0.2, 0.6, 0.8, 1])
+    assert StepLimits(100, limits.changes).progress(60) == limits.progress(60)
 
 
 class Machine:
@@ -36,8 +36,8 @@ class Machine:
         overrides = [f"training.{name}={value}" for name, value in training.items()]
         config = load_config(None, overrides).training
         self.model = SimpleNamespace(stop_training=False)
-        self.plan = Plan(config.epochs * config.steps_per_epoch, config.plan)
-        self.clock = Clock(config, self.plan, 1)
+        self.limits = StepLimits(config.epochs * config.steps_per_epoch, config.step_limits)
+        self.clock = Clock(config, self.limits, 1)
         self.clock.set_model(self.model)
         self.config = config
 
@@ -59,7 +59,7 @@ def test_within_the_limit_the_clock_changes_nothing(monkeypatch):
     machine = Machine(monkeypatch, max_minutes=2, epochs=3, steps_per_epoch=20)
     machine.run(lambda step: 1.5, beside=4)
     assert machine.clock.step == 60
-    assert machine.plan.changes == []
+    assert machine.limits.changes == []
 
 
 @pytest.mark.parametrize("accumulate_steps", [1, 4])
@@ -73,14 +73,14 @@ def test_a_plan_that_takes_too_long_is_shortened_once(monkeypatch, accumulate_st
     )
     seconds = machine.run(lambda step: 1.0, beside=0)
     assert 115 <= seconds <= 120
-    assert len(machine.plan.changes) == 1
-    assert machine.plan.progress(machine.clock.step) == 1
+    assert len(machine.limits.changes) == 1
+    assert machine.limits.progress(machine.clock.step) == 1
 
 
 def test_time_beside_the_updates_counts(monkeypatch):
     machine = Machine(monkeypatch, max_minutes=2, epochs=8, steps_per_epoch=20)
     assert 110 <= machine.run(lambda step: 0.7, beside=8) <= 122.5
-    assert machine.plan.progress(machine.clock.step) == 1
+    assert machine.limits.progress(machine.clock.step) == 1
 
 
 def test_a_machine_that_becomes_slow_or_quick_again(monkeypatch):
@@ -90,30 +90,30 @@ def test_a_machine_that_becomes_slow_or_quick_again(monkeypatch):
     machine = Machine(monkeypatch, max_minutes=2, epochs=1, steps_per_epoch=2000)
     seconds = machine.run(lambda step: 0.4 if step < 100 else 0.1)
     assert 108 <= seconds <= 122.5
-    assert machine.plan.progress(machine.clock.step) == 1
+    assert machine.limits.progress(machine.clock.step) == 1
 
 
 def test_a_repeated_run_makes_the_same_updates_on_a_quicker_machine(monkeypatch):
     machine = Machine(
-        monkeypatch, max_minutes=2, epochs=1, steps_per_epoch=2000, plan="[[30, 400]]"
+        monkeypatch, max_minutes=2, epochs=1, steps_per_epoch=2000, step_limits="[[30, 400]]"
     )
     machine.run(lambda step: 0.01)
     assert machine.clock.step == 400
-    assert machine.plan.changes == [[30, 400]]
+    assert machine.limits.changes == [[30, 400]]
 
 
 def test_what_compiles_on_the_way_is_no_measure_of_speed(monkeypatch):
     machine = Machine(monkeypatch, max_minutes=2, epochs=1, steps_per_epoch=300)
     machine.run(lambda step: 8.0 if step in (4, 6, 9) else 0.3)
     assert machine.clock.step == 300
-    assert machine.plan.changes == []
+    assert machine.limits.changes == []
 
 
 def test_shapes_that_compile_at_the_beginning_leave_the_plan_as_it_is(monkeypatch):
     machine = Machine(monkeypatch, max_minutes=20, epochs=1, steps_per_epoch=3500)
     machine.run(lambda step: 12.0 if step in (1, 3, 8) else 0.32)
     assert machine.clock.step == 3500
-    assert machine.plan.changes == []
+    assert machine.limits.changes == []
 
 
 def test_a_machine_with_moods_changes_the_plan_a_few_times_only(monkeypatch):
@@ -121,19 +121,46 @@ def test_a_machine_with_moods_changes_the_plan_a_few_times_only(monkeypatch):
     noise = np.random.default_rng(1).uniform(0.3, 0.7, 9 * 400)
     seconds = machine.run(lambda step: noise[step] * (1.5 if step % 900 < 300 else 1), beside=20)
     assert 0.97 * 1200 <= seconds <= LATEST * 1200
-    assert 1 <= len(machine.plan.changes) <= len(JUDGED_AT)
-    assert machine.plan.progress(machine.clock.step) == 1
+    assert 1 <= len(machine.limits.changes) <= len(ADJUSTED_AT)
+    assert machine.limits.progress(machine.clock.step) == 1
 
 
 def test_a_plan_that_is_done_is_not_begun_again(monkeypatch):
     machine = Machine(monkeypatch, max_minutes=2, epochs=1, steps_per_epoch=2000)
     # So much quicker at the end that much time is left.
     machine.run(lambda step: 1.0 if step < 117 else 0.001)
-    assert machine.plan.progress(machine.clock.step) == 1
-    assert machine.clock.step == machine.plan.end(machine.clock.step) < 2000
+    assert machine.limits.progress(machine.clock.step) == 1
+    assert machine.clock.step == machine.limits.end(machine.clock.step) < 2000
 
 
 def test_even_updates_longer_than_the_limit_end(monkeypatch):
     machine = Machine(monkeypatch, max_minutes=1, epochs=2, steps_per_epoch=50)
     machine.run(lambda step: 90.0)
     assert machine.clock.step == 1
+
+
+@pytest.mark.parametrize("max_minutes", [None, 30])
+def test_the_estimate_after_the_first_epoch_includes_what_is_not_updates(monkeypatch, max_minutes):
+    """Validation, samples and checkpoints take twice as long as the updates here."""
+    limit = {} if max_minutes is None else {"max_minutes": max_minutes}
+    machine = Machine(monkeypatch, epochs=5, steps_per_epoch=40, **limit)
+    estimates = {}
+
+    def seconds(step):
+        estimates[step] = machine.clock.seconds_left(), machine.now
+        return 0.5
+
+    machine.run(seconds, beside=40)
+    # `run` returns at the last update, before the validation of the last epoch.
+    end = machine.now + 40
+    for step, (left, now) in estimates.items():
+        if step > 40:
+            actual = end - now
+            assert actual / 1.05 < left < actual * 1.05, step
+
+
+def test_an_estimate_is_never_more_than_the_time_limit(monkeypatch):
+    machine = Machine(monkeypatch, max_minutes=1, epochs=5, steps_per_epoch=1000)
+    estimates = []
+    machine.run(lambda step: estimates.append(machine.clock.seconds_left()) or 0.5)
+    assert max(estimates) <= 60

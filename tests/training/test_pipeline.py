@@ -2,11 +2,14 @@
 
 import json
 import math
+import re
+import shlex
 import shutil
 import tomllib
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import minigpt
 from minigpt.config import load_config
@@ -125,7 +128,9 @@ def test_evaluate_notices_that_the_text_has_changed(tiny_file, tiny_run, tmp_pat
 
 def test_a_run_is_never_overwritten(tiny_file, tiny_run):
     before = tiny_run.metrics_file.read_text()
-    with pytest.raises(UserError, match="already holds a run; should be a new or empty directory"):
+    with pytest.raises(
+        UserError, match="already contains a run; expected a new or empty directory"
+    ):
         minigpt.train(tiny_settings(tiny_file), tiny_run.path)
     assert tiny_run.metrics_file.read_text() == before
 
@@ -135,6 +140,59 @@ def test_nothing_is_left_of_a_run_that_could_not_begin(tmp_path):
     with pytest.raises(UserError, match=r"short\.txt: .*training\.batch_size"):
         minigpt.train(tiny_settings(tmp_path / "short.txt"), tmp_path / "run")
     assert [path.name for path in tmp_path.iterdir()] == ["short.txt"]
+
+
+@pytest.mark.parametrize(
+    ("banned", "message"),
+    [([3, 320, 999], "320, 999: should be ids from 0 to 319"), (list(range(320)), "bans all 320")],
+    ids=["unknown", "all"],
+)
+def test_banned_tokens_are_checked_before_training(banned, message, tiny_file, tmp_path):
+    settings = tiny_settings(tiny_file, sampling={"banned_tokens": banned})
+    with pytest.raises(UserError, match=rf"sampling\.banned_tokens: {message}"):
+        minigpt.train(settings, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_trainings_without_a_directory_get_one_each(
+    tiny_file, tmp_path, monkeypatch, no_export
+):
+    """The second one creates its run while the first one is about to."""
+    monkeypatch.chdir(tmp_path)
+    settings = tiny_settings(tiny_file, training={"epochs": 1, "steps_per_epoch": 2})
+    runs = []
+
+    def train_another(task, *arguments):
+        if not runs:
+            runs.append(None)
+            runs[0] = minigpt.train(settings, name="tiny")
+        return summary(task, *arguments)
+
+    from minigpt.training.summary import summary
+
+    monkeypatch.setattr("minigpt.training.pipeline.summary", train_another)
+    runs.append(minigpt.train(settings, name="tiny"))
+    assert [str(run.path) for run in runs] == ["runs/tiny-1", "runs/tiny-2"]
+    assert all(len(lines(run.metrics_file)) == 1 for run in runs)
+
+
+def test_suggested_commands_are_quoted_and_markup_is_shown(tiny_file, tmp_path, capsys):
+    """The commands can be pasted into a shell, and run."""
+    path = tmp_path / "a run [/INST]"
+    settings = tiny_settings(
+        tiny_file,
+        training={"epochs": 1, "steps_per_epoch": 2},
+        sampling={"prompts": ["[/INST] it's"], "max_new_tokens": 2},
+    )
+    console = Console(highlight=False, soft_wrap=True)
+    minigpt.train(settings, path, console=console)
+    out = capsys.readouterr().out
+    (command,) = re.findall(r"Sample from it with: (.*)", out)
+    assert shlex.split(command) == ["minigpt", "sample", str(path), "--prompt", "[/INST] it's"]
+    assert "1 epoch of 2 steps of 8 x 16 tokens" in out
+    assert "\n  [[/INST] it's]" in out
+    trained, total = re.search(r"Done: trained for (\d+) s, (\d+) s in all", out).groups()
+    assert int(trained) < int(total)
 
 
 def test_no_finished_checkpoint(tiny_run, tmp_path):
@@ -213,7 +271,7 @@ def test_early_stopping(tiny_file, tmp_path, capsys, no_export):
 
 
 def test_learning_rate_schedules():
-    from minigpt.training.optimizers.build import learning_rate
+    from minigpt.training.optimizers.learning_rate import learning_rate
 
     training = load_config(None, ["training.learning_rate=2", "training.warmup_steps=4"]).training
     assert learning_rate(training, 0, 0.0) == pytest.approx(0.5)

@@ -1,0 +1,33 @@
+"""The base class of the callbacks, and what several of them use."""
+
+from typing import Any
+
+import keras
+
+
+class Callback(keras.callbacks.Callback):
+    """A Keras callback whose state is saved in checkpoints.
+
+    The dictionaries of all callbacks together are the record `runs.progress.TrainingProgress`, so their
+    keys are distinct.
+    """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what another process needs to continue, as values of JSON; {} for no state."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores the state, before training.
+
+        Args:
+          state: the dictionaries of all callbacks, merged.
+        """
+
+
+class TrainingDiverged(Exception):
+    """The loss or a weight became nan or infinite; arguments: step, loss."""
+
+
+def training_loss(logs: dict[str, Any]) -> float:
+    """Returns the loss per token without label smoothing."""
+    return logs.get("plain_loss", logs["loss"])

@@ -1,0 +1,184 @@
+"""Counts updates and seconds, and enforces the time limit."""
+
+import math
+import statistics
+import time
+from collections import deque
+from typing import Any
+
+from minigpt.config import TrainingConfig
+from minigpt.training.callbacks.callback import Callback
+from minigpt.training.step_limits import StepLimits
+
+# Shares of the time limit at which the number of steps is adjusted: late enough to know the speed, and
+# few, so that the learning rate does not follow every fluctuation of the speed.
+ADJUSTED_AT = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98)
+# Training that would end after LATEST of the limit is shortened. One that was shortened and would end
+# before EARLIEST is extended. Both then end at TARGET.
+LATEST, TARGET, EARLIEST = 1.01, 0.99, 0.96
+
+
+class Clock(Callback):
+    """Counts updates and seconds, and adjusts the number of steps to the time limit.
+
+    "Overhead" is the time of an epoch that is not spent on updates: validation, samples, checkpoints.
+
+    Args:
+      config: the settings.
+      limits: the number of updates; changed when the time limit requires it.
+      tokens_per_step: tokens of one update, on average.
+
+    Attributes:
+      batches: batches that are done.
+      tokens_per_second: speed of the updates of this epoch in this process, without the first one,
+        which includes compilation.
+      limits: the number of updates.
+    """
+
+    def __init__(self, config: TrainingConfig, limits: StepLimits, tokens_per_step: float) -> None:
+        super().__init__()
+        self.config = config
+        self.limits = limits
+        self.tokens_per_step = tokens_per_step
+        # A run that is repeated with recorded limits should make the same updates on a faster machine.
+        self._may_extend = not config.step_limits
+        self.tokens_per_second = 0.0
+        self.batches = 0
+        self._seconds_before = 0.0
+        self._start = self._first_batch_end = self._batch_end = time.perf_counter()
+        self._stop: float | None = None
+        self._has_begun = False
+        self._timed_batches = -1
+        self._epoch_step = 0
+        # Seconds of the batches since the number of steps was last adjusted.
+        self._recent: deque[float] = deque(maxlen=1000)
+        # Of this epoch, and of the last whole one per update.
+        self._overhead = self._overhead_per_step = 0.0
+        self._adjusted_at = 0.0
+        self._resumed = False
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "clock": {
+                "batches": self.batches,
+                "seconds": self.seconds,
+                "epoch_step": self._epoch_step,
+                "beside_a_step": self._overhead_per_step,
+            },
+            "given_plan": self.config.step_limits,
+            "plan": self.limits.changes,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores the counts. The limits depend on the settings too: see `TrainingLoop.restore`."""
+        clock = state["clock"]
+        self.batches = clock["batches"]
+        self._seconds_before = clock["seconds"]
+        self._epoch_step = clock["epoch_step"]
+        self._overhead_per_step = clock["beside_a_step"]
+        self._resumed = True
+
+    @property
+    def step(self) -> int:
+        """Weight updates that are done."""
+        return self.batches // self.config.accumulate_steps
+
+    @property
+    def end(self) -> int:
+        """Weight updates in all, as planned now."""
+        return self.limits.end(self.step)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training, including those of earlier processes."""
+        return self._seconds_before + self.process_seconds
+
+    @property
+    def process_seconds(self) -> float:
+        """Seconds of training in this process."""
+        return (self._stop or time.perf_counter()) - self._start if self._has_begun else 0.0
+
+    def seconds_left(self) -> float:
+        """Estimates the rest: updates, validation, samples and checkpoints."""
+        per_step = self._seconds_per_batch() * self.config.accumulate_steps
+        assert self.config.steps_per_epoch is not None  # Resolved.
+        epochs = math.ceil((self.end - self._epoch_step) / self.config.steps_per_epoch)
+        per_epoch = self._overhead_per_step * self.config.steps_per_epoch
+        left = (self.end - self.step) * per_step + max(0.0, epochs * per_epoch - self._overhead)
+        if self.config.max_minutes:
+            left = min(left, 60 * self.config.max_minutes - self.seconds)
+        return max(0.0, left)
+
+    def stop(self) -> None:
+        """Ends the count of seconds."""
+        self._stop = time.perf_counter()
+
+    def add_overhead(self, seconds: float) -> None:
+        """Counts seconds since the end of the last batch as overhead instead of a batch's time."""
+        self._overhead += seconds
+        self._first_batch_end += seconds
+        self._batch_end += seconds
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        # Only once: a training that is resumed within an epoch calls `fit` twice.
+        if not self._has_begun:
+            self._has_begun = True
+            self._start = time.perf_counter()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._timed_batches = -1
+        if self._resumed:
+            # The epoch may be partly done, and this process has measured no overhead yet.
+            self._resumed = False
+            return
+        if epoch:
+            self._overhead += time.perf_counter() - self._batch_end
+            self._overhead_per_step = self._overhead / max(1, self.step - self._epoch_step)
+        self._epoch_step, self._overhead = self.step, 0.0
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.batches += 1
+        now = time.perf_counter()
+        self._timed_batches += 1
+        if self._timed_batches == 0:
+            self._first_batch_end = now
+        else:
+            tokens = self._timed_batches * self.tokens_per_step / self.config.accumulate_steps
+            self.tokens_per_second = tokens / (now - self._first_batch_end)
+            self._recent.append(now - self._batch_end)
+        self._batch_end = now
+        if self.batches % self.config.accumulate_steps == 0:
+            self._adjust_to_time_limit()
+            if self.step >= self.end:
+                self.model.stop_training = True
+
+    def _adjust_to_time_limit(self) -> None:
+        limit, seconds = 60 * (self.config.max_minutes or 0), self.seconds
+        step, end = self.step, self.end
+        if not limit or step >= end:
+            return
+        if seconds >= LATEST * limit:
+            self.limits.change(step, step)
+            return
+        share = max((share for share in ADJUSTED_AT if seconds >= share * limit), default=0.0)
+        if share <= self._adjusted_at or len(self._recent) < 10:
+            return
+        self._adjusted_at = share
+        per_step = self._seconds_per_batch() * self.config.accumulate_steps
+        per_step += self._overhead_per_step
+        self._recent.clear()
+        finish = seconds + (end - step) * per_step
+        late = finish > LATEST * limit
+        early = end < self.limits.total_steps and finish < EARLIEST * limit and self._may_extend
+        if late or early:
+            more = max(0.0, TARGET * limit - seconds) / per_step
+            self.limits.change(step, min(self.limits.total_steps, step + int(more)))
+
+    def _seconds_per_batch(self) -> float:
+        if not self._recent:
+            speed = self.tokens_per_second * self.config.accumulate_steps
+            return self.tokens_per_step / speed if speed else 0.0
+        # A batch of a new shape includes compilation, and is left out.
+        longest = 8 * statistics.median(self._recent)
+        return statistics.fmean(seconds for seconds in self._recent if seconds <= longest)

@@ -1,0 +1,145 @@
+"""The training loop: the callbacks around `Model.fit`."""
+
+from collections.abc import Sequence
+
+import keras
+from rich.console import Console
+
+from minigpt.runs.checkpoints import Checkpoint
+from minigpt.runs.run import Run
+from minigpt.training.callbacks.best_epoch import BestEpoch
+from minigpt.training.callbacks.callback import TrainingDiverged
+from minigpt.training.callbacks.checkpointing import Checkpointing
+from minigpt.training.callbacks.clock import Clock
+from minigpt.training.callbacks.display import Display
+from minigpt.training.callbacks.interrupt import Interrupt, TrainingInterrupted
+from minigpt.training.callbacks.learning_rate import LearningRate
+from minigpt.training.callbacks.recorder import Recorder
+from minigpt.training.callbacks.stop_at_nan import StopAtNaN
+from minigpt.training.callbacks.user_callbacks import UserCallbacks
+from minigpt.training.callbacks.validation import Validation
+from minigpt.training.failures import diverged
+from minigpt.training.resumed_training import keeps_limits
+from minigpt.training.step_limits import StepLimits
+from minigpt.training.tasks.task import Task
+
+
+class TrainingLoop:
+    """A training in a run directory.
+
+    Args:
+      run: the run, locked for this process.
+      task: data and scores.
+      model: compiled for the task.
+      callbacks: further Keras callbacks.
+      console: where to print.
+
+    Attributes:
+      clock: counts steps and seconds.
+      best: the best epoch.
+      checkpointing: counts epochs and batches, and saves the state.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        task: Task,
+        model: keras.Model,
+        callbacks: Sequence[keras.callbacks.Callback],
+        console: Console,
+    ) -> None:
+        self.run, self.task, self.model, self.console = run, task, model, console
+        training = self.training = task.config.training
+        assert training.steps_per_epoch is not None  # Resolved.
+        limits = StepLimits(training.epochs * training.steps_per_epoch, training.step_limits)
+        self.clock = Clock(training, limits, task.tokens_per_batch * training.accumulate_steps)
+        self.best = BestEpoch(self.clock, training.early_stopping_patience)
+        self.checkpointing = Checkpointing(run, task.config, self.clock, self.best)
+        self.user_callbacks = UserCallbacks(callbacks, training.epochs, self.checkpointing)
+
+    def restore(self, checkpoint: Checkpoint | None) -> None:
+        """Restores model and callbacks from a checkpoint; None for the first step.
+
+        Raises:
+          UserError: the checkpoint belongs to a model of other sizes.
+        """
+        if checkpoint is None:
+            return
+        self.checkpointing.restore(self.model, checkpoint)
+        training, clock, limits = self.training, self.clock, self.clock.limits
+        if keeps_limits(checkpoint, self.task.config):
+            limits.changes = [list(change) for change in checkpoint.progress.plan]
+        # An epoch that the time limit ended early counts with the steps that it had.
+        assert training.steps_per_epoch is not None  # Resolved.
+        steps_in_epoch = self.checkpointing.batch // training.accumulate_steps
+        epochs_left = training.epochs - self.checkpointing.epoch
+        limits.total_steps = clock.step - steps_in_epoch + epochs_left * training.steps_per_epoch
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no update and no end of an epoch is left."""
+        epochs = self.checkpointing.epoch
+        ended = self.clock.step >= self.clock.end or self.best.is_out_of_patience
+        return epochs >= self.training.epochs or (
+            epochs > 0 and not self.checkpointing.batch and ended
+        )
+
+    def fit(self) -> None:
+        """Trains until the last step.
+
+        Raises:
+          UserError: the loss became nan or infinite.
+          KeyboardInterrupt: after Ctrl-C, with the state saved.
+        """
+        run, task, clock, training = self.run, self.task, self.clock, self.training
+        assert training.steps_per_epoch is not None  # Resolved.
+        display = Display(self.console, clock, training.epochs, training.steps_per_epoch)
+        interrupt = Interrupt(self.checkpointing, self.console)
+        callbacks = [
+            clock,
+            LearningRate(training, clock),
+            Validation(task.scores),
+            display,
+            task.samples(display, lambda record: run.append(run.samples_file, record)),
+            Recorder(run, clock),
+            StopAtNaN(clock),
+            self.best,
+            self.user_callbacks,
+            self.checkpointing,
+            interrupt,
+        ]
+        display.open()
+        interrupt.install()
+        try:
+            self.model.stop_training = False
+            if self.checkpointing.batch:
+                # The rest of an epoch, then the others: `fit` has one number of steps for all.
+                self._fit(self.checkpointing.epoch + 1, callbacks)
+            if not self.model.stop_training and self.checkpointing.epoch < training.epochs:
+                self._fit(training.epochs, callbacks)
+        except TrainingInterrupted:
+            # A second Ctrl-C during an update or a checkpoint arrives as KeyboardInterrupt: nothing is
+            # saved then.
+            self.checkpointing.save()
+            raise KeyboardInterrupt from None
+        except TrainingDiverged as error:
+            raise diverged(run, training, *error.args) from None
+        finally:
+            clock.stop()
+            interrupt.uninstall()
+            self.user_callbacks.close()
+            display.close()
+
+    def _fit(self, epochs: int, callbacks: list[keras.callbacks.Callback]) -> None:
+        """Trains until this number of epochs have ended. The first one may be partly done."""
+        batches = self.clock.batches
+        left = self.clock.limits.total_steps * self.training.accumulate_steps - batches
+        self.model.fit(
+            self.task.batches(batches, left),
+            initial_epoch=self.checkpointing.epoch,
+            epochs=epochs,
+            steps_per_epoch=self.checkpointing.batches_per_epoch - self.checkpointing.batch,
+            callbacks=callbacks,
+            shuffle=False,
+            verbose=0,
+        )

@@ -1,0 +1,112 @@
+"""Messages at the end of a training: results and suggested commands."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from minigpt.config import Config
+from minigpt.training.callbacks.checkpointing import MIN_INTERVAL
+from minigpt.training.console import count, duration
+from minigpt.training.failures import last_checkpoint
+from minigpt.training.loop import TrainingLoop
+
+
+def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command: str) -> str:
+    """Returns the message at the end of a training.
+
+    Args:
+      loop: the training.
+      scores: see `Task.final_scores`.
+      seconds: of this process, with preparation and export.
+      command: how the user calls minigpt.
+    """
+    clock, path = loop.clock, loop.run.path
+    times = f"trained for {duration(clock.seconds)}, {duration(seconds)} in all"
+    if clock.seconds > clock.process_seconds + 1:
+        times = f"trained for {duration(clock.seconds)}; since it was resumed {duration(seconds)}"
+    lines = [_bleu(scores, loop.task.config)] if scores else []
+    lines += [
+        f"Done: {times} with preparation and export. The best model is in {path}: model.keras for "
+        "Keras, saved_model/ for everything else.",
+        _use(loop.task.config, path, command),
+    ]
+    return "\n".join(lines)
+
+
+def interrupted(loop: TrainingLoop, command: str) -> str:
+    """Returns the message after Ctrl-C."""
+    clock, checkpoint = loop.clock, last_checkpoint(loop.run)
+    saved = f"Saved a checkpoint in {checkpoint}." if checkpoint else "No checkpoint was saved yet."
+    state = f"Interrupted at step {clock.step:,} of {clock.end:,}. {saved}"
+    if loop.is_over:
+        state = "Interrupted after the training, before everything was exported."
+    path = loop.run.path
+    resume = f"Resume with: {command} train --resume {shlex.quote(str(path))}"
+    return f"{state} {resume}\n{_use(loop.task.config, path, command)}"
+
+
+def how_to_extend(loop: TrainingLoop, command: str) -> str:
+    """Returns the message about a training that has ended already."""
+    training, path = loop.training, loop.run.path
+    settings = []
+    if loop.checkpointing.epoch >= training.epochs:
+        settings.append(f"training.epochs={training.epochs + 1}")
+    if loop.best.is_out_of_patience:
+        settings.append(f"training.early_stopping_patience={loop.best.epochs_since + 1}")
+    if loop.clock.limits.changes and training.max_minutes:
+        settings.append(f"training.max_minutes={2 * training.max_minutes:g}")
+    return (
+        f"{path} has ended at step {loop.clock.step:,}. Extend it with: {command} train --resume "
+        f"{shlex.quote(str(path))}" + "".join(f" --set {setting}" for setting in settings)
+    )
+
+
+def why_it_ended(loop: TrainingLoop) -> list[str]:
+    """Returns messages about a training that ended early, and about saving that took long."""
+    training, clock, total = loop.training, loop.clock, loop.clock.limits.total_steps
+    lines = []
+    if clock.step < clock.end:
+        patience = training.early_stopping_patience
+        reason = "a callback stopped it"
+        if patience and loop.best.is_out_of_patience:
+            reason = (
+                f"no better validation loss for training.early_stopping_patience = "
+                f"{count(patience, 'epoch')}"
+            )
+        lines.append(f"Stopped at step {clock.step:,} of {clock.end:,}: {reason}.")
+    elif clock.end < total:
+        minutes = training.max_minutes
+        limit = f": training.max_minutes = {minutes:g}" if minutes else ""
+        lines.append(f"Ended after {clock.step:,} of {total:,} steps{limit}.")
+    saving = loop.checkpointing.seconds
+    if training.checkpoint_every_steps and saving > clock.process_seconds / MIN_INTERVAL:
+        lines.append(
+            f"Saving took {saving:.1f} s of {clock.process_seconds:.1f} s: "
+            f"training.checkpoint_every_steps = {training.checkpoint_every_steps} is often."
+        )
+    return lines
+
+
+def _use(config: Config, path: Path, command: str) -> str:
+    """Returns the command that uses the model."""
+    if config.model.kind == "encoder_decoder":
+        return f"Translate with: {command} translate {shlex.quote(str(path))}"
+    prompt = next((p for p in config.sampling.prompts if p), "")
+    option = f" --prompt {shlex.quote(prompt)}" if prompt else ""
+    return f"Sample from it with: {command} sample {shlex.quote(str(path))}{option}"
+
+
+def _bleu(scores: dict[str, Any], config: Config) -> str:
+    if scores["greedy_bleu"] is None:
+        return "BLEU –: the tokenizer does not reproduce the held-out targets exactly"
+    line = (
+        f"BLEU of the best model on {count(scores['pairs'], 'held-out pair')}: "
+        f"{scores['greedy_bleu']:.1f} greedy"
+    )
+    if "beam_bleu" in scores:
+        sampling = config.sampling
+        line += (
+            f", {scores['beam_bleu']:.1f} with {sampling.beams} beams and length penalty "
+            f"{sampling.length_penalty:g}"
+        )
+    return line

@@ -1,0 +1,81 @@
+"""The start of a new run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from minigpt.config import Config, load_config
+from minigpt.corpus.fit import fit_to_text
+from minigpt.corpus.store_files import Corpus
+from minigpt.corpus.token_store import open_corpus
+from minigpt.runs.lock import run_lock
+from minigpt.runs.paths import check_new_run, new_run_path
+from minigpt.runs.run import Run
+from minigpt.training.callbacks.checkpointing import Checkpointing
+from minigpt.training.fine_tuning import FineTuning, fine_tuning
+from minigpt.training.start import Start
+from minigpt.training.tasks.task import Task
+
+
+@contextmanager
+def new_training(
+    config: Config | Mapping[str, Any] | str | Path | None,
+    overrides: Sequence[str],
+    run: str | Path | None,
+    name: str | None,
+) -> Iterator["NewTraining"]:
+    """Checks the settings and the run directory of a new training; arguments as for `train`.
+
+    Raises:
+      UserError: a setting or the directory cannot be used.
+    """
+    config = "default" if config is None else config
+    name = name or (Path(config).stem if isinstance(config, str | Path) else "run")
+    if isinstance(config, Config) and overrides:
+        config = config.model_dump(exclude_unset=True)
+    config = config if isinstance(config, Config) else load_config(config, overrides)
+    path = Path(run) if run else None
+    check_new_run(path or new_run_path(name))
+    config = fit_to_text(config)
+    start = fine_tuning(config)
+    yield NewTraining(start.config if start else config, start, path, name)
+
+
+class NewTraining(Start):
+    """The start of a new run.
+
+    Args:
+      config: the settings.
+      fine_tuning: the run whose weights it starts from, if any.
+      path: the run directory; `runs/NAME-N` if None.
+      name: NAME.
+    """
+
+    def __init__(
+        self, config: Config, fine_tuning: FineTuning | None, path: Path | None, name: str
+    ) -> None:
+        super().__init__(config, fine_tuning)
+        self.path = path
+        self.name = name
+
+    def open_corpus(self) -> Corpus:
+        tokenizer = self.fine_tuning.tokenizer if self.fine_tuning else None
+        return open_corpus(self.config.data, self.config.tokenizer, tokenizer)
+
+    @contextmanager
+    def run_directory(self, task: Task) -> Iterator[Run]:
+        corpus = task.corpus
+        record = {"fingerprint": corpus.fingerprint}
+        if self.path:
+            run = Run.create(self.path, task.config, corpus.tokenizer, record)
+        else:
+            run = Run.create_numbered(self.name, task.config, corpus.tokenizer, record)
+        with run_lock(run.path):
+            yield run
+
+    def discard_later_results(self, checkpointing: Checkpointing) -> None:
+        pass  # A new run holds no results.
+
+    def describe(self, run: Run, step: int, end: int) -> str:
+        return f"Run         {run.path}"

@@ -1,0 +1,161 @@
+"""Training as a whole: corpus, task, model, restore, fit, export."""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import keras
+from rich.console import Console
+
+from minigpt.config import Config
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.interrupts import Interrupted, stop_if_interrupted
+from minigpt.notices import notices_to
+from minigpt.runs.run import Run
+from minigpt.training import messages
+from minigpt.training.compiling import compile_model
+from minigpt.training.console import new_console, show
+from minigpt.training.device import set_up_device
+from minigpt.training.exporting import export_best, is_exported
+from minigpt.training.failures import report_failed_writes
+from minigpt.training.loop import TrainingLoop
+from minigpt.training.memory_check import enough_memory
+from minigpt.training.new_training import new_training
+from minigpt.training.resumed_training import resumed_training
+from minigpt.training.start import Start
+from minigpt.training.summary import summary
+from minigpt.training.tasks import build_task
+
+
+def train(
+    config: Config | Mapping[str, Any] | str | Path | None = None,
+    run: str | Path | None = None,
+    *,
+    resume_from: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    name: str | None = None,
+    command: str = "minigpt",
+    console: Console | None = None,
+) -> Run:
+    """Trains a model from text, shows what it generates, and exports the best one.
+
+    With `training.deterministic` on a CPU, a training that was interrupted and resumed, however often,
+    ends with the same bytes in every weight and optimizer slot, the same metrics (except times) and the
+    same samples as one that was not.
+
+    Args:
+      config: settings: a `Config`, a nested dictionary, a path or the name of a shipped configuration.
+        None for the default configuration.
+      run: the run directory, new or empty; `runs/NAME-N` if None.
+      resume_from: a run directory. Training resumes from its newest sound checkpoint, or from its first
+        step if there is none, with the run's settings; `config` and `run` must be None.
+      overrides: `"SECTION.KEY=VALUE"` strings, such as `"training.epochs=9"`. A training that is resumed
+        accepts those of `[sampling]` and some of `[training]`. The learning rate then is what it would
+        be if the setting had been changed at the beginning.
+      callbacks: Keras callbacks. They see `val_loss` and the other scores in the logs of every epoch.
+        See `UserCallbacks` for the order and for training that is resumed.
+      name: NAME of the default run directory; the configuration's if None.
+      command: how the user calls minigpt, for the suggested commands.
+      console: where to print; standard output if None.
+    Returns:
+      The finished run.
+    Raises:
+      UserError: a setting, the text or the directory cannot be used; a new run leaves nothing behind. Or
+        the loss became nan or infinite, or the run cannot be written; earlier checkpoints stay. Or the
+        run to resume does not exist, is in use by another process, or has no sound checkpoint.
+      TypeError: an argument has the wrong type.
+      KeyboardInterrupt: after Ctrl-C, with the state saved.
+    """
+    began = time.perf_counter()
+    _check_arguments(config, run, resume_from, callbacks)
+    console = console or new_console()
+    training: AbstractContextManager[Start] = (
+        new_training(config, overrides, run, name)
+        if resume_from is None
+        else resumed_training(resume_from, overrides)
+    )
+    with ExitStack() as contexts:
+        contexts.enter_context(notices_to(partial(show, console)))
+        start = contexts.enter_context(training)
+
+        # 1. Corpus.
+        stop_if_interrupted()
+        device = set_up_device(start.config.training)
+        corpus = start.open_corpus()
+
+        # 2. Task.
+        task = build_task(start.config, corpus)
+        contexts.enter_context(enough_memory(task.config, corpus.tokenizer.vocab_size))
+
+        # 3. Model.
+        model = start.build_model(task)
+        compile_model(task, model)
+        description = summary(task, model, device, start.fine_tuning)
+        stop_if_interrupted()
+
+        # 4. Restore.
+        trained = contexts.enter_context(start.run_directory(task))
+        contexts.enter_context(report_failed_writes(trained))
+        loop = TrainingLoop(trained, task, model, callbacks, console)
+        loop.restore(start.checkpoint)
+        if loop.is_over and is_exported(trained):
+            show(console, messages.how_to_extend(loop, command))
+            return trained
+        start.discard_later_results(loop.checkpointing)
+        try:
+            # 5. Fit.
+            if not loop.is_over:
+                show(console, description)
+                show(console, start.describe(trained, loop.clock.step, loop.clock.end))
+                loop.fit()
+                for line in messages.why_it_ended(loop):
+                    show(console, line)
+            # 6. Export.
+            show(console, "Exporting the best model.")
+            scores = export_best(trained, task)
+        except KeyboardInterrupt:
+            show(console, messages.interrupted(loop, command))
+            raise Interrupted from None
+        seconds = time.perf_counter() - began
+        show(console, messages.finished(loop, scores, seconds, command))
+    return trained
+
+
+def resume(
+    run: str | Path,
+    changes: Sequence[str] = (),
+    *,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    command: str = "minigpt",
+    console: Console | None = None,
+) -> Run:
+    """Resumes a training from its newest sound checkpoint, or extends one that has ended.
+
+    The same as `train(resume_from=run, overrides=changes)`, where the arguments are described.
+    """
+    return train(
+        resume_from=run, overrides=changes, callbacks=callbacks, command=command, console=console
+    )
+
+
+def _check_arguments(
+    config: object, run: object, resume_from: str | Path | None, callbacks: object
+) -> None:
+    if not isinstance(config, Config | Mapping | str | Path | None):
+        raise TypeError(
+            "`config` should be a Config, a dictionary, a path or the name of a shipped configuration. "
+            f"Received: {config!r}"
+        )
+    if not isinstance(callbacks, Sequence) or not all(
+        isinstance(callback, keras.callbacks.Callback) for callback in callbacks
+    ):
+        raise TypeError(
+            f"`callbacks` should be a list of keras.callbacks.Callback. Received: {callbacks!r}"
+        )
+    if resume_from is not None and not (config is None and run is None):
+        message = "cannot be combined with `config` or `run`; the run has its own"
+        raise UserError(ArgumentProblem("resume_from", resume_from, message))

@@ -1,0 +1,209 @@
+"""The start of a training that is resumed, or extended after its end."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from minigpt.config import Config, load_config
+from minigpt.corpus.token_store import Corpus
+from minigpt.errors import UserError
+from minigpt.runs.checkpoints import (
+    BrokenCheckpointError,
+    Checkpoint,
+    checkpoint_paths,
+    newest_checkpoint,
+    read_checkpoint,
+    remove_checkpoints,
+)
+from minigpt.runs.corpus import open_run_corpus
+from minigpt.runs.lock import run_lock
+from minigpt.runs.paths import run_error
+from minigpt.runs.run import Run
+from minigpt.training.callbacks.checkpointing import Checkpointing
+from minigpt.training.fine_tuning import fine_tuning
+from minigpt.training.start import Start
+from minigpt.training.tasks.task import Task
+
+logger = logging.getLogger(__name__)
+
+# Settings of [training] that may change. Those of [sampling] may all change. The others determine what
+# the weights and the optimizer's state are.
+CHANGEABLE = {
+    "epochs",
+    "max_minutes",
+    "learning_rate",
+    "schedule",
+    "warmup_steps",
+    "adam_beta_2",
+    "weight_decay",
+    "clip_norm",
+    "label_smoothing",
+    "early_stopping_patience",
+    "checkpoint_every_steps",
+    "checkpoint_every_seconds",
+    "keep_checkpoints",
+    "device",
+    "deterministic",
+}
+
+
+@contextmanager
+def resumed_training(path: str | Path, overrides: Sequence[str]) -> Iterator["ResumedTraining"]:
+    """Locks a run, reads its newest sound checkpoint, and checks the changed settings.
+
+    Args:
+      path: the run directory.
+      overrides: changed settings, as for `train`.
+    Raises:
+      UserError: the run cannot be resumed, or a setting cannot change.
+    """
+    run = Run(path)
+    if not run.corpus_file.is_file():
+        raise run_error(
+            run.path,
+            "was imported, not trained; a new run can start from it: set training.init_from",
+        )
+    if run.checkpoints_folder.is_symlink():
+        # The link may lead to the checkpoints of another run, which this run's lock does not protect.
+        raise run_error(run.path, "its checkpoints is a symbolic link; should be a folder")
+    with run_lock(run.path):
+        config = load_config(run.config_file, overrides)
+        checkpoint = _newest_checkpoint(run)
+        previous = load_config(checkpoint.progress.config) if checkpoint else run.config
+        _check_changes(run, previous, config)
+        config = _with_given_limits(config, checkpoint)
+        yield ResumedTraining(run, config, checkpoint)
+
+
+class ResumedTraining(Start):
+    """The start of a training that is resumed.
+
+    Args:
+      run: the run, locked for this process.
+      config: the settings.
+      checkpoint: the state to resume from; None for the first step.
+    """
+
+    def __init__(self, run: Run, config: Config, checkpoint: Checkpoint | None) -> None:
+        super().__init__(config, None if checkpoint else fine_tuning(config), checkpoint)
+        self.run = run
+
+    def open_corpus(self) -> Corpus:
+        corpus = open_run_corpus(self.run)
+        if corpus is None:
+            raise run_error(
+                self.run.path,
+                f"its text (data.source = {self.config.data.source!r}) has changed since the training "
+                "began; should be unchanged, or train a new run",
+            )
+        return corpus
+
+    @contextmanager
+    def run_directory(self, task: Task) -> Iterator[Run]:
+        yield self.run
+
+    def discard_later_results(self, checkpointing: Checkpointing) -> None:
+        run, checkpoint = self.run, self.checkpoint
+        run.remove_unfinished()
+        for file in (run.metrics_file, run.samples_file):
+            run.cut_lines(file, checkpointing.epoch)
+        # The user may have removed the folder to start again.
+        run.checkpoints_folder.mkdir(exist_ok=True)
+        names = [path.name for path in checkpoint_paths(run.checkpoints_folder)]
+        if checkpoint and names[-1] == checkpoint.path.name:
+            # The process may have been killed just before it removed them.
+            checkpointing.remove_old(names[-1])
+        else:
+            # Broken ones stay for inspection until the next checkpoint is written.
+            remove_checkpoints(run.checkpoints_folder, keep=names)
+        run.replace_config(checkpointing.config_with_limits())
+
+    def describe(self, run: Run, step: int, end: int) -> str:
+        source = (
+            f"from {self.checkpoint.path}"
+            if self.checkpoint
+            else "from the beginning: no checkpoint was saved"
+        )
+        return f"Run         {run.path}\nResuming    at step {step:,} of {end:,}, {source}"
+
+
+def keeps_limits(checkpoint: Checkpoint, config: Config) -> bool:
+    """Returns whether the step limits of a checkpoint are still valid: no setting asks for others."""
+    previous = load_config(checkpoint.progress.config).training
+    training = config.training
+    return (previous.epochs, previous.max_minutes) == (training.epochs, training.max_minutes)
+
+
+def _newest_checkpoint(run: Run) -> Checkpoint | None:
+    """Returns the newest sound checkpoint, without its best epoch if that is lost; None for none."""
+    folder = run.checkpoints_folder
+    found = newest_checkpoint(folder)
+    if found is None:
+        if broken := checkpoint_paths(folder):
+            raise UserError(
+                f"{folder}: none of {len(broken)} checkpoints is sound; should hold a sound one, or be "
+                "empty to start from the first step"
+            )
+        if run.model_file.exists():
+            raise run_error(
+                run.path,
+                "has a finished model and no checkpoint to resume from; a new run can start from it: "
+                "set training.init_from",
+            )
+        return None
+    best = found.progress.best
+    # If there is a model.keras, it is the best model of this training as it ended before.
+    if best and best.checkpoint != found.path.name and not run.model_file.is_file():
+        path = folder / best.checkpoint
+        try:
+            read_checkpoint(path)
+        except BrokenCheckpointError as broken:
+            logger.warning("%s: the best epoch so far was damaged and is ignored: %s", path, broken)
+            return replace(found, progress=found.progress.model_copy(update={"best": None}))
+    return found
+
+
+def _check_changes(run: Run, previous: Config, config: Config) -> None:
+    """Logs every setting that has changed.
+
+    Raises:
+      UserError: some of them cannot change; one line each.
+    """
+    changes, problems = [], []
+    old, new = _settings(previous), _settings(config)
+    for name, value in new.items():
+        section, key = name.split(".")
+        if name not in old or value == old[name] or name == "training.step_limits":
+            continue
+        if section == "sampling" or (section == "training" and key in CHANGEABLE):
+            changes.append((name, old[name], value))
+        else:
+            problems.append(
+                f"{name} = {value!r}: cannot change; the run {run.path} was started with {old[name]!r}"
+            )
+    if problems:
+        raise UserError(*problems)
+    for change in changes:
+        logger.info("%s changed from %r to %r", *change)
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    return {
+        f"{section}.{key}": value
+        for section, settings in config.model_dump().items()
+        for key, value in settings.items()
+    }
+
+
+def _with_given_limits(config: Config, checkpoint: Checkpoint | None) -> Config:
+    """Returns the settings with the step limits that the user gave, not those that the clock has set."""
+    if checkpoint is None:
+        # The clock's are written with the first checkpoint.
+        return config
+    limits = checkpoint.progress.given_plan if keeps_limits(checkpoint, config) else []
+    return config.model_copy(
+        update={"training": config.training.model_copy(update={"step_limits": limits})}
+    )

@@ -1,0 +1,73 @@
+"""What a new training and one that is resumed have in common."""
+
+import abc
+from contextlib import AbstractContextManager
+
+import keras
+
+from minigpt.config import Config
+from minigpt.corpus.store_files import Corpus
+from minigpt.models import GPT, build_model
+from minigpt.models.lora import enable_lora
+from minigpt.runs.checkpoints import Checkpoint
+from minigpt.runs.run import Run
+from minigpt.training.callbacks.checkpointing import Checkpointing
+from minigpt.training.fine_tuning import FineTuning
+from minigpt.training.tasks.task import Task
+
+
+class Start(abc.ABC):
+    """What a training starts from.
+
+    Args:
+      config: the settings.
+      fine_tuning: the run whose weights it starts from, if `training.init_from` names one.
+      checkpoint: the state to resume from; None for the first step.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        fine_tuning: FineTuning | None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self.config = config
+        self.fine_tuning = fine_tuning
+        self.checkpoint = checkpoint
+
+    @abc.abstractmethod
+    def open_corpus(self) -> Corpus:
+        """Returns the token ids to train on.
+
+        Raises:
+          UserError: the text cannot be used.
+        """
+
+    def build_model(self, task: Task) -> keras.Model:
+        """Returns the model before its first step. A checkpoint is not restored yet.
+
+        Raises:
+          UserError: the run to start from has no model that can be used.
+        """
+        if self.fine_tuning:
+            return self.fine_tuning.build_model()
+        config = task.config
+        model = build_model(
+            config.model, task.corpus.tokenizer.vocab_size, config.training.precision
+        )
+        if config.training.lora_rank:
+            assert isinstance(model, GPT)
+            enable_lora(model, config.training.lora_rank)
+        return model
+
+    @abc.abstractmethod
+    def run_directory(self, task: Task) -> AbstractContextManager[Run]:
+        """Gives the run directory, which is locked for this process."""
+
+    @abc.abstractmethod
+    def discard_later_results(self, checkpointing: Checkpointing) -> None:
+        """Removes what the run holds after the checkpoint, and records the settings."""
+
+    @abc.abstractmethod
+    def describe(self, run: Run, step: int, end: int) -> str:
+        """Returns the lines about run directory and first step that precede the training."""

@@ -1,0 +1,117 @@
+"""TextGenerator in the `fit` of any Keras model."""
+
+import keras
+import numpy as np
+import pytest
+
+from minigpt.models import build_gpt
+from minigpt.training.callbacks.text_generator import TextGenerator
+
+V, T = 320, 16
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_run):
+    return tiny_run.load_tokenizer()
+
+
+class Causal(keras.layers.Layer):
+    """float[B, T, D] → the mean of the positions so far."""
+
+    def call(self, x):
+        counts = keras.ops.arange(1, keras.ops.shape(x)[1] + 1, dtype=x.dtype)
+        return keras.ops.cumsum(x, axis=1) / counts[:, None]
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = keras.layers.Embedding(V, 8), keras.layers.Dense(V)
+
+    def call(self, ids):
+        return self.head(self.embedding(ids))
+
+
+def sequential(*layers):
+    return keras.Sequential([keras.layers.Embedding(V, 8), Causal(), *layers])
+
+
+def functional():
+    ids = keras.Input([T], dtype="int32")
+    x = Causal()(keras.layers.Embedding(V, 8)(ids))
+    return keras.Model(ids, keras.layers.Dense(V)(x))
+
+
+def fit(model, generator, target_shape=(T,)):
+    ids = np.random.default_rng(0).integers(3, V, (8, T)).astype("int32")
+    targets = np.zeros((8, *target_shape), "int32")
+    model.fit(ids, targets, batch_size=4, epochs=2, verbose=0, callbacks=[generator])
+
+
+@pytest.mark.parametrize(
+    "build", [lambda: sequential(keras.layers.Dense(V)), functional, Subclassed]
+)
+def test_models_that_map_ids_to_logits(build, tokenizer):
+    model, shown, records = build(), [], []
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    # Longer than the context.
+    generator = TextGenerator(
+        tokenizer,
+        ["Ana sat", ""],
+        2 * T,
+        temperature=0,
+        show=lambda prompt, text: shown.append((prompt, text)),
+        record=records.append,
+    )
+    fit(model, generator)
+    assert [prompt for prompt, _ in shown] == ["Ana sat", "", "Ana sat", ""]
+    assert [record["epoch"] for record in records] == [1, 1, 2, 2]
+    # Greedy decoding without a loop of ours, with the final weights.
+    ids = tokenizer.encode("Ana sat").tolist()
+    start = len(ids)
+    for _ in range(2 * T):
+        window = ids[-T:]
+        padded = np.array([window + [0] * (T - len(window))], "int32")
+        logits = np.array(model(padded))[0, len(window) - 1]
+        logits[tokenizer.undrawable_ids] = -np.inf
+        ids.append(int(logits.argmax()))
+        if ids[-1] == tokenizer.end_id:
+            ids.pop()
+            break
+    assert shown[2][1] == tokenizer.continuation(ids[:start], ids[start:])
+
+
+def test_a_gpt_in_a_fit_of_its_own(tokenizer, tiny_run, capsys):
+    model = build_gpt(tiny_run.config.model, V)
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    fit(model, TextGenerator(tokenizer, ["Ana"], 3, print_every=2))
+    assert capsys.readouterr().out.count("[Ana]") == 1
+
+
+@pytest.mark.parametrize(
+    ("build", "target_shape", "message"),
+    [
+        (lambda: sequential(keras.layers.Flatten(), keras.layers.Dense(V)), (), r"\[1, 320\]"),
+        (lambda: sequential(keras.layers.Dense(20)), (T,), "vocabulary has 20 entries, fewer"),
+    ],
+    ids=["rank", "vocabulary"],
+)
+def test_a_model_that_does_something_else_is_refused_before_the_first_step(
+    build, target_shape, message, tokenizer
+):
+    model = build()
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.build((None, T))
+    before = [weight.numpy() for weight in model.weights]
+    with pytest.raises(ValueError, match=message):
+        fit(model, TextGenerator(tokenizer, ["Ana"], 3), target_shape)
+    for weight, value in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, value)
+
+
+def test_banned_tokens_are_checked_before_the_first_step(tokenizer):
+    model = sequential(keras.layers.Dense(V))
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    with pytest.raises(Exception, match="banned_tokens: 999"):
+        fit(model, TextGenerator(tokenizer, ["Ana"], 3, banned_tokens=[999]))
+    assert int(model.optimizer.iterations) == 0

@@ -1,0 +1,138 @@
+"""Keras callbacks that the caller passes to `train`."""
+
+import csv
+from pathlib import Path
+
+import keras
+import pytest
+
+import minigpt
+from minigpt.errors import UserError
+from minigpt.training.callbacks.learning_rate import LearningRate
+from tests.conftest import tiny_settings
+
+
+class Killed(BaseException):
+    """Simulates the end of a process."""
+
+
+class Events(keras.callbacks.Callback):
+    """Records the events."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def on_train_begin(self, logs=None):
+        self.seen.append(("begin", self.params["epochs"], self.params["steps"]))
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.seen.append(("epoch", epoch))
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.seen.append(("batch", batch))
+
+    def on_train_batch_end(self, batch, logs=None):
+        assert set(logs) == {"loss"}
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seen.append(("epoch end", epoch, sorted(logs)))
+
+    def on_train_end(self, logs=None):
+        self.seen.append(("end", sorted(logs)))
+
+
+LOGS = ["loss", "val_bits_per_byte", "val_loss", "val_perplexity"]
+
+
+def settings(tiny_file, **training):
+    training = {"steps_per_epoch": 4, "checkpoint_every_steps": 2, **training}
+    model = {"num_layers": 1, "embed_dim": 8}
+    return tiny_settings(tiny_file, training=training, model=model, sampling={"prompts": []})
+
+
+def rows(file):
+    return list(csv.DictReader(file.read_text().splitlines()))
+
+
+def test_keras_callbacks_see_one_fit_though_an_epoch_is_resumed(
+    tiny_file, tmp_path, no_export, monkeypatch
+):
+    path = tmp_path / "run"
+    original, calls = LearningRate.on_train_batch_begin, []
+
+    def killed(self, batch, logs=None):
+        calls.append(batch)
+        if len(calls) == 4:
+            raise Killed
+        original(self, batch, logs)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(LearningRate, "on_train_batch_begin", killed)
+        minigpt.train(settings(tiny_file), path)
+    events = Events()
+    callbacks = [
+        events,
+        keras.callbacks.CSVLogger(tmp_path / "log.csv"),
+        keras.callbacks.TensorBoard(tmp_path / "board", update_freq=1),
+    ]
+    run = minigpt.resume(path, callbacks=callbacks)
+    assert events.seen == [
+        ("begin", 2, 4),
+        ("epoch", 0),
+        *(("batch", batch) for batch in (2, 3)),
+        ("epoch end", 0, LOGS),
+        ("epoch", 1),
+        *(("batch", batch) for batch in range(4)),
+        ("epoch end", 1, LOGS),
+        ("end", LOGS),
+    ]
+    metrics = run.metrics_file.read_text().splitlines()
+    assert [row["epoch"] for row in rows(tmp_path / "log.csv")] == ["0", "1"]
+    for row, line in zip(rows(tmp_path / "log.csv"), metrics, strict=True):
+        assert f'"val_loss": {row["val_loss"]},' in line
+    assert list((tmp_path / "board").rglob("events.*"))
+
+
+def test_a_score_that_does_not_exist_is_left_out(tiny_file, tmp_path, no_export):
+    """The word tokenizer does not reproduce text exactly: there are no bits per byte."""
+    chosen = settings(tiny_file, epochs=1) | {"tokenizer": {"kind": "word", "vocab_size": 50}}
+    events = Events()
+    minigpt.train(chosen, tmp_path / "run", callbacks=[events])
+    assert ("epoch end", 0, ["loss", "val_loss", "val_perplexity"]) in events.seen
+
+
+class StopAt(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        self.model.stop_training = batch == 1
+
+
+def test_a_callback_may_stop_the_training(tiny_file, tmp_path, no_export, capsys):
+    run = minigpt.train(settings(tiny_file), tmp_path / "run", callbacks=[StopAt()])
+    assert "Stopped at step 2 of 8: a callback stopped it." in capsys.readouterr().out
+    assert len(run.metrics_file.read_text().splitlines()) == 1
+
+
+class Unwritable(keras.callbacks.Callback):
+    def on_train_begin(self, logs=None):
+        Path("/nowhere/log.csv").write_text("")
+
+
+def test_a_callback_that_cannot_write_names_its_file(tiny_file, tmp_path):
+    with pytest.raises(UserError, match=r"^/nowhere/log\.csv: cannot be written: No such file"):
+        minigpt.train(settings(tiny_file), tmp_path / "run", callbacks=[Unwritable()])
+
+
+@pytest.mark.parametrize("callbacks", [keras.callbacks.Callback(), ["csv"], print])
+def test_what_is_not_a_list_of_callbacks_is_refused(callbacks, tmp_path):
+    with pytest.raises(TypeError, match="`callbacks` should be a list of keras"):
+        minigpt.train("default", tmp_path / "run", callbacks=callbacks)
+
+
+def test_other_arguments_of_the_wrong_type_are_refused(tiny_run, tmp_path):
+    with pytest.raises(TypeError, match="`config` should be a Config"):
+        minigpt.train(5, tmp_path / "run")
+    for arguments in ({"config": "default"}, {"run": tmp_path / "run"}):
+        with pytest.raises(UserError, match=r"resume_from = .*cannot be combined with"):
+            minigpt.train(resume_from=tiny_run.path, **arguments)
+    assert not (tmp_path / "run").exists()
