@@ -98,10 +98,9 @@ def __getattr__(name: str) -> Any:
     with _lock:
         if name not in _WITHOUT_KERAS:
             check_keras_backend()
-        value = _import(name)
-        if name not in _WITHOUT_KERAS:
+            _import_keras()
             check_keras_floatx()
-        globals()[name] = value
+        value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
     return value
 
 
@@ -109,15 +108,12 @@ def __dir__() -> list[str]:
     return list(__all__)
 
 
-def _import(name: str) -> Any:
-    if "tensorflow" in sys.modules:
-        return getattr(importlib.import_module(_MODULES[name]), name)
-    with hide_tensorflow_log():
-        value = getattr(importlib.import_module(_MODULES[name]), name)
-        if "tensorflow" in sys.modules:
-            # Looks for GPUs, and logs what it does not find.
+def _import_keras() -> None:
+    """Imports Keras and TensorFlow, and looks for GPUs, without the log lines of both."""
+    if "tensorflow" not in sys.modules:
+        with hide_tensorflow_log():
+            importlib.import_module("keras")
             sys.modules["tensorflow"].config.list_physical_devices("GPU")
-    return value
 
 
 @wrapt.when_imported("keras")

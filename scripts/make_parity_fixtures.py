@@ -3,8 +3,8 @@
     pip install -c constraints.txt -e '.[parity]'
     python scripts/make_parity_fixtures.py --vocabulary FOLDER --reviews aclImdb_v1.tar.gz
 
-FOLDER holds the published `encoder.json` and `vocab.bpe`. Nothing of minigpt is used, so that nothing of it
-can be wrong in the same way.
+FOLDER contains the published `encoder.json` and `vocab.bpe`. The script does not use minigpt, so the
+expected values are independent of it.
 """
 
 import argparse

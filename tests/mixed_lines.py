@@ -1,4 +1,4 @@
-"""Lines of text that tokenizers trip over, always the same ones."""
+"""Generated lines of text that are difficult for tokenizers. The same seed gives the same lines."""
 
 import random
 import tarfile
@@ -114,7 +114,7 @@ NAMES = ("value", "i", "tokens", "max_len", "Model", "self", "x_1", "ERROR", "na
 
 
 def scraps(count: int, seed: int) -> list[str]:
-    """Lines of scraps of all scripts with all sorts of white space between them, and at their ends."""
+    """Returns lines of text in many scripts, with many kinds of white space between and around it."""
     draw = random.Random(seed)
     return [
         "".join(draw.choice(SPACES) + draw.choice(SCRAPS) for _ in range(draw.randint(0, 15)))
@@ -124,7 +124,7 @@ def scraps(count: int, seed: int) -> list[str]:
 
 
 def code(count: int, seed: int) -> list[str]:
-    """Lines that look like source text: indentation, operators, strings, comments."""
+    """Returns lines that look like source code: indentation, operators, strings, comments."""
     draw = random.Random(seed)
     lines = []
     for _ in range(count):
@@ -146,7 +146,7 @@ def code(count: int, seed: int) -> list[str]:
 
 
 def reviews(archive: Path, count: int) -> list[str]:
-    """The first reviews of the archive, whole."""
+    """Returns the first reviews of the archive."""
     found: list[str] = []
     with tarfile.open(archive, "r|gz") as tar:
         for member in tar:
@@ -159,5 +159,5 @@ def reviews(archive: Path, count: int) -> list[str]:
 
 
 def twenty_thousand(archive: Path) -> list[str]:
-    """6,000 reviews, 5,000 lines of code, 9,000 of scraps."""
+    """Returns 6,000 reviews, 5,000 lines of code and 9,000 lines of scraps."""
     return reviews(archive, 6_000) + code(5_000, 1) + scraps(9_000, 2)

@@ -49,7 +49,7 @@ def option_names(options: Mapping[str, str]) -> Iterator[None]:
 
 def _as_option(problem: str, options: Mapping[str, str]) -> str:
     if isinstance(problem, ArgumentProblem):
-        return problem.as_option(options)
+        problem = problem.as_option(options)
     names = "|".join(map(re.escape, options))
     # "top_k = -1: ..." or "sampling.top_k = -1: ..."; a setting of another section stays.
     argument = rf"(?<![\w.-])(?:sampling\.)?({names})(?:\[\d+\])?(?: = |: (?=\d))"

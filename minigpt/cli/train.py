@@ -10,10 +10,10 @@ import typer
 import minigpt
 from minigpt.cli.command import option_names, program_name
 from minigpt.cli.options import TextOption
+from minigpt.cli.output import print_text
 from minigpt.config import load_config, shipped_configs
-from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError, gathering
-from minigpt.runs.paths import check_new_run, check_run
+from minigpt.notices import notices_to
 
 NEW_RUN = {"config": "--config", "paths": "--text", "text": "--text", "run": "--run"}
 RESUMED_RUN = {"run": "--resume", "resume_from": "--resume"}
@@ -54,32 +54,40 @@ def train(
             f"unexpected argument {arguments[0]}; "
             f"try: {program_name()} train {option} {shlex.quote(arguments[0])}"
         )
-    if resume:
-        _resume(resume, {"--config": config, "--text": text, "--run": run}, overrides or [])
-        return
-    with option_names(NEW_RUN | OVERRIDES):
-        _train(config, text or [], run, overrides or [])
+    # Messages belong to the training's output. Its console prints them as soon as it exists.
+    with notices_to(print_text):
+        if resume:
+            _resume(resume, {"--config": config, "--text": text, "--run": run}, overrides or [])
+        else:
+            _train(config, text or [], run, overrides or [])
 
 
 def _train(config: str | None, text: list[str], run: Path | None, overrides: list[str]) -> None:
-    problems: list[str] = []
-    with gathering(problems):
-        settings = load_config(config, overrides, text)
-    with gathering(problems):
-        if run:
-            check_new_run(run)
-    if problems:
+    # Imported here because every command imports this module, and these import NumPy.
+    from minigpt.corpus.text_files import TextFiles
+    from minigpt.runs.paths import check_new_run
+
+    with option_names(NEW_RUN | OVERRIDES):
+        problems: list[str] = []
         with gathering(problems):
-            TextFiles(text).check_found()
-        raise UserError(*problems)
-    if text and not config:
-        name = re.sub(r"[^\w.-]+", "", Path(text[0]).stem) or "text"
-    else:
-        name = Path(config or "default").stem
-    minigpt.train(settings, run, name=name, command=program_name())
+            settings = load_config(config, overrides, text)
+        with gathering(problems):
+            if run:
+                check_new_run(run)
+        if problems:
+            with gathering(problems):
+                TextFiles(text).check_found()
+            raise UserError(*problems)
+        if text and not config:
+            name = re.sub(r"[^\w.-]+", "", Path(text[0]).stem) or "text"
+        else:
+            name = Path(config or "default").stem
+        minigpt.train(settings, run, name=name, command=program_name())
 
 
 def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str]) -> None:
+    from minigpt.runs.paths import check_run
+
     problems = [
         f"{option}: is only for a new run; --resume {run} has its own"
         for option, value in new_run_options.items()

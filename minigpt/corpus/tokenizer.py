@@ -7,11 +7,9 @@ from minigpt.config import GPT2Config, TokenizerConfig
 from minigpt.corpus.documents import Documents, format_size
 from minigpt.errors import UserError
 from minigpt.storage.downloads import download
-from minigpt.tokenizers import Tokenizer, learn_tokenizer
+from minigpt.tokenizers import KINDS, Tokenizer, learn_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
-# More text improves a tokenizer little, and byte_pair keeps in memory what it learns from.
-LEARN_BYTES = {"word": 64_000_000, "character": 64_000_000, "byte_pair": 16_000_000}
 _LEARN_PIECE_BYTES = 64_000
 
 logger = logging.getLogger(__name__)
@@ -19,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 def learn_from(train: Documents, config: TokenizerConfig) -> Tokenizer:
     """Returns a tokenizer learned from the training documents, or from an even sample of them."""
-    limit = LEARN_BYTES[config.kind]
+    limit = KINDS[config.kind].max_learn_bytes
     sample = f", an even sample of {format_size(train.bytes)}" if limit < train.bytes else ""
     logger.info(
         "learning the %s tokenizer from %s%s",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from minigpt.config import SamplingConfig, sampling_config
+from minigpt.config import sampling_config
 from minigpt.corpus.token_ids import encode_texts
 from minigpt.errors import UserError
 from minigpt.evaluation import Evaluation, score
@@ -106,7 +106,7 @@ class TextModel:
     ) -> Iterator[Sample]:
         prompts = as_texts("prompts", prompts)
         seeds = _seeds(seed, len(prompts))
-        sampling = sampling_settings(max_new_tokens=max_new_tokens, **settings)
+        sampling = sampling_config(max_new_tokens=max_new_tokens, **settings)
         self._warn_of_unknown(prompts, stacklevel=4)
         return generate(self._decoder, self.tokenizer, prompts, seeds, sampling, num_samples)
 
@@ -124,7 +124,7 @@ class TextModel:
         if not isinstance(prompt, str):
             raise TypeError(f"`prompt` must be a string. Received: {prompt!r}")
         (seed,) = _seeds(seed, 1)
-        sampling = sampling_settings(max_new_tokens=max_new_tokens, **settings)
+        sampling = sampling_config(max_new_tokens=max_new_tokens, **settings)
         self._warn_of_unknown([prompt], stacklevel=3)
         return stream(self._decoder, self.tokenizer, prompt, seed, sampling)
 
@@ -197,15 +197,6 @@ class TextModel:
         part = encode_texts(documents, self.tokenizer)
         loss = Evaluator(self.model).loss(part.ids)
         return score(loss, part, self.tokenizer.lossless)
-
-
-def sampling_settings(**settings: Any) -> SamplingConfig:
-    """Returns settings of `[sampling]`, checked like those of a configuration file.
-
-    Raises:
-      UserError: all problems that were found.
-    """
-    return sampling_config(**settings)
 
 
 def _seeds(seed: Any, count: int) -> list[int]:

@@ -136,6 +136,8 @@ class TransformerBlock(Block):
     attention_class = CausalSelfAttention
     attention: CausalSelfAttention
     implied_settings: ClassVar[dict[str, Any]] = {"norm": "post"}
+    # Whether the output is normalized; otherwise a final norm follows the last block.
+    normalizes_output = True
 
     def call(self, x: Any, training: bool | None = None) -> Any:
         """float[B, T, D] → float[B, T, D]."""
@@ -170,6 +172,7 @@ class PreNormTransformerBlock(TransformerBlock):
     """
 
     implied_settings: ClassVar[dict[str, Any]] = {"norm": "pre"}
+    normalizes_output = False
 
     def call_with_cache(
         self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
@@ -178,3 +181,10 @@ class PreNormTransformerBlock(TransformerBlock):
         x = x + self.dropout1(attended, training=training)
         x = x + self.dropout2(self.feed_forward(self.norm2(x), training), training=training)
         return x, cache
+
+
+# The names are those of `model.norm` in minigpt/config/model.py.
+BLOCKS: dict[str, type[TransformerBlock]] = {
+    "post": TransformerBlock,
+    "pre": PreNormTransformerBlock,
+}

@@ -1,11 +1,11 @@
-"""The head and its cross-entropy in one, so that all logits are never in memory together."""
+"""Cross-entropy computed in chunks: the full logits are never materialized."""
 
 from typing import Any
 
 import tensorflow as tf
 
-# Of the logits that exist at a time. Smaller slices read the kernel more often, larger ones gain nothing.
-SLICE_BYTES = 64 * 2**20
+# Logits of one chunk. Smaller chunks read the kernel more often; larger ones are not faster.
+CHUNK_BYTES = 64 * 2**20
 
 
 def chunked_crossentropy(
@@ -15,90 +15,91 @@ def chunked_crossentropy(
     targets: Any,
     weights: Any,
     label_smoothing: float = 0.0,
-    slice_bytes: int = SLICE_BYTES,
+    chunk_bytes: int = CHUNK_BYTES,
 ) -> tuple[Any, Any]:
-    """Sums of cross-entropies of softmax(latents · kernelᵀ + bias), over the tokens.
+    """Computes the sum over tokens of the cross-entropy of softmax(latents · kernelᵀ + bias).
 
-    The logits of a vocabulary are most of what training a small model holds. Here they are made for
-    some tokens at a time, and used up at once: with z a token's logits and q its target distribution,
-    the gradient of its loss is softmax(z) - q, from which those of latents, kernel and bias follow in
-    the same pass. They are exact; a plain loss would find the same.
+    The logits of a vocabulary need most of the memory in the training of a small model. Here they are
+    computed for a chunk of tokens at a time, together with the gradients: for the logits z of a token
+    and its target distribution q, the gradient of the loss is softmax(z) - q. The gradients are exact.
 
     Args:
       latents: float[N, D].
       kernel: float[V, D], of the same dtype.
       bias: float[V], or None.
       targets: int32[N], each in 0..V-1.
-      weights: float32[N], of each token's loss.
-      label_smoothing: the share of q that is spread over all V tokens.
-      slice_bytes: the most that the float32 logits of a slice may take.
+      weights: float32[N], of the loss of each token.
+      label_smoothing: share of q that is spread over all V tokens.
+      chunk_bytes: maximum size of the float32 logits of a chunk.
     Returns:
-      float32[] twice: the sum of weight · loss, and the same without smoothing, which has no gradient.
+      float32[] twice: the sum of weight · loss; the same without smoothing, which has no gradient.
     """
     tokens = latents.shape[0] or tf.shape(latents)[0]
-    size = kernel.shape[0]
-    most = max(1, slice_bytes // (4 * size))
-    slices = (tokens + most - 1) // most
-    rows = (tokens + slices - 1) // slices
-    fill = slices * rows - tokens
+    vocab_size = kernel.shape[0]
+    max_rows = max(1, chunk_bytes // (4 * vocab_size))
+    chunks = (tokens + max_rows - 1) // max_rows
+    rows = (tokens + chunks - 1) // chunks
+    padding = chunks * rows - tokens
 
-    def sliced(x: Any) -> Any:
-        """[N, ...] → [slices, rows, ...]; what fills the last slice is 0."""
-        x = tf.pad(x, [[0, fill]] + [[0, 0]] * (len(x.shape) - 1))
-        return tf.reshape(x, [slices, rows, *x.shape[1:]])
+    def split(x: Any) -> Any:
+        """[N, ...] → [chunks, rows, ...], padded with zeros."""
+        x = tf.pad(x, [[0, padding]] + [[0, 0]] * (len(x.shape) - 1))
+        return tf.reshape(x, [chunks, rows, *x.shape[1:]])
 
-    ids, shares = sliced(targets), sliced(weights)
+    chunked_targets, chunked_weights = split(targets), split(weights)
 
     @tf.custom_gradient
     def summed(latents: Any, kernel: Any, bias: Any) -> Any:
-        hidden = sliced(latents)
+        chunked_latents = split(latents)
 
-        def add_slice(
-            i: Any, loss: Any, plain: Any, by_kernel: Any, by_bias: Any, by_latents: Any
+        def add_chunk(
+            i: Any, loss: Any, plain: Any, d_kernel: Any, d_bias: Any, d_latents: Any
         ) -> tuple[Any, ...]:
-            h, target, weight = hidden[i], ids[i], shares[i]
+            h, target, weight = chunked_latents[i], chunked_targets[i], chunked_weights[i]
             logits = tf.cast(tf.matmul(h, kernel, transpose_b=True) + bias, tf.float32)
             logits -= tf.stop_gradient(tf.reduce_max(logits, axis=-1, keepdims=True))
             exponentials = tf.exp(logits)
             total = tf.reduce_sum(exponentials, axis=-1, keepdims=True)
-            of_target = tf.gather(logits, target, batch_dims=1)
-            losses = tf.math.log(total[:, 0]) - of_target
+            target_logits = tf.gather(logits, target, batch_dims=1)
+            losses = tf.math.log(total[:, 0]) - target_logits
             plain += tf.reduce_sum(weight * losses)
             if label_smoothing:
-                losses += label_smoothing * (of_target - tf.reduce_mean(logits, axis=-1))
+                losses += label_smoothing * (target_logits - tf.reduce_mean(logits, axis=-1))
             loss += tf.reduce_sum(weight * losses)
 
-            is_target = tf.equal(tf.range(size), target[:, None])
-            q = tf.where(is_target, 1 - label_smoothing, 0.0) + label_smoothing / size
-            by_logits = tf.cast((exponentials / total - q) * weight[:, None], h.dtype)
-            by_latents = by_latents.write(i, tf.matmul(by_logits, kernel))
-            by_kernel += tf.cast(tf.matmul(by_logits, h, transpose_a=True), tf.float32)
-            by_bias += tf.reduce_sum(tf.cast(by_logits, tf.float32), axis=0)
-            return i + 1, loss, plain, by_kernel, by_bias, by_latents
+            is_target = tf.equal(tf.range(vocab_size), target[:, None])
+            q = tf.where(is_target, 1 - label_smoothing, 0.0) + label_smoothing / vocab_size
+            d_logits = tf.cast((exponentials / total - q) * weight[:, None], h.dtype)
+            d_latents = d_latents.write(i, tf.matmul(d_logits, kernel))
+            d_kernel += tf.cast(tf.matmul(d_logits, h, transpose_a=True), tf.float32)
+            d_bias += tf.reduce_sum(tf.cast(d_logits, tf.float32), axis=0)
+            return i + 1, loss, plain, d_kernel, d_bias, d_latents
 
         zero = tf.zeros([], tf.float32)
-        _, loss, plain, by_kernel, by_bias, by_latents = tf.while_loop(
-            lambda i, *_: i < slices,
-            add_slice,
+        _, loss, plain, d_kernel, d_bias, d_latents = tf.while_loop(
+            lambda i, *_: i < chunks,
+            add_chunk,
             (
                 0,
                 zero,
                 zero,
                 tf.zeros(kernel.shape, tf.float32),
-                tf.zeros([size], tf.float32),
-                tf.TensorArray(latents.dtype, slices, element_shape=[None, latents.shape[1]]),
+                tf.zeros([vocab_size], tf.float32),
+                tf.TensorArray(latents.dtype, chunks, element_shape=[None, latents.shape[1]]),
             ),
         )
 
         def gradients(upstream: Any, _: Any) -> tuple[Any, Any, Any]:
-            found = tf.reshape(by_latents.stack(), [-1, latents.shape[1]])[:tokens]
+            unpadded = tf.reshape(d_latents.stack(), [-1, latents.shape[1]])[:tokens]
             return (
-                tf.cast(upstream * tf.cast(found, tf.float32), latents.dtype),
-                tf.cast(upstream * by_kernel, kernel.dtype),
-                tf.cast(upstream * by_bias, bias.dtype),
+                tf.cast(upstream * tf.cast(unpadded, tf.float32), latents.dtype),
+                tf.cast(upstream * d_kernel, kernel.dtype),
+                tf.cast(upstream * d_bias, bias.dtype),
             )
 
         return (loss, plain), gradients
 
-    loss, plain = summed(latents, kernel, tf.zeros([size], kernel.dtype) if bias is None else bias)
+    if bias is None:
+        bias = tf.zeros([vocab_size], kernel.dtype)
+    loss, plain = summed(latents, kernel, bias)
     return loss, tf.stop_gradient(plain)

@@ -1,4 +1,4 @@
-"""What is minimised."""
+"""Cross-entropy with label smoothing."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ class SmoothedCrossentropy(keras.losses.Loss):
     Label smoothing: Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4.
 
     Args:
-      label_smoothing: the share, 0 ≤ share < 1. With 0 it is
+      label_smoothing: the share, 0 ≤ share < 1. With 0 the loss equals
         `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`.
     """
 
@@ -31,9 +31,9 @@ class SmoothedCrossentropy(keras.losses.Loss):
         """int[..., T] targets and float[..., T, V] logits → float[..., T], nats."""
         log_probabilities = ops.log_softmax(y_pred)
         targets = ops.cast(y_true, "int32")[..., None]
-        right = ops.take_along_axis(log_probabilities, targets, axis=-1)[..., 0]
-        all_tokens = ops.mean(log_probabilities, axis=-1)
-        return -(1 - self.label_smoothing) * right - self.label_smoothing * all_tokens
+        of_targets = ops.take_along_axis(log_probabilities, targets, axis=-1)[..., 0]
+        mean = ops.mean(log_probabilities, axis=-1)
+        return -(1 - self.label_smoothing) * of_targets - self.label_smoothing * mean
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "label_smoothing": self.label_smoothing}

@@ -8,14 +8,8 @@ from keras import ops
 from minigpt.config import TransformerConfig
 from minigpt.layers.embedding import TokenAndPositionEmbedding
 from minigpt.layers.norms import build_norm
-from minigpt.layers.transformer_block import PreNormTransformerBlock, TransformerBlock
+from minigpt.layers.transformer_block import BLOCKS
 from minigpt.models.language_model import LanguageModel
-
-# The names are those of `model.norm` in minigpt/config/model.py.
-BLOCKS: dict[str, type[TransformerBlock]] = {
-    "post": TransformerBlock,
-    "pre": PreNormTransformerBlock,
-}
 
 
 @keras.saving.register_keras_serializable("minigpt")
@@ -42,7 +36,9 @@ class GPT(LanguageModel):
     ) -> None:
         super().__init__(config, vocab_size, **kwargs)
         config, policy = self.config, self.dtype_policy
-        is_pre_norm = config.norm == "pre"
+        block_class = BLOCKS[config.norm]
+        # GPT-2's initial values suit a residual stream that is not normalized.
+        is_pre_norm = not block_class.normalizes_output
 
         def kernel_initializer(stddev: float = 0.02) -> Any:
             return (
@@ -64,7 +60,7 @@ class GPT(LanguageModel):
             name="embedding",
         )
         self.blocks = [
-            BLOCKS[config.norm](
+            block_class(
                 config,
                 kernel_initializer=kernel_initializer(),
                 # Small initial values for the 2 L terms of the residual stream (GPT-2, section 2.3).
@@ -124,7 +120,7 @@ class GPT(LanguageModel):
         return x, updated if caches else None
 
     def log_probabilities(self, token_ids: Any) -> Any:
-        """int32[B, T] → float32[B, T, V]: log-softmax of the logits (systems S2, generator)."""
+        """int32[B, T] → float32[B, T, V]: log-softmax of the logits (docs/systems.md, S2)."""
         return ops.log_softmax(self(token_ids, training=False))
 
     def empty_caches(self, batch_size: Any) -> list[Any]:

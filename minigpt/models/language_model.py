@@ -91,16 +91,16 @@ class LanguageModel(keras.Model, abc.ABC):
         """Updates the weights once.
 
         Args:
-          data: inputs, targets int32[B, T], and optionally weights of the samples [B] or the tokens
-            [B, T] (or [B, 1]).
+          data: inputs, targets int32[B, T], and optionally weights: [B] of the sequences or [B, T] of
+            the tokens.
         Returns:
           The metrics by name.
         """
+        inputs, targets, weights = _unpack(data)
         if not self.uses_chunked_loss:
-            return super().train_step(data)
-        inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
-        weights = _token_weights(weights, targets)
+            return super().train_step((inputs, targets, weights))
         targets = tf.reshape(targets, [-1])
+        weights = tf.ones(tf.shape(targets)) if weights is None else tf.reshape(weights, [-1])
         divides_by_weights = self.loss.reduction == "mean_with_sample_weight"
         tokens = tf.reduce_sum(weights if divides_by_weights else tf.ones_like(weights))
         with tf.GradientTape() as tape:
@@ -118,6 +118,10 @@ class LanguageModel(keras.Model, abc.ABC):
         if self.plain_loss is not None:
             self.plain_loss.update_state(tf.math.divide_no_nan(plain, tokens), sample_weight=tokens)
         return self.get_metrics_result()
+
+    def test_step(self, data: Any) -> dict[str, Any]:
+        """Evaluates one batch; arguments and result are those of `train_step`."""
+        return super().test_step(_unpack(data))
 
     def _head_weights(self, dtype: Any) -> tuple[Any, Any]:
         """Returns the head's kernel [V, D] and bias [V]; a tied head has no bias (None)."""
@@ -147,19 +151,17 @@ class LanguageModel(keras.Model, abc.ABC):
         )
 
 
-def _token_weights(weights: Any, targets: Any) -> Any:
-    """Returns the weight of each token, float32[B·T].
+def _unpack(data: Any) -> tuple[Any, Any, Any]:
+    """Returns inputs, targets and weights; the weight of a sequence is repeated for its tokens.
 
-    Args:
-      weights: [B], [B, 1] or [B, T]; None for weights of 1.
-      targets: int32[B, T].
+    Keras documents weights of shape [B], but does not repeat them for a loss of shape [B, T].
     """
-    if weights is None:
-        return tf.ones([tf.size(targets)])
-    weights = tf.cast(weights, tf.float32)
-    if weights.shape.rank == 1:
-        weights = weights[:, None]
-    return tf.reshape(tf.broadcast_to(weights, tf.shape(targets)), [-1])
+    inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
+    if weights is not None:
+        weights = tf.cast(weights, tf.float32)
+        if weights.shape.rank == 1:
+            weights = tf.broadcast_to(weights[:, None], tf.shape(targets)[:2])
+    return inputs, targets, weights
 
 
 def _is_crossentropy(loss: Any) -> bool:

@@ -39,11 +39,14 @@ class Tokenizer(abc.ABC):
       lossless: whether `decode(encode(x)) == x` for every x without unknown tokens.
       cut_after: a long text is cut at the end of a match of this pattern. The ids of the parts, in
         order, are the ids of the text.
+      max_learn_bytes: the size of the sample of a longer text that is learned from. More text improves
+        a vocabulary little.
     """
 
     kind: ClassVar[str]
     separator: ClassVar[bytes] = b""
     cut_after: ClassVar[re.Pattern[str]] = re.compile("\n")
+    max_learn_bytes: ClassVar[int] = 64_000_000
     end_id: int
     unknown_id: int | None
     undrawable_ids: tuple[int, ...]

@@ -40,6 +40,7 @@ class BytePairTokenizer(Tokenizer):
     """
 
     kind: ClassVar[str] = "byte_pair"
+    max_learn_bytes: ClassVar[int] = 16_000_000  # sentencepiece keeps the words in memory
     end_id = 1
     unknown_id = None
     undrawable_ids = (0,)

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from minigpt.corpus.sizes import config_for_text
 
+from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.token_store import open_corpus
 from tests.cli.running import SMALL, called, minigpt, refused
 from tests.conftest import tiny_text
@@ -27,7 +27,7 @@ def test_train_on_a_text_alone(trained):
     for what in ("tokenizer.kind = 'character'", "model.dropout_rate", "training.max_minutes = 10"):
         assert what in out
     assert "model.embed_dim = " not in out
-    for what in ("uniform guessing", "plain token frequencies", "parameters", "tokens a parameter"):
+    for what in ("Baselines", "uniform ", "unigram ", "parameters", "tokens per parameter"):
         assert what in out
     assert "epoch 2/2: training loss" in out
     assert "minigpt sample runs/book-1" in out
@@ -84,7 +84,7 @@ def test_ctrl_c_saves_the_state_and_says_what_to_do(trained):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert "saved in stopped/checkpoints/step-" in out
+    assert "Saved a checkpoint in stopped/checkpoints/step-" in out
     assert "minigpt train --resume stopped" in out
     assert "minigpt sample stopped" in out
     done = called("sample", "stopped", "--prompt", "Ana", cwd=folder)

@@ -35,6 +35,9 @@ ARGUMENTS = {
     "train": "config run name command console",
 }
 
+# Function → former name → present name of a positional argument.
+RENAMED = {"export_run": {"folder": "output"}}
+
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_arguments(name):
@@ -42,11 +45,15 @@ def test_arguments(name):
     for part in name.split("."):
         callable_ = getattr(callable_, part)
     expected = ARGUMENTS[name].split()
-    found = [
-        parameter for parameter in inspect.signature(callable_).parameters if parameter != "self"
-    ]
-    positional = [parameter for parameter in found if parameter in expected]
-    assert positional == expected
+    parameters = inspect.signature(callable_).parameters
+    found = [parameter for parameter in parameters if parameter != "self"]
+    assert set(expected) <= set(found)
+    for position, argument in enumerate(expected):
+        # A renamed argument is in the former one's place; the former name is a keyword.
+        in_place = found.index(argument) == position or argument in RENAMED.get(name, {})
+        assert in_place or parameters[argument].kind is inspect.Parameter.KEYWORD_ONLY
+    for argument, new_name in RENAMED.get(name, {}).items():
+        assert found.index(new_name) == expected.index(argument)
 
 
 def test_names():

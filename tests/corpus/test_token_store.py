@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from minigpt.corpus import sources, store_files, token_ids, token_store
-from minigpt.corpus import tokenizer as corpus_tokenizer
 from minigpt.corpus.documents import Documents, Piece, ingest
 from minigpt.corpus.split import split
 from minigpt.corpus.text_files import read_texts
@@ -22,6 +21,7 @@ from minigpt.corpus.token_ids import encode_texts
 from minigpt.corpus.token_store import open_corpus, reopen_corpus
 from minigpt.corpus.tokenizer import even_sample
 from minigpt.errors import UserError
+from minigpt.tokenizers.character import CharacterTokenizer
 from tests.settings import data_config, tokenizer_config
 
 CHARACTERS = tokenizer_config(kind="character", vocab_size=100)
@@ -187,7 +187,7 @@ def test_learning_from_an_even_sample(tmp_path, monkeypatch, messages):
     assert len(sample) == 100 and set(np.diff(sample)) == {10}
     assert list(even_sample(documents, documents.bytes)) == texts
 
-    monkeypatch.setitem(corpus_tokenizer.LEARN_BYTES, "character", 100)
+    monkeypatch.setattr(CharacterTokenizer, "max_learn_bytes", 100)
     open_corpus(files(tmp_path, TEXTS), CHARACTERS)
     assert any("from 100 bytes, an even sample of" in line for line in messages())
 

@@ -1,4 +1,4 @@
-"""The exported model, alone in a fresh process and against the other ways to write text."""
+"""The exported model, in a fresh process and against `sample` and the callback."""
 
 import json
 import subprocess
@@ -107,7 +107,7 @@ def test_greedy_text_is_the_same_everywhere(tiny_run, served):
         assert len(ids) > start
 
 
-def test_equal_prompts_with_one_seed_give_equal_text_whatever_stands_beside(served):
+def test_equal_prompts_and_seeds_give_equal_text_in_any_batch(served):
     alone = serve(served, ["Ana sat"], top_k=0, seed=5)
     beside = serve(served, [PROMPTS[2], "Ana sat", "", "Ana sat"], top_k=0, seed=5)
     assert beside[1] == beside[3] == alone[0]
@@ -138,7 +138,7 @@ def test_tokenize_and_detokenize_round_trip(served):
 
 
 def generate(served, prompts, new=30, **settings):
-    """The signature with every option; those not given change nothing."""
+    """Calls the signature with all settings; the defaults have no effect."""
     numbers = {"temperature": 1.0, "top_k": 1, "top_p": 1.0, "min_p": 0.0, "seed": 0}
     numbers |= {"repetition_penalty": 1.0, "beams": 1, "length_penalty": 1.0, "num_samples": 1}
     texts = served["generate"](
@@ -152,7 +152,7 @@ def generate(served, prompts, new=30, **settings):
     return [text.decode("utf-8") for text in texts.reshape(-1)]
 
 
-def test_more_than_the_most_new_tokens_are_the_most(served):
+def test_max_new_tokens_is_limited(served):
     most = 2**31 - 1
     assert serve(served, [], most) == generate(served, [], most) == []
     (text,) = generate(served, ["Ana sat"], most, stop=["a", "e", " "])
@@ -163,8 +163,8 @@ NAN, INF = float("nan"), float("inf")
 
 
 @pytest.mark.parametrize("answer", [serve, generate])
-def test_odd_input_is_answered(served, answer):
-    """As the docstring of `TextToText` says; both signatures the same."""
+def test_values_out_of_range_are_accepted(served, answer):
+    """According to the docstring of `TextToText`, for both signatures."""
     assert answer(served, [], 5) == []
     assert len(answer(served, [""], 5)[0]) > 0
     for none in (0, -3, -(2**31)):
@@ -185,12 +185,12 @@ def test_odd_input_is_answered(served, answer):
 
 
 @pytest.mark.parametrize("answer", [serve, generate])
-def test_of_a_megabyte_the_newest_tokens_count(served, answer):
+def test_a_long_prompt_is_read_from_its_newest_tokens(served, answer):
     megabyte = "Ana sat on the hill. " * 50_000
     assert answer(served, [megabyte], 5) == answer(served, [megabyte[-2100:]], 5)
 
 
-def test_odd_options_of_generate(served):
+def test_values_out_of_range_of_generate(served):
     greedy, free = generate(served, ["Ana"]), generate(served, ["Ana"], top_k=0)
     for odd in ({"min_p": 1.0}, {"min_p": INF}, {"min_p": NAN}):
         assert generate(served, ["Ana"], top_k=0, **odd) == greedy, odd
@@ -212,7 +212,7 @@ def test_odd_options_of_generate(served):
     assert generate(served, ["Ana"], -1, beams=2) == [""]
 
 
-def test_odd_ids(served):
+def test_ids_out_of_range(served):
     assert served["logits"](token_ids=tf.zeros([0, 3], tf.int32))["logits"].shape == (0, 3, 320)
     for outside in (-1, 320, 10**6):
         with pytest.raises(tf.errors.InvalidArgumentError, match="should be from 0 to 319"):
@@ -233,7 +233,7 @@ def test_odd_ids(served):
 
 
 @pytest.mark.parametrize("kind", ["word", "character"])
-def test_the_other_tokenizers_go_along(kind, tmp_path):
+def test_other_tokenizers(kind, tmp_path):
     from tests.settings import tokenizer_config
 
     tokenizer = learn_tokenizer(

@@ -1,4 +1,4 @@
-"""The exported translator, alone in a fresh process and against `translate`."""
+"""The exported translator, in a fresh process and against `translate`."""
 
 import json
 import subprocess
@@ -57,19 +57,19 @@ def test_answers_in_a_fresh_process_as_translate_does(pair_run, tmp_path, beams)
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-def test_each_is_what_it_would_be_alone(served, beams):
+def test_a_sentence_does_not_depend_on_its_batch(served, beams):
     together = serve(served, SOURCES, beams=beams)
     assert together == [serve(served, [text], beams=beams)[0] for text in SOURCES]
 
 
-def test_no_sentence_and_no_token(served):
+def test_no_sentences_and_no_tokens(served):
     assert serve(served, []) == []
     assert serve(served, SOURCES, new=0) == [""] * len(SOURCES)
     assert [len(text) for text in serve(served, ["a b c d e"], new=3)] == [3]
 
 
-def test_of_a_source_that_is_too_long_the_first_tokens_are_read(pair_run, served, capfd):
-    """max_len is 20: 19 tokens and the end token. What stands beside it stays as it is."""
+def test_a_long_source_is_cut_with_a_warning(pair_run, served, capfd):
+    """max_len is 20: 19 tokens and the end token. Other sources are not affected."""
     with pytest.warns(UserWarning, match="source 2 has 48 tokens.*only the first 19"):
         expected = minigpt.load(pair_run).translate(["a b c", LONG])
     assert serve(served, ["a b c", LONG]) == expected

@@ -1,4 +1,4 @@
-"""Run directories that cannot be written, are taken or vanish; clocks, memory and losses that go wrong."""
+"""Run directories that are read-only, locked or removed; faults of clock, memory and loss."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ Tally = Callable[..., None]
 
 @pytest.fixture
 def copied(undisturbed: Chain, faults_folder: Path, request: pytest.FixtureRequest) -> Chain:
-    """Of a finished training whose export is still to be made, in a folder of its own."""
+    """A copy of a finished training that is not exported yet."""
     folder = faults_folder / request.node.name
     chain = Chain(undisturbed.warm, folder, no_export=True)
     shutil.copytree(undisturbed.path, chain.path)
@@ -43,10 +43,10 @@ def test_two_processes_on_one_run(copied: Chain, tally: Tally):
     ],
     ids=["read-only", "denied"],
 )
-def test_a_run_that_cannot_be_written_any_more(
+def test_a_run_that_becomes_read_only(
     name: str, number: int, warm: Warm, faults_folder: Path, undisturbed: Chain, tally: Tally
 ):
-    """Everything that would change it fails, from some moment on."""
+    """Every change of the run fails after a certain operation."""
     chain = Chain(warm, faults_folder / f"errno-{number}", no_export=True)
     ended = chain.go_on(full_from=name, errno=number)
     assert ended.is_one_clear_line, ended
@@ -57,7 +57,7 @@ def test_a_run_that_cannot_be_written_any_more(
 
 
 def test_permission_denied(copied: Chain, tally: Tally):
-    """As root everything is permitted: the process then gives up its privileges."""
+    """A process of root gives up its privileges, with which every access is permitted."""
     path = copied.path
     (path / "lock").chmod(0o444)
     for folder in [path, *filter(Path.is_dir, path.rglob("*"))]:
@@ -84,7 +84,7 @@ def test_permission_denied(copied: Chain, tally: Tally):
         "mkdir run/checkpoints/.scratch",
     ],
 )
-def test_a_run_that_is_removed_under_the_training(
+def test_a_run_that_is_removed_during_the_training(
     name: str, warm: Warm, faults_folder: Path, tally: Tally
 ):
     folder = faults_folder / f"removed-{name.split('/')[-1]}"
@@ -97,7 +97,9 @@ def test_a_run_that_is_removed_under_the_training(
 
 
 @pytest.mark.slow
-def test_a_clock_that_goes_back(warm: Warm, faults_folder: Path, undisturbed: Chain, tally: Tally):
+def test_a_clock_that_runs_backwards(
+    warm: Warm, faults_folder: Path, undisturbed: Chain, tally: Tally
+):
     chain = Chain(warm, faults_folder / "clock", no_export=True)
     assert chain.go_on(clock_goes_back=True).status == 0
     tally(rounds=1, faults=1)
@@ -105,7 +107,7 @@ def test_a_clock_that_goes_back(warm: Warm, faults_folder: Path, undisturbed: Ch
 
 
 @pytest.mark.parametrize("rate", [1e10, pytest.param(1e38, marks=pytest.mark.slow)])
-def test_a_loss_that_is_no_number(rate: float, warm: Warm, faults_folder: Path, tally: Tally):
+def test_a_loss_that_diverges(rate: float, warm: Warm, faults_folder: Path, tally: Tally):
     chain = Chain(warm, faults_folder / f"rate-{rate:g}", no_export=True)
     ended = warm.run(
         [
@@ -118,12 +120,12 @@ def test_a_loss_that_is_no_number(rate: float, warm: Warm, faults_folder: Path, 
     assert ended.is_one_clear_line, ended
     assert f"training.learning_rate = {rate:g}: the loss is " in ended.err
     assert " at step " in ended.err and "text be checked" in ended.err
-    # Reads every checkpoint; what is no number is never saved.
+    # Reads every checkpoint. A state that is nan or infinite is never saved.
     chain.check()
     tally(rounds=1, faults=1)
 
 
-def test_more_memory_than_there_is(warm: Warm, faults_folder: Path, tally: Tally):
+def test_a_model_that_exceeds_the_memory(warm: Warm, faults_folder: Path, tally: Tally):
     chain = Chain(warm, faults_folder / "memory", no_export=True)
     command = ["train", "--config", "chosen.toml", "--run", "run"]
     ended = warm.run([*command, "--set", "model.embed_dim=200000000"], chain.folder)
@@ -136,7 +138,7 @@ def test_more_memory_than_there_is(warm: Warm, faults_folder: Path, tally: Tally
 
 @pytest.mark.slow
 def test_a_small_disk(warm: Warm, faults_folder: Path, undisturbed: Chain, tally: Tally):
-    """A file system of its own that is really full; with more room it goes on."""
+    """A file system that is really full. With more space, the training resumes."""
     chain = Chain(warm, faults_folder / "small_disk", no_export=True)
     disk = chain.folder / "disk"
     disk.mkdir()
@@ -144,7 +146,7 @@ def test_a_small_disk(warm: Warm, faults_folder: Path, undisturbed: Chain, tally
         ["mount", "-t", "tmpfs", "-o", "size=200k", "none", disk], capture_output=True
     )
     if mounted.returncode:
-        # Only root may mount. Without, `test_trainings` shows it: there every write in turn fails.
+        # Only root may mount. `test_trainings` simulates a full disk at every write.
         pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.decode().strip()}")
     try:
         (disk / "filler").write_bytes(b"")

@@ -1,4 +1,4 @@
-"""A real training that is killed, or finds the disk full, at every operation on its files."""
+"""A real training that is killed, or whose disk is full, at every operation on its files."""
 
 import random
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from tests.faults.operations import NEEDS_SPACE
 from tests.faults.warm import Ended, Warm
 
 Tally = Callable[..., None]
-# Of several kinds of places; the slow tests take all.
+# Of different kinds. The slow tests use all operations.
 SOME_GAPS = (
     "rename .scratch/run",
     "write run/checkpoints/.scratch/step-N/state.safetensors #1",
@@ -82,7 +82,7 @@ def test_killed_at_random_moments(
     for _ in range(12):
         signals = {"kill_after": draw.uniform(0.1, 6.0)}
         if draw.random() < 0.3:
-            # A second signal comes while the first is being answered.
+            # A second signal arrives while the first one is handled.
             signals["terminate_after"] = signals["kill_after"] - draw.uniform(0.0, 0.5)
         ended = chain.go_on(**signals)
         kills += ended.was_killed
@@ -98,7 +98,7 @@ def test_killed_at_random_moments(
 
 
 class Stopped:
-    """How often trainings were stopped, in how many processes, and where of `right` none ever came to."""
+    """The numbers of stops and processes, and the operations of `reference` that were never reached."""
 
     def __init__(self) -> None:
         self.stops = self.rounds = 0
@@ -111,20 +111,22 @@ class Stopped:
 def stop_everywhere(
     warm: Warm,
     folder: Path,
-    right: Chain,
+    reference: Chain,
     fault: str,
     counts: Callable[[str], bool],
     has_stopped: Callable[[str, Ended], bool],
 ) -> Stopped:
-    """Stops trainings once at every operation that any of their processes does; each ends like `right`.
+    """Stops trainings once at every operation of their processes; each training ends like `reference`.
 
     Args:
-      folder: the beginning of their names.
-      fault: what befalls them there; see `Warm.start`.
-      counts: whether they are to be stopped at the operation of this name.
-      has_stopped: whether a process has come so far.
+      warm: forks the processes.
+      folder: the prefix of the trainings' folders.
+      reference: an undisturbed training.
+      fault: the name of the fault to inject; see `Warm.start`.
+      counts: whether to stop at the operation of this name.
+      has_stopped: whether a process has reached the operation.
     """
-    stopped, seen = Stopped(), dict.fromkeys(filter(counts, right.operations))
+    stopped, seen = Stopped(), dict.fromkeys(filter(counts, reference.operations))
     done: set[str] = set()
     missed: dict[str, int] = {}
     chains = 0
@@ -132,7 +134,7 @@ def stop_everywhere(
         chain, chains = Chain(warm, folder.with_name(f"{folder.name}-{chains}")), chains + 1
         here: list[str] = []
         while True:
-            # What the last process came by is likely to be passed by the next one too.
+            # The next process is likely to reach the operations of the last one.
             name = next((n for n in [*here, *todo] if n not in done), None)
             ended = chain.go_on(**({fault: name} if name else {}))
             stopped.rounds += 1
@@ -147,7 +149,7 @@ def stop_everywhere(
             if ended.status == 0:
                 break
             assert ended.was_killed or ended.is_one_clear_line, (name, ended)
-        chain.assert_ended_like(right)
-    # What only follows upon a fault, such as clearing away, may never come again.
-    stopped.never_reached = [n for n in filter(counts, right.operations) if n not in done]
+        chain.assert_ended_like(reference)
+    # Operations that only follow a fault, such as clean-up, may never be repeated.
+    stopped.never_reached = [n for n in filter(counts, reference.operations) if n not in done]
     return stopped

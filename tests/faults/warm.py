@@ -1,7 +1,7 @@
-"""A process in which TensorFlow is imported and has done nothing yet, and that forks one for every job.
+"""A process that imports TensorFlow, does not use it, and forks a process for every job.
 
-Importing takes seconds, forking nothing; and what is forked is a process of its own that can be killed,
-that holds locks and that dies. A job is a line of JSON on standard input, its end one on standard output.
+An import takes seconds, a fork almost no time. A forked process can be killed and holds its own locks. A
+job is a line of JSON on standard input, its result a line on standard output.
 """
 
 import ctypes
@@ -28,8 +28,8 @@ from minigpt.environment import hide_tensorflow_log
 from minigpt.errors import UserError
 from tests.faults.operations import NEEDS_SPACE, watched
 
-# Far more than any needs, on a machine that has other work too.
-LONGEST_SECONDS = 900
+# Far more than any job needs, on a busy machine too.
+MAX_SECONDS = 900
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Ended:
 
     Attributes:
       status: its exit status; -9 if it was killed.
-      hung: whether it was killed because it did not end by itself.
-      out, err: what it wrote.
-      operations: what it did to files, the one at which it was stopped being the last.
+      hung: whether it was killed because it did not end.
+      out, err: its standard output and standard error.
+      operations: its file operations; the last one is where it was stopped.
     """
 
     status: int
@@ -55,7 +55,7 @@ class Ended:
 
     @property
     def is_one_clear_line(self) -> bool:
-        """Whether it ended as the command line ends that says what is wrong."""
+        """Whether it ended with a message of the command line, and nothing else on standard error."""
         lines = self.err.splitlines()
         return self.status == 2 and bool(lines) and all(x.startswith("minigpt: ") for x in lines)
 
@@ -78,7 +78,7 @@ class Warm:
     def __exit__(self, *_: Any) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(LONGEST_SECONDS)
+        self._process.wait(MAX_SECONDS)
 
     def start(
         self,
@@ -92,17 +92,17 @@ class Warm:
         terminate_after: float | None = None,
         **more: Any,
     ) -> None:
-        """Begins a job; `end` waits for it.
+        """Starts a job; `end` waits for it.
 
         Args:
           command: arguments of `minigpt`, or "module:function", which gets the job's dictionary.
-          folder: where it works, with a cache folder of its own in it.
-          watch: folders whose operations are seen.
-          kill_before: the operation before which it kills itself.
-          full_from: the operation from which on the disk is full.
+          folder: its working directory, which also contains its cache folder.
+          watch: the folders whose operations are observed.
+          kill_before: the operation before which it is killed.
+          full_from: the first operation that finds the disk full.
           kill_after: seconds after which it is killed from outside.
-          terminate_after: the same with SIGTERM.
-          **more: for the function, and `_prepare`.
+          terminate_after: seconds after which SIGTERM is sent.
+          **more: options of the function and of `_prepare`.
         """
         job = {
             "command": command if isinstance(command, str) else [str(word) for word in command],
@@ -128,7 +128,7 @@ class Warm:
 
 
 def _serve() -> None:
-    # All that a training imports, so that a fork finds it here.
+    # Everything that a training imports, so that forked processes do not import it again.
     for name in (
         "cli.app",
         "training.pipeline",
@@ -139,7 +139,7 @@ def _serve() -> None:
     importlib.import_module("tensorflow_text")
     for line in sys.stdin:
         print(json.dumps(_run(json.loads(line))), flush=True)
-    os._exit(0)  # TensorFlow's own ending takes its time.
+    os._exit(0)  # TensorFlow takes long to shut down.
 
 
 def _run(job: dict[str, Any]) -> dict[str, Any]:
@@ -158,12 +158,12 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _watch_over(child: int, job: dict[str, Any]) -> bool:
-    """Sends the signals that were asked for; returns whether the job had to be ended as hung."""
+    """Sends the requested signals; returns whether the job hung and was killed."""
     handle, began = os.pidfd_open(child), time.monotonic()
     moments = [
         (job["terminate_after"], signal.SIGTERM),
         (job["kill_after"], signal.SIGKILL),
-        (LONGEST_SECONDS, signal.SIGKILL),
+        (MAX_SECONDS, signal.SIGKILL),
     ]
     ended = select.poll()
     ended.register(handle, select.POLLIN)
@@ -176,7 +176,7 @@ def _watch_over(child: int, job: dict[str, Any]) -> bool:
                 return False
             os.kill(child, number)
             if number == signal.SIGKILL:
-                return seconds == LONGEST_SECONDS
+                return seconds == MAX_SECONDS
         return False
     finally:
         os.close(handle)
@@ -220,7 +220,7 @@ def _prepare(job: dict[str, Any]) -> None:
         real, moments = time.time, itertools.count()
         time.time = lambda: real() - 3600 * next(moments)
     if job.get("no_privileges") and os.getuid() == 0:
-        # Root as any other user: file modes hold. (Another user might not be let into the environment.)
+        # File modes now apply to root. (Another user may have no access to the Python environment.)
         version, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
         if ctypes.CDLL(None, use_errno=True).capset(version, nothing):
             raise OSError(ctypes.get_errno(), "capset")
@@ -245,7 +245,7 @@ def _do(job: dict[str, Any]) -> int:
 
 
 def _fault(job: dict[str, Any], log: Callable[[str], Any]) -> Callable[[str], None]:
-    """What befalls it; a disk that is full takes no more, any other trouble means no change at all."""
+    """Returns the function that injects the job's fault. With any error but ENOSPC, every change fails."""
     is_full, number = False, job.get("errno", errno.ENOSPC)
 
     def before(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Beam search against all continuations there are, written out."""
+"""Beam search against an enumeration of all continuations."""
 
 import itertools
 
@@ -62,7 +62,7 @@ def random_tables(rows, size=4, new=6, seed=0):
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 0.7, 1.0, 2.0, -1.0])
-def test_with_room_for_all_it_finds_the_best_of_all(length_penalty):
+def test_with_enough_beams_the_best_continuation_is_found(length_penalty):
     tables = random_tables(5)
     # 3 ** 4 beginnings of 4 tokens, and no beam is ever dropped.
     found = search(tables, 81, 4, length_penalty)
@@ -89,7 +89,7 @@ def test_more_beams_find_what_greedy_misses():
     assert search([[table] * 2], 2, 2)[0][0][0] == (2,)
 
 
-def test_each_row_is_what_it_would_be_alone():
+def test_a_row_does_not_depend_on_its_batch():
     tables = random_tables(6, seed=2)
     tables[3, ..., END] += 6  # one row ends long before the others
     together = search(tables, 3, 6, 0.6)
@@ -98,7 +98,7 @@ def test_each_row_is_what_it_would_be_alone():
         assert [tokens for tokens, _ in row] == [tokens for tokens, _ in alone]
 
 
-def test_a_higher_length_penalty_favours_longer_texts():
+def test_a_higher_length_penalty_favors_longer_texts():
     tables = random_tables(20, seed=3)
     tables[..., END] += 1
     mean_length = [

@@ -1,4 +1,4 @@
-"""The loop: cached decoding against a naive one, stopping, rows of different lengths."""
+"""Decoding: cached steps against a naive loop, end tokens, rows of different lengths."""
 
 import numpy as np
 import pytest
@@ -38,12 +38,12 @@ def continuation(decoder, prompts, new=6, **settings):
 
 @pytest.fixture(scope="module")
 def decoder() -> Decoder:
-    """One for all tests that ask no more of it: tracing and compiling take seconds."""
+    """Shared by most tests: tracing and compiling take seconds."""
     return Decoder(small_gpt(), END, [0])
 
 
 def naive_greedy(model, prompt, new, undrawable=()):
-    """A whole pass over the newest max_len tokens for every token."""
+    """Greedy decoding with a full pass over the newest max_len tokens for every token."""
     ids = list(prompt) or [END]
     for _ in range(new):
         logits = model(np.array([ids[-model.max_len :]], "int32")).numpy()[0, -1]
@@ -54,7 +54,7 @@ def naive_greedy(model, prompt, new, undrawable=()):
     return ids[len(prompt) or 1 :]
 
 
-# XLA compiles every length beyond the context anew; the slow tests take all kinds.
+# XLA compiles each length past the context separately; the slow tests run all kinds.
 @pytest.mark.parametrize(
     "kind",
     [
@@ -66,7 +66,7 @@ def naive_greedy(model, prompt, new, undrawable=()):
 def test_greedy_equals_a_naive_loop_even_past_the_context(kind):
     model = small_gpt(seed=3, **kind)
     prompts = [[3, 4, 5], [6], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4]]
-    # Once with the end token drawable, once without, so that all rows go far past the context.
+    # With and without the end token; without it, all rows extend far past the context.
     for undrawable in ([0], [0, END]):
         decoder = Decoder(model, END, undrawable)
         expected = [naive_greedy(model, prompt, 12, undrawable) for prompt in prompts]
@@ -76,7 +76,7 @@ def test_greedy_equals_a_naive_loop_even_past_the_context(kind):
 
 
 def naive_drawn(model, prompt, new, seed, top_k, temperature, undrawable):
-    """The same, each token drawn by TensorFlow's own random numbers, without XLA: inverse transform."""
+    """Sampling by inverse transform, with TensorFlow's own random numbers, without XLA."""
     ids = list(prompt) or [END]
     for step in range(new):
         logits = model(np.array([ids[-model.max_len :]], "int32")).numpy()[0, -1].astype("float64")
@@ -105,19 +105,19 @@ def test_drawn_tokens_are_those_of_a_naive_loop_even_past_the_context(top_k):
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_large_head_gives_the_same(monkeypatch, tied):
-    """It is multiplied in another way, for all cores."""
+    """A large head is multiplied in another way, on all cores."""
     monkeypatch.setattr("minigpt.generation.step_models.LARGE_BYTES", 0)
     model, prompts = small_gpt(seed=3, tie_embeddings=tied), [[3, 4, 5], [6]]
     expected = [naive_greedy(model, prompt, 3, [0, END]) for prompt in prompts]
     assert continuation(Decoder(model, END, [0, END]), prompts, 3, top_k=1) == expected
-    # What was drawn is banned.
+    # Ban the tokens that were generated.
     banned = sorted({token for row in expected for token in row})
     others = [naive_greedy(model, prompt, 3, [*banned, END]) for prompt in prompts]
     assert others != expected
     assert continuation(Decoder(model, END, [END]), prompts, 3, top_k=1, banned=banned) == others
 
 
-def test_each_row_is_what_it_would_be_alone(decoder):
+def test_a_row_does_not_depend_on_its_batch(decoder):
     prompts = [[3, 4, 5], [6], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4], [6]]
     together = continuation(decoder, prompts, 12, seeds=[5, 6, 7, 8, 6])
     alone = [
@@ -135,7 +135,7 @@ def test_stops_at_the_end_token():
     assert continuation(Decoder(model, END), [[3], [4, 5]]) == [[], []]
 
 
-def test_undrawable_tokens_never_come():
+def test_undrawable_tokens_are_never_generated():
     model = small_gpt(tie_embeddings=False)
     model.head.bias.assign(
         tf.one_hot([0, 4], VOCAB_SIZE, on_value=100.0)[0] + tf.one_hot(4, VOCAB_SIZE) * 90
@@ -153,7 +153,7 @@ def test_no_rows(decoder):
     assert continuation(decoder, []) == []
 
 
-def test_settings_and_lengths_trace_nothing_anew(decoder):
+def test_settings_and_lengths_do_not_retrace(decoder):
     continuation(decoder, [[3]])
     before = decoder.generate.experimental_get_tracing_count()
     continuation(
@@ -162,7 +162,7 @@ def test_settings_and_lengths_trace_nothing_anew(decoder):
     assert decoder.generate.experimental_get_tracing_count() == before == 1
 
 
-def test_follows_the_weights():
+def test_the_current_weights_are_used():
     model = small_gpt()
     decoder = Decoder(model, END)
     continuation(decoder, [[3]], top_k=1)
@@ -206,7 +206,7 @@ def test_extend_in_context_does_the_same_as_extend(decoder):
 
 
 def penalized(model, prompt, new, penalty):
-    """Greedy, with Keskar's penalty, by a whole pass for every token."""
+    """Greedy decoding with Keskar's penalty, by a full pass for every token."""
     ids = list(prompt) or [END]
     start = len(ids)
     for _ in range(new):
@@ -230,7 +230,7 @@ def test_repetition_is_penalized_in_prompt_and_continuation():
     assert found != continuation(decoder, prompts, 12, temperature=0.0)
 
 
-def test_banned_tokens_never_come(decoder):
+def test_banned_tokens_are_never_generated(decoder):
     free = continuation(decoder, [[3], [4]], 30, seeds=[1, 2])
     banned = [END, free[0][0], free[1][0]]
     held = continuation(decoder, [[3], [4]], 30, seeds=[1, 2], banned=banned)
@@ -246,12 +246,12 @@ def log_probabilities(model, ids, banned):
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
-def test_search_finds_the_likeliest_two_tokens(length_penalty):
+def test_beam_search_finds_the_most_probable_two_tokens(length_penalty):
     model = small_gpt(seed=3)
     decoder = Decoder(model, END, [0])
     prompts = [[3, 4, 5], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4]]
     ids, lengths, *_ = arguments(prompts)
-    # As many beams as tokens: no beginning is ever dropped.
+    # With as many beams as tokens, no partial continuation is dropped.
     found = decoder.beam_search(ids, lengths, 2, VOCAB_SIZE, length_penalty, 1.0, [5])
     for prompt, of_row, row_lengths in zip(prompts, *(x.numpy() for x in found), strict=True):
         prompt = prompt or [END]
@@ -266,7 +266,7 @@ def test_search_finds_the_likeliest_two_tokens(length_penalty):
         assert rows(*map(tf.constant, (of_row, row_lengths)))[:5] == [list(e) for e in expected]
 
 
-def test_search_may_write_past_the_context():
+def test_beam_search_past_the_context():
     model = small_gpt(seed=3)
     decoder = Decoder(model, END, [0, END])
     ids, lengths, *_ = arguments([[3, 4]])

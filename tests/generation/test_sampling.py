@@ -76,7 +76,7 @@ def test_greedy(settings):
     assert set(sample_many([0.1, 0.3, 0.2], 50, **settings)) == {1}
 
 
-def test_exactly_k_stay_ties_included():
+def test_top_k_keeps_exactly_k_ties_included():
     candidates = tf.constant([[1.0, 1.0, 1.0, 1.0]])
     for k in (1, 2, 3):
         assert np.isfinite(top_k_filter(candidates, tf.constant(k))).sum() == k
@@ -84,7 +84,7 @@ def test_exactly_k_stay_ties_included():
         assert np.isfinite(top_k_filter(candidates, tf.constant(no_limit))).sum() == 4
 
 
-def test_fewest_candidates_with_enough_probability_stay():
+def test_top_p_keeps_the_fewest_candidates():
     candidates = tf.math.log(tf.constant([[0.5, 0.3, 0.15, 0.05]]))
     for p, left in [(0.0, 1), (0.4, 1), (0.6, 2), (0.79, 2), (0.9, 3), (0.97, 4), (1.0, 4)]:
         assert np.isfinite(top_p_filter(candidates, tf.constant(p))).sum() == left, p
@@ -97,7 +97,7 @@ def test_temperature_divides_differences():
         assert not np.isnan(apply_temperature(candidates, tf.constant(extreme))).any()
 
 
-def test_a_draw_depends_on_its_seed_and_step_alone():
+def test_a_draw_depends_only_on_its_seed_and_step():
     logits = tf.random.stateless_normal([1, 50], [1, 2])
 
     def drawn(rows, seeds, step):
@@ -110,7 +110,7 @@ def test_a_draw_depends_on_its_seed_and_step_alone():
     assert len(set(alone)) > 3
 
 
-def test_what_cannot_be_drawn_is_not_drawn():
+def test_masked_candidates_are_never_drawn():
     minus = -float("inf")
     assert set(sample_many([minus, 0.0, minus, 0.0], 200)) == {1, 3}
 
@@ -158,7 +158,7 @@ def test_no_repetition_penalty(none):
         SamplingSettings(top_k=1),
     ],
 )
-def test_looking_at_few_candidates_draws_what_looking_at_all_draws(settings, jit):
+def test_few_candidates_draw_the_same_as_all(settings, jit):
     generator = np.random.default_rng(5)
     # Rounded, so that there are ties.
     logits = tf.constant(generator.normal(size=(64, 4 * FEW_CANDIDATES)).round(1), tf.float32)

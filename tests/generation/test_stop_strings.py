@@ -18,7 +18,7 @@ def cut(texts, stops):
 
 
 def by_growing(text, stops):
-    """Adds a character at a time and looks whether the text ends with a stop string."""
+    """Adds one character at a time and checks whether the text ends with a stop string."""
     for length in range(1, len(text) + 1):
         ending = [stop for stop in stops if stop and text[:length].endswith(stop)]
         if ending:

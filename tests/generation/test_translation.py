@@ -1,4 +1,4 @@
-"""From source ids to target ids."""
+"""Translator: source ids to target ids."""
 
 import itertools
 
@@ -15,7 +15,7 @@ SOURCES = [np.array(ids, np.int32) for ids in ([3, 5, END], [4, END], [7, 8, 9, 
 
 @pytest.fixture(scope="module")
 def model():
-    # Drawn so that greedy translations have several lengths, and beams find what greedy misses.
+    # Weights for which greedy translations differ in length and beam search finds better ones.
     model = small_model(tie_embeddings=False, scale_embeddings=False, activation="gelu_tanh")
     draw = np.random.default_rng(0)
     for weight in model.weights:
@@ -30,7 +30,7 @@ def translator(model):
 
 
 def log_probabilities(model, source, targets):
-    """float64[N, T, V]: of every token behind the beginning and the first tokens of targets[N, T]."""
+    """float64[N, T, V]: of every next token, given the start token and the targets int[N, T]."""
     shifted = np.pad(np.asarray(targets, np.int32), ((0, 0), (1, 0)), constant_values=END)[:, :-1]
     sources = np.repeat(source[None], len(shifted), axis=0)
     lengths = np.full(len(shifted), len(source), np.int32)
@@ -40,7 +40,7 @@ def log_probabilities(model, source, targets):
 
 
 def greedy_by_full_passes(model, source, most):
-    """The slow way: every token from a pass over all that stands before it."""
+    """Greedy decoding with a full pass over all previous tokens for every token."""
     target = []
     for _ in range(most):
         token = int(log_probabilities(model, source, [[*target, END]])[0, -1].argmax())
@@ -50,14 +50,14 @@ def greedy_by_full_passes(model, source, most):
     return target
 
 
-def test_greedy_is_what_full_passes_give(model, translator):
+def test_greedy_equals_full_passes(model, translator):
     found = translate_ids(translator, SOURCES, 6)
     expected = [greedy_by_full_passes(model, source, 6) for source in SOURCES]
     assert [ids.tolist() for ids in found] == expected
     assert any(expected) and len({len(ids) for ids in expected}) > 1
 
 
-def test_each_is_what_it_would_be_alone(translator):
+def test_a_sentence_does_not_depend_on_its_batch(translator):
     for beams in (1, 3):
         together = translate_ids(translator, SOURCES, 6, beams)
         for source, ids in zip(SOURCES, together, strict=True):
@@ -65,7 +65,7 @@ def test_each_is_what_it_would_be_alone(translator):
             assert alone.tolist() == ids.tolist()
 
 
-def test_what_pads_a_source_changes_nothing(translator):
+def test_the_padding_of_a_source_has_no_effect(translator):
     def found(padding):
         ids = tf.constant([[3, 5, END, padding, padding]])
         return translator.translate(ids, tf.constant([3]), 6, 1, 1.0)[0].numpy().tolist()
@@ -75,7 +75,7 @@ def test_what_pads_a_source_changes_nothing(translator):
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 def test_enough_beams_find_the_best_of_all(model, translator, length_penalty):
-    """Against all targets of at most 3 tokens, written out; what has no end by then ends there."""
+    """Against all targets of at most 3 tokens, enumerated; longer ones are cut."""
     drawable = [token for token in range(VOCAB_SIZE) if token not in (0, 1, END)]
     all_of = np.array(list(itertools.product(drawable, repeat=3)))
     found = translate_ids(translator, SOURCES, 3, 150, length_penalty)
@@ -109,19 +109,19 @@ def test_beams_find_what_greedy_misses(model, translator):
     assert max(a - b for a, b in zip(searched, greedy, strict=True)) > 0.1
 
 
-def test_nothing_to_do(translator):
+def test_no_sources_and_no_tokens(translator):
     assert translate_ids(translator, [], 5) == []
     for beams in (1, 2):
         (found,) = translate_ids(translator, SOURCES[:1], 0, beams)
         assert found.tolist() == []
 
 
-def test_no_more_tokens_than_the_model_has_places(model, translator):
+def test_targets_have_at_most_max_len_tokens(model, translator):
     ids, lengths = translator.translate(tf.constant([[3, 5, END]]), tf.constant([3]), 1000, 1, 1.0)
     assert ids.shape[1] <= model.max_len and lengths.numpy().max() <= model.max_len
 
 
-def test_it_follows_the_weights_of_the_model(model, translator):
+def test_the_current_weights_are_used(model, translator):
     before = model.get_weights()
     try:
         old = [ids.tolist() for ids in translate_ids(translator, SOURCES, 6)]

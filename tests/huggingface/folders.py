@@ -1,4 +1,4 @@
-"""Hugging Face folders for tests: those that transformers wrote, whole."""
+"""Hugging Face folders for tests, written by transformers."""
 
 import json
 import shutil
@@ -8,12 +8,12 @@ from safetensors.numpy import load_file
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "gpt2"
 NAMES = ["narrow", "sharded", "untied"]
-# Largest difference of two logits that count as equal, as a share of the largest logit.
+# Tolerance for equal logits, relative to the largest logit.
 PARITY = 1e-4
 
 
 def huggingface_folder(name: str, folder: Path, **changes) -> Path:
-    """A copy of a fixture with its tokenizer, some entries of config.json changed."""
+    """Returns a copy of a fixture with its tokenizer and with changed entries in config.json."""
     shutil.copytree(FIXTURES / name, folder)
     shutil.copy(FIXTURES / "encoder.json", folder / "vocab.json")
     shutil.copy(FIXTURES / "vocab.bpe", folder / "merges.txt")
@@ -23,12 +23,12 @@ def huggingface_folder(name: str, folder: Path, **changes) -> Path:
 
 
 def expected(name: str) -> dict:
-    """What transformers computed: ids, logits, and the 50 greedy tokens behind prompt.txt."""
+    """Returns what transformers computed: ids, logits, and 50 greedy tokens after prompt.txt."""
     values = load_file(FIXTURES / name / "expected.safetensors")
     prompt = (FIXTURES / name / "prompt.txt").read_text(encoding="utf-8")
     return {**values, "prompt": prompt}
 
 
 def difference(found, right) -> float:
-    """The largest difference as a share of the largest logit."""
+    """Returns the largest difference relative to the largest logit."""
     return float(abs(found - right).max() / abs(right).max())

@@ -1,4 +1,4 @@
-"""`minigpt import` and what follows it, as a user calls them."""
+"""`minigpt import`, and the other commands with an imported run."""
 
 import json
 import subprocess

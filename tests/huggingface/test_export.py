@@ -1,4 +1,4 @@
-"""`minigpt export --format huggingface`, as far as it can be seen without transformers."""
+"""The export to Hugging Face folders, tested without transformers."""
 
 import itertools
 import json
@@ -37,8 +37,8 @@ def random_gpt(vocab_size: int, **changes) -> GPT:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_transformers_wrote_comes_back(name, tmp_path):
-    """Imported and exported: the same tensors by the same names, the same settings."""
+def test_import_and_export_restore_the_folder(name, tmp_path):
+    """The same tensors with the same names, and the same settings."""
     folder = huggingface_folder(name, tmp_path / "folder")
     run = import_run(folder, tmp_path / "run")
     minigpt.export_run(run, "huggingface", tmp_path / "again")
@@ -60,7 +60,7 @@ def test_what_transformers_wrote_comes_back(name, tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "vocab_size"), KINDS)
-def test_our_own_model_and_tokenizer_come_back(kind, vocab_size, tmp_path):
+def test_export_and_import_restore_model_and_tokenizer(kind, vocab_size, tmp_path):
     tokenizer = learned(kind, vocab_size)
     model = random_gpt(tokenizer.vocab_size, qkv_bias=False, activation="relu", ff_dim=10)
     export_huggingface(model, tokenizer, tmp_path / "folder")
@@ -83,7 +83,7 @@ def test_the_same_model_gives_the_same_bytes(tmp_path):
         export_huggingface(model, tokenizer, tmp_path / "two")
 
 
-def test_a_model_of_another_shape_is_refused_with_all_that_differs(tmp_path):
+def test_another_model_is_refused_with_all_differences(tmp_path):
     tokenizer = learned("character", 40)
     changes = {
         "head_dim": 3,
@@ -114,7 +114,7 @@ def test_a_tokenizer_that_cannot_be_expressed_is_refused_with_the_reason(tmp_pat
 
 
 def test_merges_are_those_of_sentencepiece():
-    """Pairs merged in order, in plain Python, give the ids that sentencepiece gives."""
+    """Merging pairs in their order in plain Python gives the ids of sentencepiece."""
     config = tokenizer_config(kind="byte_pair", vocab_size=700)
     tokenizer = learn_tokenizer(code(300, 20), config)
     ids_of, merges = tokenizer.vocabulary_and_merges()

@@ -1,4 +1,4 @@
-"""`minigpt import`: folders that transformers wrote, its numbers, and folders that must be refused."""
+"""`import_run`: folders written by transformers, its logits, and folders that are refused."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ def name(request) -> str:
     return request.param
 
 
-def test_computes_what_transformers_computes(name, tmp_path):
+def test_computes_the_same_logits_as_transformers(name, tmp_path):
     right = expected(name)
     assert right["logits"].std() >= 1
     stored = [load_file(path) for path in (FIXTURES / name).glob("model*.safetensors")]
@@ -89,7 +89,7 @@ def stored(folder: Path) -> dict[str, np.ndarray]:
 
 
 def change(folder: Path, **tensors) -> None:
-    """Rewrites model.safetensors; a tensor of None is left out."""
+    """Rewrites model.safetensors. A tensor that is None is removed."""
     renamed = {key.replace("__", "."): value for key, value in tensors.items()}
     kept = {**stored(folder), **renamed}
     save_file({k: v for k, v in kept.items() if v is not None}, folder / "model.safetensors")
@@ -102,7 +102,7 @@ def same_logits(folder: Path, run: Path) -> bool:
 
 
 def test_other_ways_to_store_the_same_model(tmp_path):
-    """No prefix, masks among the tensors, a head that is the token table again."""
+    """Without the prefix, with masks, with a head equal to the token table."""
     folder = huggingface_folder("narrow", tmp_path / "folder")
     plain = {key.removeprefix("transformer."): value for key, value in stored(folder).items()}
     mask = np.tril(np.ones((1, 1, 72, 72), bool))
@@ -120,7 +120,7 @@ def test_other_ways_to_store_the_same_model(tmp_path):
 def test_half_precision_is_read_as_float32(dtype, tmp_path):
     folder = huggingface_folder("narrow", tmp_path / "folder")
     whole = stored(folder)
-    # safetensors writes no bfloat16 from numpy: the file is put together by its published format.
+    # safetensors does not write bfloat16 from numpy: the test writes the file in the published format.
     header, data, place = {}, b"", 0
     for key, value in whole.items():
         raw = value.astype(dtype).tobytes()
@@ -176,7 +176,7 @@ def test_the_tokenizer_from_tokenizer_json(tmp_path):
 
 
 def refused(folder: Path) -> list[str]:
-    """The lines with which a folder is refused; nothing is left of the run."""
+    """Returns the problems reported for a folder. No run is created."""
     before = sorted(folder.parent.iterdir())
     with pytest.raises(UserError) as caught:
         import_run(folder, folder.parent / "run")
@@ -241,7 +241,7 @@ def test_refuses_tensors_that_are_missing_too_many_or_of_another_shape(tmp_path)
     assert "is not a tensor of this GPT-2" in by_name["h.2.ln_2.bias"]
     line = by_name["h.0.mlp.c_fc.weight"]
     assert "has the shape [32, 8]; should be [8, 32]" in line
-    # A config for another model: a screenful, not hundreds of lines.
+    # A config.json of another model: ten problems, not hundreds.
     lines = refused(huggingface_folder("narrow", tmp_path / "b" / "folder", n_embd=16))
     assert len(lines) == 11 and "more tensors" in lines[-1]
 

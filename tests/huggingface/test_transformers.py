@@ -1,6 +1,6 @@
-"""Our folders, loaded by transformers itself: `pip install -e '.[parity]'`, then `make test-slow`.
+"""Exported folders, loaded by transformers: `pip install -e '.[parity]'`, then `make test-slow`.
 
-The last one, of GPT-2's own size, takes minutes and 3 GB.
+The test of GPT-2's size takes minutes and 3 GB of memory.
 """
 
 import json
@@ -41,7 +41,7 @@ def small_tokenizer() -> GPT2Tokenizer:
 
 
 def random_gpt(vocab_size: int, **sizes) -> GPT:
-    """A model in which every part matters: logits that spread, gains near 1 and not at it."""
+    """Returns a model in which every part changes the logits; gains are near 1 but not 1."""
     model = build_gpt(GPTConfig(**{"max_len": 96, "norm_epsilon": 1e-5, **sizes}), vocab_size)
     draw = np.random.default_rng(7)
     scale = 2 / model.embedding.embed_dim**0.5
@@ -59,7 +59,7 @@ def random_gpt(vocab_size: int, **sizes) -> GPT:
 
 
 def pair(sizes: dict, tokenizer: Tokenizer, folder: Path):
-    """A model of ours, and the same one as transformers loads it."""
+    """Returns a model, and the same model loaded by transformers."""
     model = random_gpt(tokenizer.vocab_size, **sizes)
     export_huggingface(model, tokenizer, folder)
     theirs, info = transformers.GPT2LMHeadModel.from_pretrained(folder, output_loading_info=True)
@@ -73,7 +73,7 @@ def logits_of(theirs, ids: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_transformers_computes_what_we_compute(name, tmp_path):
+def test_transformers_computes_the_same_logits(name, tmp_path):
     tokenizer = small_tokenizer()
     ours, theirs = pair(SIZES[name], tokenizer, tmp_path / "folder")
     check_parity(ours, theirs, tokenizer)
@@ -126,7 +126,7 @@ def test_auto_tokenizer_gives_the_same_ids_and_text(kind, vocab_size, tmp_path):
 
 
 def test_every_code_point_with_the_published_vocabulary(shared_data):
-    """In eight places each, so that it is letter, digit, sign or space as in the oracle's tables."""
+    """Each in eight places: its class (letter, digit, sign, space) has to be that of the package."""
     import tokenizers
 
     files = [shared_data / "gpt2" / name for name in ("encoder.json", "vocab.bpe")]
@@ -142,7 +142,7 @@ def test_every_code_point_with_the_published_vocabulary(shared_data):
         assert [ids.tolist() for ids in ours.encode_many(lines)] == expected
 
 
-def test_what_transformers_saves_again_is_imported(tmp_path):
+def test_a_folder_that_transformers_saved_again_is_imported(tmp_path):
     tokenizer = small_tokenizer()
     ours, theirs = pair(SIZES["one layer"], tokenizer, tmp_path / "folder")
     theirs.save_pretrained(tmp_path / "again", max_shard_size="5KB")

@@ -1,4 +1,4 @@
-"""Every option of `generate`: in Python, as a stream, and in the export."""
+"""All settings of `generate`: in Python, as a stream, and in the export."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def signature(tiny_run):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_export_writes_what_python_writes(opened, signature, case):
+def test_the_export_gives_the_text_of_python(opened, signature, case):
     settings = {**DEFAULTS, **case}
     tensors = {
         name: tf.constant(value, DTYPES.get(name, tf.float32)) for name, value in settings.items()
@@ -70,7 +70,7 @@ def test_the_export_writes_what_python_writes(opened, signature, case):
     "case", [case for case in CASES if not {"beams", "num_samples"} & set(case)], ids=str
 )
 @pytest.mark.parametrize("prompt", PROMPTS)
-def test_pieces_of_a_stream_make_the_text(opened, prompt, case):
+def test_the_pieces_of_a_stream_join_to_the_text(opened, prompt, case):
     settings = {**DEFAULTS, **case}
     del settings["num_samples"]
     pieces = list(opened.stream(prompt, **settings))
@@ -80,24 +80,24 @@ def test_pieces_of_a_stream_make_the_text(opened, prompt, case):
         assert len(pieces) > 5
 
 
-def test_a_stream_holds_back_what_may_begin_a_stop_string(opened):
+def test_a_stream_holds_back_the_possible_start_of_a_stop_string(opened):
     text = opened.generate("Ana sat", 30, temperature=0.0)[0]
     stop = text[10:14]
     pieces = list(opened.stream("Ana sat", 30, temperature=0.0, stop=[stop]))
     assert "".join(pieces) == text[: text.index(stop)]
-    # A stop string that only begins at the very end is text after all.
+    # The start of a stop string at the end of the text is part of the text.
     nearly = text[-2:] + "\x00"
     assert "".join(opened.stream("Ana sat", 30, temperature=0.0, stop=[nearly])) == text
 
 
-def test_a_stream_shows_no_broken_character(opened):
+def test_a_stream_yields_complete_characters(opened):
     tokenizer = opened.tokenizer
-    # Only the bytes of a four-byte character may be drawn, so that most texts are cut inside one.
+    # Only the bytes of a four-byte character are allowed, so most texts are cut inside one.
     keep = [tokenizer.encode("\U0001f600")[i] for i in range(4)]
     banned = [i for i in range(tokenizer.vocab_size) if i not in keep]
     settings = {"top_k": 0, "banned_tokens": banned, "temperature": 1e6}
     texts = opened.generate("", 100, num_samples=64, **settings)
-    # All four in their order, somewhere in 100 even draws from four: one text in three.
+    # 100 uniform draws from four bytes contain all four in order in one text of three.
     whole = [seed for seed, text in enumerate(texts) if "\U0001f600" in text]
     assert len(whole) > 3
     for seed in whole[:3]:
@@ -122,7 +122,7 @@ def test_tokens_end_with_the_one_that_completed_the_stop_string(opened):
     assert "figs" not in opened.tokenizer.continuation(ids, stopped.tokens[:-1])
 
 
-def test_beams_give_the_best_first_and_no_two_alike(opened):
+def test_beams_are_distinct_and_the_best_comes_first(opened):
     texts = opened.generate("Ana sat", 20, beams=4, num_samples=4)
     assert len(set(texts)) == 4
     assert texts[:2] == opened.generate("Ana sat", 20, beams=4, num_samples=2)

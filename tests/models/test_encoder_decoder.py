@@ -1,7 +1,4 @@
-"""The encoder-decoder as a whole."""
-
-import subprocess
-import sys
+"""The encoder-decoder."""
 
 import keras
 import numpy as np
@@ -18,7 +15,7 @@ KINDS = [
 
 
 def small_model(seed: int = 0, **changes) -> EncoderDecoder:
-    """A model whose logits differ clearly from token to token."""
+    """Returns a model whose logits differ clearly between tokens."""
     sizes = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 2, "dropout_rate": 0.1}
     config = EncoderDecoderConfig(**{**sizes, **changes})
     model = build_encoder_decoder(config, VOCAB_SIZE)
@@ -40,29 +37,29 @@ def inputs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return source, np.array([7, 4, 1], "int32"), target
 
 
-def test_what_stands_in_the_padding_changes_nothing(model, inputs):
+def test_the_content_of_padding_changes_nothing(model, inputs):
     source, lengths, target = inputs
     before = model(inputs).numpy()
     for row, length in enumerate(lengths):
-        for place in range(7):
+        for position in range(7):
             changed = source.copy()
-            changed[row, place] = (changed[row, place] + 1) % VOCAB_SIZE
+            changed[row, position] = (changed[row, position] + 1) % VOCAB_SIZE
             after = model((changed, lengths, target)).numpy()
-            if place < length:
+            if position < length:
                 assert np.abs(after[row] - before[row]).max() > 1e-3
             else:
                 np.testing.assert_array_equal(after, before)
 
 
-def test_how_much_padding_there_is_changes_nothing(model, inputs):
+def test_the_amount_of_padding_changes_nothing(model, inputs):
     source, lengths, target = inputs
     before = model(inputs).numpy()
     for row, length in enumerate(lengths):
-        alone = (source[row : row + 1, :length], lengths[row : row + 1], target[row : row + 1])
-        np.testing.assert_allclose(model(alone).numpy()[0], before[row], atol=1e-5)
+        one_row = (source[row : row + 1, :length], lengths[row : row + 1], target[row : row + 1])
+        np.testing.assert_allclose(model(one_row).numpy()[0], before[row], atol=1e-5)
 
 
-def test_a_future_target_changes_nothing_earlier(model, inputs):
+def test_a_target_token_changes_no_earlier_logits(model, inputs):
     source, lengths, target = inputs
     before = model(inputs).numpy()
     for t in range(8):
@@ -73,8 +70,8 @@ def test_a_future_target_changes_nothing_earlier(model, inputs):
         assert np.abs(after[:, t] - before[:, t]).max() > 1e-3
 
 
-def test_the_encoder_looks_both_ways(model, inputs):
-    """What the decoder may read of a source's first token depends on the last one."""
+def test_the_encoder_attends_in_both_directions(model, inputs):
+    """Keys of the first source token depend on the last source token."""
     source, lengths, _ = inputs
     (keys, _), *_ = model.encode(source, lengths)[0]
     changed = source.copy()
@@ -86,13 +83,13 @@ def test_the_encoder_looks_both_ways(model, inputs):
 def test_cached_equals_uncached(model, inputs):
     source, lengths, target = inputs
     whole = model(inputs).numpy()
-    read = model.encode(source, lengths)
+    encoded = model.encode(source, lengths)
     caches = model.empty_caches(3)
-    latents, caches = model.call_with_cache(target[:, :3], read, caches, np.zeros(3, "int32"))
+    latents, caches = model.call_with_cache(target[:, :3], encoded, caches, np.zeros(3, "int32"))
     steps = [model.logits(latents).numpy()]
     for t in range(3, 8):
         latents, caches = model.call_with_cache(
-            target[:, t : t + 1], read, caches, np.full(3, t, "int32")
+            target[:, t : t + 1], encoded, caches, np.full(3, t, "int32")
         )
         steps.append(model.logits(latents).numpy())
     np.testing.assert_allclose(np.concatenate(steps, 1), whole, atol=1e-5)
@@ -104,24 +101,24 @@ def layer_norm(x, gain, bias):
 
 
 def attention(x, source, visible, weights, heads):
-    """Vaswani et al. 2017, section 3.2.2, one head after the other."""
+    """Vaswani et al. 2017, section 3.2.2, one head at a time."""
     (wq, bq), (wk, bk), (wv, bv), (wo, bo) = weights
     query, key, value = x @ wq + bq, source @ wk + bk, source @ wv + bv
-    size, said = query.shape[-1] // heads, []
+    size, outputs = query.shape[-1] // heads, []
     for head in range(heads):
         part = slice(head * size, (head + 1) * size)
         scores = query[:, part] @ key[:, part].T / np.sqrt(size)
         weight = np.exp(scores) * visible
-        said.append(weight / weight.sum(-1, keepdims=True) @ value[:, part])
-    return np.concatenate(said, -1) @ wo + bo
+        outputs.append(weight / weight.sum(-1, keepdims=True) @ value[:, part])
+    return np.concatenate(outputs, -1) @ wo + bo
 
 
 def halves(weight, parts):
     return np.split(weight, parts, axis=-1)
 
 
-def test_it_is_the_model_of_the_paper(inputs):
-    """Against its equations (section 3), written out in numpy for one sentence pair."""
+def test_equals_the_equations_of_the_paper(inputs):
+    """Section 3 of the paper, written out in NumPy for one pair."""
     model = small_model(scale_embeddings=True, position="sinusoidal", activation="relu")
     source, lengths, target = inputs
     row, heads, width = 1, 2, 8
@@ -140,8 +137,8 @@ def test_it_is_the_model_of_the_paper(inputs):
     table = weights["embedding/token_embedding/embeddings"]
 
     def embed(ids):
-        places = np.arange(len(ids))[:, None] / 10000 ** (2 * (np.arange(width) // 2) / width)
-        positions = np.where(np.arange(width) % 2, np.cos(places), np.sin(places))
+        angles = np.arange(len(ids))[:, None] / 10000 ** (2 * (np.arange(width) // 2) / width)
+        positions = np.where(np.arange(width) % 2, np.cos(angles), np.sin(angles))
         return table[ids] * np.sqrt(width) + positions
 
     def source_weights(name):
@@ -175,22 +172,8 @@ def test_it_is_the_model_of_the_paper(inputs):
     np.testing.assert_allclose(model(inputs).numpy()[row], y @ table.T, atol=1e-4)
 
 
-def test_reloads_in_a_fresh_process_without_custom_objects(model, inputs, tmp_path):
-    model.save(tmp_path / "model.keras")
-    for name, values in zip(("source", "lengths", "target"), inputs, strict=True):
-        np.save(tmp_path / f"{name}.npy", values)
-    np.save(tmp_path / "logits.npy", model(inputs).numpy())
-    code = """import minigpt, keras
-import numpy as np
-model = keras.models.load_model("model.keras")
-inputs = tuple(np.load(f"{name}.npy") for name in ("source", "lengths", "target"))
-np.testing.assert_allclose(model(inputs), np.load("logits.npy"), rtol=1e-4, atol=1e-5)
-"""
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
-
-
 def expected_parameters(c: TransformerConfig, vocab_size: int) -> int:
-    """Counted from the definition: system S5."""
+    """Returns the number of parameters by the definition (docs/systems.md, S5)."""
     c = c.resolved()
     d, inner, f = c.embed_dim, c.num_heads * c.head_dim, c.ff_dim
     attention = 3 * (d * inner + inner) + inner * d + d
@@ -201,7 +184,7 @@ def expected_parameters(c: TransformerConfig, vocab_size: int) -> int:
 
 
 @pytest.mark.parametrize("num_layers", [1, 3])
-def test_parameters_are_those_of_the_formula(num_layers):
+def test_number_of_parameters_equals_the_formula(num_layers):
     config = EncoderDecoderConfig(
         embed_dim=16,
         num_heads=2,

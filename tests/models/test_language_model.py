@@ -1,72 +1,13 @@
-"""A loss that never holds all logits is the plain loss, and so are its gradients."""
+"""A training step of a language model equals that of `keras.Model`."""
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from minigpt.losses.chunked_crossentropy import chunked_crossentropy
 from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
 from minigpt.models import GPT, EncoderDecoder
 
-N, D, V = 23, 6, 11
-
-
-@pytest.fixture
-def head() -> dict[str, tf.Tensor]:
-    draw = np.random.default_rng(0)
-    return {
-        "latents": tf.constant(draw.normal(size=(N, D), scale=2), tf.float32),
-        "kernel": tf.constant(draw.normal(size=(V, D)), tf.float32),
-        "bias": tf.constant(draw.normal(size=V), tf.float32),
-    }
-
-
-@pytest.mark.parametrize("jit", [False, True])
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
-@pytest.mark.parametrize("rows", [1, 4, 23, 100])
-def test_loss_and_gradients_are_those_of_the_plain_formulation(head, rows, smoothing, jit):
-    draw = np.random.default_rng(1)
-    targets = tf.constant(draw.integers(0, V, N), tf.int32)
-    weights = tf.constant(draw.integers(0, 2, N), tf.float32)
-    loss_of_keras = keras.losses.CategoricalCrossentropy(
-        from_logits=True, label_smoothing=smoothing, reduction="none"
-    )
-
-    @tf.function(jit_compile=jit)
-    def ours(latents, kernel, bias):
-        with tf.GradientTape() as tape:
-            tape.watch((latents, kernel, bias))
-            loss, plain = chunked_crossentropy(
-                latents, kernel, bias, targets, weights, smoothing, slice_bytes=rows * 4 * V
-            )
-            # As a scaled loss does.
-            scaled = 3 * loss
-        return loss, plain, tape.gradient(scaled, (latents, kernel, bias))
-
-    @tf.function
-    def keras_own(latents, kernel, bias):
-        with tf.GradientTape() as tape:
-            tape.watch((latents, kernel, bias))
-            logits = latents @ tf.transpose(kernel) + bias
-            loss = tf.reduce_sum(weights * loss_of_keras(tf.one_hot(targets, V), logits))
-            scaled = 3 * loss
-        plain = keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True)
-        gradients = tape.gradient(scaled, (latents, kernel, bias))
-        return loss, tf.reduce_sum(weights * plain), gradients
-
-    for found, right in zip(
-        tf.nest.flatten(ours(**head)), tf.nest.flatten(keras_own(**head)), strict=True
-    ):
-        largest = np.abs(right).max()
-        np.testing.assert_allclose(found, right, rtol=0, atol=1e-5 * largest)
-
-
-def test_large_logits_are_no_problem():
-    found, _ = chunked_crossentropy(
-        tf.constant([[300.0]]), tf.constant([[1.0], [-1.0]]), None, tf.constant([1]), tf.ones(1)
-    )
-    assert found.numpy() == 600
+D, V = 6, 11
 
 
 def gpt(tie: bool, dtype: str = "float32") -> tuple[GPT, tuple[np.ndarray, np.ndarray]]:
@@ -93,17 +34,16 @@ def encoder_decoder(tie: bool) -> tuple[EncoderDecoder, tuple]:
 @pytest.mark.parametrize("tie", [False, True])
 @pytest.mark.parametrize("build", [gpt, encoder_decoder])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_an_update_is_that_of_every_keras_model(build, tie, smoothing):
+def test_a_step_equals_that_of_keras(build, tie, smoothing):
     trained, losses = [], []
-    for own in (True, False):
+    for chunked in (True, False):
         model, batch = build(tie)
         mean = "mean_with_sample_weight"
         plain = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=mean)
-        model.compile(
-            "sgd", loss=SmoothedCrossentropy(smoothing, reduction=mean) if smoothing else plain
-        )
+        loss = SmoothedCrossentropy(smoothing, reduction=mean) if smoothing else plain
+        model.compile("sgd", loss=loss, jit_compile=False)
         assert model.uses_chunked_loss
-        model.uses_chunked_loss = own
+        model.uses_chunked_loss = chunked
         losses.append(model.train_on_batch(*batch, return_dict=True)["loss"])
         trained.append(model.get_weights())
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
@@ -113,16 +53,16 @@ def test_an_update_is_that_of_every_keras_model(build, tie, smoothing):
 
 @pytest.mark.parametrize("reduction", ["sum_over_batch_size", "mean", "mean_with_sample_weight"])
 @pytest.mark.parametrize("share", [1.0, 0.4, 0.0])
-def test_sample_weights_count_as_in_every_keras_model(reduction, share):
-    """Weights of 0 alone change nothing; a penalty on a matrix counts too."""
+def test_sample_weights_count_as_in_keras(reduction, share):
+    """Regularization counts too. Weights of 0 change nothing else."""
     trained, losses = [], []
-    for own in (True, False):
+    for chunked in (True, False):
         model, (inputs, targets) = gpt(False)
         model.blocks[0].expand.kernel.regularizer = keras.regularizers.L2(0.1)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
-        model.compile("sgd", loss=loss)
+        model.compile("sgd", loss=loss, run_eagerly=True)
         assert model.uses_chunked_loss
-        model.uses_chunked_loss = own
+        model.uses_chunked_loss = chunked
         weights = np.random.default_rng(3).random(targets.shape) < share
         logs = model.train_on_batch(inputs, targets, weights.astype("float32"), return_dict=True)
         losses.append(logs["loss"])
@@ -133,13 +73,46 @@ def test_sample_weights_count_as_in_every_keras_model(reduction, share):
         np.testing.assert_allclose(ours, keras_own, rtol=0, atol=1e-6)
 
 
-def test_half_precision_loses_no_more_than_that_of_every_keras_model():
+@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "mean_with_sample_weight"])
+@pytest.mark.parametrize("chunked", [True, False])
+def test_the_weight_of_a_sequence_is_that_of_its_tokens(reduction, chunked):
+    of_sequences = np.array([1.0, 0.0, 0.5, 2.0, 1.0], "float32")
+    results = []
+    for weights in (of_sequences, np.repeat(of_sequences[:, None], 8, axis=1)):
+        model, (inputs, targets) = gpt(False)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
+        model.compile("sgd", loss=loss, run_eagerly=True)
+        model.uses_chunked_loss = chunked
+        evaluated = model.test_on_batch(inputs, targets, weights)
+        results.append(
+            (evaluated, model.train_on_batch(inputs, targets, weights), model.get_weights())
+        )
+    (*losses, trained), (*expected_losses, expected) = results
+    assert losses == pytest.approx(expected_losses, rel=1e-6)
+    for ours, repeated in zip(trained, expected, strict=True):
+        np.testing.assert_allclose(ours, repeated, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("build", [gpt, encoder_decoder])
+def test_repr_states_the_sizes(build):
+    model, _ = build(True)
+    layers = 2 if build is gpt else 1
+    sizes = f"{model.count_params():,} parameters, V=11, T=8, D=6, H=2, L={layers}>"
+    assert repr(model).endswith(sizes)
+    assert type(model).__name__ in repr(model)
+    assert "not built" in repr(
+        GPT(model.config.model_copy(update={"kind": "gpt", "norm": "pre"}), V)
+    )
+
+
+def test_half_precision_is_as_accurate_as_in_keras():
     changes = []
-    for dtype, own in (("float32", True), ("mixed_bfloat16", True), ("mixed_bfloat16", False)):
+    for dtype, chunked in (("float32", True), ("mixed_bfloat16", True), ("mixed_bfloat16", False)):
         model, batch = gpt(True, dtype)
         before = model.get_weights()
-        model.compile("sgd", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-        model.uses_chunked_loss = own
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile("sgd", loss=loss, jit_compile=False)
+        model.uses_chunked_loss = chunked
         model.train_on_batch(*batch)
         after = model.get_weights()
         parts = [(b - a).ravel() for a, b in zip(before, after, strict=True)]
@@ -164,8 +137,8 @@ def test_half_precision_loses_no_more_than_that_of_every_keras_model():
         {"loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")},
     ],
 )
-def test_what_it_cannot_compute_itself_is_left_to_keras(compiled):
+def test_other_losses_are_computed_by_keras(compiled):
     model, (inputs, targets) = gpt(False)
-    model.compile("sgd", **compiled)
+    model.compile("sgd", **compiled, run_eagerly=True)
     assert not model.uses_chunked_loss
     assert np.isfinite(model.train_on_batch(inputs, targets, return_dict=True)["loss"])

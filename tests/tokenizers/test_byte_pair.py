@@ -11,7 +11,7 @@ from minigpt.tokenizers.byte_pair import BASE_SIZE, BytePairTokenizer
 
 
 def naive_merges(words, limit):
-    """The most frequent pair becomes a symbol, until there are `limit` or no pair repeats."""
+    """Merges the most frequent pair, until there are `limit` merges or no pair repeats."""
     sequences, merges = [list(word) for word in words], []
     while len(merges) < limit:
         pairs = Counter(pair for s in sequences for pair in itertools.pairwise(s))
@@ -38,13 +38,13 @@ def merges_of(tokenizer):
 
 
 @pytest.mark.parametrize("limit", [1, 3, 6])
-def test_merges_the_most_frequent_pair_again_and_again(limit):
+def test_merges_the_most_frequent_pair_repeatedly(limit):
     words = WORDS + ONCE
     expected, sequences = naive_merges(words, limit)
     assert len(expected) == limit
     characters = len({*"".join(words), " "})
     room = characters + limit
-    if room // 2 < characters:  # make characters not compete with merges
+    if room // 2 < characters:  # enough capacity for all characters and merges
         room = 2 * characters
     tokenizer = BytePairTokenizer.learn(["\n".join(words)], BASE_SIZE + room, False)
     merges = merges_of(tokenizer)
@@ -54,7 +54,7 @@ def test_merges_the_most_frequent_pair_again_and_again(limit):
             assert [tokenizer.pieces[i].decode() for i in tokenizer.encode(word)] == symbols
 
 
-def test_stops_where_no_pair_repeats():
+def test_stops_when_no_pair_repeats():
     words = WORDS + ONCE
     expected, sequences = naive_merges(words, 1000)
     tokenizer = BytePairTokenizer.learn(["\n".join(words)], 5000, False)
@@ -64,7 +64,7 @@ def test_stops_where_no_pair_repeats():
         assert [tokenizer.pieces[i].decode() for i in tokenizer.encode(word)] == symbols
 
 
-def test_a_space_belongs_to_the_word_behind_it_and_runs_are_pieces():
+def test_a_space_belongs_to_the_next_word_and_runs_of_spaces_are_pieces():
     tokenizer = BytePairTokenizer.learn(["    if    if    if\n" * 9], 5000, False)
     pieces = [tokenizer.pieces[i] for i in tokenizer.encode("if    if\n")]
     assert b"".join(pieces) == b"if    if\n"
@@ -97,7 +97,7 @@ def test_escape_sequences_inside_longer_pieces():
     assert TRAINED.decode(TRAINED.encode(text)) == text
 
 
-def test_half_an_escape_sequence_waits_for_its_end():
+def test_an_incomplete_escape_sequence_is_left_out():
     escape, a, b = (2 + byte for byte in b"\x10ab")
     assert TRAINED.decode([a, escape]) == "a"
     assert TRAINED.continuation([a, escape], [b]) == "\u2581"
@@ -112,8 +112,8 @@ def test_names_of_special_pieces_are_ordinary_text():
     assert tokenizer.decode(ids) == text
 
 
-def test_no_text_is_skipped_in_learning():
-    """Long lines, tabs and sentencepiece's reserved character, each beside a pair of its own."""
+def test_learning_skips_no_text():
+    """Long lines, tabs and sentencepiece's reserved character, each next to a different pair."""
     text = "\u2585!?\u2585!?\u2585qj\u2585qj\tvk\tvk\0zx\0zx" + "n" * 9_000 + " mw" * 3
     tokenizer = BytePairTokenizer.learn([text], 5000, False)
     for pair in (b"!?", b"qj", b"vk", b"zx", b"nn", b" mw"):
@@ -124,7 +124,7 @@ def test_pairs_of_letters_of_two_scripts_are_merged_too():
     assert "aб".encode() in BytePairTokenizer.learn(["aб aб aб"], 300, False).pieces
 
 
-def test_rare_characters_leave_room_for_merges():
+def test_rare_characters_leave_capacity_for_merges():
     text = "".join(map(chr, range(0x4E00, 0x4F00))) + "abab " * 40
     tokenizer = BytePairTokenizer.learn([text], BASE_SIZE + 20, False)
     assert tokenizer.vocab_size <= BASE_SIZE + 20
@@ -143,7 +143,7 @@ def test_every_byte_has_a_piece():
 
 
 def test_letters_never_merge_with_what_follows_them():
-    """Else a prompt that ends with a word would be unlike the text that was learned from."""
+    """Otherwise a prompt that ends with a word would differ from the training text."""
     text = 'She said, "Wait, 3 more!" and didn\'t go.\n'
     tokenizer = BytePairTokenizer.learn([text * 50], 400, False)
     pieces = [tokenizer.pieces[i].decode() for i in tokenizer.encode(text)]
@@ -157,7 +157,7 @@ def test_marks_stay_with_their_letters():
     assert text.rstrip(" ").split(" ")[0].encode() in tokenizer.pieces
 
 
-def test_pieces_to_look_at():
+def test_readable_pieces():
     ids = TRAINED.encode("a\u2581\x10 \u9fff").tolist()
     assert "".join(TRAINED.piece(i) for i in ids[:-3]).replace("\x10b", "\u2581").startswith("a")
     assert [TRAINED.piece(i) for i in ids[-3:]] == ["<E9>", "<BF>", "<BF>"]

@@ -1,6 +1,6 @@
 """GPT-2's tokenizer against the byte-level BPE of the tokenizers package.
 
-The package is not needed here: scripts/make_parity_fixtures.py has asked it.
+The fixtures have the expected ids; scripts/make_parity_fixtures.py computes them with the package.
 """
 
 import hashlib
@@ -47,14 +47,14 @@ def settings(encoder: Path, merges: Path, **changes):
     }
 
 
-def test_encodes_and_decodes_as_the_oracle(tokenizer):
+def test_encodes_and_decodes_like_the_tokenizers_package(tokenizer):
     texts = [text for text, _ in LINES]
     for (text, ids), found in zip(LINES, tokenizer.encode_many(texts), strict=True):
         assert found.tolist() == ids, repr(text)
         assert tokenizer.decode(ids) == text
 
 
-def test_graph_encodes_and_decodes_as_the_oracle(tokenizer):
+def test_graph_encodes_and_decodes_like_the_tokenizers_package(tokenizer):
     ids = tokenizer.graph().encode(tf.constant([text for text, _ in LINES]))
     for (text, expected), found in zip(LINES, ids.to_list(), strict=True):
         assert found == expected, repr(text)
@@ -75,7 +75,7 @@ def test_twenty_thousand_mixed_lines_with_the_published_vocabulary(shared_data):
         for i in range(0, len(lines), 1000)
     ] == expected
     assert [tokenizer.decode(ids) for ids in encoded] == lines
-    # In the graph, all lines at once: nothing depends on what stands beside.
+    # In the graph, all lines at once: the ids of a line do not depend on the other lines.
     assert tokenizer.graph().encode(tf.constant(lines)).to_list() == encoded
 
 
@@ -90,26 +90,26 @@ def test_the_published_addresses_and_checksums(shared_data):
         assert hashlib.sha256((shared_data / "gpt2" / name).read_bytes()).hexdigest() == sha256
 
 
-def test_lone_bytes_are_for_decoding_only(tokenizer):
+def test_single_bytes_are_only_decoded(tokenizer):
     byte = {tokenizer.pieces[i]: i for i in range(tokenizer.vocab_size)}
     ids = [byte[b"a"], byte[b"\xff"], byte[b"\x80"], byte[b"b"]]
     assert tokenizer.decode(ids) == "a\ufffd\ufffdb"
     assert tokenizer.graph().decode(tf.ragged.constant([ids], tf.int32)).numpy()[0].decode() == (
         "a\ufffd\ufffdb"
     )
-    # A character in three tokens: nothing until it is whole.
+    # A character of three tokens is left out until it is complete.
     parts = [byte[bytes([b])] for b in "€".encode()]
     assert [tokenizer.decode(parts[:n]) for n in range(4)] == ["", "", "", "€"]
 
 
-def test_the_end_token_is_no_text(tokenizer):
+def test_no_text_encodes_to_the_end_token(tokenizer):
     assert tokenizer.end_id == tokenizer.vocab_size - 1
     assert tokenizer.end_id not in tokenizer.encode("a<|endoftext|>b")
     assert tokenizer.decode(tokenizer.encode("a<|endoftext|>b")) == "a<|endoftext|>b"
     assert tokenizer.decode([tokenizer.end_id]) == ""
 
 
-def test_long_text_is_cut_where_it_changes_nothing(tokenizer, monkeypatch):
+def test_cutting_long_texts_changes_nothing(tokenizer, monkeypatch):
     text = "\n".join(text for text, _ in LINES)
     whole = tokenizer.encode(text)
     monkeypatch.setattr(grouping, "PART_SIZE", 3)
@@ -117,7 +117,7 @@ def test_long_text_is_cut_where_it_changes_nothing(tokenizer, monkeypatch):
     np.testing.assert_array_equal(tokenizer.encode(text), whole)
 
 
-def test_saved_and_opened_it_is_the_same(tokenizer, tmp_path):
+def test_loading_restores_the_tokenizer(tokenizer, tmp_path):
     tokenizer.save(tmp_path)
     opened = load_tokenizer(tmp_path)
     assert opened.fingerprint() == tokenizer.fingerprint()
@@ -160,7 +160,7 @@ def test_inside_a_saved_model_in_a_fresh_process(tokenizer, tmp_path):
 
 
 def damaged(encoder=None, merges=None) -> str:
-    """The one line with which two files are refused; each argument changes one of them."""
+    """Returns the problem reported for two files; each argument changes one of them."""
     tokens = json.loads(ENCODER.read_bytes())
     lines = MERGES.read_text(encoding="utf-8").split("\n")
     if encoder:
@@ -174,7 +174,7 @@ def damaged(encoder=None, merges=None) -> str:
     return problem
 
 
-def test_files_that_do_not_fit_each_other():
+def test_files_that_do_not_fit_each_other_are_refused():
     merged = next(token for token in json.loads(ENCODER.read_bytes()) if len(token) == 3)
 
     def without(*names):
@@ -200,8 +200,8 @@ def test_files_that_do_not_fit_each_other():
         GPT2Tokenizer.from_files(b"[1]", MERGES.read_bytes())
 
 
-def test_a_vocabulary_that_pairs_and_pieces_would_read_differently_is_refused():
-    """ "b c" comes before "ab c": pairs never make "abc" of "abc", joined pieces would."""
+def test_a_vocabulary_that_sentencepiece_would_merge_differently_is_refused():
+    """ "b c" comes before "a b": merging pairs never makes "abc", merging joined pieces would."""
     extra = ["a b", "b c", "ab c", ""]
     tokens = json.loads(ENCODER.read_bytes())
     tokens = {t: i for t, i in tokens.items() if len(t) == 1 or t.startswith("<|")}
@@ -212,7 +212,7 @@ def test_a_vocabulary_that_pairs_and_pieces_would_read_differently_is_refused():
         GPT2Tokenizer.from_files(json.dumps(tokens).encode(), "\n".join(extra).encode())
 
 
-def test_ids_that_no_token_has_are_never_drawn():
+def test_unused_ids_are_never_drawn():
     tokenizer = GPT2Tokenizer.from_files(ENCODER.read_bytes(), MERGES.read_bytes(), size=410)
     assert tokenizer.vocab_size == 410
     assert tokenizer.undrawable_ids == tuple(range(400, 410))
@@ -227,7 +227,7 @@ def test_ids_that_no_token_has_are_never_drawn():
         GPT2Tokenizer.from_files(ENCODER.read_bytes(), MERGES.read_bytes(), size=399)
 
 
-def test_a_corpus_takes_the_vocabulary_from_its_addresses(tmp_path):
+def test_a_corpus_downloads_the_vocabulary(tmp_path):
     (tmp_path / "text.txt").write_text(tiny_text(50))
     chosen = settings(ENCODER, MERGES, vocab_size=400)
     data = {"source": "files", "paths": [str(tmp_path / "text.txt")]}
@@ -245,8 +245,8 @@ def test_a_corpus_takes_the_vocabulary_from_its_addresses(tmp_path):
         open_corpus(wrong.data, wrong.tokenizer)
 
 
-def test_a_run_needs_its_addresses_no_more(tmp_path, monkeypatch):
-    """Trained from scratch on a text alone, and scored when the two files are gone."""
+def test_a_run_does_not_need_the_downloaded_files(tmp_path, monkeypatch):
+    """Trains on a text, deletes the two files, and evaluates."""
     monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
     for file in (ENCODER, MERGES):
         (tmp_path / file.name).write_bytes(file.read_bytes())
@@ -269,7 +269,7 @@ def test_a_run_needs_its_addresses_no_more(tmp_path, monkeypatch):
     assert config.tokenizer.vocab_size == 50257
 
 
-def test_settings_that_do_not_go_together():
+def test_settings_of_other_kinds_are_refused():
     for changes, message in (
         ({"kind": "gpt2", "lowercase": True}, "tokenizer.lowercase = True: belongs to"),
         (
@@ -283,6 +283,6 @@ def test_settings_that_do_not_go_together():
         assert len(caught.value.problems) == 1
 
 
-def test_it_is_not_learned():
+def test_learning_is_refused():
     with pytest.raises(UserError, match="should be 'byte_pair'"):
         learn_tokenizer(["text"], load_config({"tokenizer": {"kind": "gpt2"}}).tokenizer)

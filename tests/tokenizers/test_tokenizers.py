@@ -1,4 +1,4 @@
-"""What every kind of tokenizer promises."""
+"""The properties that every kind of tokenizer has."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ CORPUS = [
     "The king, the Queen and the fool: 'Who's there?'\nNobody   but the NIGHT \U0001f600.\n",
     "Ünïcode, 東京 and Σίσυφος; the fool said <end> to the king.\tThe end.",
 ]
-# Text that tokenizers trip over: their own marks, controls, invisible and many-byte characters.
+# Difficult text: reserved characters and names of tokens, controls, invisible and multi-byte characters.
 TRAPS = ["<end>", "<0x41>", "<unk>", "[UNK]", "\x10", "\x10a", "\x10b", "\u2581", "\u2585"]
 TRAPS += ["\0", "\ufeff", "\u2047", "\t", "\r\n", "   ", "\x1c", "\x85", "\u2028", "\u200b"]
 TRAPS += ["\ufffe", "\ue000", "\U0010ffff", "İ", "ΑΣ", "the", "東", "\U0001f600"]
@@ -69,9 +69,9 @@ def test_graph_and_python_encode_alike(tokenizer, texts):
 
 @FEW
 @given(data=st.data())
-def test_graph_and_python_decode_alike_whatever_the_ids(tokenizer, data):
+def test_graph_and_python_decode_any_ids_alike(tokenizer, data):
     ids = st.integers(0, tokenizer.vocab_size - 1)
-    if tokenizer.kind == "byte_pair":  # cut characters and half escapes, more often than by chance
+    if tokenizer.kind == "byte_pair":  # more incomplete characters and escapes than by chance
         hot = b"\x10ab\xe2\x96\x81\xf0\x9f\x98\x80\xed\xa0\xef\xbb\xbf\xf4\x8f\x90\xe0\xc2\xc1\xff"
         ids |= st.sampled_from([2 + byte for byte in hot])
     row = st.tuples(st.lists(ids, max_size=6), st.lists(ids, max_size=6))
@@ -87,8 +87,8 @@ def test_graph_and_python_decode_alike_whatever_the_ids(tokenizer, data):
     assert texts_of(graph.continuation(ragged(prompts), ragged(news))) == added
 
 
-def test_every_way_to_cut_a_character():
-    """All ends of up to three bytes, each at an edge of one of UTF-8's ranges."""
+def test_all_incomplete_characters():
+    """All endings of up to three bytes, each byte at a limit of one of UTF-8's ranges."""
     tokenizer = learn("byte_pair", 300)
     edges = [0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC]
     edges += [0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF]
@@ -100,7 +100,7 @@ def test_every_way_to_cut_a_character():
 
 @FEW
 @given(text=TEXT)
-def test_lossless_tokenizers_lose_nothing(tokenizer, text):
+def test_lossless_tokenizers_restore_the_text(tokenizer, text):
     ids = tokenizer.encode(text)
     if tokenizer.lossless and tokenizer.unknown_id not in ids:
         assert tokenizer.decode(ids) == text
@@ -120,7 +120,7 @@ def test_empty_inputs(tokenizer):
     assert texts_of(tokenizer.graph().decode(ragged([[], []]))) == ["", ""]
 
 
-def test_special_tokens_stand_for_nothing(tokenizer):
+def test_special_tokens_add_no_text(tokenizer):
     ids = tokenizer.encode("the king").tolist()
     special = [tokenizer.end_id, *tokenizer.undrawable_ids]
     assert all(tokenizer.pieces[i] == b"" for i in special)
@@ -135,6 +135,14 @@ def test_ids_outside_the_vocabulary(tokenizer):
         assert texts_of(tokenizer.graph().decode(ragged([[wrong, *ids, wrong]]))) == ["the"]
 
 
+@pytest.mark.parametrize("ids", [[1.0, 2.5], np.array([1.5]), ["1"], [None]])
+def test_ids_that_are_not_integers(tokenizer, ids):
+    with pytest.raises(TypeError, match="ids should be integers"):
+        tokenizer.decode(ids)
+    with pytest.raises(TypeError, match="ids should be integers"):
+        tokenizer.continuation([1], ids)
+
+
 def test_half_a_surrogate_pair_is_an_error(tokenizer):
     with pytest.raises(ValueError, match=r"U\+D800, at character 1"):
         tokenizer.encode("a\ud800")
@@ -142,12 +150,12 @@ def test_half_a_surrogate_pair_is_an_error(tokenizer):
         type(tokenizer).learn(["\ud800"], 300, False)
 
 
-def test_the_graph_reads_what_is_not_utf8(tokenizer):
+def test_the_graph_replaces_invalid_utf8(tokenizer):
     ids = tokenizer.graph().encode([b"the \xff king\xe2\x96"]).to_list()[0]
     assert ids == tokenizer.encode("the \ufffd king\ufffd").tolist()
 
 
-def test_cutting_the_work_changes_nothing(tokenizer, monkeypatch):
+def test_cutting_long_texts_changes_nothing(tokenizer, monkeypatch):
     text = "".join(CORPUS * 3) + "\n\n \nΟΔΟΣ\nΣ\r\n the\u2581\x10\n"
     whole = tokenizer.encode_many([text, "", text[:9]])
     monkeypatch.setattr(grouping, "PART_SIZE", 7)
@@ -169,7 +177,7 @@ def test_learning_is_deterministic(tokenizer, kind, vocab_size, lowercase):
     assert smaller.fingerprint() != tokenizer.fingerprint()
 
 
-def test_saved_and_opened_it_is_the_same(tokenizer, tmp_path):
+def test_loading_restores_the_tokenizer(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "new")
     opened = load_tokenizer(tmp_path / "new")
     assert type(opened) is type(tokenizer)
@@ -247,7 +255,7 @@ for folder in sys.argv[1:]:
 
 
 def test_inside_a_saved_model_in_a_fresh_process(tmp_path):
-    """All three kinds, in one process because importing TensorFlow is slow."""
+    """All learned kinds in one process, because importing TensorFlow takes seconds."""
     expected, folders = [], []
     for kind, size in (("word", 30), ("character", 25), ("byte_pair", 300)):
         tokenizer = learn(kind, size)

@@ -1,4 +1,4 @@
-"""Python's and TensorFlow's Unicode, on every code point."""
+"""Character classes and lower-casing in Python and in TensorFlow, for every code point."""
 
 import re
 

@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import minigpt.tokenizers
 
 PACKAGE = Path(minigpt.tokenizers.__file__).parent
@@ -63,9 +61,3 @@ def test_importing():
 
 def test_learning_saving_encoding_and_decoding(tmp_path):
     run_fresh(USE_EACH_KIND, str(tmp_path), str(GPT2_FILES))
-
-
-def test_the_graph_does_import_it():
-    """The two tests above can fail."""
-    with pytest.raises(AssertionError, match="graph"):
-        run_fresh(IMPORT_EACH, "minigpt.tokenizers.graph.base")

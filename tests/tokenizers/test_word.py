@@ -18,7 +18,7 @@ def words_of(text):
 
 def test_vocabulary_is_the_most_frequent_words_in_a_fixed_order():
     tokenizer = WordTokenizer.learn([TEXT, "end"], 8, lowercase=True)
-    # end 4, the 3; then of those that occur twice the first by code points: ' - it ...
+    # end 4, the 3; of the words that occur twice, the first by code points: ' - it
     counts = Counter([*words_of(TEXT.lower()), "end"])
     assert counts.most_common(2) == [("end", 4), ("the", 3)]
     assert tokenizer.pieces == (b"", b"", b"", b"end", b"the", b"'", b"-", b"it")
@@ -57,7 +57,7 @@ def test_all_whitespace_splits():
         assert tokenizer.encode(f"a{space}b{space}").tolist() == [3, 4]
 
 
-def test_unseen_words_are_unknown_and_leave_no_space():
+def test_unseen_words_are_unknown_and_add_no_space():
     tokenizer = WordTokenizer.learn(["this movie is good"], 20, lowercase=True)
     ids = tokenizer.encode("This horrible movie")
     assert ids.tolist() == [tokenizer.pieces.index(b"this"), 1, tokenizer.pieces.index(b"movie")]
@@ -65,7 +65,7 @@ def test_unseen_words_are_unknown_and_leave_no_space():
     assert tokenizer.continuation(ids[:2], ids[2:]) == " movie"
 
 
-def test_capitals_are_other_words_unless_lowercase():
+def test_capitals_make_different_words_unless_lowercase():
     kept = WordTokenizer.learn(["The the"], 20, lowercase=False)
     assert len(set(kept.encode("The the").tolist())) == 2
     lowered = WordTokenizer.learn(["The ÀÉ the"], 20, lowercase=True)

@@ -191,8 +191,11 @@ def test_suggested_commands_are_quoted_and_markup_is_shown(tiny_file, tmp_path, 
     assert shlex.split(command) == ["minigpt", "sample", str(path), "--prompt", "[/INST] it's"]
     assert "1 epoch of 2 steps of 8 x 16 tokens" in out
     assert "\n  [[/INST] it's]" in out
-    trained, total = re.search(r"Done: trained for (\d+) s, (\d+) s in all", out).groups()
-    assert int(trained) < int(total)
+    times = re.search(
+        r"Done: trained for (?:(\d+) min )?(\d+) s, (?:(\d+) min )?(\d+) s in all", out
+    )
+    minutes, seconds, total_minutes, total_seconds = (int(n or 0) for n in times.groups())
+    assert 60 * minutes + seconds < 60 * total_minutes + total_seconds
 
 
 def test_no_finished_checkpoint(tiny_run, tmp_path):

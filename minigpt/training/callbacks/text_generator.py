@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from minigpt.config import sampling_config
 from minigpt.errors import UserError
 from minigpt.generation import Decoder
 from minigpt.inference.decoders import build_decoder
 from minigpt.inference.samples import generate
-from minigpt.inference.text_model import sampling_settings
 from minigpt.tokenizers import Tokenizer
 from minigpt.training.callbacks.callback import Callback
 from minigpt.training.console import new_console, show
@@ -53,7 +53,7 @@ class TextGenerator(Callback):
         super().__init__()
         self.tokenizer = tokenizer
         self.prompts = list(prompts)
-        self.sampling = sampling_settings(
+        self.sampling = sampling_config(
             max_new_tokens=max_new_tokens, top_k=top_k, temperature=temperature, **settings
         )
         self.seed = seed

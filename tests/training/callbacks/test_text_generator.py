@@ -4,15 +4,19 @@ import keras
 import numpy as np
 import pytest
 
+from minigpt.config import load_config
+from minigpt.corpus.token_store import open_corpus
 from minigpt.models import build_gpt
 from minigpt.training.callbacks.text_generator import TextGenerator
+from tests.conftest import tiny_settings
 
 V, T = 320, 16
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tiny_run):
-    return tiny_run.load_tokenizer()
+def tokenizer(tiny_file):
+    config = load_config(tiny_settings(tiny_file))
+    return open_corpus(config.data, config.tokenizer).tokenizer
 
 
 class Causal(keras.layers.Layer):
@@ -62,6 +66,7 @@ def test_models_that_map_ids_to_logits(build, tokenizer):
         temperature=0,
         show=lambda prompt, text: shown.append((prompt, text)),
         record=records.append,
+        max_len=T,
     )
     fit(model, generator)
     assert [prompt for prompt, _ in shown] == ["Ana sat", "", "Ana sat", ""]
@@ -81,8 +86,8 @@ def test_models_that_map_ids_to_logits(build, tokenizer):
     assert shown[2][1] == tokenizer.continuation(ids[:start], ids[start:])
 
 
-def test_a_gpt_in_a_fit_of_its_own(tokenizer, tiny_run, capsys):
-    model = build_gpt(tiny_run.config.model, V)
+def test_a_gpt_in_a_fit_of_its_own(tokenizer, tiny_file, capsys):
+    model = build_gpt(load_config(tiny_settings(tiny_file)).model, V)
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     fit(model, TextGenerator(tokenizer, ["Ana"], 3, print_every=2))
     assert capsys.readouterr().out.count("[Ana]") == 1

@@ -1,0 +1,55 @@
+"""The examples run from top to bottom."""
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.conftest import tiny_text
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
+
+
+def test_notebook(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    notebook = nbformat.read(EXAMPLES / "first_model.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs for cell in cells)
+    # A cell that raises ends the test.
+    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": tmp_path}}).execute()
+    output = "".join(
+        part.get("text") or part["data"]["text/plain"] for cell in cells for part in cell.outputs
+    )
+    assert "epoch 2/2" in output
+    assert "Once upon a time" in output
+
+
+def test_scripts(tmp_path):
+    (tmp_path / "book.txt").write_text(tiny_text(), encoding="utf-8")
+
+    def run(*arguments: str) -> str:
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+
+    settings = ("training.epochs=2", "training.steps_per_epoch=10", "model.embed_dim=16")
+    run(str(EXAMPLES / "train_in_python.py"), "book.txt", "run", *settings)
+    with (tmp_path / "metrics.csv").open() as file:
+        assert [row["epoch"] for row in csv.DictReader(file)] == ["0", "1"]
+    # -I: without minigpt's folder on the path.
+    answer = run("-I", str(EXAMPLES / "use_export.py"), "run/saved_model", "Ana sat")
+    assert answer.startswith("Ana sat")
