@@ -15,12 +15,17 @@ INSTALLED = {"minigpt/data/stories", "minigpt/configs"}
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_resolve(page):
-    targets = re.findall(r"\]\(([^)#:\n"]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    targets = re.findall(r"\]\(([\w./-]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert not missing
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    # The pages about extensions name files that do not exist yet.
+    [page for page in PAGES if not page.name.startswith("adding-")],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_named_files_exist(page):
     """`minigpt/...`, `tests/...`, `docs/...`, `scripts/...` and `configs/...` in backquotes."""
     text = page.read_text(encoding="utf-8")
