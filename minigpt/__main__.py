@@ -17,7 +17,7 @@ def main() -> None:
         ignore_keras_settings()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                # A character that a terminal or a file cannot encode should not end a training.
+                # A character that a terminal or a file cannot encode should not stop training.
                 stream.reconfigure(errors="replace")
         from minigpt.cli.app import run_command
 

@@ -75,7 +75,7 @@ _filter = _StderrFilter()
 
 @contextmanager
 def hide_tensorflow_log() -> Iterator[None]:
-    """Drops TensorFlow's log lines from standard error; delays what else is written there.
+    """Drops TensorFlow's log lines from standard error; delays everything else that is written there.
 
     Works on the file descriptor, because the lines come from C++ and not through `sys.stderr`. The
     descriptor belongs to the process: while several threads are inside, it is redirected once, and
@@ -105,12 +105,12 @@ def open_closed_streams() -> None:
 def ignore_keras_settings() -> None:
     """Makes Keras ignore KERAS_BACKEND and keras.json. Call before Keras is imported."""
     os.environ["KERAS_BACKEND"] = "tensorflow"
-    # No directory: Keras finds no keras.json there and writes none.
+    # Not a directory, so Keras neither finds nor writes a keras.json there.
     os.environ["KERAS_HOME"] = os.devnull
 
 
 def check_keras_backend() -> None:
-    """Raises a `UserError` if Keras uses, or will use, another backend than TensorFlow."""
+    """Raises a `UserError` if Keras uses, or will use, a backend other than TensorFlow."""
     keras = sys.modules.get("keras")
     backend = keras.config.backend() if keras else os.environ.get("KERAS_BACKEND")
     if backend != "tensorflow":

@@ -43,9 +43,9 @@ class ArgumentProblem(str):
 
 
 class UserError(Exception):
-    """Input cannot be used.
+    """Raised for input that cannot be used.
 
-    Every argument is one problem in one line: the thing, its value, what would be right. The command
+    Each argument is one problem in one line: what is wrong, its value, and what would be right. The command
     line prints the lines on standard error and exits with status 2, without a traceback.
     """
 

@@ -1,6 +1,6 @@
 """Signals that ask the program to stop.
 
-The exception that Ctrl-C raises may be swallowed by a library, for example inside a callback from C++.
+The exception that Ctrl-C raises may be suppressed by a library, for example inside a callback from C++.
 The signal is therefore recorded, and checked again between the steps of the program.
 """
 
@@ -11,7 +11,7 @@ _requested = _reported = False
 
 
 class Interrupted(KeyboardInterrupt):
-    """An interrupt about which the user has been told what was saved and how to continue."""
+    """An interrupt; the user has already been told what was saved and how to continue."""
 
     def __init__(self) -> None:
         global _reported

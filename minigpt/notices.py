@@ -1,8 +1,8 @@
 """Messages of the library, sent through `logging` to the logger "minigpt".
 
-INFO tells what takes time ("downloading ..."). WARNING tells about damage that was repaired or ignored.
-A program shows the messages by configuring `logging`. `minigpt.train` prints them on its console, the
-command line on standard error.
+INFO reports slow steps ("downloading ..."). WARNING reports damage that was repaired or ignored. A program
+shows the messages by configuring `logging`. `minigpt.train` prints them on its console; the command line
+prints them on standard error.
 """
 
 import logging
@@ -63,7 +63,7 @@ _HANDLER = _SinkHandler()
 def notices_to(sink: Sink) -> Iterator[None]:
     """Passes every message of level INFO or above of this thread to `sink`.
 
-    The messages are not passed to the root logger meanwhile. In nested calls the innermost sink receives
+    Meanwhile, the messages are not passed to the root logger. In nested calls the innermost sink receives
     the messages. Several threads may use it at the same time, each with its own sink.
 
     Args:

@@ -1,8 +1,8 @@
 """Reads a configuration from a TOML file or a dictionary.
 
 A TOML file has one table for each section (`[data]`, `[tokenizer]`, `[model]`, `[training]`,
-`[sampling]`). A setting that the file leaves out has its default. Everything that is wrong with a file and
-its overrides is reported together, as one `UserError`.
+`[sampling]`). A setting that the file leaves out has its default. All problems of a file and its overrides
+are reported together, as one `UserError`.
 """
 
 import os
@@ -48,12 +48,12 @@ def load_config(
     Args:
       source: a path, the name of a shipped configuration, a nested dictionary, or None for the
         default configuration.
-      overrides: `"SECTION.KEY=VALUE"` strings; VALUE is TOML, or plain text where it is not valid TOML.
+      overrides: `"SECTION.KEY=VALUE"` strings; VALUE is TOML, or plain text if it is not valid TOML.
         "none" unsets a setting that may be unset.
       text: paths for `data.paths`. They select `data.source = "files"`, unless the source already
         takes paths.
     Raises:
-      UserError: with one line for every problem.
+      UserError: with one line for each problem.
     """
     origin, raw = _read(source)
     try:
@@ -74,10 +74,10 @@ def load_config(
 
 
 def sampling_config(**settings: Any) -> SamplingConfig:
-    """Checks settings of `[sampling]` on their own; those left out have the defaults of the class.
+    """Checks settings of `[sampling]` alone; settings that are left out have the defaults of the class.
 
     Raises:
-      UserError: with one line for every problem.
+      UserError: with one line for each problem.
     """
     try:
         return SamplingConfig.model_validate(settings)
@@ -99,7 +99,7 @@ def _set_paths(sections: dict[str, Any], paths: Sequence[str]) -> None:
 
 
 def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[str, Any]]:
-    """Returns what messages begin with, and the content."""
+    """Returns the beginning of messages, and the content."""
     if source is None:
         return "", {}
     if isinstance(source, Mapping):
@@ -112,7 +112,7 @@ def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[s
         return f"{path}: ", tomllib.loads(_read_file(path).decode("utf-8"))
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not valid UTF-8 at byte {error.start}") from None
-    # RecursionError: brackets within brackets.
+    # RecursionError: deeply nested brackets.
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid TOML: {error}") from None
     except OSError as error:

@@ -6,8 +6,8 @@ from typing import Any
 from minigpt.config.record import FORMAT
 from minigpt.config.section import UNSET
 
-# Format 1 had no number and left out unset values. A record of it has at least these settings: those
-# that could not be unset.
+# Format 1 had no number and left out unset values. A record in format 1 has at least these settings, which
+# could not be unset.
 _FORMAT_1 = {
     "data": "source paths val_fraction length_buckets",
     "tokenizer": "kind vocab_size lowercase",
@@ -20,7 +20,7 @@ _FORMAT_1 = {
     "length_penalty stop banned_tokens seed print_every translations",
 }
 # Settings of [training] that format 1 left out where they were unset. Other sections had such settings
-# too; there, unset is still the default.
+# too; for those, unset is still the default.
 _UNSET_IN_FORMAT_1 = (
     "init_from lora_rank sequence_length steps_per_epoch max_minutes clip_norm "
     "early_stopping_patience checkpoint_every_steps checkpoint_every_seconds"
@@ -28,17 +28,17 @@ _UNSET_IN_FORMAT_1 = (
 
 
 def migrate(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts a configuration of an earlier format to the present schema.
+    """Converts a configuration of an earlier format to the current schema.
 
     A configuration without a number is a record of format 1 if it has every setting that such a record
-    has. Otherwise it was written by hand: what it leaves out has the present defaults.
+    has. Otherwise it was written by hand, and what it leaves out has the current defaults.
 
     Args:
       sections: what a file or a dictionary holds: section name → settings, and perhaps `format`.
     Returns:
       A copy without the format number.
     Raises:
-      ValueError: the format is not a number, or of a later version.
+      ValueError: the format is not a number, or belongs to a later version.
     """
     number = sections.get("format", 1)
     if type(number) is not int or number < 1:
@@ -73,7 +73,7 @@ def _is_record_of_format_1(sections: dict[str, Any]) -> bool:
 
 
 def _drop_settings_of_other_variants(data: dict[str, Any], tokenizer: dict[str, Any]) -> None:
-    """Removes what every source and kind had in format 1, but had no effect."""
+    """Removes settings that every source and kind had in format 1 but that had no effect."""
     if data["source"] not in ("files", "pairs"):
         del data["paths"]
     if data["source"] != "pairs":

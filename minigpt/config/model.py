@@ -1,4 +1,4 @@
-"""Settings of `[model]`: the description of a transformer. Models and blocks take it whole."""
+"""Settings of `[model]`: the description of a transformer. Models and blocks take the whole object."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
@@ -8,14 +8,14 @@ from pydantic_core import PydanticCustomError
 
 from minigpt.config.section import Positive, Rate, Section, selected_by
 
-# Compiling a training step takes about 0.4 s a block. The deepest published models have about 120 blocks.
+# Compiling a training step takes about 0.4 s per block. The deepest published models have about 120 blocks.
 MAX_LAYERS = 256
 
 DropoutRate = Annotated[
     Rate,
     Field(
         description="share of each sublayer's output that is dropped in training; also of the "
-        "embeddings' sum, except in a GPT with norm = 'post'"
+        "sum of the embeddings, except in a GPT with norm = 'post'"
     ),
 ]
 Position = Annotated[
@@ -90,13 +90,13 @@ class TransformerConfig(Section):
 
     @property
     def head_sizes(self) -> tuple[int, int]:
-        """K and U, unset ones computed."""
+        """K and U; values that are unset are computed."""
         head_dim = self.head_dim or self.embed_dim // self.num_heads
         return head_dim, self.value_dim or head_dim
 
     @property
     def ff_size(self) -> int:
-        """F, computed if unset."""
+        """F; computed if unset."""
         return self.ff_dim or 4 * self.embed_dim
 
     def resolved(self) -> Self:

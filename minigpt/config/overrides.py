@@ -16,11 +16,11 @@ def apply_overrides(
     """Changes settings in place.
 
     An override of `data.source`, `tokenizer.kind` or `model.kind` drops the settings that belonged to
-    the former one; see `select_variant`.
+    the previous one; see `select_variant`.
 
     Args:
       sections: section name → its settings.
-      overrides: `"SECTION.KEY=VALUE"` strings; VALUE is TOML, or plain text where it is not valid TOML.
+      overrides: `"SECTION.KEY=VALUE"` strings; VALUE is TOML, or plain text if it is not valid TOML.
       problems: receives a line for each override that cannot be read.
     Returns:
       The names of the settings that were changed, such as "training.epochs".
@@ -44,10 +44,10 @@ def apply_overrides(
 
 
 def select_variant(sections: dict[str, Any], section: str, name: Any) -> None:
-    """Selects the variant of a section and drops the settings that belonged to the former variant.
+    """Selects the variant of a section and drops the settings that belonged to the previous variant.
 
-    A setting belongs to a variant if the other one has no such setting, or one with another default or
-    other limits: a vocabulary size for words does not suit characters.
+    A setting belongs to a variant if the other variant does not have it, or has it with a different default
+    or different limits. For example, a vocabulary size for words does not suit characters.
 
     Args:
       sections: section name → its settings; changed in place.
@@ -84,7 +84,7 @@ def _parse(override: str) -> tuple[str, str, Any]:
         value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return section, key, text
-    # Text that looks like a number is still text where the setting is text.
+    # Text that looks like a number is still text if the setting is text.
     if not isinstance(value, str) and _is_text(section, key):
         value = text
     return section, key, value

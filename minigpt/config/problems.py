@@ -32,7 +32,7 @@ def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
 
     Args:
       details: one of `ValidationError.errors()`.
-      origin: what the line begins with: the file's path and a colon, or nothing.
+      origin: the beginning of the line: the file's path and a colon, or nothing.
       overridden: names of the settings that came from overrides, such as "training.epochs".
     """
     path, value, kind = list(details["loc"]), details["input"], details["type"]
@@ -69,11 +69,11 @@ def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """Returns "; did you mean ...?" or, if nothing is similar, the names that are known."""
+    """Returns "; did you mean ...?" or, if nothing is similar, the known names."""
     known = list(known)
     if close := difflib.get_close_matches(name, known, n=1, cutoff=0.5):
         return f"; did you mean {prefix}{close[0]}?"
-    return f"; known are {', '.join(known)}"
+    return f"; should be one of {', '.join(known)}"
 
 
 def _fields_of(section: str, variant: Any) -> list[str]:

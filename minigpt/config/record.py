@@ -7,7 +7,7 @@ import tomli_w
 from minigpt.config.schema import SECTIONS, Config
 from minigpt.config.section import UNSET
 
-# The number of the present schema. Records without a number have format 1; see `migration`.
+# The number of the current schema. Records without a number have format 1; see `migration`.
 FORMAT = 2
 
 
@@ -28,7 +28,7 @@ def dump_config(config: Config, comment: str = "") -> str:
 
     Args:
       config: the settings.
-      comment: lines for the head of the file.
+      comment: lines of a comment at the top of the file.
     Returns:
       TOML that `load_config` reads back to an equal configuration.
     """

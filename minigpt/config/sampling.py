@@ -31,7 +31,7 @@ class SamplingConfig(Section):
         0.0,
         ge=0,
         le=1,
-        description="minimum probability of a token, as a share of the most probable token's",
+        description="minimum probability of a token, relative to that of the most probable token",
     )
     repetition_penalty: float = Field(
         1.0, gt=0, description="values above 1 penalize tokens already in the text"
@@ -40,7 +40,7 @@ class SamplingConfig(Section):
         1, le=1000, description="values above 1: beam search with this many beams, no sampling"
     )
     length_penalty: float = Field(
-        1.0, description="of beam search: higher values favor longer texts; 0: none"
+        1.0, description="for beam search: higher values favor longer texts; 0: none"
     )
     stop: list[Annotated[str, Field(min_length=1)]] = Field(
         [], description="strings that end the text; they are not part of it"

@@ -24,7 +24,7 @@ STORIES_DEFAULTS: dict[str, dict[str, Any]] = {
         "temperature": 0.6,
     },
 }
-# Settings of [sampling] that have an effect on translation; there, the others have none.
+# The only settings of [sampling] that have an effect on translation.
 TRANSLATION_SAMPLING = {"beams", "length_penalty", "print_every", "translations"}
 
 

@@ -46,7 +46,7 @@ def selected_by(key: str, default: str) -> Discriminator:
 
     Args:
       key: the setting that holds the name, such as "kind".
-      default: the name where the setting is left out.
+      default: the name if the setting is left out.
     """
 
     def name_of(values: Any) -> Any:

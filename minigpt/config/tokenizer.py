@@ -54,7 +54,7 @@ class WordConfig(TokenizerConfig):
 
 
 class GPT2Config(TokenizerConfig):
-    """The published vocabulary of GPT-2, or another in the same two files."""
+    """The published vocabulary of GPT-2, or another one in the same two file formats."""
 
     kind: Literal["gpt2"] = "gpt2"
     vocab_size: int = Field(GPT2_VOCAB_SIZE, ge=4, le=MAX_VOCAB_SIZE, description=VOCAB_SIZE)

@@ -73,13 +73,13 @@ class TrainingConfig(Section):
         None, description="stop after this many epochs without a lower validation loss"
     )
     checkpoint_every_steps: Positive | None = Field(
-        None, description="save a checkpoint after this many updates, whatever the cost"
+        None, description="save a checkpoint after this many updates, however long saving takes"
     )
     checkpoint_every_seconds: float | None = Field(
         120.0,
         gt=0,
         le=1_000_000_000,
-        description="save a checkpoint at this interval; less often where saving exceeds 2% of the time",
+        description="save a checkpoint at this interval; less often if saving would exceed 2% of the time",
     )
     keep_checkpoints: Positive = Field(
         2, description="newest checkpoints to keep, in addition to the best by validation loss"

@@ -29,7 +29,7 @@ def attend(
     Returns:
       float[B, H, T, U].
     """
-    # `ops.einsum` would transpose the keys in memory first.
+    # `ops.einsum` would first transpose the keys in memory.
     scores = tf.matmul(query / query.shape[-1] ** 0.5, key, transpose_b=True)
     scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
     weights = dropout(ops.softmax(scores, axis=-1), training=training)
@@ -40,8 +40,8 @@ class Attention(keras.layers.Layer):
     """Base class of the kinds of multi-head attention (Vaswani et al. 2017, section 3.2.2).
 
     Args:
-      config: the description of the transformer; or its settings by keyword, such as `num_heads=2,
-        head_dim=3`.
+      config: the description of the transformer; or its settings as keyword arguments, such as
+        `num_heads=2, head_dim=3`.
       kernel_initializer: of the projection to queries, keys and values.
       output_initializer: of the kernel of the output projection; the same if None.
     """
@@ -187,7 +187,7 @@ def _cache_slots(positions: Any, num_heads: int) -> Any:
     return ops.stack([part + ops.zeros_like(positions) for part in parts], axis=-1)
 
 
-# Keras stores the class name of a layer in files, and part of the path of its weights is made of it.
+# Keras stores the class name of a layer in files, and derives part of the path of its weights from it.
 @keras.saving.register_keras_serializable("minigpt")
 class MultiHeadAttention(CausalSelfAttention):
     """The name of `CausalSelfAttention` in files that earlier versions saved."""

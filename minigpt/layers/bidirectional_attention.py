@@ -11,8 +11,8 @@ from minigpt.layers.attention import Attention, attend
 class BidirectionalAttention(Attention):
     """Base class of attention to all tokens of a source except padding.
 
-    Keys and values of the source are computed separately (`keys_and_values`): in decoding once for all
-    steps. Arguments are those of `Attention`.
+    Keys and values of the source are computed separately (`keys_and_values`), so that decoding computes
+    them only once. Arguments are those of `Attention`.
     """
 
     def build(self, input_shape: Any) -> None:
@@ -61,7 +61,7 @@ class CrossAttention(BidirectionalAttention):
     """Attention of the decoder to the encoder's output (Vaswani et al. 2017, section 3.2.3)."""
 
 
-# Keras stores the class name of a layer in files, and part of the path of its weights is made of it.
+# Keras stores the class name of a layer in files, and derives part of the path of its weights from it.
 @keras.saving.register_keras_serializable("minigpt")
 class SourceAttention(CrossAttention):
     """The name of `CrossAttention` in files that earlier versions saved."""

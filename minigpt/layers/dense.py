@@ -1,4 +1,4 @@
-"""A dense layer that uses all cores for a single token as well."""
+"""A dense layer that uses all cores, even for a single token."""
 
 from typing import Any
 

@@ -15,7 +15,7 @@ def build_norm(config: TransformerConfig, name: str, dtype: Any) -> keras.layers
 
     Args:
       config: the description of the transformer.
-      name: of the layer.
+      name: name of the layer.
       dtype: a Keras dtype policy.
     """
     return keras.layers.LayerNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)

@@ -1,4 +1,4 @@
-"""The blocks of a GPT: attention and a feed-forward network, each with a shortcut."""
+"""The blocks of a GPT: attention and a feed-forward network, each with a residual connection."""
 
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ class Block(keras.layers.Layer):
     """Base class of all blocks: attention, a feed-forward network, two norms and two dropouts.
 
     The arguments of the Keras example work too: `TransformerBlock(embed_dim, num_heads, ff_dim,
-    dropout_rate=0.1)`, with other settings by keyword. `activation` is then "relu" if absent.
+    dropout_rate=0.1)`, with other settings by keyword. In that case `activation` is "relu" by default.
 
     Args:
       config: the description of the transformer; or `embed_dim`, see above.

@@ -19,8 +19,8 @@ def chunked_crossentropy(
 ) -> tuple[Any, Any]:
     """Computes the sum over tokens of the cross-entropy of softmax(latents · kernelᵀ + bias).
 
-    The logits of a vocabulary need most of the memory in the training of a small model. Here they are
-    computed for a chunk of tokens at a time, together with the gradients: for the logits z of a token
+    In training a small model, the logits would need most of the memory. Here they are computed for a chunk
+    of tokens at a time, together with the gradients: for the logits z of a token
     and its target distribution q, the gradient of the loss is softmax(z) - q. The gradients are exact.
 
     Args:

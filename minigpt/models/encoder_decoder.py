@@ -65,7 +65,8 @@ class EncoderDecoder(LanguageModel):
 
         Args:
           inputs: source_ids int32[B, S], source_lengths int32[B], each 1 or more, and target_ids
-            int32[B, T], which begin with the beginning-of-sentence token. Right-padded with any ids.
+            int32[B, T], which begin with the beginning-of-sentence token. Ids are right-padded with
+            any ids.
         Returns:
           float32[B, T, V]: logits of the target token at t + 1.
         """
@@ -143,7 +144,7 @@ def build_encoder_decoder(
 
     Args:
       config: sizes and variants.
-      vocab_size: V, of the tokenizer.
+      vocab_size: V, the tokenizer's vocabulary size.
       precision: a Keras dtype policy, such as "mixed_bfloat16".
     """
     model = EncoderDecoder(config, vocab_size, dtype=precision)

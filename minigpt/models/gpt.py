@@ -17,8 +17,8 @@ class GPT(LanguageModel):
     """A decoder-only Transformer: `model(token_ids)` returns the logits of the next tokens.
 
     With `norm = "post"` it has the structure and the initial weights of the Keras example; with
-    `norm = "pre"` those of GPT-2, which also applies dropout to the embeddings' sum and has a final
-    LayerNorm. Settings by keyword have the Keras example's defaults. Arguments are those of
+    `norm = "pre"` those of GPT-2, which also applies dropout to the sum of the embeddings and has a final
+    LayerNorm. Settings given as keyword arguments have the Keras example's defaults. Arguments are those of
     `LanguageModel`.
     """
 
@@ -52,7 +52,7 @@ class GPT(LanguageModel):
             config.position,
             config.dropout_rate if is_pre_norm else 0.0,
             config.scale_embeddings,
-            # The example's initial range in a tied table would give logits far from uniform.
+            # With the example's initial range, a tied table would give logits far from uniform.
             keras.initializers.RandomNormal(stddev=0.02)
             if is_pre_norm or config.tie_embeddings
             else "uniform",
@@ -136,7 +136,7 @@ def build_gpt(config: TransformerConfig, vocab_size: int, precision: str = "floa
 
     Args:
       config: sizes and variants.
-      vocab_size: V, of the tokenizer.
+      vocab_size: V, the tokenizer's vocabulary size.
       precision: a Keras dtype policy, such as "mixed_bfloat16".
     """
     model = GPT(config, vocab_size, dtype=precision)

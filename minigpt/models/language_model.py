@@ -26,7 +26,7 @@ class LanguageModel(keras.Model, abc.ABC):
     model.
 
     Args:
-      config: the description of the model; or its settings by keyword, as in `get_config()`.
+      config: the description of the model; or its settings as keyword arguments, as in `get_config()`.
       vocab_size: V.
     Attributes:
       config: the description, resolved.
@@ -34,10 +34,10 @@ class LanguageModel(keras.Model, abc.ABC):
       plain_loss: the loss without label smoothing; None without smoothing.
     Raises:
       TypeError: `vocab_size` is missing.
-      ValueError: a setting is not valid, or the description is of another kind of model.
+      ValueError: a setting is not valid, or the description is of a different kind of model.
     """
 
-    # Values of settings that are absent in the keyword form.
+    # Defaults of settings that are given as keyword arguments.
     keyword_defaults: ClassVar[dict[str, Any]]
     embedding: TokenAndPositionEmbedding
     head: keras.layers.Dense | None

@@ -14,8 +14,8 @@ from minigpt.models.gpt import GPT
 def enable_lora(model: GPT, rank: int) -> None:
     """Adds low-rank factors to the four matrices of each block and freezes all other weights.
 
-    The token table has no factors: each vector is trained in few steps, and the sum V x D would be
-    computed in every step. The second factor is zero at first, so the outputs do not change.
+    The token table has no factors: each vector is trained in only a few steps, and a sum of size V x D
+    would be computed in every step. The second factor is zero at first, so the outputs do not change.
 
     Args:
       model: built.

@@ -31,7 +31,7 @@ def block_weights(config: TransformerConfig) -> int:
 
 
 def training_bytes(config: Config, vocab_size: int) -> tuple[int, int]:
-    """Returns lower bounds of the bytes that a training needs.
+    """Returns lower bounds of the bytes that training needs.
 
     Returns:
       Bytes for weights, gradients and optimizer; bytes for the activations of one batch.
@@ -69,7 +69,7 @@ def check_model_fits(config: TransformerConfig, vocab_size: int) -> None:
 
 
 def check_training_fits(config: Config, vocab_size: int) -> None:
-    """Raises a `UserError` if a training needs more memory than this machine has."""
+    """Raises a `UserError` if training needs more memory than this machine has."""
     if sum(training_bytes(config, vocab_size)) > machine_bytes():
         raise UserError(needed_to_train(config, vocab_size))
 

@@ -85,8 +85,8 @@ def atomic_folder(path: Path, replace: bool = False) -> Iterator[Path]:
     Yields:
       An empty folder with the same name, to write to.
     Raises:
-      OSError: the folder cannot be written, or `path` exists and `replace` is false; what exists is
-        unchanged.
+      OSError: the folder cannot be written, or `path` exists and `replace` is false; whatever exists
+        there is unchanged.
     """
     with scratch_folder(path.parent) as scratch:
         unfinished, replaced = scratch / path.name, scratch / "replaced" / path.name

@@ -20,7 +20,7 @@ from minigpt.storage.cache import cache_folder
 from minigpt.storage.files import sha256_of
 
 TIMEOUT_SECONDS = 60
-# The address may come from somebody else's configuration: a download does not fill the disk.
+# The address may come from someone else's configuration. A download should not fill the disk.
 MAX_BYTES = 20_000_000_000
 _BLOCK_BYTES = 1 << 18
 
@@ -36,8 +36,8 @@ def download(url: str, sha256: str) -> Path:
       url: an address that begins with https://, http:// or file://.
       sha256: the file's SHA-256, 64 hexadecimal digits; a cached file is verified too.
     Raises:
-      UserError: the address cannot be reached or redirects to another host, the transfer ends early, the
-        file has more than MAX_BYTES, or its checksum differs. Nothing is kept in these cases.
+      UserError: the address cannot be reached or redirects to a different host, the transfer ends early,
+        the file has more than MAX_BYTES, or its checksum differs. Nothing is kept in these cases.
     """
     address = urllib.parse.urlsplit(url)
     if address.scheme not in ("http", "https", "file"):

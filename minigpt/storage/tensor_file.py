@@ -18,13 +18,13 @@ def write_tensors(
     Args:
       path: the file; its directory exists.
       arrays: the arrays by name.
-      metadata: the texts in the file's header.
+      metadata: the strings in the file's header.
     Raises:
       OSError: the file cannot be written.
     """
-    # The library reads each array's memory from its first byte on.
+    # The library reads each array's memory from its first byte.
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    # The library replaces the file by one that only its owner can read.
+    # The library replaces the file with one that only its owner can read.
     path.touch()
     mode = path.stat().st_mode
     try:

@@ -1,7 +1,7 @@
 """Text to token ids and back, without TensorFlow: words, characters, and pieces of words.
 
-Every kind of tokenizer is a subclass of `Tokenizer` in a file of its own. The same tokenizer in TensorFlow
-operations is in the file of the same name in `graph/`; both give the same ids and the same text.
+Each kind of tokenizer is a subclass of `Tokenizer` in its own file. The same tokenizer in TensorFlow
+operations is in the file of the same name in `graph/`. Both give the same ids and the same text.
 """
 
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     """Reads a tokenizer that `Tokenizer.save` wrote, of any kind.
 
     Raises:
-      UserError: a file is missing, damaged, or of a newer version.
+      UserError: a file is missing, damaged, or was written by a newer version.
     """
     kind = read_state(folder)["kind"]
     if kind not in KINDS:

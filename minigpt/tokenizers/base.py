@@ -39,8 +39,8 @@ class Tokenizer(abc.ABC):
       lossless: whether `decode(encode(x)) == x` for every x without unknown tokens.
       cut_after: a long text is cut at the end of a match of this pattern. The ids of the parts, in
         order, are the ids of the text.
-      max_learn_bytes: the size of the sample of a longer text that is learned from. More text improves
-        a vocabulary little.
+      max_learn_bytes: if a text is longer, its vocabulary is learned from a sample of this size. More
+        text hardly improves a vocabulary.
     """
 
     kind: ClassVar[str]
@@ -193,7 +193,7 @@ class Tokenizer(abc.ABC):
         """Reads a tokenizer that `save` wrote.
 
         Raises:
-          UserError: a file is missing, damaged, or of another kind of tokenizer.
+          UserError: a file is missing, damaged, or belongs to a different kind of tokenizer.
         """
         state = read_state(folder)
         if state["kind"] != cls.kind:
@@ -214,7 +214,7 @@ class Tokenizer(abc.ABC):
 
 
 def _as_integers(ids: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Returns the ids as int64[T]; TypeError if they are of another type."""
+    """Returns the ids as int64[T]; TypeError if they are of a different type."""
     array = np.asarray(ids).reshape(-1)
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise TypeError(f"ids should be integers. Received: {array.dtype}")

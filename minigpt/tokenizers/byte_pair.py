@@ -26,8 +26,8 @@ from minigpt.tokenizers.unicode_tables import lower
 if TYPE_CHECKING:
     from minigpt.tokenizers.graph.byte_pair import BytePairGraph
 
-# sentencepiece writes a space as U+2581 and cannot distinguish it from a U+2581 of the text. So a U+2581
-# of the text is replaced by an escape sequence, and so is the escape character (DLE, which is rare).
+# sentencepiece writes a space as U+2581 and cannot distinguish it from a U+2581 of the text. Therefore
+# a U+2581 of the text is replaced by an escape sequence, as is the escape character (DLE, which is rare).
 SPACE, ESCAPE = "\u2581", "\x10"
 ESCAPED_ESCAPE, ESCAPED_SPACE = ESCAPE + "a", ESCAPE + "b"
 
@@ -60,7 +60,7 @@ class BytePairTokenizer(Tokenizer):
     def learn(cls, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Self:
         """Merges until there are `vocab_size` pieces or no pair of frequent characters repeats.
 
-        Of equally frequent pairs, the shorter one is merged first, then the first by code points.
+        Among equally frequent pairs, the shorter one is merged first, then the first by code points.
         """
         words: Counter[str] = Counter()
         for group in in_groups(texts):

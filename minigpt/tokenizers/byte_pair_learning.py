@@ -16,8 +16,8 @@ COVERAGE = (
 )
 
 # Pairs are counted inside a word: spaces, then letters, digits or other signs (as in GPT-2; Radford et al.
-# 2019, section 2.2). If "time," were a piece, a prompt that ends with "time" would differ from all text the
-# model is trained on. Line breaks, tabs and NUL are separate tokens. U+2585 is sentencepiece's sign for
+# 2019, section 2.2). If "time," were a piece, a prompt that ends with "time" would differ from all training
+# text. Line breaks, tabs and NUL are separate tokens. U+2585 is sentencepiece's sign for
 # unknown characters: it skips sentences that contain it, and sentences of more than 4192 bytes. The limits
 # keep every word shorter.
 _MARKS = "".join(c for c in map(chr, range(0x300, 0x10000)) if unicodedata.category(c)[0] == "M")

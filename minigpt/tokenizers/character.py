@@ -47,7 +47,7 @@ class CharacterTokenizer(Tokenizer):
 
     @classmethod
     def learn(cls, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Self:
-        """Takes the most frequent characters; of equally frequent ones, the lowest code points."""
+        """Takes the most frequent characters. Ties are broken in favor of lower code points."""
         counts = np.zeros(CODE_POINTS, np.int64)
         for group in in_groups(texts):
             for text in group:

@@ -1,4 +1,4 @@
-"""Encoding of texts in which the same chunks occur again and again: every different one is encoded once."""
+"""Encoding of texts in which chunks recur: each distinct chunk is encoded once."""
 
 import itertools
 from collections.abc import Callable

@@ -64,7 +64,7 @@ _UNNAMED = "\u0101"
 
 
 class GPT2Tokenizer(Tokenizer):
-    """GPT-2's published vocabulary, or another one in the same two files.
+    """GPT-2's published vocabulary, or another one in the same two file formats.
 
     Ids without text (special tokens, and unused ids below `size`) decode to nothing and are never
     drawn. The end token is an exception: it can be drawn.
@@ -124,7 +124,7 @@ class GPT2Tokenizer(Tokenizer):
           end_id: the id of the end token; None means that of `<|endoftext|>`.
           size: the number of ids, if it is larger than the number of tokens.
         Raises:
-          UserError: a file is damaged, or the two files do not fit each other.
+          UserError: a file is damaged, or the two files do not match.
         """
         tokens, pairs = read_encoder(encoder, names[0]), read_merges(merges, names[1])
         return cls.from_tables(tokens, pairs, names, special, end_id, size)

@@ -17,7 +17,8 @@ MAX_IDS = 2**24
 def byte_alphabet() -> dict[str, int]:
     """Returns the byte of each of the 256 characters that represent bytes in the published files.
 
-    A printable byte is represented by itself, the others, in order, by U+0100 and the following.
+    A printable byte is represented by itself. The others are represented, in order, by the characters from
+    U+0100 on.
     """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = (byte for byte in range(256) if byte not in printable)
@@ -105,7 +106,7 @@ def checked_vocabulary(
     Returns:
       The ordinary tokens → ids, the special tokens → ids, and the id of the end token.
     Raises:
-      UserError: tokens, merges, special tokens and size do not fit each other.
+      UserError: tokens, merges, special tokens and size do not match.
     """
     special = dict(special or {})
     if END_TOKEN in tokens:
@@ -157,7 +158,7 @@ def _check_tokens_and_merges(
             problem = f"the earlier merges make {' '.join(parts)} of {a + b!r}"
         if problem:
             raise UserError(
-                f"{names[1]}: merge {number}, {a} {b}: {problem}; the two files do not fit each other"
+                f"{names[1]}: merge {number}, {a} {b}: {problem}; the two files do not match"
             )
         ranks[a + b] = number
     unmade = [token for token in encoder if len(token) > 1 and token not in ranks]
@@ -165,7 +166,7 @@ def _check_tokens_and_merges(
         more = f" and {len(unmade) - 1:,} more" if len(unmade) > 1 else ""
         raise UserError(
             f"{names[0]}: {unmade[0]!r}{more}: no merge in {names[1]} makes it; "
-            "the two files do not fit each other"
+            "the two files do not match"
         )
 
 

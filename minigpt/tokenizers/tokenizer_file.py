@@ -1,4 +1,4 @@
-"""Reading `tokenizer.json`, the file in which every saved tokenizer has its settings."""
+"""Reading `tokenizer.json`, which contains the settings of a saved tokenizer."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def read_state(folder: Path) -> dict[str, Any]:
     Returns:
       The entries; `kind` is a str.
     Raises:
-      UserError: the file is missing, damaged, or has another format.
+      UserError: the file is missing, damaged, or has a different format.
     """
     path = state_path(folder)
     try:
@@ -42,7 +42,7 @@ def setting(settings: dict[str, Any], name: str, expected_type: Any) -> Any:
 
     Raises:
       KeyError: the entry is missing.
-      TypeError: the entry has another type.
+      TypeError: the entry has a different type.
     """
     try:
         return TypeAdapter(expected_type).validate_python(settings[name], strict=True)

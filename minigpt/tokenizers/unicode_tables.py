@@ -66,8 +66,8 @@ def _brackets(code_points: list[tuple[int, int]]) -> str:
 def lower(text: str) -> str:
     """Returns the text in lower case, as ICU's root locale does in `tf.strings.lower`.
 
-    Python's `str.lower` maps the same capitals to the same letters, but a newer Python knows more of them
-    and another class of case-ignorable characters.
+    Python's `str.lower` maps the same capitals to the same letters, but a newer Python has more of them
+    and a different class of case-ignorable characters.
     """
     if text.isascii():
         return text.lower()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from minigpt.tokenizers.graph.word import WordGraph
 
 SPECIAL_TOKENS = 3  # padding, [UNK], <end>
-# For RE2, where \s and [[:punct:]] are ASCII only. In Python, str.split has the same white space.
+# For RE2, where \s and [[:punct:]] are ASCII only. Python's str.split uses the same white space.
 WHITE_SPACE = r"[\t-\r\x1c-\x1f\x{85}\p{Z}]+"
 SEPARATE = r"[\p{P}\p{S}]"
 
@@ -27,7 +27,7 @@ class WordTokenizer(Tokenizer):
     """The tokenizer of the Keras miniature GPT (docs/systems.md, S1).
 
     A vocabulary of the most frequent words; every other word is `[UNK]`. Every punctuation mark and
-    symbol is a word of its own. Decoding joins the words with single spaces.
+    symbol is a separate word. Decoding joins the words with single spaces.
     """
 
     kind: ClassVar[str] = "word"
@@ -55,7 +55,7 @@ class WordTokenizer(Tokenizer):
 
     @classmethod
     def learn(cls, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Self:
-        """Takes the most frequent words; of equally frequent words, the first by code points."""
+        """Takes the most frequent words. Ties are broken by the order of code points."""
         chunks: Counter[str] = Counter()
         for group in in_groups(texts):
             for text in group:
@@ -68,7 +68,7 @@ class WordTokenizer(Tokenizer):
         return cls([word.encode() for word in ranked[: vocab_size - SPECIAL_TOKENS]], lowercase)
 
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
-        # No word, and no rule of lower-casing, reaches across white space.
+        # No word and no rule of lower-casing extends across white space.
         return encode_chunks(texts, str.split, self._encode_unspaced)
 
     def _encode_unspaced(self, chunks: list[str]) -> list[bytes]:

@@ -251,6 +251,6 @@ def test_refuses_a_vocabulary_that_does_not_fit(tmp_path):
     merges = (folder / "merges.txt").read_text(encoding="utf-8").splitlines()
     (folder / "merges.txt").write_text("\n".join(merges[:50]), encoding="utf-8")
     (line,) = refused(folder)
-    assert f"{folder / 'vocab.json'}: " in line and "do not fit each other" in line
+    assert f"{folder / 'vocab.json'}: " in line and "do not match" in line
     folder = huggingface_folder("narrow", tmp_path / "b" / "folder", vocab_size=300)
     assert "has the id 399; should be below the vocabulary size, 300" in refused(folder)[0]

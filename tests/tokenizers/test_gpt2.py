@@ -180,7 +180,7 @@ def test_files_that_do_not_fit_each_other_are_refused():
     def without(*names):
         return lambda tokens: {t: i for t, i in tokens.items() if t not in names}
 
-    fit = "the two files do not fit each other"
+    fit = "the two files do not match"
     problem = damaged(encoder=without(merged))
     assert f"{merged!r} is not in encoder.json" in problem and fit in problem
     assert fit in (problem := damaged(merges=lambda lines: lines[:-20]))

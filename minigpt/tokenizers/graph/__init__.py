@@ -1,1 +1,1 @@
-"""Tokenizers in TensorFlow operations, one kind a file. `Tokenizer.graph()` imports what it needs."""
+"""Tokenizers in TensorFlow operations, one kind per file. `Tokenizer.graph()` imports what it needs."""

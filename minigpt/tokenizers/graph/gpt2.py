@@ -8,7 +8,7 @@ from minigpt.tokenizers.gpt2 import NUL, SEPARATOR, WHITE_SPACE, GPT2Tokenizer
 from minigpt.tokenizers.graph.base import GraphTokenizer
 
 # RE2 has no (?!\S), and its \s is ASCII only. In the published pattern, \s+(?!\S) leaves the last white
-# space of a run to the word after it. So a first pass cuts there, and \s+ is enough in the second.
+# space of a run to the word after it. A first pass therefore cuts there, and \s+ is enough in the second.
 _SPACES = "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in WHITE_SPACE)
 _LAST_SPACE = rf"([{_SPACES}])([{_SPACES}][^{_SPACES}])"
 _WORD = (
