@@ -25,7 +25,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Documents:
-    """Documents as spans of a memory-mapped UTF-8 text.
+    """Documents as spans of memory-mapped UTF-8 text.
 
     Attributes:
       text: the whole text.
@@ -78,7 +78,7 @@ def character_start(text: mmap.mmap, position: int) -> int:
 def ingest(pieces: Iterable[Piece], folder: Path | None = None) -> Documents:
     """Writes documents to an unnamed temporary file and maps it into memory.
 
-    The operating system removes the file when the process ends, in whatever way. Documents that are
+    The operating system removes the file when the process ends, however it ends. Documents that are
     empty or only white space are skipped.
 
     Args:

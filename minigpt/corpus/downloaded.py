@@ -1,6 +1,7 @@
 """Downloaded sources: a text file, and the IMDB reviews in their archive.
 
-A download can come from a stranger, and a small file can decompress to any size. All sizes are limited.
+A download can come from an untrusted source, and a small file can decompress to any size. All sizes are
+limited.
 """
 
 import gzip
@@ -107,7 +108,7 @@ class Imdb:
 class _LimitedGzip(gzip.GzipFile):
     """A decompressed archive of limited size; tarfile itself has no limit.
 
-    tarfile reads the headers of a member into memory, whatever their size. They count towards the size
+    tarfile reads the headers of a member into memory, whatever their size. They count toward the size
     of the member.
     """
 

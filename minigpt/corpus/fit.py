@@ -1,4 +1,4 @@
-"""Chooses sizes and steps that suit a text, where the user has not set them."""
+"""Chooses sizes and steps that suit a text, unless the user has set them."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -37,8 +37,8 @@ def config_for_text(
 def fit_to_text(config: Config) -> Config:
     """Fills in the sizes and steps that the user has not set, by the number of bytes of the text.
 
-    The bundled stories have defaults of their own. A configuration that sets everything is returned as it
-    is, without reading the text.
+    The bundled stories have defaults of their own. A configuration that sets everything is returned
+    unchanged, without reading the text.
 
     Raises:
       UserError: if the text cannot be read.
@@ -51,7 +51,7 @@ def fit_to_text(config: Config) -> Config:
         if size < CHARACTERS_BELOW:
             characters.update(piece.text.decode(errors="ignore"))
     result, chosen = fitted(config, size, len(characters))
-    logger.info("Chosen for %s bytes of text (any of it can be set):", f"{size:,}")
+    logger.info("Chosen for %s bytes of text (each of these can be set):", f"{size:,}")
     for section, settings in chosen.items():
         for key, value in settings.items():
             logger.info("  %s.%s = %r", section, key, value)

@@ -2,7 +2,7 @@
 
 Pairs are grouped into buckets by length. A pass divides every bucket, in a pseudo-random order, into
 batches of nearly equal size and visits the batches of all buckets in a pseudo-random order: every pair
-once a pass. All batches of a bucket have one shape, so each shape is compiled once.
+once per pass. All batches of a bucket have one shape, so each shape is compiled once.
 """
 
 import functools
@@ -219,7 +219,7 @@ def _split_by_length(pairs: Pairs, indices: np.ndarray, max_parts: int) -> list[
     return [part for part in reversed(parts) if len(part)]
 
 
-# One order for each bucket and one for the batches, of the passes that are in use.
+# One order for each bucket and one for the batches, of the passes in use.
 @functools.lru_cache(maxsize=64)
 def _order(seed: int, pass_index: int, stream: int, size: int) -> np.ndarray:
     """Returns a pseudo-random permutation, int64[size]."""

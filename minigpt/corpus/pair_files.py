@@ -18,7 +18,7 @@ class PairFiles(TextFiles):
     """Files, folders (every `*.tsv` and `*.txt` below) and globs with SOURCE tab TARGET on each line.
 
     Every sentence is a document, each source before its target, stripped of white space at both ends.
-    Further columns, such as Tatoeba's attribution, are ignored, which is logged.
+    Additional columns, such as Tatoeba's attribution, are ignored; a message about them is logged.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".tsv", ".txt")

@@ -1,9 +1,9 @@
 """Splits a corpus into training and validation documents.
 
-There are two split rules. By rule 1, that of minigpt 0.1, every document is drawn on its own, so copies
-of one document can be on both sides, and `data.val_pairs` may take almost all pairs. Rule 2 keeps copies
-on one side and holds out at most half the pairs for `data.val_pairs`. Where neither matters, both rules
-give the same split. Runs trained with a rule 1 split keep it.
+There are two split rules. Under rule 1, which minigpt 0.1 used, every document is drawn separately, so
+copies of one document can be on both sides, and `data.val_pairs` may take almost all pairs. Rule 2 keeps
+copies on one side and holds out at most half the pairs for `data.val_pairs`. If neither applies, both
+rules give the same split. Runs trained with a rule 1 split keep it.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from minigpt.errors import UserError
 
 RULES = (1, 2)
 FEW_DOCUMENTS = 10
-# A constant rather than training.seed: runs with different seeds are compared on the same text.
+# A constant and not training.seed, so that runs with different seeds are compared on the same text.
 _SEED = 20_170_612
 
 
@@ -39,9 +39,9 @@ def split(
 ) -> tuple[Documents, Documents]:
     """Holds out a share of the documents for validation.
 
-    Of 10 documents or more, round(val_fraction · N) whole documents are drawn, at least one. By rule 2,
-    all copies of a document go to the same side; a document with more copies than are still needed is
-    skipped. Of fewer documents, the tail of the text is held out, and the document at the cut is
+    With 10 documents or more, round(val_fraction · N) whole documents are drawn, at least one. Under
+    rule 2, all copies of a document go to the same side; a document with more copies than are still needed is
+    skipped. With fewer documents, the end of the text is held out, and the document at the cut is
     divided.
 
     Returns:
@@ -87,7 +87,7 @@ def split_pairs(
     Args:
       documents: sources and targets in turn.
       val_fraction: share of the pairs to hold out if `val_pairs` is None.
-      val_pairs: number of pairs to hold out; by rule 2 limited to half of all pairs.
+      val_pairs: number of pairs to hold out; under rule 2 limited to half of all pairs.
     Returns:
       training and validation documents, both in the order of the source.
     Raises:
@@ -123,7 +123,7 @@ def count_duplicates(documents: Documents, pairs: bool) -> int:
 
 
 def _choose_groups(order: np.ndarray, sizes: np.ndarray, requested: int) -> np.ndarray:
-    """Returns which groups to hold out, bool[G]: in order, those that fit into what is requested."""
+    """Returns which groups to hold out, bool[G]: in order, those that fit into the requested number."""
     chosen, missing = np.zeros(len(sizes), bool), requested
     for group in order:
         if not missing:

@@ -59,7 +59,7 @@ def write_store(
       folder: an empty folder.
       train, val: the documents of both sides.
       tokenizer: encodes them.
-      meta: further entries of `meta.json`.
+      meta: additional entries of `meta.json`.
     """
     tokenizer.save(folder / "tokenizer")
     logger.info("tokenizing %s", format_size(train.bytes + val.bytes))

@@ -47,7 +47,7 @@ class TextFiles:
             if not found:
                 self._problems.append(_nothing_found(str(path), self.suffixes))
             for file in found:
-                # The copy of a file that is named twice could be on the other side of the split.
+                # If a file is named twice, its copy could be on the other side of the split.
                 if (real := file.resolve()) in seen:
                     continue
                 seen.add(real)
@@ -61,13 +61,13 @@ class TextFiles:
         """Checks that every path leads to a file, without reading any.
 
         Raises:
-          UserError: with every path that leads to none, one line each.
+          UserError: with every path that leads to no file, one line each.
         """
         if self._problems:
             raise UserError(*self._problems)
 
     def fingerprint(self) -> str:
-        """Returns the SHA-256 of the files' bytes and order; of the names only the suffix `.gz` counts.
+        """Returns the SHA-256 of the files' bytes and order. Of a name, only the suffix `.gz` is included.
 
         Raises:
           UserError: with all problems of the files, one line each.

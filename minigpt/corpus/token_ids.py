@@ -56,7 +56,7 @@ class PartSizes:
 
 
 def encode_texts(texts: Documents | Iterable[str], tokenizer: Tokenizer) -> Part:
-    """Returns whole documents as a part; its ids are in an unnamed temporary file."""
+    """Encodes whole documents as a part; its ids are in an unnamed temporary file."""
     if not isinstance(texts, Documents):
         texts = ingest(Piece(text.encode(), True) for text in texts)
     with tempfile.TemporaryFile() as file:

@@ -36,11 +36,11 @@ logger = logging.getLogger(__name__)
 def open_corpus(
     data: DataConfig, tokenizer: TokenizerConfig, existing: Tokenizer | None = None
 ) -> Corpus:
-    """Returns the token ids of a text, from the cache folder if they are there, else made first.
+    """Returns the token ids of a text, from the cache folder; creates them if they are not there.
 
     Args:
       data: the source of the text.
-      tokenizer: what to learn from the text, or which published vocabulary to use.
+      tokenizer: the tokenizer to learn from the text, or the published vocabulary to use.
       existing: a tokenizer to use instead of the one that the settings describe.
     Raises:
       UserError: with all problems of the text, or because the store cannot be written.
@@ -95,9 +95,9 @@ def _cache_errors() -> Iterator[None]:
 
 
 class _Stores:
-    """The stores of a text and its settings, one for each different split.
+    """The stores of a text and its settings, one for each distinct split.
 
-    The key of a split by rule 1 is that of minigpt 0.1. Rule 2 has its own key, which is used only where
+    A split by rule 1 has the same key as in minigpt 0.1. Rule 2 has its own key, which is used only if
     the two rules differ.
     """
 
@@ -184,7 +184,7 @@ class _Stores:
         """Writes the store of a split that the given rules produce."""
         folder = self.folder(rules[0])
         if folder.exists():
-            logger.warning("%s was damaged and is written again", folder)
+            logger.warning("%s was damaged and is rewritten", folder)
         tokenizer = self.existing or learn_from(parts[0], self.config)
         meta = {
             "settings": self.settings(rules[0]),

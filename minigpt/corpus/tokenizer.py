@@ -44,7 +44,7 @@ def published_tokenizer(config: GPT2Config) -> GPT2Tokenizer:
     """Returns the tokenizer of the two files that a configuration names, downloaded if necessary.
 
     Raises:
-      UserError: a file is unavailable, has a wrong checksum, does not match the other, or the
+      UserError: a file is unavailable, has a wrong checksum, does not match the other one, or the
         vocabulary does not have `config.vocab_size` entries.
     """
     addresses = {

@@ -23,7 +23,7 @@ def evaluate_run(
 
     Args:
       run: the run.
-      paths: files, folders and globs; of pairs for a translation model. None for the held-out text.
+      paths: files, folders and globs; for a translation model, of pairs. None for the held-out text.
       report: deprecated; messages go through `logging`.
     Returns:
       an `Evaluation`, or a `PairEvaluation` for a translation model.

@@ -26,7 +26,7 @@ def export_run(
 ) -> None:
     """Writes a run's best model to a new folder.
 
-    Checkpoints that were damaged and the one that is used instead are logged as warnings.
+    Damaged checkpoints, and the one that is used instead, are logged as warnings.
 
     Args:
       run: the run.
@@ -43,7 +43,7 @@ def export_run(
         raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
     output = folder if output is None else output
     if output is None:
-        raise TypeError("export_run() misses the argument `output`")
+        raise TypeError("export_run() is missing the argument `output`")
     with deprecated_report(report):
         model, tokenizer = run.load_model(), run.load_tokenizer()
     FORMATS[format](model, tokenizer, Path(output))

@@ -32,11 +32,11 @@ class SourceToTarget(TextModule):
         ],
     )
     def serve(self, text, max_new_tokens, beams, length_penalty):  # type: ignore[no-untyped-def]
-        """Translates sentences; each translation is what it would be alone. See `Translator.translate`.
+        """Translates sentences, each independently of the others. See `Translator.translate`.
 
-        Surrounding white space is ignored; a sentence of white space gives "". Of a source of more than
-        max_len tokens, end token included, the first max_len - 1 are read, and a line on standard error
-        says so. `tokenize` returns lengths beforehand.
+        Surrounding white space is ignored; a sentence of white space gives "". If a source has more
+        than max_len tokens, end token included, only the first max_len - 1 are read, and a line on standard
+        error says so. `tokenize` returns the lengths in advance.
 
         Returns:
           {"text": string[B]}, the translations.
@@ -48,7 +48,7 @@ class SourceToTarget(TextModule):
 
         def warn():  # type: ignore[no-untyped-def]
             return tf.print(
-                "text: of these rows only the first", max_len - 1, "tokens are read:", too_long
+                "text: in these rows, only the first", max_len - 1, "tokens are read:", too_long
             )
 
         warned = tf.cond(tf.size(too_long) > 0, warn, tf.no_op)
@@ -72,7 +72,7 @@ class SourceToTarget(TextModule):
         ],
     )
     def logits(self, source_ids, source_lengths, target_ids):  # type: ignore[no-untyped-def]
-        """Scores every next token of given targets; see `EncoderDecoder.call`.
+        """Scores every next token of the given targets; see `EncoderDecoder.call`.
 
         Returns:
           {"logits": float32[B, T, V]}.
@@ -80,7 +80,7 @@ class SourceToTarget(TextModule):
         longest = tf.maximum(tf.shape(source_ids)[1], tf.shape(target_ids)[1])
         fits = tf.debugging.Assert(
             longest <= self.model.max_len,
-            [f"at most max_len = {self.model.max_len} tokens a row, got", longest],
+            [f"at most max_len = {self.model.max_len} tokens per row, got", longest],
         )
         with tf.control_dependencies([fits]):
             inputs = tf.identity(source_ids), source_lengths, target_ids

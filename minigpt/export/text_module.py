@@ -35,7 +35,7 @@ class TextModule(tf.Module):
     def tokenize(self, text):  # type: ignore[no-untyped-def]
         """string[B] → {"token_ids": int32[B, T], right-padded with 0, "lengths": int32[B]}.
 
-        The ids are without end tokens.
+        The ids do not include end tokens.
         """
         ids = self.tokenizer.encode(text)
         return {"token_ids": ids.to_tensor(), "lengths": tf.cast(ids.row_lengths(), tf.int32)}

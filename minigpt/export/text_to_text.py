@@ -18,9 +18,10 @@ class TextToText(TextModule):
     """A GPT with its tokenizer: `serve`, `generate`, `logits`, `tokenize` and `detokenize`.
 
     `serve` and `generate` accept values out of range, in the same way:
-      prompt: an empty batch gives no texts. An empty prompt starts a document. Of a long prompt, the newest
-        max_len tokens are read. NUL is an ordinary character; bytes that are not UTF-8 become U+FFFD.
-      max_new_tokens: 0 or less gives ""; values above MAX_NEW_TOKENS (a million) count as that.
+      prompt: an empty batch gives no texts. An empty prompt starts a document. If a prompt is longer than
+        max_len tokens, only the newest max_len are read. NUL is an ordinary character; bytes that are not
+        UTF-8 become U+FFFD.
+      max_new_tokens: 0 or less gives ""; values above MAX_NEW_TOKENS (a million) are limited to it.
       temperature, top_p: 0 or less, or nan: greedy. top_p above 1: no limit.
       top_k: 0 or less, or above V: no limit. min_p: 0 or less: no limit; 1 or more, or nan: greedy.
       repetition_penalty: 0 or less, or nan: none. length_penalty: nan counts as 0.
@@ -54,7 +55,7 @@ class TextToText(TextModule):
         ],
     )
     def serve(self, prompt, max_new_tokens, temperature, top_k, top_p, seed):  # type: ignore[no-untyped-def]
-        """Continues prompts; each text is what it would be alone. See `Decoder.generate`.
+        """Continues prompts, each independently of the others. See `Decoder.generate`.
 
         Returns:
           {"text": string[B]}, the continuations without the prompts.
@@ -105,8 +106,8 @@ class TextToText(TextModule):
         With beams > 1 nothing is sampled: temperature, top_k, top_p, min_p and seed have no effect.
 
         Returns:
-          {"text": string[B, num_samples]}: sample i uses seed + i. With beams > 1 the best ones, at
-          most as many as there are beams.
+          {"text": string[B, num_samples]}: sample i uses seed + i. With beams > 1, these are the best
+          ones, at most as many as there are beams.
         """
         max_new_tokens = tf.minimum(max_new_tokens, MAX_NEW_TOKENS)
         prompt_ids = self.tokenizer.encode(prompt)
@@ -173,7 +174,7 @@ class TextToText(TextModule):
         fits = tf.debugging.Assert(
             length <= self.model.max_len,
             [
-                f"token_ids: at most max_len = {self.model.max_len} tokens a row, got",
+                f"token_ids: at most max_len = {self.model.max_len} tokens per row, got",
                 length,
             ],
         )

@@ -136,7 +136,7 @@ def beam_search(
         (
             tf.constant(0),
             tf.fill(shape, end_id),
-            # All beams of a row start equal: only the first is extended.
+            # All beams of a row are equal at first, so only the first one is extended.
             tf.where(tf.range(beams) == 0, tf.zeros([rows, 1]), minus_infinity),
             tf.fill(shape, end_id),
             tf.zeros(shape[:2], tf.int32),

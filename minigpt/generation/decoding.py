@@ -32,8 +32,8 @@ class Decoder(tf.Module):
     """Continues prompts: prefill, then one token at a time.
 
     XLA compiles a GPT's loop once for each number of rows and each capacity, which is a multiple of
-    max_len. The steps within the context and those past it are two loops, each compiled when it is first
-    needed: a conditional inside one loop would copy the caches at every step.
+    max_len. The steps within the context and those beyond it are two loops, each compiled when it is
+    first needed: a conditional inside one loop would copy the caches at every step.
 
     Args:
       model: a GPT, or another model's adapter. Its weights are read at every call.
@@ -105,7 +105,7 @@ class Decoder(tf.Module):
 
     @tf.function(autograph=False, input_signature=[_TOKEN_IDS, _LENGTHS, _MAX_NEW_TOKENS])
     def prefill(self, token_ids, lengths, max_new_tokens):  # type: ignore[no-untyped-def]
-        """Reads the prompts; arguments as for `generate`.
+        """Reads the prompts. The arguments are those of `generate`.
 
         Returns:
           A `DecodeState` with capacity for max_new_tokens.
@@ -148,7 +148,7 @@ class Decoder(tf.Module):
         )
 
     def _extend_in_context(self, state, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
-        """Does the same as `extend` until a row has max_len tokens; half as much to trace."""
+        """Does the same as `extend` until a row has max_len tokens, with half the tracing."""
         end = _end(state, max_new_tokens)
         # XLA does not support arrays without rows.
         return tf.cond(
@@ -196,7 +196,7 @@ class Decoder(tf.Module):
 
         Args:
           extend: `extend`, or `extend_in_context` if no row gets longer than the context.
-          state: the state before.
+          state: the current state.
           stride: int32[], tokens between two checks; `STOP_CHECK_EVERY` if there are stop strings.
           is_stopped: state → bool[B], whether a row contains a stop string.
           *arguments: settings, seeds and banned_tokens, as for `generate`.
@@ -265,5 +265,5 @@ def _with_bans(step: Callable[..., Any], banned: Any) -> Callable[..., Any]:
 
 
 def _end(state: DecodeState, max_new_tokens: Any) -> Any:
-    """int32[]: the number of new tokens after up to max_new_tokens more."""
+    """int32[]: the number of new tokens after adding up to max_new_tokens more."""
     return tf.minimum(state.step + tf.maximum(max_new_tokens, 0), state.limit)

@@ -1,6 +1,6 @@
 """The decoding loop: adds one token to every row until all rows are finished.
 
-Sampling, greedy translation and the exported graphs run this one loop; `beam_search` follows several
+Sampling, greedy translation and the exported graphs run this loop; `beam_search` follows several
 continuations of a row and shares the state.
 """
 
@@ -21,7 +21,7 @@ class DecodeState(NamedTuple):
       finished: bool[B], whether the end token was generated.
       new_lengths: int32[B], new tokens before the end token.
       seen: bool[B, V], tokens that occur in the prompt or the continuation; () if nothing reads it.
-      caches: what the model keeps of all tokens but the newest; a nest of tensors with B rows.
+      caches: what the model stores for all tokens but the newest; a nest of tensors with B rows.
     """
 
     token_ids: Any
@@ -44,7 +44,7 @@ def initial_state(
       lengths: int32[B], each 1 or more.
       limit: int32[], maximum number of new tokens.
       capacity: int32[], W ≥ P + limit.
-      caches: of the prompts, all tokens but the last.
+      caches: the caches of the prompts without their last tokens.
       seen: bool[B, V], or ().
     """
     rows = tf.shape(token_ids)[0]
@@ -68,14 +68,14 @@ def decode(
     """Adds tokens while `continues` holds.
 
     Args:
-      state: the state before.
+      state: the initial state.
       step: (token_ids int32[B, W], lengths int32[B], caches) → (float32[B, V], caches): scores the token
         after the first `lengths` tokens of each row. See `step_models`.
       choose: (logits float32[B, V], state) → int32[B], the next token of each row.
       end_id: the token that ends a text; a finished row is padded with it.
       continues: state → bool[].
     Returns:
-      The state after.
+      The new state.
     """
 
     def add_token(*values: Any) -> DecodeState:
@@ -116,7 +116,7 @@ def write(token_ids: Any, seen: Any, positions: Any, chosen: Any) -> tuple[Any, 
       positions: int32[B], the column of each row's token.
       chosen: int32[B], the tokens.
     Returns:
-      `token_ids` and `seen` after.
+      The new `token_ids` and `seen`.
     """
     rows = tf.range(tf.shape(token_ids)[0])
     token_ids = tf.tensor_scatter_nd_update(token_ids, tf.stack([rows, positions], 1), chosen)

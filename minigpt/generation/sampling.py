@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-# Selecting up to this many candidates is much faster than sorting all of them.
+# Selecting up to this many candidates is much faster than sorting the whole vocabulary.
 FEW_CANDIDATES = 64
 
 
@@ -80,7 +80,7 @@ def shape_distribution(
     Args:
       logits: float32[B, V].
       settings: see `SamplingSettings`.
-      count: C, the most probable tokens that are considered: V, or at least as many as top-k keeps.
+      count: C, how many of the most probable tokens are considered: V, or at least as many as top-k keeps.
     Returns:
       float32[B, C], the candidates' logits, largest first, -inf for those that are removed; and
       int32[B, C], their token ids.
@@ -190,7 +190,7 @@ def draw(candidates: tf.Tensor, seeds: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
     """
     cumulative = tf.math.cumsum(tf.nn.softmax(candidates), axis=-1)
     noise = tf.map_fn(lambda seed: _uniform(seed, step), seeds, fn_output_signature=tf.float32)
-    # Inverse transform sampling. The last sum is 1 except for rounding.
+    # Inverse transform sampling. The last sum is 1, up to rounding.
     passed = cumulative <= noise[:, None] * cumulative[:, -1:]
     rank = tf.reduce_sum(tf.cast(passed, tf.int32), axis=-1)
     # A row of nan, from a model with broken weights, would give V.
@@ -200,7 +200,7 @@ def draw(candidates: tf.Tensor, seeds: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
 def _uniform(seed: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
     """Returns the value of `tf.random.stateless_uniform([], [seed, step])` without XLA.
 
-    XLA generates the same bits, but converts them to other fractions.
+    XLA generates the same bits, but converts them to different fractions.
     """
     bits = tf.random.stateless_uniform(
         [], [seed, step], minval=None, maxval=None, dtype=tf.uint32, alg="philox"

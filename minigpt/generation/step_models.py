@@ -1,7 +1,7 @@
 """Adapters from models to the decoding loop: the logits of the next token, with or without a cache.
 
-In all methods `token_ids` is int32[B, W], `lengths` int32[B] the number of tokens of each row that are
-read, `caches` a nest of tensors with B rows, and `banned` bool[V].
+In all methods `token_ids` is int32[B, W], `lengths` is int32[B], the number of tokens of each row that are
+read, `caches` is a nest of tensors with B rows, and `banned` is bool[V].
 """
 
 import abc
@@ -18,7 +18,7 @@ LARGE_BYTES = 2**24
 
 
 class StepModel(abc.ABC):
-    """A model as the decoding loop sees it.
+    """The interface between a model and the decoding loop.
 
     Attributes:
       vocab_size: V.
@@ -31,7 +31,7 @@ class StepModel(abc.ABC):
     jit_compile = False
 
     def empty_caches(self, rows: Any) -> Any:
-        """Returns the caches of no tokens."""
+        """Returns empty caches."""
         return ()
 
     def prefill(self, token_ids: Any) -> Any:
@@ -43,7 +43,7 @@ class StepModel(abc.ABC):
         """Scores the next token of each row, within the context.
 
         Returns:
-          float32[B, V], the logits, -inf for banned tokens, and the caches after.
+          float32[B, V], the logits, -inf for banned tokens, and the updated caches.
         """
 
     def in_context(self, lengths: Any) -> Any:
@@ -56,14 +56,14 @@ class StepModel(abc.ABC):
 
     def row_bytes(self, capacity: int) -> int:
         """Returns an estimate of the bytes that decoding takes for a row of `capacity` tokens."""
-        # Logits with their copies while sorting, and both copies of the tokens.
+        # The logits and their copies for sorting, and both copies of the tokens.
         return 32 * self.vocab_size + 8 * capacity
 
 
 class CachedGPT(StepModel):
-    """A GPT: a cache within the context, a sliding window past it.
+    """A GPT: a cache within the context, a sliding window beyond it.
 
-    Past the context all positions shift with every token, and no cached key stays valid: each step is a
+    Beyond the context, all positions shift with every token, so no cached key stays valid: each step is a
     full pass over the newest max_len tokens.
     """
 

@@ -1,7 +1,7 @@
 """Stop strings: they end a text and are not part of it, in Python and in a graph.
 
-If a text contains several, the one that is complete first counts; of those that are complete at the same
-character, the longest. Appending to a text never changes where it is cut.
+If a text contains several, it is cut at the one that is completed first. If several are completed at the
+same character, it is cut at the longest. Appending to a text never changes where it is cut.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def cut_at_stop(texts: tf.Tensor, stops: tf.Tensor) -> tuple[tf.Tensor, tf.Tenso
       texts: string[B].
       stops: string[S]; an empty one has no effect.
     Returns:
-      string[B], and bool[B]: whether the text contains a stop string.
+      string[B], and bool[B]: whether a text contains a stop string.
     """
     no_match = tf.int32.max
     lengths = tf.strings.length(texts)

@@ -48,8 +48,8 @@ class Translator(tf.Module):
           source_ids: int32[B, S], end tokens included, S ≤ max_len, right-padded with any ids.
           source_lengths: int32[B], each 1 or more.
           max_new_tokens: int32[]; values above max_len count as max_len.
-          beams: int32[]; 1 or less is greedy, more is the width of a beam search.
-          length_penalty: float32[], of the beam search; see `beam_search`.
+          beams: int32[]; 1 or less is greedy; larger values are the width of the beam search.
+          length_penalty: float32[], for the beam search; see `beam_search`.
         Returns:
           int32[B, N] with N ≤ max_new_tokens, right-padded with the end token; and int32[B], the
           lengths without it.

@@ -11,7 +11,7 @@ from minigpt.generation.step_models import StepModel, UncachedModel, first_outpu
 from minigpt.models import GPT
 from minigpt.tokenizers import Tokenizer
 
-# The context of a model that neither its input shape nor an argument limits.
+# The context of a model if neither its input shape nor an argument limits it.
 DEFAULT_MAX_LEN = 64
 
 
@@ -22,12 +22,13 @@ def build_decoder(model: keras.Model, tokenizer: Tokenizer, max_len: int | None 
     should be causal.
 
     Args:
-      model: maps token ids int[B, T] to logits float[B, T, V]; of several outputs, the first counts.
+      model: maps token ids int[B, T] to logits float[B, T, V]; if it has several outputs, the
+        first one is used.
       tokenizer: the tokenizer it is trained with. V may be larger than its vocabulary.
-      max_len: the most tokens that the model reads; by default the length of its input if that is fixed,
-        else the length it was built with, else 64.
+      max_len: the maximum number of tokens that the model reads; by default the length of its input if
+        that is fixed, else the length it was built with, else 64.
     Raises:
-      ValueError: the model does something else; the message says what is missing.
+      ValueError: the model does not do this; the message says what is wrong.
     """
     step_model: GPT | StepModel
     if isinstance(model, GPT):
@@ -45,7 +46,7 @@ def _uncached(model: keras.Model, tokenizer: Tokenizer, max_len: int | None) -> 
     length = fixed_len or max_len or built_len or DEFAULT_MAX_LEN
     try:
         logits = first_output(model, np.zeros((1, length), np.int32))
-    except Exception as error:  # Whatever the model's layers raise.
+    except Exception as error:  # The model's layers may raise any exception.
         raise _refusal(f"it cannot be called on int32[1, {length}]: {_reason(error)}") from error
     shape = getattr(logits, "shape", None)
     if shape is None or len(shape) != 3 or shape[1] != length:
@@ -67,7 +68,7 @@ def _reason(error: Exception) -> str:
 
 
 def _length(shape: Any) -> int | None:
-    """Returns T of the shape [B, T], or None if it is not fixed or the shape is another."""
+    """Returns T of the shape [B, T], or None if it is not fixed or the shape is different."""
     if isinstance(shape, (tuple, list)) and len(shape) == 2 and isinstance(shape[1], int):
         return shape[1]
     return None

@@ -15,14 +15,14 @@ def load(
 ) -> TextModel | TranslationModel:
     """Opens a run's best model: a `TextModel`, or a `TranslationModel` if it was trained on pairs.
 
-    Checkpoints that were damaged and the one that is used instead are logged as warnings.
+    Damaged checkpoints, and the one that is used instead, are logged as warnings.
 
     Args:
       run: a run, or its directory.
       report: deprecated; called with every message that is logged.
     Raises:
       UserError: the run does not exist, or it has no finished checkpoint.
-      TypeError: `run` is something else.
+      TypeError: `run` is neither.
     """
     if not isinstance(run, (Run, str, Path)):
         raise TypeError(f"`run` must be a Run or the path of one. Received: {run!r}")

@@ -28,7 +28,7 @@ def as_texts(name: str, value: Any) -> list[str]:
     """Returns the list of texts that an argument holds: one string, or several.
 
     Raises:
-      TypeError: it holds something else.
+      TypeError: it is neither.
     """
     texts = [value] if isinstance(value, str) else value
     texts = list(texts) if isinstance(texts, Iterable) else [texts]

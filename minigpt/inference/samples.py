@@ -19,7 +19,7 @@ from minigpt.inference.streaming import ContinuationText
 from minigpt.models.memory_estimate import machine_bytes
 from minigpt.tokenizers import Tokenizer
 
-# Share of the machine's memory that one batch may take.
+# The share of the machine's memory that one batch may use.
 MEMORY_SHARE = 0.25
 
 
@@ -30,7 +30,7 @@ class Sample:
     Attributes:
       prompt: the prompt, as given.
       text: the continuation, without the stop string that ended it. Without a stop string, the decoded
-        prompt followed by `text` equals the decoded whole.
+        prompt followed by `text` equals the decoded sequence.
       seed: the seed of the draws.
       tokens: ids of the continuation, up to the token that completed the stop string.
     """
@@ -89,15 +89,15 @@ def stream(
 ) -> Iterator[str]:
     """Yields the text of `generate` in pieces as it is generated, in constant time per token.
 
-    A character is yielded when it is complete, and the possible start of a stop string when it has turned
-    out to be none.
+    A character is yielded when it is complete. The possible start of a stop string is yielded when it is
+    clear that it is not one.
 
     Raises:
       UserError: a banned token is outside the vocabulary, or there are several beams.
     """
     _check(sampling, tokenizer, [prompt], [seed], 1)
     if sampling.beams > 1:
-        problem = "cannot be streamed: the best text is known at the end only"
+        problem = "cannot be streamed: the best text is known only at the end"
         raise UserError(ArgumentProblem("beams", sampling.beams, problem))
     prompt_ids = tokenizer.encode(prompt)
     return _stream(
@@ -209,7 +209,7 @@ def _padded(prompt_ids: Sequence[np.ndarray]) -> tuple[tf.Tensor, tf.Tensor]:
 def _new_ids(state: DecodeState) -> list[list[int]]:
     """Returns the new ids of every row, without the end token.
 
-    In NumPy: a dozen eager operations of TensorFlow take as long as two tokens.
+    Uses NumPy: a dozen eager operations of TensorFlow take as long as two tokens.
     """
     rows = state.token_ids.numpy(), state.lengths.numpy(), state.new_lengths.numpy()
     return [ids[start : start + count].tolist() for ids, start, count in zip(*rows, strict=True)]

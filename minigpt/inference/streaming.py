@@ -8,8 +8,8 @@ import numpy as np
 from minigpt.generation.stop_strings import find_stop, partial_stop_length
 from minigpt.tokenizers import Tokenizer
 
-# Bytes of a text that may still change how the next token is decoded: an escape character and a
-# character of four bytes without its last one.
+# Bytes of a text that may still affect how the next token is decoded: an escape character, and a
+# character of four bytes without its last byte.
 _CONTEXT_BYTES = 4
 
 

@@ -63,7 +63,7 @@ class TextModel:
         num_samples: int = 1,
         **settings: Any,
     ) -> list[Sample]:
-        """Does the same as `generate`, and returns prompt, seed and token ids with each text.
+        """Does the same as `generate`, but also returns the prompt, seed and token ids of each text.
 
         Args:
           prompts: one or more texts; "" starts a document.
@@ -74,8 +74,8 @@ class TextModel:
             length_penalty, stop and banned_tokens, as in `[sampling]` of a configuration.
         Raises:
           UserError: a setting or a prompt cannot be used, or one sample does not fit into memory.
-          TypeError: `prompts` holds something else than strings, or `seed` than integers.
-          ValueError: the number of seeds is neither 1 nor that of the prompts.
+          TypeError: `prompts` contains something other than strings, or `seed` other than integers.
+          ValueError: the number of seeds is neither 1 nor the number of prompts.
         """
         arguments = {"seed": seed, "num_samples": num_samples, **settings}
         return list(self._generate(prompts, max_new_tokens, **arguments))
@@ -89,7 +89,7 @@ class TextModel:
         num_samples: int = 1,
         **settings: Any,
     ) -> Iterator[Sample]:
-        """Yields what `samples` returns, one batch after another: for more samples than fit into memory.
+        """Yields what `samples` returns, batch by batch, for more samples than fit into memory.
 
         Arguments and exceptions are those of `samples`.
         """
@@ -189,7 +189,7 @@ class TextModel:
 
         Raises:
           UserError: all texts are empty.
-          TypeError: `texts` holds something else than strings.
+          TypeError: `texts` contains something other than strings.
         """
         documents = as_texts("texts", texts)
         if not any(documents):

@@ -60,7 +60,7 @@ class TranslationModel:
           max_new_tokens: maximum number of tokens of a translation; the model's max_len if None.
         Raises:
           UserError: a text is not valid Unicode.
-          TypeError: `texts` holds something else than strings.
+          TypeError: `texts` contains something other than strings.
           ValueError: beams is less than 1, or max_new_tokens less than 0.
         """
         if beams < 1 or (max_new_tokens or 0) < 0:
@@ -76,8 +76,8 @@ class TranslationModel:
         for index, source in enumerate(sources):
             if len(source) > max_len:
                 warnings.warn(
-                    f"source {index + 1} has {len(source)} tokens, its end token included: "
-                    f"only the first {max_len - 1} are translated, as model.max_len = {max_len}",
+                    f"source {index + 1} has {len(source)} tokens, end token included: "
+                    f"only the first {max_len - 1} are translated, because model.max_len = {max_len}",
                     stacklevel=2,
                 )
                 sources[index] = np.append(source[: max_len - 1], source[-1:])
@@ -96,7 +96,7 @@ class TranslationModel:
         return translations
 
     def _sources(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """int32[S] each, the end token included."""
+        """int32[S] each, end token included."""
         encoded = self.tokenizer.encode_many([text.strip(WHITE_SPACE) for text in texts])
         return [np.append(ids, self.tokenizer.end_id).astype(np.int32) for ids in encoded]
 

@@ -33,8 +33,8 @@ class EncoderBlock(Block):
         Returns:
           float[B, S, D].
         """
-        # Computed here and not inside the attention layer: TensorFlow sums gradients in the order of operation
-        # names, and a new order would change the last bits of resumed training.
+        # Computed outside the attention layer: TensorFlow sums gradients in the order of operation names,
+        # and a new order would change the last bits of resumed training.
         keys_and_values = self.attention.keys_and_values(x)
         attended = self.attention(x, keys_and_values, lengths, training=training)
         x = self.norm1(x + self.dropout1(attended, training=training))

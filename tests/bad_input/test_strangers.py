@@ -102,7 +102,7 @@ def test_a_pickle_among_the_token_ids(tiny_file, tmp_path, monkeypatch, caplog, 
     store = open_corpus(*settings).path
     np.save(store / "counts.npy", np.array([Evil(mark)], object), allow_pickle=True)
     assert not open_corpus(*settings).from_cache
-    assert f"{store} was damaged and is written again" in caplog.messages and not mark.exists()
+    assert f"{store} was damaged and is rewritten" in caplog.messages and not mark.exists()
 
 
 @pytest.mark.slow

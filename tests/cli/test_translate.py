@@ -40,8 +40,8 @@ def test_a_source_that_is_too_long_is_said(pair_run):
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 2
     (line,) = done.stderr.splitlines()
     assert line == (
-        "source 2 has 40 tokens, its end token included: "
-        "only the first 19 are translated, as model.max_len = 20"
+        "source 2 has 40 tokens, end token included: "
+        "only the first 19 are translated, because model.max_len = 20"
     )
 
 

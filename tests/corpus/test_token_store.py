@@ -214,7 +214,7 @@ def test_a_damaged_store_is_written_again(tmp_path, how, name, messages):
     damage(next(path.iterdir()) if path.is_dir() else path, how)
     second = open_corpus(files(tmp_path, TEXTS), CHARACTERS)
     assert not second.from_cache
-    assert f"{first.path} was damaged and is written again" in messages()
+    assert f"{first.path} was damaged and is rewritten" in messages()
     np.testing.assert_array_equal(second.train.ids, ids)
     assert open_corpus(files(tmp_path, TEXTS), CHARACTERS).from_cache
     assert [path.name for path in second.path.parent.iterdir()] == [second.fingerprint]

@@ -30,7 +30,7 @@ NUM_STORIES = 6300
 """The number of stories in the corpus; together they have between 5 and 6 MB of text."""
 
 FINGERPRINT = "d04e5d4fcd83a1d3ed53ff4dd1d959aa4c6d418980622bda100f15fc8bfd13b7"
-"""Identifies the text of `stories()`; runs record it. Whoever changes the text must change it too.
+"""Identifies the text of `stories()`; runs record it. If you change the text, change it too.
 
 minigpt 0.1 computed it as the SHA-256 of the program and the material. It is a constant so that the
 program can be edited without invalidating runs; a test compares it with a hash of the text.
@@ -43,7 +43,7 @@ def tell(index: int, seed: int = 0, material: Material | None = None) -> Story:
     A story depends only on its number and the seed, not on other stories.
     """
     material = material or load_material()
-    # `random` hashes a string seed with SHA-512, equally in every process and version.
+    # `random` hashes a string seed with SHA-512, in the same way in every process and version.
     rng = Random(f"{seed}:{index}")
     return tell_plot(_plot_of(index, seed, len(material.plots)), material, rng)
 
