@@ -1,1 +1,1 @@
-"""The command line program `minigpt`: one module a command."""
+"""The command line program `minigpt`: one module per command."""

@@ -76,7 +76,7 @@ def run_command() -> None:
         sys.exit(2)
     except typer.Abort:
         status = INTERRUPTED
-    # typer turns the exception into a number.
+    # typer turns KeyboardInterrupt into this status.
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     sys.exit(status)

@@ -24,7 +24,7 @@ def command(options: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P
     """Decorates a command: its errors name options, and messages go to standard error.
 
     Args:
-      options: Python argument → option, for the arguments of the functions that the command calls.
+      options: Python argument → option, for arguments of the functions that the command calls.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -58,7 +58,7 @@ def _as_option(problem: str, options: Mapping[str, str]) -> str:
 
 @contextmanager
 def messages_to_stderr() -> Iterator[None]:
-    """Prints the library's log messages and warnings on standard error, one a line."""
+    """Prints the library's log messages and warnings on standard error, one per line."""
     with notices_to(print_message), warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         show = warnings.showwarning

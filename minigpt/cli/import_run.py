@@ -1,4 +1,4 @@
-"""`minigpt import`: makes a run of a Hugging Face folder."""
+"""`minigpt import`: creates a run from a Hugging Face folder."""
 
 import shlex
 from pathlib import Path

@@ -16,7 +16,7 @@ def prompt_loop(hint: str, answer: Callable[[str], None]) -> None:
       answer: called with each line; the problems of its `UserError`s are printed.
     """
     with suppress(ImportError):
-        # Its import alone gives `input` line editing and history.
+        # Importing it gives `input` line editing and history.
         importlib.import_module("readline")
     print_message(f"{hint} Press Ctrl-D to quit.")
     while True:

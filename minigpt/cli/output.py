@@ -10,7 +10,7 @@ from minigpt.training.console import printable
 
 
 def print_text(text: str, end: str = "\n") -> None:
-    """Prints text of a model: as it is into pipes and files, without control characters on terminals."""
+    """Prints text of a model: unchanged to pipes and files, without control characters on terminals."""
     print(printable(text) if sys.stdout.isatty() else text, end=end, flush=True)
 
 
@@ -26,13 +26,13 @@ def print_json(record: dict[str, Any]) -> None:
         for key, value in record.items()
     }
     line = json.dumps(finite, ensure_ascii=False, allow_nan=False)
-    # JSON allows these control characters, a terminal interprets them.
+    # JSON allows these control characters, but a terminal interprets them.
     line = re.sub("[\x7f-\x9f\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", line)
     print(line, flush=True)
 
 
 class SampleHeadings:
-    """Numbers samples that are printed together, and sets them apart; a single one has no heading.
+    """Numbers and separates samples that are printed together; a single sample has no heading.
 
     Args:
       total: the number of samples.

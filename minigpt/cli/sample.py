@@ -55,7 +55,7 @@ def sample(
     ] = None,
     min_p: Annotated[
         float | None,
-        typer.Option(help="Least probability, relative to the most likely token; 0: none."),
+        typer.Option(help="Minimum probability, relative to the most likely token; 0: no limit."),
     ] = None,
     repetition_penalty: Annotated[
         float | None, typer.Option(help="Values above 1 penalize tokens already in the text.")
@@ -85,7 +85,7 @@ def sample(
     """Continue prompts with a trained model.
 
     Without --prompt, prompts are read from the terminal, or from a pipe or file on standard input,
-    one a line. With no input, the prompt is empty.
+    one per line. With no input, the prompt is empty.
     """
     options = {
         "max_new_tokens": max_new_tokens,

@@ -1,4 +1,4 @@
-"""Sampling options: a run's settings, with what the user changed."""
+"""Sampling options: a run's settings, with the user's changes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`minigpt train`: trains a model, or resumes a training."""
+"""`minigpt train`: trains a model, or resumes training."""
 
 import re
 import shlex
@@ -54,7 +54,7 @@ def train(
             f"unexpected argument {arguments[0]}; "
             f"try: {program_name()} train {option} {shlex.quote(arguments[0])}"
         )
-    # Messages belong to the training's output. Its console prints them as soon as it exists.
+    # Messages are part of the training output. The training console prints them as soon as it exists.
     with notices_to(print_text):
         if resume:
             _resume(resume, {"--config": config, "--text": text, "--run": run}, overrides or [])

@@ -30,11 +30,9 @@ def translate(
     run: RunArgument,
     text: SentencesOption = None,
     file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File of sentences, one a line.")
+        Path | None, typer.Option(metavar="FILE", help="File of sentences, one per line.")
     ] = None,
-    beams: Annotated[
-        int | None, typer.Option(help="Beams of the search; 1 decodes greedily.")
-    ] = None,
+    beams: Annotated[int | None, typer.Option(help="Number of beams; 1 decodes greedily.")] = None,
     length_penalty: Annotated[
         float | None, typer.Option(help="With beams: higher values favor longer translations.")
     ] = None,
@@ -43,7 +41,7 @@ def translate(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Translate sentences, one a line.
+    """Translate sentences, one per line.
 
     Without --text and --file, sentences are read from standard input.
     """
@@ -77,7 +75,7 @@ def translate(
             if as_json:
                 print_json({"source": source, "translation": translation})
             else:
-                # One line a source, whatever characters the model generates.
+                # One line per source, whatever characters the model generates.
                 print_text(re.sub(r"[\r\n]+", " ", translation))
 
     if interactive:

@@ -40,8 +40,8 @@ def split(
     """Holds out a share of the documents for validation.
 
     With 10 documents or more, round(val_fraction · N) whole documents are drawn, at least one. Under
-    rule 2, all copies of a document go to the same side; a document with more copies than are still needed is
-    skipped. With fewer documents, the end of the text is held out, and the document at the cut is
+    rule 2, all copies of a document go to the same side; a document with more copies than are still needed
+    is skipped. With fewer documents, the end of the text is held out, and the document at the cut is
     divided.
 
     Returns:

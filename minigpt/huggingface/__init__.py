@@ -1,7 +1,7 @@
 """GPT-2 in the folder format of the Hugging Face package `transformers`.
 
-- `importing`: makes a run of a folder.
-- `config_json`: config.json, both directions.
+- `importing`: creates a run from a folder.
+- `config_json`: config.json, in both directions.
 - `tensors`: the names and shapes of the tensors.
 - `weights`: reads safetensors files.
 - `tokenizer_import`, `tokenizer_export`: the tokenizer's files.

@@ -50,7 +50,7 @@ class FolderConfig:
     Attributes:
       model: the description of the model.
       vocab_size: V.
-      end_id: the id of the end token; None if config.json does not say.
+      end_id: the id of the end token; None if config.json does not contain it.
     """
 
     model: GPTConfig
@@ -65,7 +65,7 @@ def read_config(content: Mapping[str, Any], path: str) -> FolderConfig:
       content: the JSON object.
       path: the path of the file, for messages.
     Raises:
-      UserError: it describes another architecture or an unsupported variant of GPT-2; one problem for
+      UserError: it describes a different architecture or an unsupported variant of GPT-2; one problem for
         every setting.
     """
     problems: list[str] = []
@@ -152,7 +152,7 @@ def export_problems(config: TransformerConfig) -> list[str]:
     problems = []
     if config.activation not in ACTIVATIONS.values():
         problems.append(f"model.activation = {config.activation!r}: transformers' GPT-2 has none")
-    # A setting that config.json cannot express should have the value that GPT-2 has: its default.
+    # A setting that config.json cannot express must have the value of GPT-2, which is its default.
     for name in sorted(required.keys() - EXPRESSED):
         if actual[name] != required[name]:
             expected = required[name]

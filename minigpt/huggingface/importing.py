@@ -30,8 +30,8 @@ def import_run(folder: str | Path, run: str | Path, report: Sink | None = None) 
     Returns:
       The new run.
     Raises:
-      UserError: the folder is not that of a GPT-2; a file is missing or damaged; a tensor is missing,
-        unexpected or has another shape; the run directory cannot be written. No run is created.
+      UserError: the folder does not contain a GPT-2; a file is missing or damaged; a tensor is missing,
+        unexpected or has a different shape; the run directory cannot be written. No run is created.
     """
     with deprecated_report(report):
         return _import_run(Path(folder), Path(run))

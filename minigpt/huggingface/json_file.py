@@ -12,7 +12,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
     """Reads a JSON object.
 
     Raises:
-      UserError: the file cannot be read or contains something else.
+      UserError: the file cannot be read or contains anything other than an object.
     """
     try:
         content = json.loads(read_file(path))

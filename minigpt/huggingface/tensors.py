@@ -17,7 +17,7 @@ BUFFER = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
 
 
 def tensor_shapes(config: TransformerConfig, vocab_size: int) -> dict[str, tuple[int, ...]]:
-    """Returns the shape of every tensor. Names are without `PREFIX`.
+    """Returns the shape of every tensor. Names omit `PREFIX`.
 
     Dense kernels are [in, out], as in Keras, because GPT-2 uses Conv1D. Only the head is [V, D].
     """

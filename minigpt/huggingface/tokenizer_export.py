@@ -30,7 +30,7 @@ def export_problem(tokenizer: Tokenizer) -> str | None:
     if tokenizer.lowercase:
         return (
             "tokenizer.lowercase = true: the tokenizers package lower-cases every letter by itself and "
-            "maps a final Σ to another letter than minigpt"
+            "maps a final Σ to a different letter than minigpt"
         )
     return None
 

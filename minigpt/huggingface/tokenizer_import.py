@@ -26,7 +26,7 @@ def read_tokenizer(folder: Path, vocab_size: int, end_id: int | None) -> Tokeniz
       end_id: the id of the end token in config.json; None means that of `<|endoftext|>`.
     Raises:
       UserError: there is no tokenizer, it is not of GPT-2's kind, a file is damaged, or its files do not
-        fit each other.
+        match.
     """
     if (folder / OWN_FOLDER).is_dir():
         own = load_tokenizer(folder / OWN_FOLDER)
@@ -83,7 +83,7 @@ def _special(settings: dict[str, Any], described: dict[str, Any]) -> dict[str, i
 
 
 def _check_pipeline(path: Path, described: dict[str, Any]) -> None:
-    """Raises a `UserError` if tokenizer.json describes another kind of tokenizer than GPT-2's."""
+    """Raises a `UserError` if tokenizer.json describes a kind of tokenizer other than GPT-2's."""
 
     def part(name: str) -> dict[str, Any]:
         value = described.get(name)

@@ -19,7 +19,7 @@ MAX_PROBLEMS = 10  # In the wrong file, every tensor differs.
 class Weights:
     """The tensors of memory-mapped files, read one at a time.
 
-    Names are without `PREFIX`. Causal masks are left out.
+    Names omit `PREFIX`. Causal masks are left out.
     """
 
     def __init__(self, folder: Path, files: Mapping[Path, Any]) -> None:
@@ -53,7 +53,7 @@ class Weights:
           expected: the shape of every tensor, from `tensor_shapes`.
           tied: whether the head is the token table. The files may then contain an equal head.
         Raises:
-          UserError: tensors are missing, unexpected or have another shape; one problem each.
+          UserError: tensors are missing, unexpected or have a different shape; one problem each.
         """
         problems = [
             f"{self.folder}: {name}: is missing; expected a tensor of shape {list(shape)}"

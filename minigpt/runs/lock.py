@@ -17,7 +17,7 @@ def run_lock(run: Path) -> Iterator[None]:
     """Keeps other processes from training in a run directory.
 
     The kernel holds the lock and releases it when the process ends, however it ends. The file is never
-    removed: a process that removes it could remove the lock of another one.
+    removed: a process that removes it could remove the lock of another process.
 
     Args:
       run: the run directory.
@@ -26,7 +26,7 @@ def run_lock(run: Path) -> Iterator[None]:
     """
     try:
         # Not truncated: the file may name the process that holds the lock. O_NOFOLLOW: in a directory
-        # from somebody else, a link may lead to any file.
+        # from someone else, a link may lead to any file.
         handle = os.open(run / NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         raise run_error(run, f"cannot be written: {error.strerror or error}") from None
@@ -47,7 +47,7 @@ def _acquire(run: Path, handle: int) -> None:
         ) from None
     except OSError as error:
         raise UserError(f"{run / NAME}: cannot be locked: {error.strerror or error}") from None
-    # For the message to other processes. The lock holds without it, on a full disk for example.
+    # For the message to other processes. The lock works without it, for example on a full disk.
     with suppress(OSError):
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)

@@ -20,11 +20,13 @@ def load_model(run: Run) -> GPT | EncoderDecoder:
         return _from_checkpoint(run)
     if not zipfile.is_zipfile(run.model_file):
         raise UserError(f"{run.model_file}: damaged, not a complete .keras file")
-    # Only the weights are read: the file may come from somebody else and describe other layers.
+    # Only the weights are read: the file may come from someone else and describe other layers.
     model = _new_model(run)
     try:
         model.load_weights(run.model_file)
-    except Exception as error:  # zipfile, HDF5 and Keras raise many kinds for a damaged file.
+    except (
+        Exception
+    ) as error:  # zipfile, HDF5 and Keras raise many kinds of exceptions for a damaged file.
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"{run.model_file}: not a readable model: {reason}") from None
     return model
@@ -43,7 +45,7 @@ def _from_checkpoint(run: Run) -> GPT | EncoderDecoder:
     try:
         if lora_rank:
             assert isinstance(model, GPT)
-            # In float32 for any precision of the training: the sums are not rounded again.
+            # In float32 for any training precision, so that the merged weights are not rounded again.
             adapted = build_gpt(config.model, model.vocab_size)
             enable_lora(adapted, lora_rank)
             assign(adapted.weights, values)

@@ -48,7 +48,7 @@ def check_new_run(path: Path) -> None:
 
 
 def _problem_with_existing(path: Path) -> str | None:
-    path.lstat()  # Also finds a link to nothing.
+    path.lstat()  # Also detects a broken link.
     if not path.is_dir():
         return "is a file"
     if (path / "config.toml").exists():

@@ -1,6 +1,6 @@
-"""The progress of a training: its whole state except arrays, as a checkpoint's manifest records it.
+"""The progress of training: its whole state except arrays, as a checkpoint's manifest records it.
 
-The names are the keys of the manifest, whose format they belong to.
+The names are the keys of the manifest and part of its format.
 """
 
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ Seconds = Annotated[float, Field(ge=0)]
 
 
 class _Record(BaseModel):
-    # A manifest may come from somebody else: unknown keys and other types are refused.
+    # A manifest may come from someone else: unknown keys and wrong types are rejected.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
@@ -57,7 +57,7 @@ class TrainingProgress(_Record):
       given_plan: the step limits in the user's configuration.
       plan: the step limits in effect, after changes by the time limit.
       best: the best epoch so far; None before the first one ends.
-      epochs_since_best: epochs that have ended since then.
+      epochs_since_best: epochs that have ended since the best one.
       config: every setting, as `config.config_record` returns it.
     """
 

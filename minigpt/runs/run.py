@@ -7,7 +7,7 @@ checkpoints/     the newest states and the best by validation loss; see `checkpo
 metrics.jsonl    one object for each epoch
 samples.jsonl    the samples written after each epoch
 model.keras      the best model, when the training has ended
-saved_model/     the same model from text to text, for programs without minigpt
+saved_model/     the same model, from text to text, for programs without minigpt
 lock             held by the process that trains
 """
 
@@ -113,7 +113,7 @@ class Run:
     ) -> "Run":
         """Creates `folder/NAME-N` as `create` does, with the first free number N.
 
-        If several processes call this at the same time, each gets a directory of its own.
+        If several processes call this at the same time, each gets its own directory.
         """
         while True:
             path = new_run_path(name, folder)
@@ -254,8 +254,8 @@ def _not_written(path: Path, error: OSError) -> UserError:
 
 
 def _open_no_link(path: str, flags: int) -> int:
-    """Opens a file that is no link. In a directory from somebody else, a link may lead to any file."""
-    # O_NONBLOCK: nor does opening a pipe block.
+    """Opens a file but no symbolic link: in a directory from someone else, a link may lead to any file."""
+    # O_NONBLOCK: opening a pipe does not block.
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
 

@@ -1,4 +1,4 @@
-"""Terminal output of a training. Imports no TensorFlow.
+"""Terminal output of training. Imports no TensorFlow.
 
 Text from a corpus, a model, a prompt or a path is data. It is never interpreted as markup, and on a
 terminal its control characters are made visible instead of being sent.
@@ -48,7 +48,7 @@ def show(console: Console, *parts: str | tuple[str, str]) -> None:
         message = Text.assemble(*((printable(text), style) for text, style in styled))
         console.print(message, soft_wrap=True)
         return
-    # Into files and pipes the text goes unchanged. `Text` would remove some control characters.
+    # Text is written unchanged to files and pipes. `Text` would remove some control characters.
     segments = [Segment(text, Style.parse(style)) for text, style in styled]
     console.print(Segments([*segments, Segment("\n")]), soft_wrap=True, end="")
 

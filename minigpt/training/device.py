@@ -1,4 +1,4 @@
-"""The device that a training runs on."""
+"""The device that training runs on."""
 
 import os
 
@@ -28,7 +28,7 @@ def set_up_device(config: TrainingConfig) -> str:
     try:
         tf.config.set_visible_devices(used, "GPU")
     except RuntimeError:
-        # TensorFlow is already initialised, for example in a notebook. Its devices cannot change.
+        # TensorFlow is already initialized, for example in a notebook. Its devices cannot change.
         used = [gpu for gpu in used if gpu in tf.config.get_visible_devices("GPU")]
     keras.utils.set_random_seed(config.seed)
     if config.deterministic:

@@ -1,4 +1,4 @@
-"""Estimate of the time that a training takes, before anything is compiled."""
+"""Estimate of the training time, before anything is compiled."""
 
 import statistics
 import time
@@ -8,7 +8,7 @@ import tensorflow as tf
 from minigpt.config import Config
 from minigpt.models.memory_estimate import block_weights
 
-# Share of the time of a training that matrix products take; the rest is attention, activations and the
+# Share of the training time that matrix products take; the rest is attention, activations and the
 # optimizer. Values between 58% and 82% were measured.
 SHARE_OF_PRODUCTS = 0.67
 _MEASURED_SECONDS = 0.1

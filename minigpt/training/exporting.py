@@ -1,4 +1,4 @@
-"""Writes the best model of a training."""
+"""Writes the best model after training."""
 
 from typing import Any
 

@@ -19,8 +19,8 @@ def diverged(run: Run, training: TrainingConfig, step: int, loss: float) -> User
     """Returns the error for a loss that became nan or infinite."""
     return UserError(
         f"training.learning_rate = {training.learning_rate:g}: the loss is {loss} at step {step:,}; "
-        "should be lower, or training.clip_norm or training.warmup_steps be set, or the text be "
-        f"checked; {_last_checkpoint(run)}"
+        "should be lower; also consider training.clip_norm and training.warmup_steps, and check the "
+        f"text; {_last_checkpoint(run)}"
     )
 
 

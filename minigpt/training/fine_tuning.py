@@ -17,11 +17,11 @@ CHANGEABLE = {"dropout_rate", "attention_dropout_rate", "ff_dropout_rate"}
 
 @dataclass(frozen=True)
 class FineTuning:
-    """A run whose model is trained further.
+    """A run whose model is fine-tuned.
 
     Attributes:
       run: the run.
-      config: the settings of the new training, with the run's sizes and tokenizer.
+      config: the settings of the new run, with the sizes and the tokenizer of this run.
       tokenizer: the run's.
     """
 
@@ -65,7 +65,7 @@ def fine_tuning(config: Config) -> FineTuning | None:
     if kinds := [k for k in (run_config.model.kind, config.model.kind) if k != "gpt"]:
         raise UserError(
             f"training.init_from = {config.training.init_from!r}: model.kind = {kinds[0]!r} cannot be "
-            "fine-tuned; should be a run of kind 'gpt', and a training on text"
+            "fine-tuned; should be a run of kind 'gpt', trained on text"
         )
     problems = _contradictions(config.model, run_config.model.resolved(), "model", path)
     problems += _contradictions(config.tokenizer, run_config.tokenizer, "tokenizer", path)

@@ -25,13 +25,13 @@ from minigpt.training.tasks.task import Task
 
 
 class TrainingLoop:
-    """A training in a run directory.
+    """Training in a run directory.
 
     Args:
       run: the run, locked for this process.
       task: data and scores.
       model: compiled for the task.
-      callbacks: further Keras callbacks.
+      callbacks: additional Keras callbacks.
       console: where to print.
 
     Attributes:
@@ -61,7 +61,7 @@ class TrainingLoop:
         """Restores model and callbacks from a checkpoint; None for the first step.
 
         Raises:
-          UserError: the checkpoint belongs to a model of other sizes.
+          UserError: the checkpoint belongs to a model of different sizes.
         """
         if checkpoint is None:
             return
@@ -77,7 +77,7 @@ class TrainingLoop:
 
     @property
     def is_over(self) -> bool:
-        """Whether no update and no end of an epoch is left."""
+        """Whether all updates are done and all epochs have ended."""
         epochs = self.checkpointing.epoch
         ended = self.clock.step >= self.clock.end or self.best.is_out_of_patience
         return epochs >= self.training.epochs or (
@@ -113,7 +113,7 @@ class TrainingLoop:
         try:
             self.model.stop_training = False
             if self.checkpointing.batch:
-                # The rest of an epoch, then the others: `fit` has one number of steps for all.
+                # First the rest of an epoch, then the others: `fit` has one number of steps for all.
                 self._fit(self.checkpointing.epoch + 1, callbacks)
             if not self.model.stop_training and self.checkpointing.epoch < training.epochs:
                 self._fit(training.epochs, callbacks)

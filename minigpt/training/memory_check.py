@@ -1,4 +1,4 @@
-"""Refuses a training that does not fit into memory, and reports one that ran out of memory."""
+"""Rejects training that does not fit into memory, and reports training that ran out of memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from minigpt.models.memory_estimate import check_training_fits, needed_to_train
 
 @contextmanager
 def enough_memory(config: Config, vocab_size: int) -> Iterator[None]:
-    """Refuses a training that cannot fit before it allocates memory; turns out-of-memory into one line.
+    """Rejects training that cannot fit, before memory is allocated; turns out-of-memory into one line.
 
     The check comes first because Linux overcommits memory: without it the kernel may kill the process.
     The memory of a GPU is not checked in advance.

@@ -1,4 +1,4 @@
-"""Messages at the end of a training: results and suggested commands."""
+"""Messages at the end of training: results and suggested commands."""
 
 import shlex
 from pathlib import Path
@@ -12,21 +12,21 @@ from minigpt.training.loop import TrainingLoop
 
 
 def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command: str) -> str:
-    """Returns the message at the end of a training.
+    """Returns the message at the end of training.
 
     Args:
-      loop: the training.
+      loop: the training loop.
       scores: see `Task.final_scores`.
-      seconds: of this process, with preparation and export.
+      seconds: the time of this process, including preparation and export.
       command: how the user calls minigpt.
     """
     clock, path = loop.clock, loop.run.path
     times = f"trained for {duration(clock.seconds)}, {duration(seconds)} in all"
     if clock.seconds > clock.process_seconds + 1:
-        times = f"trained for {duration(clock.seconds)}; since it was resumed {duration(seconds)}"
+        times = f"trained for {duration(clock.seconds)}; {duration(seconds)} since it was resumed"
     lines = [_bleu(scores, loop.task.config)] if scores else []
     lines += [
-        f"Done: {times} with preparation and export. The best model is in {path}: model.keras for "
+        f"Done: {times}, including preparation and export. The best model is in {path}: model.keras for "
         "Keras, saved_model/ for everything else.",
         _use(loop.task.config, path, command),
     ]
@@ -39,14 +39,14 @@ def interrupted(loop: TrainingLoop, command: str) -> str:
     saved = f"Saved a checkpoint in {checkpoint}." if checkpoint else "No checkpoint was saved yet."
     state = f"Interrupted at step {clock.step:,} of {clock.end:,}. {saved}"
     if loop.is_over:
-        state = "Interrupted after the training, before everything was exported."
+        state = "Interrupted after training, before the export was complete."
     path = loop.run.path
     resume = f"Resume with: {command} train --resume {shlex.quote(str(path))}"
     return f"{state} {resume}\n{_use(loop.task.config, path, command)}"
 
 
 def how_to_extend(loop: TrainingLoop, command: str) -> str:
-    """Returns the message about a training that has ended already."""
+    """Returns the message for a run whose training has already ended."""
     training, path = loop.training, loop.run.path
     settings = []
     if loop.checkpointing.epoch >= training.epochs:
@@ -62,7 +62,7 @@ def how_to_extend(loop: TrainingLoop, command: str) -> str:
 
 
 def why_it_ended(loop: TrainingLoop) -> list[str]:
-    """Returns messages about a training that ended early, and about saving that took long."""
+    """Returns messages if training ended early or if saving took long."""
     training, clock, total = loop.training, loop.clock, loop.clock.limits.total_steps
     lines = []
     if clock.step < clock.end:
@@ -82,7 +82,7 @@ def why_it_ended(loop: TrainingLoop) -> list[str]:
     if training.checkpoint_every_steps and saving > clock.process_seconds / MIN_INTERVAL:
         lines.append(
             f"Saving took {saving:.1f} s of {clock.process_seconds:.1f} s: "
-            f"training.checkpoint_every_steps = {training.checkpoint_every_steps} is often."
+            f"training.checkpoint_every_steps = {training.checkpoint_every_steps} saves very often."
         )
     return lines
 

@@ -25,7 +25,7 @@ def new_training(
     run: str | Path | None,
     name: str | None,
 ) -> Iterator["NewTraining"]:
-    """Checks the settings and the run directory of a new training; arguments as for `train`.
+    """Checks the settings and the run directory of a new run. The arguments are those of `train`.
 
     Raises:
       UserError: a setting or the directory cannot be used.

@@ -43,19 +43,19 @@ def train(
 ) -> Run:
     """Trains a model from text, shows what it generates, and exports the best one.
 
-    With `training.deterministic` on a CPU, a training that was interrupted and resumed, however often,
+    With `training.deterministic` on a CPU, training that was interrupted and resumed any number of times
     ends with the same bytes in every weight and optimizer slot, the same metrics (except times) and the
-    same samples as one that was not.
+    same samples as uninterrupted training.
 
     Args:
       config: settings: a `Config`, a nested dictionary, a path or the name of a shipped configuration.
         None for the default configuration.
       run: the run directory, new or empty; `runs/NAME-N` if None.
-      resume_from: a run directory. Training resumes from its newest sound checkpoint, or from its first
-        step if there is none, with the run's settings; `config` and `run` must be None.
-      overrides: `"SECTION.KEY=VALUE"` strings, such as `"training.epochs=9"`. A training that is resumed
-        accepts those of `[sampling]` and some of `[training]`. The learning rate then is what it would
-        be if the setting had been changed at the beginning.
+      resume_from: a run directory. Training resumes from its newest undamaged checkpoint, or from its
+        first step if there is none, with the run's settings; `config` and `run` must be None.
+      overrides: `"SECTION.KEY=VALUE"` strings, such as `"training.epochs=9"`. When training is
+        resumed, all settings of `[sampling]` and some of `[training]` can change. The learning rate is
+        then the same as if the setting had been changed at the beginning.
       callbacks: Keras callbacks. They see `val_loss` and the other scores in the logs of every epoch.
         See `UserCallbacks` for the order and for training that is resumed.
       name: NAME of the default run directory; the configuration's if None.
@@ -64,9 +64,9 @@ def train(
     Returns:
       The finished run.
     Raises:
-      UserError: a setting, the text or the directory cannot be used; a new run leaves nothing behind. Or
+      UserError: a setting, the text or the directory cannot be used; a new run leaves no files. Or
         the loss became nan or infinite, or the run cannot be written; earlier checkpoints stay. Or the
-        run to resume does not exist, is in use by another process, or has no sound checkpoint.
+        run to resume does not exist, is in use by another process, or has no undamaged checkpoint.
       TypeError: an argument has the wrong type.
       KeyboardInterrupt: after Ctrl-C, with the state saved.
     """
@@ -133,9 +133,9 @@ def resume(
     command: str = "minigpt",
     console: Console | None = None,
 ) -> Run:
-    """Resumes a training from its newest sound checkpoint, or extends one that has ended.
+    """Resumes training from the newest undamaged checkpoint, or extends training that has ended.
 
-    The same as `train(resume_from=run, overrides=changes)`, where the arguments are described.
+    Equivalent to `train(resume_from=run, overrides=changes)`, which describes the arguments.
     """
     return train(
         resume_from=run, overrides=changes, callbacks=callbacks, command=command, console=console

@@ -1,4 +1,4 @@
-"""The start of a training that is resumed, or extended after its end."""
+"""The start of training that is resumed, or extended after its end."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -29,8 +29,8 @@ from minigpt.training.tasks.task import Task
 
 logger = logging.getLogger(__name__)
 
-# Settings of [training] that may change. Those of [sampling] may all change. The others determine what
-# the weights and the optimizer's state are.
+# Settings of [training] that may change. All settings of [sampling] may change. The other settings
+# determine the weights and the optimizer's state.
 CHANGEABLE = {
     "epochs",
     "max_minutes",
@@ -52,7 +52,7 @@ CHANGEABLE = {
 
 @contextmanager
 def resumed_training(path: str | Path, overrides: Sequence[str]) -> Iterator["ResumedTraining"]:
-    """Locks a run, reads its newest sound checkpoint, and checks the changed settings.
+    """Locks a run, reads its newest undamaged checkpoint, and checks the changed settings.
 
     Args:
       path: the run directory.
@@ -79,7 +79,7 @@ def resumed_training(path: str | Path, overrides: Sequence[str]) -> Iterator["Re
 
 
 class ResumedTraining(Start):
-    """The start of a training that is resumed.
+    """The start of training that is resumed.
 
     Args:
       run: the run, locked for this process.
@@ -117,7 +117,7 @@ class ResumedTraining(Start):
             # The process may have been killed just before it removed them.
             checkpointing.remove_old(names[-1])
         else:
-            # Broken ones stay for inspection until the next checkpoint is written.
+            # Damaged ones are kept for inspection until the next checkpoint is written.
             remove_checkpoints(run.checkpoints_folder, keep=names)
         run.replace_config(checkpointing.config_with_limits())
 
@@ -138,14 +138,14 @@ def keeps_limits(checkpoint: Checkpoint, config: Config) -> bool:
 
 
 def _newest_checkpoint(run: Run) -> Checkpoint | None:
-    """Returns the newest sound checkpoint, without its best epoch if that is lost; None for none."""
+    """Returns the newest undamaged checkpoint, or None; removes its best epoch if that is lost."""
     folder = run.checkpoints_folder
     found = newest_checkpoint(folder)
     if found is None:
         if broken := checkpoint_paths(folder):
             raise UserError(
-                f"{folder}: none of {len(broken)} checkpoints is sound; should hold a sound one, or be "
-                "empty to start from the first step"
+                f"{folder}: contains no undamaged checkpoint ({len(broken)} are damaged); should contain "
+                "one, or be empty to start from the first step"
             )
         if run.model_file.exists():
             raise run_error(
@@ -155,7 +155,7 @@ def _newest_checkpoint(run: Run) -> Checkpoint | None:
             )
         return None
     best = found.progress.best
-    # If there is a model.keras, it is the best model of this training as it ended before.
+    # If there is a model.keras, it is the best model at the earlier end of training.
     if best and best.checkpoint != found.path.name and not run.model_file.is_file():
         path = folder / best.checkpoint
         try:

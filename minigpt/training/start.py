@@ -1,4 +1,4 @@
-"""What a new training and one that is resumed have in common."""
+"""The common interface of new and resumed training."""
 
 import abc
 from contextlib import AbstractContextManager
@@ -17,7 +17,7 @@ from minigpt.training.tasks.task import Task
 
 
 class Start(abc.ABC):
-    """What a training starts from.
+    """What training starts from.
 
     Args:
       config: the settings.
@@ -62,11 +62,11 @@ class Start(abc.ABC):
 
     @abc.abstractmethod
     def run_directory(self, task: Task) -> AbstractContextManager[Run]:
-        """Gives the run directory, which is locked for this process."""
+        """Yields the run directory, which is locked for this process."""
 
     @abc.abstractmethod
     def discard_later_results(self, checkpointing: Checkpointing) -> None:
-        """Removes what the run holds after the checkpoint, and records the settings."""
+        """Removes the results that are later than the checkpoint, and records the settings."""
 
     @abc.abstractmethod
     def describe(self, run: Run, step: int, end: int) -> str:

@@ -1,18 +1,18 @@
-"""The number of weight updates of a training, which a time limit may change while it runs."""
+"""The number of weight updates, which a time limit may change during training."""
 
 from collections.abc import Sequence
 
 
 class StepLimits:
-    """Which weight update is the last one, and how far the training has come.
+    """Which weight update is the last one, and what share of training is done.
 
     The learning rate follows `progress`. When the limit changes, the remaining part of the schedule is
     stretched or shortened; the part that is done stays as it was. The list of changes suffices to
     repeat the run without a clock.
 
     Args:
-      total_steps: updates without any change.
-      changes: pairs (step, end): from update `step` on, `end` is the number of updates in all.
+      total_steps: the total number of updates without any change.
+      changes: pairs (step, end): from update `step` on, `end` is the total number of updates.
     """
 
     def __init__(self, total_steps: int, changes: Sequence[Sequence[int]] = ()) -> None:
@@ -20,7 +20,7 @@ class StepLimits:
         self.changes = [list(change) for change in changes]
 
     def end(self, step: int) -> int:
-        """Returns the number of updates in all that was valid at update `step`."""
+        """Returns the total number of updates that was valid at update `step`."""
         return next(
             (end for start, end in reversed(self.changes) if start <= step), self.total_steps
         )
@@ -37,6 +37,6 @@ class StepLimits:
         return min(1.0, progress)
 
     def change(self, step: int, end: int) -> None:
-        """Makes `end` the number of updates in all from update `step` on."""
+        """Makes `end` the total number of updates from update `step` on."""
         self.changes = [change for change in self.changes if change[0] < step]
         self.changes.append([step, end])

@@ -17,7 +17,7 @@ from minigpt.training.tasks.translation import PairFigures
 def summary(
     task: Task, model: GPT | EncoderDecoder, device: str, fine_tuning: FineTuning | None
 ) -> str:
-    """Returns the summary, one line a subject."""
+    """Returns the summary, one line per subject."""
     figures = task.describe()
     lines = {"Device": device}
     lines |= _pairs(figures) if isinstance(figures, PairFigures) else _text(figures)

@@ -10,7 +10,7 @@ from minigpt.training.callbacks.clock import Clock
 
 
 class BestEpoch(Callback):
-    """Tracks the best epoch by validation loss, and stops a training that no longer improves.
+    """Tracks the best epoch by validation loss, and stops training when it no longer improves.
 
     Args:
       clock: counts the steps.

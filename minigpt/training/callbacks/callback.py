@@ -9,11 +9,11 @@ class Callback(keras.callbacks.Callback):
     """A Keras callback whose state is saved in checkpoints.
 
     The dictionaries of all callbacks together are the record `runs.progress.TrainingProgress`, so their
-    keys are distinct.
+    keys must be distinct.
     """
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what another process needs to continue, as values of JSON; {} for no state."""
+        """Returns what another process needs to continue, as JSON values; {} if there is no state."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Saves and restores the state of a training."""
+"""Saves and restores the state of training."""
 
 import time
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ MIN_INTERVAL = 50
 
 
 class Checkpointing(Callback):
-    """Saves everything that a training needs to continue as if it had not been interrupted.
+    """Saves everything that is needed to continue training as if it had not been interrupted.
 
     It saves at the end of every epoch, and within an epoch by steps or seconds; always between two
     weight updates. It must be called after the callbacks that write at the end of an epoch: a checkpoint
@@ -39,8 +39,8 @@ class Checkpointing(Callback):
       run: the run that the checkpoints belong to.
       config: the settings.
       clock: counts the steps.
-      best: knows the best epoch, whose checkpoint is kept.
-      others: further callbacks whose state is saved.
+      best: tracks the best epoch, whose checkpoint is kept.
+      others: additional callbacks whose state is saved.
 
     Attributes:
       epoch: epochs that have ended.
@@ -80,7 +80,7 @@ class Checkpointing(Callback):
         """Restores the model and all callbacks from a checkpoint, before training.
 
         Raises:
-          UserError: the checkpoint belongs to a model or an optimizer of other sizes.
+          UserError: the checkpoint belongs to a model or an optimizer of different sizes.
         """
         if checkpoint.progress.batch >= self.batches_per_epoch:
             raise UserError(
@@ -135,7 +135,7 @@ class Checkpointing(Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.epoch, self.batch = epoch + 1, 0
         if self.best.best and self.best.best.epoch == self.epoch:
-            # A model.keras of an earlier training that this one extends is no longer the best. It is
+            # If this training extends an earlier one, the earlier model.keras is no longer the best. It is
             # removed before the checkpoint that says so: if the process is killed in between, the best
             # model is that of the checkpoint before.
             self.run.model_file.unlink(missing_ok=True)
@@ -173,12 +173,12 @@ class Checkpointing(Callback):
         )
 
     def remove_old(self, newest: str) -> None:
-        """Removes the checkpoints that are not kept when `newest` is the newest sound one."""
+        """Removes the checkpoints that are not kept when `newest` is the newest undamaged one."""
         names = [path.name for path in checkpoint_paths(self.run.checkpoints_folder)]
-        # Newer ones are broken: the training was resumed from an older one.
+        # Newer ones are damaged: training was resumed from an older one.
         names = names[: names.index(newest) + 1]
         kept = names[-self.config.training.keep_checkpoints :]
-        # The training may be resumed from each of them, which needs the best as of then.
+        # Training may be resumed from each of them, which requires the best checkpoint as of that step.
         best_ones = (best_checkpoint_name(self.run.checkpoints_folder / name) for name in kept)
         remove_checkpoints(self.run.checkpoints_folder, {*kept, *filter(None, best_ones)})
 

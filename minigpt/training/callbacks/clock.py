@@ -10,8 +10,8 @@ from minigpt.config import TrainingConfig
 from minigpt.training.callbacks.callback import Callback
 from minigpt.training.step_limits import StepLimits
 
-# Shares of the time limit at which the number of steps is adjusted: late enough to know the speed, and
-# few, so that the learning rate does not follow every fluctuation of the speed.
+# Shares of the time limit at which the number of steps is adjusted. They are late enough to know the speed,
+# and few, so that the learning rate does not follow every fluctuation of the speed.
 ADJUSTED_AT = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98)
 # Training that would end after LATEST of the limit is shortened. One that was shortened and would end
 # before EARLIEST is extended. Both then end at TARGET.
@@ -52,7 +52,7 @@ class Clock(Callback):
         self._epoch_step = 0
         # Seconds of the batches since the number of steps was last adjusted.
         self._recent: deque[float] = deque(maxlen=1000)
-        # Of this epoch, and of the last whole one per update.
+        # The overhead of this epoch, and the overhead per update of the last complete epoch.
         self._overhead = self._overhead_per_step = 0.0
         self._adjusted_at = 0.0
         self._resumed = False
@@ -86,7 +86,7 @@ class Clock(Callback):
 
     @property
     def end(self) -> int:
-        """Weight updates in all, as planned now."""
+        """Total number of weight updates, as currently planned."""
         return self.limits.end(self.step)
 
     @property
@@ -100,7 +100,7 @@ class Clock(Callback):
         return (self._stop or time.perf_counter()) - self._start if self._has_begun else 0.0
 
     def seconds_left(self) -> float:
-        """Estimates the rest: updates, validation, samples and checkpoints."""
+        """Estimates the remaining time: updates, validation, samples and checkpoints."""
         per_step = self._seconds_per_batch() * self.config.accumulate_steps
         assert self.config.steps_per_epoch is not None  # Resolved.
         epochs = math.ceil((self.end - self._epoch_step) / self.config.steps_per_epoch)
@@ -111,7 +111,7 @@ class Clock(Callback):
         return max(0.0, left)
 
     def stop(self) -> None:
-        """Ends the count of seconds."""
+        """Stops counting seconds."""
         self._stop = time.perf_counter()
 
     def add_overhead(self, seconds: float) -> None:
@@ -121,7 +121,7 @@ class Clock(Callback):
         self._batch_end += seconds
 
     def on_train_begin(self, logs: Any = None) -> None:
-        # Only once: a training that is resumed within an epoch calls `fit` twice.
+        # Only once: training that is resumed within an epoch calls `fit` twice.
         if not self._has_begun:
             self._has_begun = True
             self._start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Shows the progress of a training."""
+"""Shows the progress of training."""
 
 import time
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ SECONDS_BETWEEN_BARS = 0.1
 
 
 class Display(Callback):
-    """Shows a progress bar on a terminal, elsewhere a line from time to time; a line after each epoch."""
+    """Shows a progress bar on a terminal or occasional lines elsewhere, and a line after each epoch."""
 
     def __init__(self, console: Console, clock: Clock, epochs: int, steps_per_epoch: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Stops a training on Ctrl-C and similar signals."""
+"""Stops training on Ctrl-C and similar signals."""
 
 import signal
 from types import FrameType
@@ -19,7 +19,7 @@ class Interrupt(Callback):
     recorded. A second signal has its usual effect.
 
     Args:
-      checkpointing: knows when the state can be saved.
+      checkpointing: determines when the state can be saved.
       console: where to print. It is silenced after SIGHUP, because the terminal is gone.
     """
 
@@ -56,7 +56,7 @@ class Interrupt(Callback):
         self.requested = True
         self.uninstall()
         if number == signal.SIGHUP:
-            # Writing to a terminal that is gone would end the training before it is saved.
+            # Writing to a terminal that is gone would end training before its state is saved.
             self.console.quiet = True
         at_end = self.checkpointing.is_at_epoch_end
         when = "after the validation of this epoch" if at_end else "after this step"

@@ -1,4 +1,4 @@
-"""Stops a training that has diverged."""
+"""Stops training that has diverged."""
 
 import math
 from typing import Any
@@ -8,7 +8,7 @@ from minigpt.training.callbacks.clock import Clock
 
 
 class StopAtNaN(Callback):
-    """Stops a training whose loss is nan or infinite, before its weights are saved.
+    """Stops training if the loss is nan or infinite, before the weights are saved.
 
     Args:
       clock: counts the steps.

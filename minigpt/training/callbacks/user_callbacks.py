@@ -10,9 +10,9 @@ from minigpt.training.callbacks.checkpointing import Checkpointing
 
 
 class UserCallbacks(Callback):
-    """Passes the events of a training to any Keras callbacks.
+    """Passes the events of training to any Keras callbacks.
 
-    They see one `fit`, even where a resumed epoch needs two calls of it: one begin and one end of the
+    They see a single `fit`, even if a resumed epoch needs two calls of it: one begin and one end of
     training, all epochs and steps, and batches numbered within their epoch. They are called after the
     validation, so the logs of an epoch hold `val_loss` and the other scores, and before the checkpoint.
     Scores that do not exist (None) are left out. Their own state is not saved in checkpoints.

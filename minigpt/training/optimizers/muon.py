@@ -85,7 +85,7 @@ def _orthogonalized(x: Any, steps: int, a: float, b: float, c: float) -> Any:
 
     The factors of consecutive steps are polynomials of the first A and therefore commute. Several steps
     are computed with matrices of the size of A alone, and X is multiplied once by the product of their
-    factors. That is cheaper for a matrix at least twice as wide as high.
+    factors. That is cheaper for a matrix at least twice as wide as it is high.
     """
     rows, columns = x.shape[-2:]
     if rows > columns:

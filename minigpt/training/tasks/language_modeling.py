@@ -27,7 +27,7 @@ class TextFigures:
       train: the part to train on.
       val: the part that is held out.
       tokenizer: the tokenizer.
-      unknown_in_prompts: prompt → number of its tokens that are unknown, where there are such.
+      unknown_in_prompts: prompt → number of its unknown tokens, for prompts that have any.
       uniform: held-out scores of a uniform distribution.
       unigram: held-out scores of the tokens' frequencies in the training text.
     """
@@ -41,7 +41,7 @@ class TextFigures:
 
 
 class LanguageModeling(Task):
-    """Windows of a text; the target of every token is the one after it."""
+    """Windows of a text; the target of every token is the token after it."""
 
     def prepare(self) -> None:
         training = self.config.training

@@ -24,7 +24,7 @@ class Task(abc.ABC):
       corpus: the token ids that they describe.
 
     Attributes:
-      config: the settings, with everything resolved that was left open: with them the run can be repeated.
+      config: the settings, with all open values resolved, so that the run can be repeated from them.
       batches_in_pass: batches in one pass over the training text.
       tokens_per_batch: tokens in a batch, on average.
       sequence_length: tokens in a sequence; None for sentences of their own lengths.
@@ -101,5 +101,5 @@ class Task(abc.ABC):
         """
 
     def final_scores(self, model: keras.Model) -> dict[str, Any]:
-        """Returns further scores of the best model, after training; {} for none."""
+        """Returns additional scores of the best model after training; {} if there are none."""
         return {}

@@ -51,7 +51,7 @@ class PairFigures:
 
 
 class Translation(Task):
-    """Sources and targets; the target of every token is the one after it, given the source."""
+    """Sources and targets; the target of every token is the token after it, given the source."""
 
     def prepare(self) -> None:
         corpus, config = self.corpus, self.config
