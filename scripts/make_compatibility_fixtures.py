@@ -1,4 +1,4 @@
-"""Makes tests/fixtures/compatibility: runs that an earlier version wrote, and what it computed with them.
+"""Writes tests/fixtures/compatibility: runs of an earlier version, and what it computed with them.
 
     PYTHONPATH=CHECKOUT_OF_THAT_VERSION python scripts/make_compatibility_fixtures.py FOLDER
 

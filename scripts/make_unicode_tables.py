@@ -3,8 +3,8 @@
     python scripts/make_unicode_tables.py
 
 TensorFlow has two libraries with Unicode data: RE2, whose character classes split text, and ICU, which
-lower-cases it. Their versions of Unicode differ from each other and from Python's. Run this script after a
-change of TensorFlow's version; tests/tokenizers/test_unicode.py checks every code point.
+lower-cases it. Their versions of Unicode differ from each other and from Python's. Run this script after
+TensorFlow's version changes; tests/tokenizers/test_unicode.py checks every code point.
 """
 
 import json

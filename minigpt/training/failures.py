@@ -1,4 +1,4 @@
-"""Errors during a training as one line, with the last checkpoint."""
+"""Errors during training as one line, with the last checkpoint."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

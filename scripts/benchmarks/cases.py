@@ -24,7 +24,7 @@ class Case:
       others: measured in every round for `checks` and the notes; not used for ratios.
       once: measured once, for `checks`.
       limit: the roofline of the machine, in the same unit.
-      checks: further conditions, computed from all outcomes by name ("ours" among them).
+      checks: additional conditions, computed from all outcomes by name ("ours" among them).
       notes: remarks for the reader of the report.
       rounds: 5 for short measurements, 3 for long ones.
       budget_seconds: time for all rounds; a round that would end later is not started.
@@ -61,7 +61,7 @@ def build_cases(quick: bool, shakespeare: str | None = None) -> list[Case]:
     """Returns all cases in the order of the report.
 
     Args:
-      quick: makes every case as short as possible, to show that it runs; the figures mean nothing.
+      quick: makes every case as short as possible, to show that it runs; the figures are not meaningful.
       shakespeare: path of tiny Shakespeare; downloaded if None.
     """
     return [
@@ -311,7 +311,7 @@ def _tokenize(quick: bool) -> Case:
     )
 
 
-# Maximum difference in memory between a training on 1 GB and one on 10 MB of text, in bytes.
+# Maximum difference in memory between training on 1 GB and on 10 MB of text, in bytes.
 _MORE_MEMORY = 100e6
 
 

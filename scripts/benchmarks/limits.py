@@ -34,7 +34,7 @@ def forward_products(sizes: Sizes) -> list[Product]:
 
 
 def decoding_products(sizes: Sizes, seen: int) -> list[Product]:
-    """Returns all matrix products for one new token a row, with `seen` tokens in the cache."""
+    """Returns all matrix products for one new token per row, with `seen` tokens in the cache."""
     step = forward_products(replace(sizes, length=1))
     rows = sizes.batch_size * sizes.num_heads
     scores = (sizes.num_layers, rows, 1, sizes.head_dim, seen)
@@ -83,7 +83,7 @@ def _best(call: Callable[[], Any]) -> float:
 
 
 def training(context: Context, system: str) -> Outcome:
-    """Returns the tokens per second of a training that consists of matrix products only."""
+    """Returns the tokens per second of training that consists of matrix products only."""
     sizes = SIZES[system]
     forward = forward_products(sizes)
     seconds = seconds_of([*forward, *backward_products(forward)])

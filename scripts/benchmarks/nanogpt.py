@@ -109,4 +109,4 @@ def quality(context: Context, bits: float) -> Outcome:
         optimizer.step()
         if looks.good_enough(step + 1):
             return looks.outcome(step + 1)
-    return {"failed": f"{looks.last:.3f} bits a byte after all {STEPS} steps"}
+    return {"failed": f"{looks.last:.3f} bits per byte after all {STEPS} steps"}

@@ -28,7 +28,7 @@ def _config(context: Context, megabytes: int) -> Any:
     import minigpt
 
     overrides = [f"{key}={value}" for key, value in UNDISTURBED.items()]
-    # All of the default settings, so that none is chosen for the length of the text.
+    # All default settings, so that none is chosen for the length of the text.
     settings = minigpt.load_config("default").model_dump()
     settings["data"] = {
         "source": "files",
@@ -84,7 +84,7 @@ def grow(context: Context, megabytes: int, steps: int, seconds: float) -> Outcom
 
 
 class MostAnonymous:
-    """Samples RssAnon twenty times a second until `end`, which returns the maximum in bytes."""
+    """Samples RssAnon twenty times per second until `end`, which returns the maximum in bytes."""
 
     def __init__(self) -> None:
         self._most = 0

@@ -72,7 +72,7 @@ class Looks:
 
     Args:
       context: gives the seconds since the start of the process.
-      ids: the held-out text, one token a byte.
+      ids: the held-out text, one token per byte.
       nats: computes the loss of a batch.
       bits: the target in bits per byte.
     """

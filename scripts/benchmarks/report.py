@@ -20,7 +20,7 @@ class Target:
       ratio: minimum ratio to the best peer; above 1 means that minigpt is better.
       memory_ratio: maximum ratio of our memory to that peer's.
       share_of_limit: minimum share of the roofline.
-      words: further conditions, as text for the table.
+      words: additional conditions, as text for the table.
     """
 
     ratio: float | None = None
@@ -44,7 +44,7 @@ class Result:
     """One line of the report; see `summarize`.
 
     `ours` and the values of `peers` are medians in `unit`, None or missing if nothing was measured.
-    `checks` are further conditions; `notes` are remarks for the reader; `memory` is in bytes, for minigpt
+    `checks` are other conditions; `notes` are remarks for the reader; `memory` is in bytes, for minigpt
     and its peers; `rounds` is the number of measurements of minigpt.
     """
 
@@ -90,7 +90,7 @@ def summarize(
       ours: the measurements of minigpt.
       peers: measurements by name; a peer without values is ignored.
       limit: the roofline, in the same unit.
-      checks: further conditions and whether they hold.
+      checks: additional conditions and whether they hold.
       notes: remarks for the report.
     """
     value = median(ours)

@@ -58,7 +58,7 @@ def write_text(path: Path, size: int, vocab_size: int = 60_000) -> Path:
 
 
 def write_characters(path: Path, size: int, characters: str) -> Path:
-    """Writes `size` characters drawn uniformly from `characters`, beginning with all of them once."""
+    """Writes `size` characters drawn uniformly from `characters`, after each of them once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draw = np.random.default_rng(0)
     drawn = np.array(list(characters))[draw.integers(len(characters), size=size)]

@@ -59,7 +59,7 @@ def speed(context: Context, system: str, compiled: bool, steps: int, seconds: fl
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        # A training that shows its loss reads it too.
+        # Training that shows its loss reads it too.
         loss.item()
         step += 1
         over = steady.seen(step)

@@ -148,7 +148,7 @@ def set_weights(model: Any, arrays: dict[str, Any]) -> None:
 
 
 def write_stories(context: Context) -> Outcome:
-    """Writes the stories to a file, one a line, as the tutorial reads them."""
+    """Writes the stories to a file, one per line, as the tutorial reads them."""
     from minigpt.corpus.stories import stories
 
     lines = [story.replace("\n", " ") for story in stories()]

@@ -1,4 +1,4 @@
-"""Observes a training without changing its code: `minigpt.train` or any `model.fit`."""
+"""Observes training without changing its code: `minigpt.train` or any `model.fit`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ class Finished(BaseException):
 
 
 def watch(look: Look) -> None:
-    """Calls `look(model, number of updates, event)` in every training of this process.
+    """Calls `look(model, number of updates, event)` during all training in this process.
 
     The events are "begin" (the training begins) and "step" (one or more updates are done). This function
     does not import Keras, because the time of that import is part of some measurements.
