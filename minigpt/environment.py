@@ -78,7 +78,7 @@ def hide_tensorflow_log() -> Iterator[None]:
     """Drops TensorFlow's log lines from standard error; delays everything else that is written there.
 
     Works on the file descriptor, because the lines come from C++ and not through `sys.stderr`. The
-    descriptor belongs to the process: while several threads are inside, it is redirected once, and
+    descriptor belongs to the process: while several threads are in the block, it is redirected once, and
     restored when the last one leaves.
     """
     _filter.start()

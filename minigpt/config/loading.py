@@ -28,7 +28,7 @@ MAX_FILE_BYTES = 1_000_000
 def shipped_configs() -> dict[str, Path]:
     """Returns the name and path of every shipped configuration, `default` first."""
     package = Path(__file__).resolve().parents[1]
-    # An installed wheel holds them in the package, a checkout next to it.
+    # In an installed wheel they are inside the package, in a checkout next to it.
     folder = package / "configs"
     folder = folder if folder.is_dir() else package.parent / "configs"
     paths = sorted(folder.glob("*.toml"), key=lambda path: (path.stem != "default", path.stem))

@@ -77,7 +77,7 @@ def _held_out(run: Run) -> Part:
             ArgumentProblem(
                 "run",
                 run.path,
-                f"its text (data.source = {run.config.data.source!r}) has changed since the training, "
+                f"its text (data.source = {run.config.data.source!r}) has changed since training, "
                 "so its held-out part is unknown; name a text to evaluate on",
             )
         )

@@ -54,7 +54,7 @@ class SourceToTarget(TextModule):
         warned = tf.cond(tf.size(too_long) > 0, warn, tf.no_op)
         with tf.control_dependencies([warned]):
             lengths = tf.minimum(lengths, max_len)
-        # The first end token after a source belongs to it, the others are padding.
+        # The first end token after a source belongs to it; the others are padding.
         source_ids = ids[:, : max_len - 1].to_tensor(self.end_id)
         source_ids = tf.pad(source_ids, [[0, 0], [0, 1]], constant_values=self.end_id)
         new_ids, new_lengths = self.translator.translate(

@@ -26,7 +26,7 @@ def arrays_of(model: keras.Model) -> dict[str, np.ndarray]:
 
 
 def restore(model: keras.Model, arrays: Mapping[str, np.ndarray]) -> None:
-    """Restores a training state.
+    """Restores the training state.
 
     Args:
       model: built and compiled like the model of the arrays.

@@ -35,7 +35,7 @@ class ClockState(_Record):
 
     Attributes:
       batches: batches trained on.
-      seconds: since the training began, in all processes.
+      seconds: since training began, in all processes.
       epoch_step: the number of weight updates before this epoch.
       beside_a_step: seconds per weight update spent on everything else, in the last epoch.
     """
@@ -47,7 +47,7 @@ class ClockState(_Record):
 
 
 class TrainingProgress(_Record):
-    """The state of a training between two weight updates.
+    """The state of training between two weight updates.
 
     Attributes:
       step: weight updates made.

@@ -1,4 +1,4 @@
-"""The run directory: everything that a training writes, and how it is opened again.
+"""The run directory: everything that training writes, and how it is opened again.
 
 config.toml      every setting, resolved: training from it again gives the same run
 corpus.json      fingerprint of the text and its split
@@ -6,7 +6,7 @@ tokenizer/
 checkpoints/     the newest states and the best by validation loss; see `checkpoints`
 metrics.jsonl    one object for each epoch
 samples.jsonl    the samples written after each epoch
-model.keras      the best model, when the training has ended
+model.keras      the best model, after training has ended
 saved_model/     the same model, from text to text, for programs without minigpt
 lock             held by the process that trains
 """

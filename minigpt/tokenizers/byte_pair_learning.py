@@ -106,7 +106,7 @@ def _without_single_pairs(model: bytes, words: Counter[str]) -> bytes:
     """Removes the last merges if their pairs occur at most once.
 
     sentencepiece merges until the vocabulary is full. A merge that is kept never builds on one that is
-    removed, so the result is the same as if the training had stopped earlier.
+    removed, so the result is the same as if training had stopped earlier.
     """
     proto = ModelProto.FromString(model)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)

@@ -96,7 +96,7 @@ class ResumedTraining(Start):
         if corpus is None:
             raise run_error(
                 self.run.path,
-                f"its text (data.source = {self.config.data.source!r}) has changed since the training "
+                f"its text (data.source = {self.config.data.source!r}) has changed since training "
                 "began; should be unchanged, or train a new run",
             )
         return corpus

@@ -70,4 +70,4 @@ class Start(abc.ABC):
 
     @abc.abstractmethod
     def describe(self, run: Run, step: int, end: int) -> str:
-        """Returns the lines about run directory and first step that precede the training."""
+        """Returns the lines about the run directory and the first step that precede training."""

@@ -26,7 +26,7 @@ class StepLimits:
         )
 
     def progress(self, step: int) -> float:
-        """Returns the share of the training that is done after `step` updates, 0 to 1."""
+        """Returns the share of training that is done after `step` updates, 0 to 1."""
         progress, previous, end = 0.0, 0, self.total_steps
         for start, new_end in [*self.changes, [step, 0]]:
             start = min(start, step)

@@ -12,7 +12,7 @@ from benchmarks.watching import Finished, watch
 SIZES = {"words": WORDS, "characters": CHARACTERS, "default": DEFAULT, "124m": GPT2_124M}
 # The first two updates, which compile and allocate, are not counted. The same holds for the peers.
 FIRST = 2
-# Checkpoints take at most 2% of a training's time, but within a few steps they would take all or none of
+# Checkpoints take at most 2% of the training time, but within a few steps they would take all or none of
 # it. A time limit must not end the training on a slow machine before its speed is known.
 UNDISTURBED = {"training.checkpoint_every_seconds": 1e6, "training.max_minutes": 1000}
 

@@ -231,9 +231,9 @@ def test_paths_in_a_config_are_only_read(copied, tmp_path, monkeypatch):
     text = copied.config_file.read_text()
     old = json.dumps(copied.config.data.paths[0])
     copied.config_file.write_text(text.replace(old, json.dumps(str(secret))))
-    with pytest.raises(UserError, match="has changed since the training"):
+    with pytest.raises(UserError, match="has changed since training"):
         minigpt.evaluate_run(copied)
-    with pytest.raises(UserError, match=r"data.paths|has changed since the training began"):
+    with pytest.raises(UserError, match=r"data.paths|has changed since training began"):
         minigpt.resume(copied.path, ["training.epochs=9"])
     assert (secret.stat().st_mtime_ns, secret.stat().st_mode) == (
         before.st_mtime_ns,

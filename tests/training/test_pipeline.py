@@ -120,7 +120,7 @@ def test_evaluate_notices_that_the_text_has_changed(tiny_file, tiny_run, tmp_pat
     original = tiny_file.read_text()
     try:
         tiny_file.write_text(original.replace("Ana", "Eva"))
-        with pytest.raises(UserError, match="has changed since the training"):
+        with pytest.raises(UserError, match="has changed since training"):
             evaluate_run(tiny_run)
     finally:
         tiny_file.write_text(original)

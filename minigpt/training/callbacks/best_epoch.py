@@ -14,7 +14,7 @@ class BestEpoch(Callback):
 
     Args:
       clock: counts the steps.
-      patience: epochs without improvement after which the training stops; None for no limit.
+      patience: epochs without improvement after which training stops; None for no limit.
 
     Attributes:
       best: the best epoch; None before the first has ended.

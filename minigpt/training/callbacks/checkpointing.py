@@ -106,14 +106,14 @@ class Checkpointing(Callback):
     def is_within_epoch(self) -> bool:
         """Whether a weight update has ended and is not the last one of its epoch.
 
-        After the last one the end of the epoch follows immediately, and saves.
+        The last one is followed immediately by the end of the epoch, which saves.
         """
         is_last = self.model.stop_training or self.batch == self.batches_per_epoch
         return not is_last and self.batch % self.config.training.accumulate_steps == 0
 
     @property
     def is_at_epoch_end(self) -> bool:
-        """Whether the next checkpoint is that of the epoch's end, unless it is saved before the batch."""
+        """Whether the next checkpoint is the one at the end of the epoch, unless it is saved earlier."""
         left = self.batches_per_epoch - self.batch
         return (
             left <= self.config.training.accumulate_steps or self.clock.step + 1 >= self.clock.end
@@ -135,9 +135,9 @@ class Checkpointing(Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.epoch, self.batch = epoch + 1, 0
         if self.best.best and self.best.best.epoch == self.epoch:
-            # If this training extends an earlier one, the earlier model.keras is no longer the best. It is
-            # removed before the checkpoint that says so: if the process is killed in between, the best
-            # model is that of the checkpoint before.
+            # If training was extended, the model.keras written earlier is no longer the best. It is removed
+            # before the checkpoint that records this is written: if the process is killed in between,
+            # the best model is that of the previous checkpoint.
             self.run.model_file.unlink(missing_ok=True)
         self.save()
 

@@ -15,7 +15,7 @@ from minigpt.training.console import show
 class Interrupt(Callback):
     """Turns the first Ctrl-C, SIGTERM or SIGHUP into a stop after the current weight update.
 
-    If that update is the last one of an epoch, the training stops after the epoch is validated and
+    If that update is the last one of an epoch, training stops after the epoch is validated and
     recorded. A second signal has its usual effect.
 
     Args:

@@ -9,7 +9,7 @@ from minigpt.training.optimizers.learning_rate import learning_rate
 
 
 class LearningRate(Callback):
-    """Sets the learning rate before every update, by the share of the training that is done."""
+    """Sets the learning rate before every update, by the share of training that is done."""
 
     def __init__(self, config: TrainingConfig, clock: Clock) -> None:
         super().__init__()

@@ -19,7 +19,7 @@ class UserCallbacks(Callback):
 
     Args:
       callbacks: any Keras callbacks.
-      epochs: epochs of the training.
+      epochs: total number of epochs.
       checkpointing: counts epochs and batches.
     """
 
@@ -59,7 +59,7 @@ class UserCallbacks(Callback):
         self.callbacks.on_epoch_end(epoch, self._logs)
 
     def close(self) -> None:
-        """Ends the training for the callbacks: files are closed."""
+        """Ends training for the callbacks: files are closed."""
         if self._is_open:
             self._is_open = False
             self.callbacks.on_train_end(self._logs)

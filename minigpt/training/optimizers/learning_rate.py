@@ -11,7 +11,7 @@ def learning_rate(config: TrainingConfig, step: int, progress: float) -> float:
     Args:
       config: peak, warm-up and schedule.
       step: number of the update, from 0.
-      progress: share of the training that is done, 0 to 1.
+      progress: share of training that is done, 0 to 1.
     """
     warmup = min(1.0, (step + 1) / config.warmup_steps) if config.warmup_steps else 1.0
     progress = min(1.0, progress)
