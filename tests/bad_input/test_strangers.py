@@ -169,7 +169,7 @@ def test_checkpoints_of_another_run_behind_a_link_are_not_changed(copied, tmp_pa
     before = sorted(path.name for path in mine.iterdir())
     shutil.rmtree(copied.checkpoints_folder)
     copied.checkpoints_folder.symlink_to(mine)
-    with pytest.raises(UserError, match="its checkpoints is a link"):
+    with pytest.raises(UserError, match="its checkpoints is a symbolic link"):
         minigpt.resume(copied.path, ["training.epochs=3"])
     assert sorted(path.name for path in mine.iterdir()) == before
 
