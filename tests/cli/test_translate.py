@@ -90,7 +90,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(pair_run, tmp_path):
         (line,) = refused("translate", pair_run.path, *arguments, cwd=tmp_path)
         assert right.format(arguments[1]) in line
     done = called("translate", tmp_path, input="a\n")
-    assert done.returncode == 2 and "holds no config.toml" in done.stderr and not done.stdout
+    assert done.returncode == 2 and "contains no config.toml" in done.stderr and not done.stdout
 
 
 def test_pair_files_are_refused_before_anything_is_written(tmp_path):

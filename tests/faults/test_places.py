@@ -119,7 +119,7 @@ def test_a_loss_that_diverges(rate: float, warm: Warm, faults_folder: Path, tall
     )
     assert ended.is_one_clear_line, ended
     assert f"training.learning_rate = {rate:g}: the loss is " in ended.err
-    assert " at step " in ended.err and "text be checked" in ended.err
+    assert " at step " in ended.err and "check the text" in ended.err
     # Reads every checkpoint. A state that is nan or infinite is never saved.
     chain.check()
     tally(rounds=1, faults=1)

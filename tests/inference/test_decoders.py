@@ -5,19 +5,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.config import GPTConfig, SamplingConfig, TokenizerConfig
+from minigpt.config import GPTConfig, SamplingConfig
 from minigpt.inference.decoders import build_decoder
 from minigpt.inference.samples import generate
 from minigpt.models import build_gpt
 from minigpt.tokenizers import learn_tokenizer
 from tests.conftest import tiny_text
+from tests.settings import tokenizer_config
 
 T, D = 8, 12
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    config = TokenizerConfig(kind="character", vocab_size=64)
+    config = tokenizer_config(kind="character", vocab_size=64)
     return learn_tokenizer([tiny_text(50)], config)
 
 

@@ -71,7 +71,9 @@ class TextGenerator(Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if (epoch + 1) % self.print_every or not self.prompts:
             return
-        assert self._decoder is not None  # Training has begun.
+        # A custom training loop may not call on_train_begin.
+        self.on_train_begin()
+        assert self._decoder is not None
         samples = generate(
             self._decoder,
             self.tokenizer,
