@@ -15,8 +15,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from minigpt.config.migration import migrate
-from minigpt.config.overrides import apply_overrides, select_variant
-from minigpt.config.problems import problem_of
+from minigpt.config.overrides import apply_overrides, check_overrides, select_variant
+from minigpt.config.problems import nearest, problem_of
 from minigpt.config.sampling import SamplingConfig
 from minigpt.config.schema import Config, variants
 from minigpt.errors import ArgumentProblem, UserError
@@ -54,7 +54,9 @@ def load_config(
         takes paths.
     Raises:
       UserError: with one line for each problem.
+      TypeError: `overrides` is not a sequence of strings.
     """
+    check_overrides(overrides)
     origin, raw = _read(source)
     try:
         sections = migrate(raw)
@@ -77,13 +79,20 @@ def sampling_config(**settings: Any) -> SamplingConfig:
     """Checks settings of `[sampling]` alone; settings that are left out have the defaults of the class.
 
     Raises:
-      UserError: with one line for each problem.
+      UserError: with one line for each problem, which names the argument.
     """
     try:
         return SamplingConfig.model_validate(settings)
     except ValidationError as error:
-        found = [details | {"loc": ("sampling", *details["loc"])} for details in error.errors()]
-        raise UserError(*(problem_of(details, "", ()) for details in found)) from None
+        raise UserError(*map(_sampling_problem, error.errors())) from None
+
+
+def _sampling_problem(details: Any) -> str:
+    name = str(details["loc"][0])
+    if details["type"] == "extra_forbidden":
+        message = "unknown setting" + nearest(name, SamplingConfig.model_fields)
+        return ArgumentProblem(name, details["input"], message)
+    return problem_of(details | {"loc": (name,)}, "", ())
 
 
 def _set_paths(sections: dict[str, Any], paths: Sequence[str]) -> None:

@@ -10,6 +10,19 @@ from minigpt.config.section import Section
 from minigpt.errors import ArgumentProblem
 
 
+def check_overrides(overrides: object, argument: str = "overrides") -> None:
+    """Raises a `TypeError` that names the argument if it is not a sequence of strings."""
+    if (
+        isinstance(overrides, str)
+        or not isinstance(overrides, Sequence)
+        or not all(isinstance(override, str) for override in overrides)
+    ):
+        raise TypeError(
+            f"`{argument}` must be a sequence of strings, such as ['training.epochs=1']. "
+            f"Received: {overrides!r}"
+        )
+
+
 def apply_overrides(
     sections: dict[str, Any], overrides: Sequence[str], problems: list[str]
 ) -> set[str]:

@@ -59,3 +59,9 @@ def test_a_problem_is_told_in_the_words_of_its_reader():
     options = {"overrides": "--set"}
     assert wrong.as_option(options).startswith("--set training.epochs = 0: should be")
     assert misread.as_option(options).startswith("--set epochs=1: should be SECTION.KEY=VALUE")
+
+
+@pytest.mark.parametrize("overrides", ["training.epochs=1", None, 5, [5]])
+def test_overrides_are_a_sequence_of_strings(overrides):
+    with pytest.raises(TypeError, match="`overrides` must be a sequence of strings"):
+        load_config(None, overrides)

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minigpt.config import TokenizerConfig
 from minigpt.generation.stop_strings import find_stop
 from minigpt.inference.streaming import ContinuationText, IncrementalDetokenizer
 from minigpt.tokenizers import learn_tokenizer
 from tests.conftest import tiny_text
+from tests.settings import tokenizer_config
 
 # U+0010 and U+2581 are escaped by the byte-pair tokenizer.
 TEXT = tiny_text(50) + " \U0001f600 \u2581 \x10 \x10\x10b ż日本"
@@ -19,7 +19,7 @@ KINDS = ["byte_pair", "word", "character"]
 @pytest.fixture(scope="module")
 def tokenizers():
     return {
-        kind: learn_tokenizer([TEXT], TokenizerConfig(kind=kind, vocab_size=320)) for kind in KINDS
+        kind: learn_tokenizer([TEXT], tokenizer_config(kind=kind, vocab_size=320)) for kind in KINDS
     }
 
 
