@@ -56,23 +56,22 @@ def load_config(
       UserError: with one line for each problem.
       TypeError: `overrides` is not a sequence of strings.
     """
-    check_overrides(overrides)
-    origin, raw = _read(source)
-    try:
-        sections = migrate(raw)
-    except ValueError as error:
-        raise UserError(f"{origin}{error}") from None
-    if text:
-        _set_paths(sections, text)
-    problems: list[str] = []
-    overridden = apply_overrides(sections, overrides, problems)
-    try:
-        config = Config.model_validate(sections)
-    except ValidationError as error:
-        problems += [problem_of(details, origin, overridden) for details in error.errors()]
-    if problems:
-        raise UserError(*problems)
-    return config
+    return _load(source, overrides, text)
+
+
+def load_record(record: Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Config:
+    """Reads and checks the configuration that a run or a checkpoint recorded.
+
+    Settings that are absent from a record without a format number have the defaults of the version that
+    wrote it; see `migration`.
+
+    Args:
+      record: the path of a config.toml, or what `config_record` returned.
+      overrides: as for `load_config`.
+    Raises:
+      UserError: with one line for each problem.
+    """
+    return _load(record, overrides, is_record=True)
 
 
 def sampling_config(**settings: Any) -> SamplingConfig:
@@ -93,6 +92,31 @@ def _sampling_problem(details: Any) -> str:
         message = "unknown setting" + nearest(name, SamplingConfig.model_fields)
         return ArgumentProblem(name, details["input"], message)
     return problem_of(details | {"loc": (name,)}, "", ())
+
+
+def _load(
+    source: str | Path | Mapping[str, Any] | None,
+    overrides: Sequence[str],
+    text: Sequence[str] = (),
+    is_record: bool = False,
+) -> Config:
+    check_overrides(overrides)
+    origin, raw = _read(source)
+    try:
+        sections = migrate(raw, is_record)
+    except ValueError as error:
+        raise UserError(f"{origin}{error}") from None
+    if text:
+        _set_paths(sections, text)
+    problems: list[str] = []
+    overridden = apply_overrides(sections, overrides, problems)
+    try:
+        config = Config.model_validate(sections)
+    except ValidationError as error:
+        problems += [problem_of(details, origin, overridden) for details in error.errors()]
+    if problems:
+        raise UserError(*problems)
+    return config
 
 
 def _set_paths(sections: dict[str, Any], paths: Sequence[str]) -> None:

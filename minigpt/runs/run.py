@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minigpt.config import Config, dump_config, load_config
+from minigpt.config import Config, dump_config, load_record
 from minigpt.errors import UserError
 from minigpt.notices import deprecated_report
 from minigpt.runs.checkpoints import (
@@ -140,7 +140,7 @@ class Run:
     @property
     def config(self) -> Config:
         """Every setting of the run."""
-        return load_config(self.config_file)
+        return load_record(self.config_file)
 
     @property
     def corpus(self) -> dict[str, Any]:
