@@ -118,12 +118,16 @@ def _training(task: Task, model: GPT | EncoderDecoder) -> str:
         batches * task.tokens_per_batch,
         training.epochs * task.corpus.val.tokens,
     )
-    # The estimate does not contain the time for compiling, which is most of a short training.
-    expected = "less than a minute" if seconds < 10 else f"about {duration(seconds)}"
     accumulated = f" x {training.accumulate_steps}" if training.accumulate_steps > 1 else ""
     batch = f"{training.batch_size}{accumulated}" + (f" x {length} tokens" if length else " pairs")
     limit = f", at most {training.max_minutes:g} min" if training.max_minutes else ""
     return (
         f"{count(training.epochs, 'epoch')} of {count(training.steps_per_epoch, 'step')} of {batch}; "
-        f"{expected}{limit}"
+        f"{expected(seconds)}{limit}"
     )
+
+
+def expected(seconds: float) -> str:
+    """Returns the text for an estimated time."""
+    # The estimate does not contain the time for compiling, which is most of a short training.
+    return "less than a minute" if seconds < 10 else f"about {duration(seconds)}"
