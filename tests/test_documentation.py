@@ -1,5 +1,6 @@
 """README and docs/: links that resolve, files that exist, and every public name."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -42,3 +43,31 @@ def test_every_public_name_is_documented():
     text = (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")
     missing = [name for name in minigpt.__all__ if not re.search(rf"minigpt\.{name}\b", text)]
     assert not missing
+
+
+def test_documented_signatures_are_those_of_the_code():
+    """Those in backquotes or bold on the page about Python, without deprecated arguments."""
+    text = (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")
+    owners = [minigpt, minigpt.TextModel, minigpt.TranslationModel, minigpt.Run]
+    found = set()
+    for name, arguments in re.findall(r"[`*](?:minigpt\.)?(\w+)\(([^`]*?)\)[`* ]", text):
+        functions = [getattr(owner, name) for owner in owners if hasattr(owner, name)]
+        signatures = [signature_of(function) for function in functions]
+        assert not signatures or f"({arguments})" in signatures, (name, signatures)
+        found.add(name)
+    functions = {n for n in minigpt.__all__ if inspect.isfunction(getattr(minigpt, n))}
+    assert functions | {"TextGenerator", "Run", "generate", "stream", "translate"} <= found
+
+
+def signature_of(function) -> str:
+    """Returns the arguments without annotations, `self` and deprecated ones."""
+    parameters = {
+        name: parameter.replace(annotation=inspect.Parameter.empty)
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name not in ("self", "report")
+    }
+    if function is minigpt.export_run:
+        # The default of `output` exists only for `folder`, its name in earlier versions.
+        del parameters["folder"]
+        parameters["output"] = parameters["output"].replace(default=inspect.Parameter.empty)
+    return str(inspect.Signature(list(parameters.values()))).replace("'", '"')

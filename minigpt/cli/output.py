@@ -15,8 +15,8 @@ def print_text(text: str, end: str = "\n") -> None:
 
 
 def print_message(line: str) -> None:
-    """Prints a line for the user on standard error."""
-    print(printable(line) if sys.stderr.isatty() else line, file=sys.stderr, flush=True)
+    """Prints a line for the user on standard error; control characters become escapes such as `\\x1b`."""
+    print(printable(line), file=sys.stderr, flush=True)
 
 
 def print_json(record: dict[str, Any]) -> None:

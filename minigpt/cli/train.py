@@ -11,7 +11,7 @@ import minigpt
 from minigpt.cli.command import option_names, program_name
 from minigpt.cli.options import TextOption
 from minigpt.cli.output import print_text
-from minigpt.config import load_config, shipped_configs
+from minigpt.config import load_config, load_record, shipped_configs
 from minigpt.errors import UserError, gathering
 from minigpt.notices import notices_to
 
@@ -96,7 +96,7 @@ def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str])
     with option_names(RESUMED_RUN | OVERRIDES):
         with gathering(problems):
             check_run(run)
-            load_config(run / "config.toml", overrides)
+            load_record(run / "config.toml", overrides)
         if problems:
             raise UserError(*problems)
         minigpt.resume(run, overrides, command=program_name())

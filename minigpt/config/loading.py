@@ -15,8 +15,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from minigpt.config.migration import migrate
-from minigpt.config.overrides import apply_overrides, select_variant
-from minigpt.config.problems import problem_of
+from minigpt.config.overrides import apply_overrides, check_overrides, select_variant
+from minigpt.config.problems import nearest, problem_of
 from minigpt.config.sampling import SamplingConfig
 from minigpt.config.schema import Config, variants
 from minigpt.errors import ArgumentProblem, UserError
@@ -54,10 +54,56 @@ def load_config(
         takes paths.
     Raises:
       UserError: with one line for each problem.
+      TypeError: `overrides` is not a sequence of strings.
     """
+    return _load(source, overrides, text)
+
+
+def load_record(record: Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Config:
+    """Reads and checks the configuration that a run or a checkpoint recorded.
+
+    Settings that are absent from a record without a format number have the defaults of the version that
+    wrote it; see `migration`.
+
+    Args:
+      record: the path of a config.toml, or what `config_record` returned.
+      overrides: as for `load_config`.
+    Raises:
+      UserError: with one line for each problem.
+    """
+    return _load(record, overrides, is_record=True)
+
+
+def sampling_config(**settings: Any) -> SamplingConfig:
+    """Checks settings of `[sampling]` alone; settings that are left out have the defaults of the class.
+
+    Raises:
+      UserError: with one line for each problem, which names the argument.
+    """
+    try:
+        return SamplingConfig.model_validate(settings)
+    except ValidationError as error:
+        raise UserError(*map(_sampling_problem, error.errors())) from None
+
+
+def _sampling_problem(details: Any) -> str:
+    name = str(details["loc"][0])
+    if details["type"] == "extra_forbidden":
+        message = "unknown setting" + nearest(name, SamplingConfig.model_fields)
+        return ArgumentProblem(name, details["input"], message)
+    return problem_of(details | {"loc": (name,)}, "", ())
+
+
+def _load(
+    source: str | Path | Mapping[str, Any] | None,
+    overrides: Sequence[str],
+    text: Sequence[str] = (),
+    is_record: bool = False,
+) -> Config:
+    check_overrides(overrides)
     origin, raw = _read(source)
     try:
-        sections = migrate(raw)
+        sections = migrate(raw, is_record)
     except ValueError as error:
         raise UserError(f"{origin}{error}") from None
     if text:
@@ -71,19 +117,6 @@ def load_config(
     if problems:
         raise UserError(*problems)
     return config
-
-
-def sampling_config(**settings: Any) -> SamplingConfig:
-    """Checks settings of `[sampling]` alone; settings that are left out have the defaults of the class.
-
-    Raises:
-      UserError: with one line for each problem.
-    """
-    try:
-        return SamplingConfig.model_validate(settings)
-    except ValidationError as error:
-        found = [details | {"loc": ("sampling", *details["loc"])} for details in error.errors()]
-        raise UserError(*(problem_of(details, "", ()) for details in found)) from None
 
 
 def _set_paths(sections: dict[str, Any], paths: Sequence[str]) -> None:

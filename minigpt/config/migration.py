@@ -5,36 +5,91 @@ from typing import Any
 
 from minigpt.config.record import FORMAT
 from minigpt.config.section import UNSET
+from minigpt.config.tokenizer import GPT2_VOCAB_SIZE
 
-# Format 1 had no number and left out unset values. A record in format 1 has at least these settings, which
-# could not be unset.
-_FORMAT_1 = {
-    "data": "source paths val_fraction length_buckets",
-    "tokenizer": "kind vocab_size lowercase",
-    "model": "kind max_len embed_dim head_dim num_heads value_dim ff_dim num_layers dropout_rate "
-    "attention_dropout_rate ff_dropout_rate norm norm_epsilon qkv_bias scale_embeddings position "
-    "activation tie_embeddings",
-    "training": "epochs plan batch_size accumulate_steps learning_rate schedule warmup_steps optimizer "
-    "adam_beta_2 weight_decay label_smoothing keep_checkpoints precision device seed deterministic",
-    "sampling": "prompts max_new_tokens temperature top_k top_p min_p repetition_penalty beams "
-    "length_penalty stop banned_tokens seed print_every translations",
+# Settings of format 1 and their defaults, by their current names. Format 1 had no number and left out unset
+# values. It wrote all other settings of this table, for every source and kind. Settings that are unset by
+# default in all formats are not in the table.
+DEFAULTS_OF_FORMAT_1: dict[str, dict[str, Any]] = {
+    "data": {"source": "stories", "paths": [], "val_fraction": 0.1, "length_buckets": 4},
+    "tokenizer": {"kind": "byte_pair", "vocab_size": 2048, "lowercase": False},
+    "model": {
+        "kind": "gpt",
+        "max_len": 128,
+        "embed_dim": 192,
+        "num_heads": 4,
+        "num_layers": 4,
+        "dropout_rate": 0.0,
+        "attention_dropout_rate": 0.0,
+        "ff_dropout_rate": 0.0,
+        "norm": "pre",
+        "norm_epsilon": 1e-6,
+        "qkv_bias": True,
+        "scale_embeddings": False,
+        "position": "learned",
+        "activation": "gelu_tanh",
+        "tie_embeddings": True,
+    },
+    "training": {
+        "epochs": 5,
+        # Left out where they were unset; the current defaults have values.
+        "steps_per_epoch": UNSET,
+        "max_minutes": UNSET,
+        "sequence_length": UNSET,
+        "clip_norm": UNSET,
+        "step_limits": [],
+        "batch_size": 32,
+        "accumulate_steps": 1,
+        "learning_rate": 1e-3,
+        "schedule": "cosine",
+        "warmup_steps": 0,
+        "optimizer": "adamw",
+        "adam_beta_2": 0.999,
+        "weight_decay": 0.0,
+        "label_smoothing": 0.0,
+        "checkpoint_every_seconds": 120.0,
+        "keep_checkpoints": 2,
+        "precision": "float32",
+        "device": "auto",
+        "seed": 0,
+        "deterministic": False,
+    },
+    "sampling": {
+        "prompts": [""],
+        "max_new_tokens": 40,
+        "temperature": 1.0,
+        "top_k": 10,
+        "top_p": 1.0,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "beams": 1,
+        "length_penalty": 1.0,
+        "stop": [],
+        "banned_tokens": [],
+        "seed": 0,
+        "print_every": 1,
+        "translations": 5,
+    },
 }
-# Settings of [training] that format 1 left out where they were unset. Other sections had such settings
-# too; for those, unset is still the default.
-_UNSET_IN_FORMAT_1 = (
-    "init_from lora_rank sequence_length steps_per_epoch max_minutes clip_norm "
-    "early_stopping_patience checkpoint_every_steps checkpoint_every_seconds"
-)
+_RENAMED = {("training", "plan"): "step_limits"}
 
 
-def migrate(sections: Mapping[str, Any]) -> dict[str, Any]:
+def current_name(section: str, key: str) -> str:
+    """Returns the current name of a setting that may have been renamed."""
+    return _RENAMED.get((section, key), key)
+
+
+def migrate(sections: Mapping[str, Any], is_record: bool = False) -> dict[str, Any]:
     """Converts a configuration of an earlier format to the current schema.
 
-    A configuration without a number is a record of format 1 if it has every setting that such a record
-    has. Otherwise it was written by hand, and what it leaves out has the current defaults.
+    A record is a configuration that a run wrote. In a record of format 1, absent settings have the
+    defaults of format 1. In other configurations they have the current defaults. Without a format number, a
+    configuration that may have been written by hand is a record of format 1 if it has more than half of
+    the settings that format 1 always wrote, in each of the five sections.
 
     Args:
       sections: what a file or a dictionary holds: section name → settings, and perhaps `format`.
+      is_record: whether the configuration is known to be a record.
     Returns:
       A copy without the format number.
     Raises:
@@ -48,6 +103,7 @@ def migrate(sections: Mapping[str, Any]) -> dict[str, Any]:
             f"format = {number}: was written by a later version of minigpt; this version reads formats "
             f"up to {FORMAT}"
         )
+    is_record = is_record or "format" in sections or _looks_like_a_record(sections)
     sections = {
         name: dict(settings) if isinstance(settings, Mapping) else settings
         for name, settings in sections.items()
@@ -55,28 +111,46 @@ def migrate(sections: Mapping[str, Any]) -> dict[str, Any]:
     }
     if number > 1:
         return sections
-    if _is_record_of_format_1(sections):
-        unset = dict.fromkeys(_UNSET_IN_FORMAT_1.split(), UNSET)
-        sections["training"] = unset | sections["training"]
-        _drop_settings_of_other_variants(sections["data"], sections["tokenizer"])
-    training = sections.get("training")
-    if isinstance(training, dict) and "plan" in training:
-        training["step_limits"] = training.pop("plan")
+    for (section, old_name), name in _RENAMED.items():
+        settings = sections.get(section)
+        if isinstance(settings, dict) and old_name in settings:
+            settings[name] = settings.pop(old_name)
+    if is_record:
+        _complete_record(sections)
     return sections
 
 
-def _is_record_of_format_1(sections: dict[str, Any]) -> bool:
-    return set(sections) == set(_FORMAT_1) and all(
-        isinstance(sections[name], dict) and sections[name].keys() >= set(keys.split())
-        for name, keys in _FORMAT_1.items()
-    )
+def _looks_like_a_record(sections: Mapping[str, Any]) -> bool:
+    """Returns whether a configuration without a number has more than half of what format 1 wrote."""
+    for section, defaults in DEFAULTS_OF_FORMAT_1.items():
+        settings = sections.get(section)
+        # Format 1 did not have this name: the settings are from a later version.
+        if not isinstance(settings, Mapping) or "step_limits" in settings:
+            return False
+        written = {key for key, default in defaults.items() if default != UNSET}
+        found = {current_name(section, key) for key in settings}
+        if 2 * len(found & written) <= len(written):
+            return False
+    return True
 
 
-def _drop_settings_of_other_variants(data: dict[str, Any], tokenizer: dict[str, Any]) -> None:
-    """Removes settings that every source and kind had in format 1 but that had no effect."""
-    if data["source"] not in ("files", "pairs"):
+def _complete_record(sections: dict[str, Any]) -> None:
+    """Adds the absent settings, and removes those that had no effect for the source or the kind."""
+    for name in DEFAULTS_OF_FORMAT_1:
+        sections.setdefault(name, {})
+    data, tokenizer, model = (sections[name] for name in ("data", "tokenizer", "model"))
+    # GPT-2 had its own default vocabulary size, and an encoder-decoder only one valid norm.
+    if isinstance(tokenizer, dict) and tokenizer.get("kind") == "gpt2":
+        tokenizer.setdefault("vocab_size", GPT2_VOCAB_SIZE)
+    if isinstance(model, dict) and model.get("kind") == "encoder_decoder":
+        model.setdefault("norm", "post")
+    for name, defaults in DEFAULTS_OF_FORMAT_1.items():
+        if isinstance(settings := sections[name], dict):
+            settings.update({key: defaults[key] for key in defaults.keys() - settings.keys()})
+    # With another value, these two were refused, and still are.
+    if isinstance(data, dict) and data["source"] not in ("files", "pairs") and not data["paths"]:
         del data["paths"]
-    if data["source"] != "pairs":
-        del data["length_buckets"]
-    if tokenizer["kind"] == "gpt2":
+    if isinstance(tokenizer, dict) and tokenizer["kind"] == "gpt2" and not tokenizer["lowercase"]:
         del tokenizer["lowercase"]
+    if isinstance(data, dict) and data["source"] != "pairs":
+        del data["length_buckets"]

@@ -4,10 +4,25 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
+from minigpt.config.migration import current_name
 from minigpt.config.problems import nearest
-from minigpt.config.schema import SECTIONS, selector, variants
+from minigpt.config.sampling import SamplingConfig
+from minigpt.config.schema import SECTIONS, TRANSLATION_SAMPLING, selector, variants
 from minigpt.config.section import Section
 from minigpt.errors import ArgumentProblem
+
+
+def check_overrides(overrides: object, argument: str = "overrides") -> None:
+    """Raises a `TypeError` that names the argument if it is not a sequence of strings."""
+    if (
+        isinstance(overrides, str)
+        or not isinstance(overrides, Sequence)
+        or not all(isinstance(override, str) for override in overrides)
+    ):
+        raise TypeError(
+            f"`{argument}` must be a sequence of strings, such as ['training.epochs=1']. "
+            f"Received: {overrides!r}"
+        )
 
 
 def apply_overrides(
@@ -16,7 +31,7 @@ def apply_overrides(
     """Changes settings in place.
 
     An override of `data.source`, `tokenizer.kind` or `model.kind` drops the settings that belonged to
-    the previous one; see `select_variant`.
+    the previous one; see `select_variant`. The former name of a renamed setting is accepted.
 
     Args:
       sections: section name → its settings.
@@ -32,7 +47,7 @@ def apply_overrides(
         except ValueError as error:
             problems.append(ArgumentProblem("overrides", override, str(error)))
         else:
-            values[section, key] = value
+            values[section, current_name(section, key)] = value
     for (section, key), value in values.items():
         if key == selector(section):
             select_variant(sections, section, value)
@@ -47,7 +62,9 @@ def select_variant(sections: dict[str, Any], section: str, name: Any) -> None:
     """Selects the variant of a section and drops the settings that belonged to the previous variant.
 
     A setting belongs to a variant if the other variant does not have it, or has it with a different default
-    or different limits. For example, a vocabulary size for words does not suit characters.
+    or different limits. For example, a vocabulary size for words does not suit characters. A change
+    between pairs and continuous text also selects the model that suits the source, and drops the settings
+    of training and sampling that have no effect with it.
 
     Args:
       sections: section name → its settings; changed in place.
@@ -65,7 +82,25 @@ def select_variant(sections: dict[str, Any], section: str, name: Any) -> None:
         for setting in former.model_fields:
             if setting != key and _definition(former, setting) != _definition(new, setting):
                 settings.pop(setting, None)
+        if section == "data" and "pairs" in (former_name, name):
+            _follow_source(sections, is_pairs=name == "pairs")
     settings[key] = name
+
+
+def _follow_source(sections: dict[str, Any], is_pairs: bool) -> None:
+    """Changes the other sections from continuous text to pairs, or from pairs to continuous text."""
+    select_variant(sections, "model", "encoder_decoder" if is_pairs else "gpt")
+    without_effect = {
+        "training": {"sequence_length"} if is_pairs else {"label_smoothing"},
+        "sampling": SamplingConfig.model_fields.keys() - TRANSLATION_SAMPLING
+        if is_pairs
+        # Beam search, which suits translations, makes continued texts repetitive.
+        else {"translations", "beams", "length_penalty"},
+    }
+    for section, names in without_effect.items():
+        if isinstance(settings := sections.get(section), dict):
+            for name in names & settings.keys():
+                del settings[name]
 
 
 def _definition(variant: type[Section], setting: str) -> Any:

@@ -30,6 +30,8 @@ def config_for_text(
         raise UserError(
             ArgumentProblem("paths", paths, "should be a list of paths, such as ['book.txt']")
         )
+    if not paths:
+        raise UserError(ArgumentProblem("paths", paths, "should contain at least one path"))
     with deprecated_report(report):
         return fit_to_text(load_config(None, overrides, [str(path) for path in paths]))
 

@@ -1,6 +1,7 @@
 """The scores of a run on its own held-out text or on another text."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.pair_files import read_pairs
@@ -10,19 +11,19 @@ from minigpt.errors import ArgumentProblem, UserError
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
 from minigpt.notices import deprecated_report
 from minigpt.runs.corpus import open_run_corpus
-from minigpt.runs.run import Run
+from minigpt.runs.run import Run, as_run
 from minigpt.tokenizers import Tokenizer
 
 
 def evaluate_run(
-    run: Run,
+    run: Run | str | Path,
     paths: Sequence[str] | None = None,
     report: Callable[[str], object] | None = None,
 ) -> Evaluation | PairEvaluation:
     """Scores a run's best model on files, or on the text held out from its training.
 
     Args:
-      run: the run.
+      run: a run, or its directory.
       paths: files, folders and globs; for a translation model, of pairs. None for the held-out text.
       report: deprecated; messages go through `logging`.
     Returns:
@@ -31,7 +32,7 @@ def evaluate_run(
       UserError: the text cannot be read, the run has no held-out text, or its text has changed since.
     """
     with deprecated_report(report):
-        return _evaluate_run(run, paths)
+        return _evaluate_run(as_run(run), paths)
 
 
 def _evaluate_run(run: Run, paths: Sequence[str] | None) -> Evaluation | PairEvaluation:

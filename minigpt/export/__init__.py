@@ -7,7 +7,7 @@ from minigpt.export.huggingface import export_huggingface
 from minigpt.export.keras_file import export_keras
 from minigpt.export.saved_model import export_saved_model
 from minigpt.notices import deprecated_report
-from minigpt.runs.run import Run
+from minigpt.runs.run import Run, as_run
 
 FORMATS = {
     "saved_model": export_saved_model,
@@ -17,7 +17,7 @@ FORMATS = {
 
 
 def export_run(
-    run: Run,
+    run: Run | str | Path,
     format: str,
     output: str | Path | None = None,
     report: Callable[[str], object] | None = None,
@@ -29,7 +29,7 @@ def export_run(
     Damaged checkpoints, and the one that is used instead, are logged as warnings.
 
     Args:
-      run: the run.
+      run: a run, or its directory.
       format: one of `FORMATS`.
       output: the folder, new or empty.
       report: deprecated; called with every message that is logged.
@@ -44,6 +44,7 @@ def export_run(
     output = folder if output is None else output
     if output is None:
         raise TypeError("export_run() is missing the argument `output`")
+    run = as_run(run)
     with deprecated_report(report):
         model, tokenizer = run.load_model(), run.load_tokenizer()
     FORMATS[format](model, tokenizer, Path(output))

@@ -130,7 +130,7 @@ class UncachedModel(StepModel):
     """Any Keras model int[B, T] → float[B, T, V], causal in T: each step is a full pass.
 
     Args:
-      model: the model. If it returns a list or a tuple, the logits are the first entry.
+      model: the model. Its only output is the logits.
       vocab_size: V.
       max_len: T, the longest input.
       fixed_length: whether every input has T tokens; shorter ones are padded on the right.
@@ -148,7 +148,7 @@ class UncachedModel(StepModel):
         longest = tf.reduce_max(tf.concat([lengths, [1]], 0))
         width = self.max_len if self.fixed_length else tf.minimum(self.max_len, longest)
         window, last = newest_window(token_ids, lengths, width)
-        logits = tf.gather(first_output(self.model, window), last, axis=1, batch_dims=1)[:, 0]
+        logits = tf.gather(output_of(self.model, window), last, axis=1, batch_dims=1)[:, 0]
         logits = tf.ensure_shape(tf.cast(logits, tf.float32), [None, self.vocab_size])
         return ban(logits, banned), caches
 
@@ -171,10 +171,10 @@ class CachedEncoderDecoder(StepModel):
         return ban(self.model.logits(latents[:, 0]), banned), (source, caches)
 
 
-def first_output(model: keras.Model, token_ids: Any) -> Any:
-    """Calls a model for inference and returns its output, or the first one if there are several."""
+def output_of(model: keras.Model, token_ids: Any) -> Any:
+    """Calls a model for inference and returns its output, also if it is in a list of one output."""
     outputs = model(token_ids, training=False)
-    return outputs[0] if isinstance(outputs, (list, tuple)) and outputs else outputs
+    return outputs[0] if isinstance(outputs, (list, tuple)) and len(outputs) == 1 else outputs
 
 
 def newest_tokens(token_ids: Any, lengths: Any) -> Any:

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from minigpt.generation import Decoder
-from minigpt.generation.step_models import StepModel, UncachedModel, first_output
+from minigpt.generation.step_models import StepModel, UncachedModel, output_of
 from minigpt.models import GPT
 from minigpt.tokenizers import Tokenizer
 
@@ -22,8 +22,7 @@ def build_decoder(model: keras.Model, tokenizer: Tokenizer, max_len: int | None 
     should be causal.
 
     Args:
-      model: maps token ids int[B, T] to logits float[B, T, V]; if it has several outputs, the
-        first one is used.
+      model: maps token ids int[B, T] to logits float[B, T, V], its only output.
       tokenizer: the tokenizer it is trained with. V may be larger than its vocabulary.
       max_len: the maximum number of tokens that the model reads; by default the length of its input if
         that is fixed, else the length it was built with, else 64.
@@ -45,9 +44,11 @@ def _uncached(model: keras.Model, tokenizer: Tokenizer, max_len: int | None) -> 
     built_len = _length(model.get_build_config().get("input_shape")) if model.built else None
     length = fixed_len or max_len or built_len or DEFAULT_MAX_LEN
     try:
-        logits = first_output(model, np.zeros((1, length), np.int32))
+        logits = output_of(model, np.zeros((1, length), np.int32))
     except Exception as error:  # The model's layers may raise any exception.
         raise _refusal(f"it cannot be called on int32[1, {length}]: {_reason(error)}") from error
+    if isinstance(logits, (list, tuple)):
+        raise _refusal(f"it has {len(logits)} outputs")
     shape = getattr(logits, "shape", None)
     if shape is None or len(shape) != 3 or shape[1] != length:
         raise _refusal(f"int32[1, {length}] gives {_describe(logits)}")

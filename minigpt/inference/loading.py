@@ -7,7 +7,7 @@ from minigpt.inference.text_model import TextModel
 from minigpt.inference.translation_model import TranslationModel
 from minigpt.models import EncoderDecoder
 from minigpt.notices import deprecated_report
-from minigpt.runs.run import Run
+from minigpt.runs.run import Run, as_run
 
 
 def load(
@@ -24,9 +24,7 @@ def load(
       UserError: the run does not exist, or it has no finished checkpoint.
       TypeError: `run` is neither.
     """
-    if not isinstance(run, (Run, str, Path)):
-        raise TypeError(f"`run` must be a Run or the path of one. Received: {run!r}")
-    run = run if isinstance(run, Run) else Run(run)
+    run = as_run(run)
     with deprecated_report(report):
         model, tokenizer = run.load_model(), run.load_tokenizer()
     if isinstance(model, EncoderDecoder):

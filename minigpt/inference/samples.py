@@ -70,8 +70,8 @@ def generate(
     Yields:
       The first prompt's samples, then the second one's, and so on.
     Raises:
-      UserError: a banned token is outside the vocabulary, num_samples is larger than the number of
-        beams, or one sample does not fit into memory.
+      UserError: a banned token is outside the vocabulary, num_samples is less than 1 or larger than the
+        number of beams, or one sample does not fit into memory.
     """
     _check(sampling, tokenizer, prompts, seeds, num_samples)
     prompt_ids = [tokenizer.encode(prompt) for prompt in prompts]
@@ -268,6 +268,8 @@ def _check(
         for token in sampling.banned_tokens
         if token >= tokenizer.vocab_size
     ]
+    if num_samples < 1:
+        problems.append(ArgumentProblem("num_samples", num_samples, "should be at least 1"))
     if sampling.beams > 1 and num_samples > sampling.beams:
         problem = f"should be at most beams = {sampling.beams}"
         problems.append(ArgumentProblem("num_samples", num_samples, problem))

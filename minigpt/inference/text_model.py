@@ -41,18 +41,25 @@ class TextModel:
         return build_decoder(self.model, self.tokenizer)
 
     def generate(
-        self, prompts: str | Sequence[str] = "", max_new_tokens: int = 40, **settings: Any
+        self,
+        prompts: str | Sequence[str] = "",
+        max_new_tokens: int = 40,
+        *,
+        seed: int | Sequence[int] = 0,
+        num_samples: int = 1,
+        **settings: Any,
     ) -> list[str]:
         """Continues prompts.
 
         Args:
           prompts: one or more texts; "" starts a document.
           max_new_tokens: maximum number of tokens to add; the text may end sooner.
-          **settings: see `samples`.
+          seed, num_samples, **settings: see `samples`.
         Returns:
           The continuations, without the prompts.
         """
-        return [sample.text for sample in self.samples(prompts, max_new_tokens, **settings)]
+        arguments = {"seed": seed, "num_samples": num_samples, **settings}
+        return [sample.text for sample in self._generate(prompts, max_new_tokens, **arguments)]
 
     def samples(
         self,
@@ -74,7 +81,8 @@ class TextModel:
             length_penalty, stop and banned_tokens, as in `[sampling]` of a configuration.
         Raises:
           UserError: a setting or a prompt cannot be used, or one sample does not fit into memory.
-          TypeError: `prompts` contains something other than strings, or `seed` other than integers.
+          TypeError: `prompts` contains something other than strings, or `seed` or
+            `num_samples` other than integers.
           ValueError: the number of seeds is neither 1 nor the number of prompts.
         """
         arguments = {"seed": seed, "num_samples": num_samples, **settings}
@@ -106,9 +114,11 @@ class TextModel:
     ) -> Iterator[Sample]:
         prompts = as_texts("prompts", prompts)
         seeds = _seeds(seed, len(prompts))
+        if not isinstance(num_samples, int | np.integer):
+            raise TypeError(f"`num_samples` must be an integer. Received: {num_samples!r}")
         sampling = sampling_config(max_new_tokens=max_new_tokens, **settings)
         self._warn_of_unknown(prompts, stacklevel=4)
-        return generate(self._decoder, self.tokenizer, prompts, seeds, sampling, num_samples)
+        return generate(self._decoder, self.tokenizer, prompts, seeds, sampling, int(num_samples))
 
     def stream(
         self, prompt: str = "", max_new_tokens: int = 40, *, seed: int = 0, **settings: Any

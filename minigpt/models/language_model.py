@@ -91,7 +91,7 @@ class LanguageModel(keras.Model, abc.ABC):
         """Updates the weights once.
 
         Args:
-          data: inputs, targets int32[B, T], and optionally weights: [B] of the sequences or [B, T] of
+          data: inputs, targets int[B, T], and optionally weights: [B] of the sequences or [B, T] of
             the tokens.
         Returns:
           The metrics by name.
@@ -99,7 +99,8 @@ class LanguageModel(keras.Model, abc.ABC):
         inputs, targets, weights = _unpack(data)
         if not self.uses_chunked_loss:
             return super().train_step((inputs, targets, weights))
-        targets = tf.reshape(targets, [-1])
+        # NumPy's integers are int64.
+        targets = tf.cast(tf.reshape(targets, [-1]), tf.int32)
         weights = tf.ones(tf.shape(targets)) if weights is None else tf.reshape(weights, [-1])
         divides_by_weights = self.loss.reduction == "mean_with_sample_weight"
         tokens = tf.reduce_sum(weights if divides_by_weights else tf.ones_like(weights))
@@ -155,12 +156,23 @@ def _unpack(data: Any) -> tuple[Any, Any, Any]:
     """Returns inputs, targets and weights; the weight of a sequence is repeated for its tokens.
 
     Keras documents weights of shape [B], but does not repeat them for a loss of shape [B, T].
+
+    Raises:
+      ValueError: the weights have another shape.
     """
     inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
     if weights is not None:
         weights = tf.cast(weights, tf.float32)
         if weights.shape.rank == 1:
-            weights = tf.broadcast_to(weights[:, None], tf.shape(targets)[:2])
+            weights = weights[:, None]
+        shape = tf.TensorShape(targets.shape[:2])
+        if weights.shape.is_compatible_with([shape[0], 1]):
+            weights = tf.broadcast_to(weights, tf.shape(targets)[:2])
+        elif not weights.shape.is_compatible_with(shape):
+            raise ValueError(
+                "`sample_weight` must have the shape [B] or [B, T] of the targets, "
+                f"{list(shape)}. Received: shape {list(weights.shape)}"
+            )
     return inputs, targets, weights
 
 

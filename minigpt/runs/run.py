@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minigpt.config import Config, dump_config, load_config
+from minigpt.config import Config, dump_config, load_record
 from minigpt.errors import UserError
 from minigpt.notices import deprecated_report
 from minigpt.runs.checkpoints import (
@@ -46,9 +46,12 @@ class Run:
       path: an existing run directory.
     Raises:
       UserError: there is no run at `path`.
+      TypeError: `path` is not a path.
     """
 
     def __init__(self, path: str | Path) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"`path` must be the path of a run. Received: {path!r}")
         self.path = Path(path)
         self.config_file = self.path / "config.toml"
         self.corpus_file = self.path / "corpus.json"
@@ -137,7 +140,7 @@ class Run:
     @property
     def config(self) -> Config:
         """Every setting of the run."""
-        return load_config(self.config_file)
+        return load_record(self.config_file)
 
     @property
     def corpus(self) -> dict[str, Any]:
@@ -228,6 +231,18 @@ class Run:
             if path.suffix in (".tmp", ".new") or path.name.endswith(".tmp.keras"):
                 is_folder = path.is_dir() and not path.is_symlink()
                 shutil.rmtree(path) if is_folder else path.unlink()
+
+
+def as_run(run: Run | str | Path) -> Run:
+    """Returns a run; opens it if its directory is given.
+
+    Raises:
+      UserError: there is no run in the directory.
+      TypeError: `run` is neither a run nor a path.
+    """
+    if not isinstance(run, Run | str | os.PathLike):
+        raise TypeError(f"`run` must be a Run or the path of one. Received: {run!r}")
+    return run if isinstance(run, Run) else Run(run)
 
 
 def _write_run(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.config import Config, load_config
+from minigpt.config.record import FORMAT
 from minigpt.corpus.fit import fit_to_text
 from minigpt.corpus.store_files import Corpus
 from minigpt.corpus.token_store import open_corpus
@@ -33,7 +34,7 @@ def new_training(
     config = "default" if config is None else config
     name = name or (Path(config).stem if isinstance(config, str | Path) else "run")
     if isinstance(config, Config) and overrides:
-        config = config.model_dump(exclude_unset=True)
+        config = {"format": FORMAT} | config.model_dump(exclude_unset=True)
     config = config if isinstance(config, Config) else load_config(config, overrides)
     path = Path(run) if run else None
     check_new_run(path or new_run_path(name))

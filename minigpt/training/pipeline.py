@@ -11,10 +11,11 @@ import keras
 from rich.console import Console
 
 from minigpt.config import Config
+from minigpt.config.overrides import check_overrides
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.interrupts import Interrupted, stop_if_interrupted
 from minigpt.notices import notices_to
-from minigpt.runs.run import Run
+from minigpt.runs.run import Run, as_run
 from minigpt.training import messages
 from minigpt.training.compiling import compile_model
 from minigpt.training.console import new_console, show
@@ -126,7 +127,7 @@ def train(
 
 
 def resume(
-    run: str | Path,
+    run: Run | str | Path,
     changes: Sequence[str] = (),
     *,
     callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -135,10 +136,16 @@ def resume(
 ) -> Run:
     """Resumes training from the newest undamaged checkpoint, or extends training that has ended.
 
-    Equivalent to `train(resume_from=run, overrides=changes)`, which describes the arguments.
+    Equivalent to `train(resume_from=run, overrides=changes)`, which describes the arguments. `run` may
+    also be a `Run`.
     """
+    check_overrides(changes, "changes")
     return train(
-        resume_from=run, overrides=changes, callbacks=callbacks, command=command, console=console
+        resume_from=as_run(run).path,
+        overrides=changes,
+        callbacks=callbacks,
+        command=command,
+        console=console,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from minigpt.config import Config, load_config
+from minigpt.config import Config, load_record
 from minigpt.corpus.token_store import Corpus
 from minigpt.errors import UserError
 from minigpt.runs.checkpoints import (
@@ -70,9 +70,9 @@ def resumed_training(path: str | Path, overrides: Sequence[str]) -> Iterator["Re
         # The link may lead to the checkpoints of another run, which this run's lock does not protect.
         raise run_error(run.path, "its checkpoints is a symbolic link; should be a folder")
     with run_lock(run.path):
-        config = load_config(run.config_file, overrides)
+        config = load_record(run.config_file, overrides)
         checkpoint = _newest_checkpoint(run)
-        previous = load_config(checkpoint.progress.config) if checkpoint else run.config
+        previous = load_record(checkpoint.progress.config) if checkpoint else run.config
         _check_changes(run, previous, config)
         config = _with_given_limits(config, checkpoint)
         yield ResumedTraining(run, config, checkpoint)
@@ -132,7 +132,7 @@ class ResumedTraining(Start):
 
 def keeps_limits(checkpoint: Checkpoint, config: Config) -> bool:
     """Returns whether the step limits of a checkpoint are still valid: no setting asks for others."""
-    previous = load_config(checkpoint.progress.config).training
+    previous = load_record(checkpoint.progress.config).training
     training = config.training
     return (previous.epochs, previous.max_minutes) == (training.epochs, training.max_minutes)
 

@@ -123,5 +123,11 @@ def _training(task: Task, model: GPT | EncoderDecoder) -> str:
     limit = f", at most {training.max_minutes:g} min" if training.max_minutes else ""
     return (
         f"{count(training.epochs, 'epoch')} of {count(training.steps_per_epoch, 'step')} of {batch}; "
-        f"about {duration(seconds)}{limit}"
+        f"{expected(seconds)}{limit}"
     )
+
+
+def expected(seconds: float) -> str:
+    """Returns the text for an estimated time."""
+    # The estimate does not contain the time for compiling, which is most of a short training.
+    return "less than a minute" if seconds < 10 else f"about {duration(seconds)}"

@@ -17,10 +17,16 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("show", "stream"), [(print_text, "stdout"), (print_message, "stderr")])
-def test_control_characters(show, stream, monkeypatch):
-    """A terminal shows them; a pipe gets them as they are."""
-    for file, expected in ((Terminal(), r"\x1b[2J[/INST] \x9b1m\x7f"), (io.StringIO(), ESCAPES)):
+SHOWN = r"\x1b[2J[/INST] \x9b1m\x7f"
+
+
+@pytest.mark.parametrize(
+    ("show", "stream", "in_a_pipe"),
+    [(print_text, "stdout", ESCAPES), (print_message, "stderr", SHOWN)],
+)
+def test_control_characters(show, stream, in_a_pipe, monkeypatch):
+    """Terminals and messages show them as escapes; a pipe gets text as it is."""
+    for file, expected in ((Terminal(), SHOWN), (io.StringIO(), in_a_pipe)):
         monkeypatch.setattr(sys, stream, file)
         show(ESCAPES)
         assert file.getvalue().startswith(expected)

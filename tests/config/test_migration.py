@@ -1,48 +1,129 @@
 """Configurations of other format numbers; tests/compatibility reads whole runs."""
 
 import tomllib
+from pathlib import Path
 
 import pytest
+import tomli_w
 
-from minigpt.config import dump_config, load_config
-from minigpt.config.migration import _FORMAT_1
+from minigpt.config import dump_config, load_config, load_record, shipped_configs
 from minigpt.errors import UserError
+from minigpt.runs.run import Run
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "compatibility"
+# The defaults of format 1 that matter here, as its schema had them.
+FORMER_DEFAULTS = {
+    "data": {"source": "stories", "paths": [], "val_fraction": 0.1, "length_buckets": 4},
+    "tokenizer": {"kind": "byte_pair", "vocab_size": 2048, "lowercase": False},
+    "model": {"kind": "gpt", "max_len": 128, "norm": "pre", "position": "learned"}
+    | {"activation": "gelu_tanh", "dropout_rate": 0.0, "scale_embeddings": False},
+    "training": {"epochs": 5, "plan": [], "batch_size": 32, "learning_rate": 1e-3}
+    | {"warmup_steps": 0, "optimizer": "adamw", "adam_beta_2": 0.999, "weight_decay": 0.0}
+    | {"checkpoint_every_seconds": 120.0, "keep_checkpoints": 2, "seed": 0},
+    "sampling": {"prompts": [""], "max_new_tokens": 40, "temperature": 1.0, "translations": 5},
+}
 
 
-def record_of_format_1() -> dict:
-    """What the earlier version wrote of settings that are all unset where they may be."""
-    sections = tomllib.loads(
-        dump_config(load_config({"data": {"source": "files", "paths": ["x"]}}))
-    )
-    del sections["format"]
-    sections["training"]["plan"] = [[3, 7]]
-    sections["data"]["length_buckets"] = 4
-    return {
-        name: {key: sections[name][key] for key in keys.split()} for name, keys in _FORMAT_1.items()
-    }
+def record_of_format_1(name: str = "character") -> dict:
+    """Returns the configuration of a run that the earlier version wrote."""
+    return tomllib.loads((FIXTURES / name / "config.toml").read_text())
 
 
 def test_a_record_without_a_number_keeps_its_unset_values():
-    config = load_config(record_of_format_1())
+    record = record_of_format_1()
+    del record["training"]["steps_per_epoch"]
+    record["training"]["plan"] = [[3, 7]]
+    config = load_config(record)
     training = config.training
     assert training.clip_norm is training.max_minutes is training.steps_per_epoch is None
-    assert training.checkpoint_every_seconds is None
     assert training.step_limits == [[3, 7]]
 
 
-def test_a_file_written_by_hand_has_the_present_defaults():
+@pytest.mark.parametrize("name", ["character", "pairs", "imported", "lora"])
+def test_a_setting_missing_from_a_record_has_the_former_default(name, tmp_path):
+    """As the configuration of a run, as a file for `--config`, and as a dictionary."""
+    complete = load_config(record_of_format_1(name))
+    (tmp_path / "tokenizer").mkdir()
+    file = tmp_path / "config.toml"
+    compared = set()
+    for section, settings in record_of_format_1(name).items():
+        for key, value in settings.items():
+            if FORMER_DEFAULTS[section].get(key, "no default") != value:
+                continue
+            record = record_of_format_1(name)
+            del record[section][key]
+            file.write_text(tomli_w.dumps(record))
+            assert Run(tmp_path).config == complete, f"{section}.{key}"
+            assert load_config(file) == complete, f"{section}.{key}"
+            assert load_config(record) == complete, f"{section}.{key}"
+            compared.add(f"{section}.{key}")
+    assert {"training.optimizer", "training.plan", "data.val_fraction"} <= compared
+
+
+def test_the_former_default_applies_to_a_setting_that_had_another_value(tmp_path):
+    (tmp_path / "tokenizer").mkdir()
+    for section, defaults in FORMER_DEFAULTS.items():
+        for key, default in defaults.items():
+            # The record's own vocabulary is too small for byte pairs; the others are renamed or required.
+            if key in ("kind", "source", "paths", "length_buckets", "plan"):
+                continue
+            record = record_of_format_1()
+            del record[section][key]
+            (tmp_path / "config.toml").write_text(tomli_w.dumps(record))
+            found = Run(tmp_path).config.model_dump()[section][key]
+            assert found == default, f"{section}.{key}"
+
+
+def test_a_record_of_a_run_may_lack_most_settings(tmp_path):
+    (tmp_path / "tokenizer").mkdir()
+    (tmp_path / "config.toml").write_text("[model]\nembed_dim = 8\n")
+    config = Run(tmp_path).config
+    assert (config.model.embed_dim, config.training.optimizer) == (8, "adamw")
+    assert (config.training.max_minutes, config.sampling.prompts) == (None, [""])
+    assert load_record({"data": {"source": "stories"}}).data.val_fraction == 0.1
+
+
+@pytest.mark.parametrize("section", FORMER_DEFAULTS)
+def test_a_file_written_by_hand_has_the_present_defaults(section):
+    """It lacks a section, or half of one; `format = 1` makes it a record."""
     record = record_of_format_1()
-    del record["training"]["seed"], record["data"]["length_buckets"]
+    del record["data"]["length_buckets"]
+    if section == "training":
+        record[section] = {"epochs": 2, "steps_per_epoch": 9}
+    else:
+        del record[section]
+    former = {"format": 1} | record
     assert load_config(record).training.clip_norm == 1.0
+    assert load_config(former).training.clip_norm is None
+
+
+@pytest.mark.parametrize("name", shipped_configs())
+def test_a_shipped_configuration_is_not_a_record(name):
+    settings = tomllib.loads(shipped_configs()[name].read_text())
+    assert load_config(name) == load_config({"format": 2} | settings)
+
+
+def test_settings_of_the_present_schema_are_not_a_record():
+    settings = load_config(None).model_dump()
+    del settings["training"]["optimizer"]
+    assert load_config(settings).training.optimizer == "muon"
 
 
 def test_the_former_name_of_step_limits_is_read_from_files_written_by_hand():
     assert load_config({"training": {"plan": [[3, 7]]}}).training.step_limits == [[3, 7]]
 
 
+def test_the_former_name_of_step_limits_is_read_from_overrides():
+    settings = {"training": {"plan": [[3, 7]]}}
+    assert load_config(settings, ["training.plan=[]"]).training.step_limits == []
+    assert load_config(None, ["training.plan=[[1, 2]]"]).training.step_limits == [[1, 2]]
+    with pytest.raises(UserError, match=r"^training\.step_limits = 'x': should be"):
+        load_config(None, ["training.plan=x"])
+
+
 def test_settings_without_effect_are_dropped():
     record = record_of_format_1()
-    record["data"] = {"source": "python", "paths": [], "val_fraction": 0.5, "length_buckets": 4}
+    record["data"] = {"source": "python", "paths": [], "val_fraction": 0.5, "length_buckets": 6}
     record["tokenizer"] = {"kind": "gpt2", "vocab_size": 400, "lowercase": False}
     config = load_config(record)
     assert (config.data.source, config.data.val_fraction) == ("python", 0.5)

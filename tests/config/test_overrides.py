@@ -25,6 +25,48 @@ def test_another_model_drops_the_settings_of_the_former_model():
     assert (model.norm, model.activation, model.embed_dim) == ("post", "relu", 32)
 
 
+def test_files_instead_of_pairs_give_a_gpt():
+    overrides = ["data.source=files", 'data.paths=["book.txt"]']
+    for order in (overrides, overrides[::-1], [*overrides, "model.kind=gpt"]):
+        config = load_config("translate_eng_deu", order)
+        assert config.data == load_config(None, overrides).data
+        assert (config.model.kind, config.model.norm, config.model.embed_dim) == ("gpt", "pre", 192)
+        assert (config.training.label_smoothing, config.training.batch_size) == (0.0, 128)
+        assert config.sampling == load_config(None, overrides).sampling
+
+
+def test_pairs_instead_of_files_give_an_encoder_decoder():
+    settings = {
+        "data": {"source": "files", "paths": ["a"], "document_separator": "x"},
+        "model": {"kind": "gpt", "norm": "pre"},
+        "training": {"sequence_length": 8, "epochs": 2},
+        "sampling": {"prompts": ["x"], "temperature": 0.5, "beams": 2},
+    }
+    config = load_config(settings, ["data.source=pairs"])
+    assert (config.data.paths, config.model.norm, config.model.activation) == (
+        ["a"],
+        "post",
+        "relu",
+    )
+    assert (config.training.sequence_length, config.training.epochs) == (None, 2)
+    assert (config.sampling.prompts, config.sampling.beams) == ([""], 2)
+
+
+def test_another_override_of_the_former_kind_is_kept_and_reported():
+    overrides = ["training.label_smoothing=0.2", "data.source=stories", "sampling.beams=3"]
+    with pytest.raises(UserError) as caught:
+        load_config("translate_eng_deu", overrides)
+    (line,) = caught.value.problems
+    assert line.startswith("training.label_smoothing = 0.2: should be 0")
+    assert load_config("translate_eng_deu", overrides[1:]).sampling.beams == 3
+
+
+def test_another_source_of_continuous_text_keeps_the_other_sections():
+    settings = {"sampling": {"beams": 3}, "training": {"sequence_length": 8}}
+    config = load_config(settings, ["data.source=python"])
+    assert (config.sampling.beams, config.training.sequence_length) == (3, 8)
+
+
 def test_what_another_override_sets_is_kept_in_any_order():
     for overrides in (
         ["tokenizer.kind=word", "tokenizer.vocab_size=99"],
@@ -59,3 +101,9 @@ def test_a_problem_is_told_in_the_words_of_its_reader():
     options = {"overrides": "--set"}
     assert wrong.as_option(options).startswith("--set training.epochs = 0: should be")
     assert misread.as_option(options).startswith("--set epochs=1: should be SECTION.KEY=VALUE")
+
+
+@pytest.mark.parametrize("overrides", ["training.epochs=1", None, 5, [5]])
+def test_overrides_are_a_sequence_of_strings(overrides):
+    with pytest.raises(TypeError, match="`overrides` must be a sequence of strings"):
+        load_config(None, overrides)

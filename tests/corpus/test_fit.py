@@ -84,6 +84,11 @@ def test_paths_that_are_not_a_list(paths):
         config_for_text(paths)
 
 
+def test_an_empty_list_of_paths():
+    with pytest.raises(UserError, match=r"^paths = \[\]: should contain at least one path$"):
+        config_for_text([])
+
+
 def test_recorded_fingerprints_are_those_of_the_earlier_version():
     runs = Path(__file__).resolve().parents[1] / "fixtures" / "compatibility"
     recorded = {

@@ -29,3 +29,11 @@ def test_the_argument_report_is_deprecated_but_works(tiny_run, tmp_path, monkeyp
         scores = evaluate_run(tiny_run, report=reported.append)
     assert "reading the text" in reported
     assert scores == evaluate_run(tiny_run)
+
+
+def test_a_run_is_a_run_or_its_directory(tiny_run, tmp_path):
+    (tmp_path / "book.txt").write_text("Ana sat on the hill.\n")
+    paths = [str(tmp_path / "book.txt")]
+    assert evaluate_run(str(tiny_run.path), paths) == evaluate_run(tiny_run, paths)
+    with pytest.raises(TypeError, match=r"`run` must be a Run or the path of one. Received: None"):
+        evaluate_run(None)

@@ -275,3 +275,10 @@ def test_export_run_takes_the_folder_by_both_names(tiny_run, tmp_path):
         minigpt.export_run(tiny_run, "onnx", tmp_path / "c")
     with pytest.raises(TypeError, match="`output`"):
         minigpt.export_run(tiny_run, "keras")
+
+
+def test_a_run_is_exported_by_its_directory(tiny_run, tmp_path):
+    export_run(tiny_run.path, "keras", tmp_path / "new")
+    assert any((tmp_path / "new").iterdir())
+    with pytest.raises(TypeError, match=r"`run` must be a Run or the path of one. Received: None"):
+        export_run(None, "keras", tmp_path / "other")

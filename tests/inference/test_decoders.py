@@ -44,18 +44,19 @@ def sequential(vocab_size, *last, length=T):
     return keras.Sequential([keras.Input((length,)), *layers, *last])
 
 
-def two_outputs(vocab_size):
-    """Like the Keras example: logits and latents."""
+def functional(vocab_size, two_outputs=False):
+    """Its logits are the only entry of a list, unless it has latents as a second output."""
     ids = keras.Input((T,), dtype="int32")
     x = keras.layers.Embedding(vocab_size, D)(ids)
     x = keras.layers.GRU(D, return_sequences=True)(x)
-    return keras.Model(ids, [keras.layers.Dense(vocab_size)(x), x])
+    logits = keras.layers.Dense(vocab_size)(x)
+    return keras.Model(ids, [logits, x] if two_outputs else [logits])
 
 
 BUILDERS = {
     "sequential": sequential,
     "any-length": lambda vocab_size: sequential(vocab_size, length=None),
-    "functional": two_outputs,
+    "functional": functional,
     "subclassed": Subclassed,
     # Padded logits: entries that the tokenizer does not have are never generated.
     "larger-vocabulary": lambda vocab_size: sequential(vocab_size + 5),
@@ -156,9 +157,10 @@ class Failing(keras.Model):
             lambda v: sequential(v, keras.layers.Lambda(lambda x: tf.cast(x, "int32"))),
             "output is int32",
         ),
+        (lambda v: functional(v, two_outputs=True), "it has 2 outputs$"),
         (lambda v: Failing(), "cannot be called on .*not for ids$"),
     ],
-    ids=["rank", "vocabulary", "gpt", "probabilities", "ids", "dtype", "call"],
+    ids=["rank", "vocabulary", "gpt", "probabilities", "ids", "dtype", "outputs", "call"],
 )
 def test_other_models_are_refused(build, missing, tokenizer):
     with pytest.raises(ValueError, match=r"should map token ids.*logits") as refused:

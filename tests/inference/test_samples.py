@@ -131,20 +131,27 @@ def test_beams_are_distinct_and_the_best_comes_first(opened):
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"top_k": -1}, "sampling.top_k = -1"),
-        ({"temperature": float("nan")}, "sampling.temperature = nan"),
-        ({"stop": [""]}, "sampling.stop"),
-        ({"tok_k": 3}, "did you mean sampling.top_k?"),
+        ({"top_k": -1}, "top_k = -1: "),
+        ({"temperature": float("nan")}, "temperature = nan: "),
+        ({"stop": [""]}, "stop = "),
+        ({"tok_k": 3}, "tok_k = 3: unknown setting; did you mean top_k?"),
         ({"banned_tokens": [10**6]}, "banned_tokens = 1000000"),
         ({"beams": 2, "num_samples": 3}, "num_samples = 3"),
-        ({"seed": 2**31 - 1, "num_samples": 2}, "seed"),
-        ({"max_new_tokens": 10**9}, "sampling.max_new_tokens = 1000000000"),
+        ({"num_samples": 0}, "num_samples = 0: should be at least 1"),
+        ({"max_new_tokens": "a"}, "max_new_tokens = 'a': should be a valid integer"),
+        ({"seed": 2**31 - 1, "num_samples": 2}, "seed = "),
+        ({"max_new_tokens": 10**9}, "max_new_tokens = 1000000000: "),
     ],
 )
 def test_refused(opened, settings, named):
     with pytest.raises(UserError, match=None) as refused:
         opened.generate("Ana", **settings)
-    assert named in str(refused.value)
+    assert str(refused.value).startswith(named)
+
+
+def test_num_samples_is_an_integer(opened):
+    with pytest.raises(TypeError, match=r"`num_samples` must be an integer. Received: 2.0"):
+        opened.generate("Ana", num_samples=2.0)
 
 
 def test_refused_prompt(opened):

@@ -108,8 +108,12 @@ def test_log_probabilities(model, ids):
 
 def parameters_without_memory(config: TransformerConfig, vocab_size: int) -> int:
     """Returns the number of parameters of the built model. Its variables have no values."""
-    with keras.StatelessScope(initialize_variables=False):
-        return sum(math.prod(v.shape) for v in build_gpt(config, vocab_size).weights)
+    try:
+        with keras.StatelessScope(initialize_variables=False):
+            return sum(math.prod(v.shape) for v in build_gpt(config, vocab_size).weights)
+    finally:
+        # Otherwise Keras would initialize the variables, gigabytes of them, at the end of the next scope.
+        keras.utils.clear_session()
 
 
 # test_encoder_decoder.py tests the configuration for pairs.

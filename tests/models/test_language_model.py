@@ -142,3 +142,26 @@ def test_other_losses_are_computed_by_keras(compiled):
     model.compile("sgd", **compiled, run_eagerly=True)
     assert not model.uses_chunked_loss
     assert np.isfinite(model.train_on_batch(inputs, targets, return_dict=True)["loss"])
+
+
+@pytest.mark.parametrize("weights_shape", [None, (5,), (5, 1), (5, 8)])
+def test_integers_of_numpy_train_like_int32(weights_shape):
+    trained = []
+    for dtype in ("int32", "int64"):
+        model, (inputs, targets) = gpt(False)
+        weights = weights_shape and np.resize([1, 0, 3], weights_shape).astype(dtype)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile("sgd", loss=loss, jit_compile=False)
+        assert model.uses_chunked_loss
+        targets = targets.astype(dtype)
+        model.fit(inputs.astype(dtype), targets, sample_weight=weights, batch_size=5, verbose=0)
+        trained.append(model.get_weights())
+    for a, b in zip(*trained, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_weights_of_another_shape_are_refused():
+    model, (inputs, targets) = gpt(False)
+    model.compile("sgd", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    with pytest.raises(ValueError, match=r"`sample_weight` must have the shape.*\[\w+, 3\]"):
+        model.fit(inputs, targets, sample_weight=np.ones([5, 3]), batch_size=5, verbose=0)

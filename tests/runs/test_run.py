@@ -174,3 +174,8 @@ def test_repr_tells_what_a_run_contains(tmp_path, tokenizer):
     assert repr(run) == f"Run({str(run.path)!r}, gpt, step 1,234, finished)"
     run.config_file.write_text("?")
     assert repr(run) == f"Run({str(run.path)!r}, damaged)"
+
+
+def test_a_path_is_required():
+    with pytest.raises(TypeError, match=r"`path` must be the path of a run. Received: None"):
+        Run(None)

@@ -6,6 +6,7 @@ from minigpt.config import Config
 from minigpt.models import build_model
 from minigpt.training import expected_time
 from minigpt.training.expected_time import SHARE_OF_PRODUCTS, expected_seconds
+from minigpt.training.summary import expected
 
 V = 50
 
@@ -30,3 +31,11 @@ def test_a_gpt_multiplies_each_token_with_every_matrix_once(monkeypatch, tied):
 
 def test_this_machine_multiplies():
     assert 1e8 < expected_time._products_per_second(config_of(True)) < 1e15
+
+
+def test_a_short_training_has_no_estimate_in_seconds():
+    assert [expected(seconds) for seconds in (0.2, 9, 42)] == [
+        "less than a minute",
+        "less than a minute",
+        "about 42 s",
+    ]

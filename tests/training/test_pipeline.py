@@ -285,3 +285,14 @@ def test_learning_rate_schedules():
     assert learning_rate(linear, 50, 0.75) == pytest.approx(0.5)
     constant = training.model_copy(update={"schedule": "constant"})
     assert learning_rate(constant, 50, 0.75) == pytest.approx(2)
+
+
+def test_arguments_of_the_wrong_type_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TypeError, match=r"`run` must be a Run or the path of one. Received: None"):
+        minigpt.resume(None)
+    with pytest.raises(TypeError, match="`changes` must be a sequence of strings"):
+        minigpt.resume("runs/a", "training.epochs=1")
+    with pytest.raises(TypeError, match="`overrides` must be a sequence of strings"):
+        minigpt.train(overrides="training.epochs=1")
+    assert not any(tmp_path.iterdir())

@@ -31,7 +31,7 @@ class Interrupt(Callback):
         self._previous: dict[int, Any] = {}
 
     def install(self) -> None:
-        """Handles the signals from now on."""
+        """Starts to handle the signals."""
         try:
             for number in stopping_signals():
                 self._previous[number] = signal.signal(number, self._request)

@@ -7,6 +7,7 @@ from minigpt.config import sampling_config
 from minigpt.errors import UserError
 from minigpt.generation import Decoder
 from minigpt.inference.decoders import build_decoder
+from minigpt.inference.prompts import as_texts
 from minigpt.inference.samples import generate
 from minigpt.tokenizers import Tokenizer
 from minigpt.training.callbacks.callback import Callback
@@ -33,12 +34,15 @@ class TextGenerator(Callback):
       max_len: the context of a model without a fixed one; see `build_decoder`.
       **settings: top_p, min_p, repetition_penalty, beams, length_penalty, stop and banned_tokens, as in
         the section `[sampling]` of a configuration.
+    Raises:
+      TypeError: the tokenizer or the prompts have the wrong type.
+      UserError: a setting cannot be used.
     """
 
     def __init__(
         self,
         tokenizer: Tokenizer,
-        prompts: Sequence[str],
+        prompts: str | Sequence[str],
         max_new_tokens: int = 40,
         top_k: int = 10,
         temperature: float = 1.0,
@@ -51,10 +55,19 @@ class TextGenerator(Callback):
         **settings: Any,
     ) -> None:
         super().__init__()
+        if not isinstance(tokenizer, Tokenizer):
+            raise TypeError(
+                "`tokenizer` must be a tokenizer of minigpt, such as run.load_tokenizer(). "
+                f"Received: {tokenizer!r}"
+            )
         self.tokenizer = tokenizer
-        self.prompts = list(prompts)
+        self.prompts = as_texts("prompts", prompts)
         self.sampling = sampling_config(
-            max_new_tokens=max_new_tokens, top_k=top_k, temperature=temperature, **settings
+            max_new_tokens=max_new_tokens,
+            top_k=top_k,
+            temperature=temperature,
+            print_every=print_every,
+            **settings,
         )
         self.seed = seed
         self.print_every = print_every
@@ -64,18 +77,20 @@ class TextGenerator(Callback):
         self._decoder: Decoder | None = None
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        # An unsuitable model is refused before the first step.
+        self._build_decoder()
+
+    def _build_decoder(self) -> Decoder:
         if self._decoder is None:
             check_banned_tokens(self.sampling.banned_tokens, self.tokenizer)
             self._decoder = build_decoder(self.model, self.tokenizer, self.max_len)
+        return self._decoder
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if (epoch + 1) % self.print_every or not self.prompts:
             return
-        # A custom training loop may not call on_train_begin.
-        self.on_train_begin()
-        assert self._decoder is not None
         samples = generate(
-            self._decoder,
+            self._build_decoder(),
             self.tokenizer,
             self.prompts,
             [self.seed] * len(self.prompts),

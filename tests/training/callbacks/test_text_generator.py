@@ -6,6 +6,7 @@ import pytest
 
 from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
+from minigpt.errors import UserError
 from minigpt.models import build_gpt
 from minigpt.training.callbacks.text_generator import TextGenerator
 from tests.conftest import tiny_settings
@@ -120,3 +121,12 @@ def test_banned_tokens_are_checked_before_the_first_step(tokenizer):
     with pytest.raises(Exception, match="banned_tokens: 999"):
         fit(model, TextGenerator(tokenizer, ["Ana"], 3, banned_tokens=[999]))
     assert int(model.optimizer.iterations) == 0
+
+
+def test_arguments_are_checked_at_construction(tokenizer):
+    with pytest.raises(TypeError, match="`tokenizer` must be a tokenizer of minigpt"):
+        TextGenerator(None, ["Ana"])
+    with pytest.raises(TypeError, match="`prompts` must be a string or a sequence of strings"):
+        TextGenerator(tokenizer, 5)
+    with pytest.raises(UserError, match=r"^print_every = 0: should be"):
+        TextGenerator(tokenizer, ["Ana"], print_every=0)
