@@ -51,7 +51,9 @@ def test_arguments(name):
     for position, argument in enumerate(expected):
         # A renamed argument is in the former one's place; the former name is a keyword.
         in_place = found.index(argument) == position or argument in RENAMED.get(name, {})
-        assert in_place or parameters[argument].kind is inspect.Parameter.KEYWORD_ONLY
+        # The place of `**settings` does not matter.
+        by_keyword = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+        assert in_place or parameters[argument].kind in by_keyword
     for argument, new_name in RENAMED.get(name, {}).items():
         assert found.index(new_name) == expected.index(argument)
 
