@@ -78,7 +78,9 @@ def test_the_recorded_config_gives_the_same_run(tiny_run, tmp_path, no_export):
     first, second = lines(tiny_run.metrics_file), lines(again.metrics_file)
     for a, b in zip(first, second, strict=True):
         for name in set(a) - {"seconds", "tokens_per_second"}:
-            assert a[name] == b[name], name
+            # TensorFlow sums gradients in the order of operation names, which depend on earlier models of
+            # the process. tests/training/test_resume.py compares deterministic runs bit for bit.
+            assert a[name] == pytest.approx(b[name], rel=1e-6), name
     assert lines(again.samples_file) == lines(tiny_run.samples_file)
     assert tomllib.loads(again.config_file.read_text()) == tomllib.loads(
         tiny_run.config_file.read_text()
