@@ -19,6 +19,7 @@ SHARED_DATA = Path(
 WORKERS = {"tiny_run": "runs", "pair_run": "runs", "trained": "cli"}
 
 
+@pytest.hookimpl(tryfirst=True)  # Before pytest-xdist reads the marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sends all files that use a session fixture to one worker (`--dist loadgroup`)."""
     workers = {}
@@ -29,6 +30,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 workers[item.path] = WORKERS[name]
     for item in items:
         item.add_marker(pytest.mark.xdist_group(workers.get(item.path, str(item.path))))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Ends the session if pytest-xdist does not see the groups: fixtures would be set up by each worker."""
+    is_grouped = getattr(session.config.option, "loadgroup", False)
+    if is_grouped and not all("@" in item.nodeid for item in session.items):
+        raise pytest.UsageError("pytest-xdist ignores xdist_group (pytest-xdist issue 1386)")
 
 
 @pytest.fixture(scope="session", autouse=True)
