@@ -5,9 +5,8 @@ import re
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import IO
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from minigpt.errors import UserError
 
@@ -21,48 +20,50 @@ _LOG_LINE = re.compile(
 )
 
 
-class _StderrFilter:
-    """Redirects file descriptor 2 to a temporary file while at least one thread asks for it."""
+class SharedContext:
+    """A change of the process: entered by the first of several threads, left with the last one.
 
-    def __init__(self) -> None:
+    Args:
+      change: returns the context manager that makes the change and reverts it.
+    """
+
+    def __init__(self, change: Callable[[], AbstractContextManager[None]]) -> None:
+        self._change = change
         self._lock = threading.Lock()
         self._users = 0
-        self._stderr: int | None = None
-        self._captured: IO[bytes] | None = None
+        self._stack = ExitStack()
 
-    def start(self) -> None:
+    def __enter__(self) -> None:
         with self._lock:
+            if self._users == 0:
+                self._stack.enter_context(self._change())
             self._users += 1
-            if self._users == 1:
-                self._redirect()
 
-    def stop(self) -> None:
+    def __exit__(self, *exception: object) -> None:
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                self._restore()
+                self._stack.close()
 
-    def _redirect(self) -> None:
-        _flush_stderr()
-        try:
-            self._stderr = os.dup(2)
-        except OSError:  # Standard error is closed.
-            return
-        self._captured = tempfile.TemporaryFile()  # noqa: SIM115
-        os.dup2(self._captured.fileno(), 2)
 
-    def _restore(self) -> None:
-        if self._stderr is None or self._captured is None:
-            return
+@contextmanager
+def _filtered_stderr() -> Iterator[None]:
+    _flush_stderr()
+    try:
+        stderr = os.dup(2)
+    except OSError:  # Standard error is closed.
+        yield
+        return
+    with tempfile.TemporaryFile() as captured:
+        os.dup2(captured.fileno(), 2)
+        yield
         _flush_stderr()
-        os.dup2(self._stderr, 2)
-        os.close(self._stderr)
-        self._stderr = None
-        with self._captured as lines:
-            lines.seek(0)
-            for line in lines:
-                if not _LOG_LINE.match(line):
-                    os.write(2, line)
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        captured.seek(0)
+        for line in captured:
+            if not _LOG_LINE.match(line):
+                os.write(2, line)
 
 
 def _flush_stderr() -> None:
@@ -70,22 +71,17 @@ def _flush_stderr() -> None:
         sys.stderr.flush()
 
 
-_filter = _StderrFilter()
+_shared_filter = SharedContext(_filtered_stderr)
 
 
-@contextmanager
-def hide_tensorflow_log() -> Iterator[None]:
+def hide_tensorflow_log() -> AbstractContextManager[None]:
     """Drops TensorFlow's log lines from standard error; delays everything else that is written there.
 
     Works on the file descriptor, because the lines come from C++ and not through `sys.stderr`. The
     descriptor belongs to the process: while several threads are in the block, it is redirected once, and
     restored when the last one leaves.
     """
-    _filter.start()
-    try:
-        yield
-    finally:
-        _filter.stop()
+    return _shared_filter
 
 
 def open_closed_streams() -> None:

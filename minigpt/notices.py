@@ -6,11 +6,12 @@ prints them on standard error.
 """
 
 import logging
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+
+from minigpt.environment import SharedContext
 
 LOGGER = logging.getLogger("minigpt")
 
@@ -21,42 +22,35 @@ _sink: ContextVar[Sink | None] = ContextVar("minigpt_notices", default=None)
 class _SinkHandler(logging.Handler):
     """Passes records to the sink of the current thread, and those of other threads on to `logging`."""
 
-    def __init__(self) -> None:
+    def __init__(self, level: int, propagate: bool) -> None:
         super().__init__()
-        self._lock = threading.Lock()
-        self._users = 0
-
-    def install(self) -> None:
-        with self._lock:
-            self._users += 1
-            if self._users > 1:
-                return
-            self._level, self._propagate = LOGGER.level, LOGGER.propagate
-            self._effective_level = LOGGER.getEffectiveLevel()
-            LOGGER.addHandler(self)
-            LOGGER.setLevel(min(logging.INFO, self._effective_level))
-            LOGGER.propagate = False
-
-    def uninstall(self) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users:
-                return
-            LOGGER.removeHandler(self)
-            LOGGER.setLevel(self._level)
-            LOGGER.propagate = self._propagate
+        self._other_threads_level = level
+        self._propagate = propagate
 
     def handle(self, record: logging.LogRecord) -> bool:
         # Overrides `handle`, not `emit`: one slow sink should not block the other threads.
         if sink := _sink.get():
             if record.levelno >= logging.INFO:
                 sink(record.getMessage())
-        elif self._propagate and LOGGER.parent and record.levelno >= self._effective_level:
+        elif self._propagate and LOGGER.parent and record.levelno >= self._other_threads_level:
             LOGGER.parent.callHandlers(record)
         return True
 
 
-_HANDLER = _SinkHandler()
+@contextmanager
+def _handled_by_sinks() -> Iterator[None]:
+    level, propagate = LOGGER.level, LOGGER.propagate
+    handler = _SinkHandler(LOGGER.getEffectiveLevel(), propagate)
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(min(logging.INFO, LOGGER.getEffectiveLevel()))
+    LOGGER.propagate = False
+    yield
+    LOGGER.removeHandler(handler)
+    LOGGER.setLevel(level)
+    LOGGER.propagate = propagate
+
+
+_shared_handler = SharedContext(_handled_by_sinks)
 
 
 @contextmanager
@@ -69,13 +63,12 @@ def notices_to(sink: Sink) -> Iterator[None]:
     Args:
       sink: called with one line.
     """
-    _HANDLER.install()
-    token = _sink.set(sink)
-    try:
-        yield
-    finally:
-        _sink.reset(token)
-        _HANDLER.uninstall()
+    with _shared_handler:
+        token = _sink.set(sink)
+        try:
+            yield
+        finally:
+            _sink.reset(token)
 
 
 @contextmanager

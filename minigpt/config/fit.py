@@ -25,9 +25,8 @@ def settings_to_fit(config: Config) -> set[str]:
         return set()
     return {
         f"{section}.{key}"
-        for section, settings in _settings_for(config, 0, 0).items()
+        for section, settings in _unset_settings(config, 0, 0).items()
         for key in settings
-        if key not in getattr(config, section).model_fields_set
     }
 
 
@@ -43,17 +42,22 @@ def fitted(config: Config, size: int, characters: int) -> tuple[Config, Settings
     Raises:
       UserError: if settings of the user are incompatible with the chosen ones.
     """
-    given = {
-        name: section
-        for name, section in config.model_dump(exclude_unset=True).items()
-        if isinstance(section, dict)
-    }
-    chosen = {
-        name: {key: value for key, value in settings.items() if key not in given.get(name, {})}
-        for name, settings in _settings_for(config, size, characters).items()
-    }
+    given = config.model_dump(exclude_unset=True)
+    chosen = _unset_settings(config, size, characters)
     sections = {name: chosen.get(name, {}) | given.get(name, {}) for name in chosen | given}
     return load_config({"format": FORMAT} | sections), chosen
+
+
+def _unset_settings(config: Config, size: int, characters: int) -> Settings:
+    """Returns the settings for the text that the user has not set."""
+    return {
+        name: {
+            key: value
+            for key, value in settings.items()
+            if key not in getattr(config, name).model_fields_set
+        }
+        for name, settings in _settings_for(config, size, characters).items()
+    }
 
 
 def _settings_for(config: Config, size: int, characters: int) -> Settings:

@@ -5,8 +5,6 @@ A TOML file has one table for each section (`[data]`, `[tokenizer]`, `[model]`, 
 are reported together, as one `UserError`.
 """
 
-import os
-import stat
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +18,7 @@ from minigpt.config.problems import nearest, problem_of
 from minigpt.config.sampling import SamplingConfig
 from minigpt.config.schema import Config, variants
 from minigpt.errors import ArgumentProblem, UserError
+from minigpt.storage.files import read_file
 
 # A limit for files that are not configurations: they are not read into memory.
 MAX_FILE_BYTES = 1_000_000
@@ -142,7 +141,7 @@ def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[s
         raise UserError(ArgumentProblem("config", source, message))
     path = shipped_configs().get(str(source), Path(source))
     try:
-        return f"{path}: ", tomllib.loads(_read_file(path).decode("utf-8"))
+        return f"{path}: ", tomllib.loads(read_file(path, MAX_FILE_BYTES).decode("utf-8"))
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not valid UTF-8 at byte {error.start}") from None
     # RecursionError: deeply nested brackets.
@@ -152,14 +151,3 @@ def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[s
         names = ", ".join(shipped_configs())
         message = f"{error.strerror or error}; should be a TOML file or one of: {names}"
         raise UserError(ArgumentProblem("config", source, message)) from None
-
-
-def _read_file(path: Path) -> bytes:
-    # O_NONBLOCK: opening a named pipe does not wait for a writer.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError("not a regular file")
-        content = file.read(MAX_FILE_BYTES + 1)
-    if len(content) > MAX_FILE_BYTES:
-        raise OSError(f"larger than {MAX_FILE_BYTES:,} bytes")
-    return content

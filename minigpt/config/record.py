@@ -23,14 +23,6 @@ def config_record(config: Config) -> dict[str, Any]:
     }
 
 
-def dump_config(config: Config, comment: str = "") -> str:
-    """Returns a configuration as TOML.
-
-    Args:
-      config: the settings.
-      comment: lines of a comment at the top of the file.
-    Returns:
-      TOML that `load_config` reads back to an equal configuration.
-    """
-    header = "".join(f"# {line}\n" for line in comment.splitlines())
-    return header + tomli_w.dumps(config_record(config))
+def dump_config(config: Config) -> str:
+    """Returns a configuration as TOML that `load_config` reads back to an equal one."""
+    return tomli_w.dumps(config_record(config))

@@ -1,5 +1,6 @@
 """A configuration: all sections, the defaults that depend on the source, and checks across sections."""
 
+import typing
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from minigpt.config.data import AnyData, StoriesConfig
 from minigpt.config.model import AnyTransformer, GPTConfig, TransformerConfig
 from minigpt.config.sampling import SamplingConfig
-from minigpt.config.section import Section, variants_of
+from minigpt.config.section import Section, selected_name
 from minigpt.config.tokenizer import AnyTokenizer, BytePairConfig
 from minigpt.config.training import TrainingConfig
 
@@ -45,7 +46,9 @@ class Config(Section):
     @model_validator(mode="before")
     @classmethod
     def _add_stories_defaults(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping) or _source_of(values.get("data", {})) != "stories":
+        if not isinstance(values, Mapping):
+            return values
+        if selected_name(values.get("data", {}), "source", "stories") != "stories":
             return values
         values = dict(values)
         for section, defaults in STORIES_DEFAULTS.items():
@@ -53,57 +56,19 @@ class Config(Section):
                 values[section] = {**defaults, **settings}
         return values
 
-    @field_validator("model")
+    @field_validator("model", "training", "sampling")
     @classmethod
-    def _model_suits_the_source(
-        cls, model: TransformerConfig, info: ValidationInfo
-    ) -> TransformerConfig:
-        data = info.data.get("data")
-        if data and (data.source == "pairs") != (model.kind == "encoder_decoder"):
-            expected = "encoder_decoder" if data.source == "pairs" else "gpt"
-            raise _combination(
-                "model.kind",
-                model.kind,
-                f"should be {expected!r} for data.source = {data.source!r}",
-            )
-        return model
-
-    @field_validator("training")
-    @classmethod
-    def _training_suits_the_source(
-        cls, training: TrainingConfig, info: ValidationInfo
-    ) -> TrainingConfig:
-        data = info.data.get("data")
-        if data and data.source == "pairs" and training.sequence_length:
-            raise _combination(
-                "training.sequence_length",
-                training.sequence_length,
-                "has no effect with data.source = 'pairs', whose sentences are not cut to one length",
-            )
-        if data and data.source != "pairs" and training.label_smoothing:
-            raise _combination(
-                "training.label_smoothing",
-                training.label_smoothing,
-                f"should be 0 for data.source = {data.source!r}",
-            )
-        return training
-
-    @field_validator("sampling")
-    @classmethod
-    def _sampling_has_an_effect(
-        cls, sampling: SamplingConfig, info: ValidationInfo
-    ) -> SamplingConfig:
-        data = info.data.get("data")
-        is_pairs = data is not None and data.source == "pairs"
-        for name, field in SamplingConfig.model_fields.items():
-            has_effect = name in TRANSLATION_SAMPLING if is_pairs else name != "translations"
-            if data and not has_effect and getattr(sampling, name) != field.default:
-                raise _combination(
-                    f"sampling.{name}",
-                    getattr(sampling, name),
-                    f"has no effect with data.source = {data.source!r}; should be left out",
-                )
-        return sampling
+    def _suits_the_source(cls, section: Section, info: ValidationInfo) -> Section:
+        # A setting whose own check failed is not in `info.data`.
+        conflict = (
+            _conflict_with(info.data["data"].source, section) if "data" in info.data else None
+        )
+        if conflict:
+            name, message = conflict
+            # The error names the setting; pydantic alone would name its section.
+            where = {"setting": f"{info.field_name}.{name}", "value": getattr(section, name)}
+            raise PydanticCustomError("combination", message, where)
+        return section
 
 
 SECTIONS = tuple(Config.model_fields)
@@ -111,9 +76,9 @@ SECTIONS = tuple(Config.model_fields)
 
 def variants(section: str) -> tuple[type[Section], ...]:
     """Returns the classes that a section of a configuration may have."""
-    field = Config.model_fields[section]
-    # pydantic moves the outer `Annotated` of a union into `metadata`.
-    return variants_of(field.annotation)
+    annotation: Any = Config.model_fields[section].annotation
+    # Every member of a union is `Annotated` with its `Tag`.
+    return tuple(member.__origin__ for member in typing.get_args(annotation)) or (annotation,)
 
 
 def selector(section: str) -> str | None:
@@ -121,12 +86,24 @@ def selector(section: str) -> str | None:
     return {"data": "source", "tokenizer": "kind", "model": "kind"}.get(section)
 
 
-def _source_of(data: Any) -> Any:
-    if isinstance(data, Mapping):
-        return data.get("source", StoriesConfig.model_fields["source"].default)
-    return getattr(data, "source", None)
-
-
-def _combination(setting: str, value: Any, message: str) -> PydanticCustomError:
-    """Returns an error about settings of two sections; it names the setting, not its section."""
-    return PydanticCustomError("combination", message, {"setting": setting, "value": value})
+def _conflict_with(source: str, section: Section) -> tuple[str, str] | None:
+    """Returns a setting that does not suit the source, and what is wrong; None if all suit it."""
+    is_pairs = source == "pairs"
+    if isinstance(section, TransformerConfig):
+        expected = "encoder_decoder" if is_pairs else "gpt"
+        if section.kind != expected:
+            return "kind", f"should be {expected!r} for data.source = {source!r}"
+    if isinstance(section, TrainingConfig):
+        if is_pairs and section.sequence_length:
+            return (
+                "sequence_length",
+                "has no effect with data.source = 'pairs', whose sentences are not cut to one length",
+            )
+        if not is_pairs and section.label_smoothing:
+            return "label_smoothing", f"should be 0 for data.source = {source!r}"
+    if isinstance(section, SamplingConfig):
+        for name, field in SamplingConfig.model_fields.items():
+            has_effect = name in TRANSLATION_SAMPLING if is_pairs else name != "translations"
+            if not has_effect and getattr(section, name) != field.default:
+                return name, f"has no effect with data.source = {source!r}; should be left out"
+    return None

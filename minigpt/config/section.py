@@ -1,9 +1,8 @@
 """Base class of all sections of a configuration, and the types of their values."""
 
-import types
 import typing
 from collections.abc import Mapping
-from typing import Annotated, Any, Union
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, model_validator
 from pydantic.fields import FieldInfo
@@ -48,19 +47,11 @@ def selected_by(key: str, default: str) -> Discriminator:
       key: the setting that holds the name, such as "kind".
       default: the name if the setting is left out.
     """
-
-    def name_of(values: Any) -> Any:
-        if isinstance(values, Mapping):
-            return values.get(key, default)
-        return getattr(values, key, None)
-
-    return Discriminator(name_of)
+    return Discriminator(lambda values: selected_name(values, key, default))
 
 
-def variants_of(annotation: Any) -> tuple[type[Section], ...]:
-    """Returns the classes of a section's type: those of a union, or the one class."""
-    if isinstance(annotation, type) and issubclass(annotation, Section):
-        return (annotation,)
-    is_container = typing.get_origin(annotation) in (Annotated, Union, types.UnionType)
-    arguments = typing.get_args(annotation) if is_container else ()
-    return tuple(variant for argument in arguments for variant in variants_of(argument))
+def selected_name(values: Any, key: str, default: str) -> Any:
+    """Returns the name of the variant that a section selects; None if it is not a section."""
+    if isinstance(values, Mapping):
+        return values.get(key, default)
+    return getattr(values, key, None)

@@ -128,10 +128,8 @@ def newest_checkpoint(folder: Path) -> Checkpoint | None:
     Logs a warning for each damaged one.
     """
     for path in reversed(checkpoint_paths(folder)):
-        try:
-            return read_checkpoint(path)
-        except BrokenCheckpointError as error:
-            _log_damaged(path, error)
+        if checkpoint := _read_undamaged(path):
+            return checkpoint
     return None
 
 
@@ -150,12 +148,8 @@ def best_checkpoint(folder: Path) -> Checkpoint | None:
     is_replacement = checkpoint.path != paths[-1]
     best = checkpoint.progress.best
     if best and best.checkpoint != checkpoint.path.name:
-        path = folder / best.checkpoint
-        try:
-            checkpoint = read_checkpoint(path)
-        except BrokenCheckpointError as error:
-            _log_damaged(path, error)
-            is_replacement = True
+        read = _read_undamaged(folder / best.checkpoint)
+        checkpoint, is_replacement = read or checkpoint, is_replacement or read is None
     if is_replacement:
         _logger.warning("%s: used instead", checkpoint.path)
     return checkpoint
@@ -172,8 +166,13 @@ def count_parameters(path: Path) -> int | None:
         return None
 
 
-def _log_damaged(path: Path, error: BrokenCheckpointError) -> None:
-    _logger.warning("%s: was damaged and is ignored: %s", path, error)
+def _read_undamaged(path: Path) -> Checkpoint | None:
+    """Reads a checkpoint; logs a warning and returns None if it is damaged."""
+    try:
+        return read_checkpoint(path)
+    except BrokenCheckpointError as error:
+        _logger.warning("%s: was damaged and is ignored: %s", path, error)
+        return None
 
 
 def best_checkpoint_name(path: Path) -> str | None:

@@ -22,16 +22,22 @@ def fsync_all(folder: Path) -> None:
         fsync(path)
 
 
-def read_file(path: Path) -> bytes:
+def read_file(path: Path, max_bytes: int | None = None) -> bytes:
     """Reads a regular file. A pipe or a device could block forever or never end.
 
+    Args:
+      path: the file.
+      max_bytes: the largest size that is read; None for any.
     Raises:
-      OSError: the file cannot be read or is not a regular file.
+      OSError: the file cannot be read, is not a regular file, or is larger than `max_bytes`.
     """
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        return file.read()
+        content = file.read() if max_bytes is None else file.read(max_bytes + 1)
+    if max_bytes is not None and len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"larger than {max_bytes:,} bytes", str(path))
+    return content
 
 
 def sha256_of(path: Path) -> str:
