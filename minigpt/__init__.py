@@ -38,18 +38,22 @@ os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND") or "tensorflow"
 
 if TYPE_CHECKING:
-    from minigpt.config import Config, load_config
-    from minigpt.corpus.fit import config_for_text
-    from minigpt.errors import UserError
-    from minigpt.evaluation import PairEvaluation, evaluate_run
-    from minigpt.export import export_run
-    from minigpt.huggingface.importing import import_run
-    from minigpt.inference.loading import load
-    from minigpt.inference.text_model import TextModel
-    from minigpt.inference.translation_model import TranslationModel
-    from minigpt.runs.run import Run
-    from minigpt.training.callbacks.text_generator import TextGenerator
-    from minigpt.training.pipeline import resume, train
+    # An alias marks a name as public for type checkers.
+    from minigpt.config import Config as Config
+    from minigpt.config import load_config as load_config
+    from minigpt.corpus.fit import config_for_text as config_for_text
+    from minigpt.errors import UserError as UserError
+    from minigpt.evaluation import PairEvaluation as PairEvaluation
+    from minigpt.evaluation import evaluate_run as evaluate_run
+    from minigpt.export import export_run as export_run
+    from minigpt.huggingface.importing import import_run as import_run
+    from minigpt.inference.loading import load as load
+    from minigpt.inference.text_model import TextModel as TextModel
+    from minigpt.inference.translation_model import TranslationModel as TranslationModel
+    from minigpt.runs.run import Run as Run
+    from minigpt.training.callbacks.text_generator import TextGenerator as TextGenerator
+    from minigpt.training.pipeline import resume as resume
+    from minigpt.training.pipeline import train as train
 
 # Importing TensorFlow takes seconds, so a module is imported when its name is first used.
 _MODULES = {
@@ -72,23 +76,7 @@ _MODULES = {
 _lock = threading.RLock()
 _WITHOUT_KERAS = {"Config", "Run", "UserError", "config_for_text", "load_config"}
 
-__all__ = [
-    "Config",
-    "PairEvaluation",
-    "Run",
-    "TextGenerator",
-    "TextModel",
-    "TranslationModel",
-    "UserError",
-    "config_for_text",
-    "evaluate_run",
-    "export_run",
-    "import_run",
-    "load",
-    "load_config",
-    "resume",
-    "train",
-]
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,5 @@
 """What the commands share: option names in error messages, notices, runs of the right kind."""
 
-import functools
 import re
 import shlex
 import shutil
@@ -28,12 +27,7 @@ def command(options: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        @functools.wraps(function)
-        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-            with option_names(options), messages_to_stderr():
-                return function(*args, **kwargs)
-
-        return wrapper
+        return option_names(options)(messages_to_stderr()(function))
 
     return decorate
 

@@ -15,6 +15,3 @@ TextOption = Annotated[
         help="Text file, folder of *.txt files, or glob; .gz is read too. Repeatable.",
     ),
 ]
-SentencesOption = Annotated[
-    list[str] | None, typer.Option("--text", metavar="TEXT", help="Sentence. Repeatable.")
-]

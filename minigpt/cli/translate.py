@@ -10,7 +10,7 @@ import minigpt
 from minigpt.cli.command import command, open_run
 from minigpt.cli.input import is_interactive, read_lines
 from minigpt.cli.interactive import prompt_loop
-from minigpt.cli.options import JsonOption, RunArgument, SentencesOption
+from minigpt.cli.options import JsonOption, RunArgument
 from minigpt.cli.output import print_json, print_message, print_text
 from minigpt.cli.sampling_options import sampling_config
 from minigpt.errors import UserError
@@ -28,7 +28,9 @@ OPTIONS = {
 @command(OPTIONS)
 def translate(
     run: RunArgument,
-    text: SentencesOption = None,
+    text: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Sentence. Repeatable.")
+    ] = None,
     file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File of sentences, one per line.")
     ] = None,

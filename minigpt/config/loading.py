@@ -122,9 +122,7 @@ def _set_paths(sections: dict[str, Any], paths: Sequence[str]) -> None:
     data = sections.setdefault("data", {})
     if not isinstance(data, dict):
         return
-    with_paths = {
-        v.model_fields["source"].default for v in variants("data") if "paths" in v.model_fields
-    }
+    with_paths = {name for name, v in variants("data").items() if "paths" in v.model_fields}
     if data.get("source") not in with_paths:
         select_variant(sections, "data", "files")
     data["paths"] = list(paths)

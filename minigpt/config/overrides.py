@@ -75,7 +75,7 @@ def select_variant(sections: dict[str, Any], section: str, name: Any) -> None:
     settings = sections.setdefault(section, {})
     if not isinstance(settings, dict):
         return
-    classes = {v.model_fields[key].default: v for v in variants(section)}
+    classes = variants(section)
     former_name = settings.get(key, next(iter(classes)))
     former, new = (classes.get(n) if isinstance(n, str) else None for n in (former_name, name))
     if former and new and former is not new:
@@ -126,5 +126,5 @@ def _parse(override: str) -> tuple[str, str, Any]:
 
 
 def _is_text(section: str, key: str) -> bool:
-    fields = [v.model_fields[key] for v in variants(section) if key in v.model_fields]
+    fields = [v.model_fields[key] for v in variants(section).values() if key in v.model_fields]
     return any(field.annotation in (str, str | None) for field in fields)

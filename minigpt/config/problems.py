@@ -54,14 +54,13 @@ def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
     elif kind == "extra_forbidden":
         if len(path) == 1:
             return f"{origin}unknown section [{name}]{nearest(name, SECTIONS)}"
-        owners = [v for v in variants(section) if path[1] in v.model_fields]
-        if not owners:
-            known = _fields_of(section, variant)
-            message = "unknown setting" + nearest(str(path[1]), known, prefix=f"{section}.")
+        fields = {name: list(cls.model_fields) for name, cls in variants(section).items()}
+        if owners := [repr(name) for name in fields if path[1] in fields[name]]:
+            message = (
+                f"belongs to {section}.{selector(section)} = {' or '.join(owners)}, not {variant!r}"
+            )
         else:
-            key = selector(section)
-            names = " or ".join(repr(v.model_fields[str(key)].default) for v in owners)
-            message = f"belongs to {section}.{key} = {names}, not {variant!r}"
+            message = "unknown setting" + nearest(str(path[1]), fields[variant], f"{section}.")
     setting = f"{name} = {_SHORT.repr(value)}"
     if name in overridden:
         return OverrideProblem(setting, message)
@@ -74,14 +73,3 @@ def nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
     if close := difflib.get_close_matches(name, known, n=1, cutoff=0.5):
         return f"; did you mean {prefix}{close[0]}?"
     return f"; should be one of {', '.join(known)}"
-
-
-def _fields_of(section: str, variant: Any) -> list[str]:
-    """Returns the settings of a section, or of one variant of it."""
-    key = selector(section)
-    return [
-        name
-        for cls in variants(section)
-        if variant is None or cls.model_fields[str(key)].default == variant
-        for name in cls.model_fields
-    ]

@@ -74,11 +74,12 @@ class Config(Section):
 SECTIONS = tuple(Config.model_fields)
 
 
-def variants(section: str) -> tuple[type[Section], ...]:
-    """Returns the classes that a section of a configuration may have."""
+def variants(section: str) -> dict[str | None, type[Section]]:
+    """Returns the classes that a section may have, by name; one class has the name None."""
     annotation: Any = Config.model_fields[section].annotation
     # Every member of a union is `Annotated` with its `Tag`.
-    return tuple(member.__origin__ for member in typing.get_args(annotation)) or (annotation,)
+    members = typing.get_args(annotation)
+    return {m.__metadata__[0].tag: m.__origin__ for m in members} or {None: annotation}
 
 
 def selector(section: str) -> str | None:

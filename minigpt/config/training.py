@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 from minigpt.config.section import Positive, Rate, Section
 
 Step = Annotated[int, Field(ge=0, le=10**15)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
 StepLimit = Annotated[list[Step], Field(min_length=2, max_length=2)]
 
 
@@ -25,7 +26,7 @@ class TrainingConfig(Section):
         le=1_000_000_000,
         description="maximum length of a training sequence, in tokens; model.max_len if unset",
     )
-    epochs: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+    epochs: Count = Field(
         5, description="epochs; each ends with validation, samples and a checkpoint"
     )
     steps_per_epoch: Positive | None = Field(
@@ -42,10 +43,8 @@ class TrainingConfig(Section):
         description="written by a run whose max_minutes changed the number of steps: [step, last step] "
         "means that from `step` on, training ends at `last step`; repeats such a run without a clock",
     )
-    batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        16, description="B, sequences in a batch"
-    )
-    accumulate_steps: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+    batch_size: Count = Field(16, description="B, sequences in a batch")
+    accumulate_steps: Count = Field(
         1, description="batches whose gradients are averaged for one weight update"
     )
     learning_rate: float = Field(4e-3, gt=0, description="maximum learning rate")

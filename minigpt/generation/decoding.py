@@ -1,6 +1,7 @@
 """Decoder: continues prompts of token ids, by sampling or by beam search."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -64,13 +65,9 @@ class Decoder(tf.Module):
         )
         # Instance attributes, because the signature depends on the model's sizes.
         signature = [state, _MAX_NEW_TOKENS, SAMPLING_SPEC, _SEEDS, _BANNED_TOKENS]
-        jit_compile = self.model.jit_compile
-        self._compiled_in_context = tf.function(
-            self._decode_in_context, jit_compile=jit_compile, autograph=False
-        )
-        self._compiled_past_context = tf.function(
-            self._decode_past_context, jit_compile=jit_compile, autograph=False
-        )
+        compiled = partial(tf.function, jit_compile=self.model.jit_compile, autograph=False)
+        self._compiled_in_context = compiled(self._decode_in_context)
+        self._compiled_past_context = compiled(self._decode_past_context)
         self.extend = tf.function(self._extend, signature, autograph=False)
         self.extend_in_context = tf.function(self._extend_in_context, signature, autograph=False)
 

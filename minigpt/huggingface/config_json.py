@@ -142,13 +142,12 @@ def export_problems(config: TransformerConfig) -> list[str]:
       config: the description of a GPT.
     """
     heads_width = config.embed_dim / config.num_heads
-    head_dim, value_dim = config.head_sizes
     required = {
         **{name: field.default for name, field in type(config).model_fields.items()},
         "head_dim": heads_width,
         "value_dim": heads_width,
     }
-    actual = config.model_dump() | {"head_dim": head_dim, "value_dim": value_dim}
+    actual = config.resolved().model_dump()
     problems = []
     if config.activation not in ACTIVATIONS.values():
         problems.append(f"model.activation = {config.activation!r}: transformers' GPT-2 has none")

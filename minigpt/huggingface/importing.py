@@ -33,34 +33,31 @@ def import_run(folder: str | Path, run: str | Path, report: Sink | None = None) 
       UserError: the folder does not contain a GPT-2; a file is missing or damaged; a tensor is missing,
         unexpected or has a different shape; the run directory cannot be written. No run is created.
     """
+    folder, run = Path(folder), Path(run)
     with deprecated_report(report):
-        return _import_run(Path(folder), Path(run))
-
-
-def _import_run(folder: Path, run: Path) -> Run:
-    check_new_run(run)
-    path = folder / "config.json"
-    if not path.is_file():
-        problem = "contains no config.json" if folder.is_dir() else "does not exist"
-        problem += "; expected a Hugging Face GPT-2 folder"
-        raise UserError(ArgumentProblem("folder", folder, problem))
-    described = read_config(read_json_object(path), str(path))
-    tokenizer = read_tokenizer(folder, described.vocab_size, described.end_id)
-    with open_weights(folder) as weights:
-        weights.check(
-            tensor_shapes(described.model, described.vocab_size), described.model.tie_embeddings
+        check_new_run(run)
+        path = folder / "config.json"
+        if not path.is_file():
+            problem = "contains no config.json" if folder.is_dir() else "does not exist"
+            problem += "; expected a Hugging Face GPT-2 folder"
+            raise UserError(ArgumentProblem("folder", folder, problem))
+        described = read_config(read_json_object(path), str(path))
+        tokenizer = read_tokenizer(folder, described.vocab_size, described.end_id)
+        with open_weights(folder) as weights:
+            weights.check(
+                tensor_shapes(described.model, described.vocab_size), described.model.tie_embeddings
+            )
+            logger.info("reading %s", folder)
+            model = build_gpt(described.model, described.vocab_size)
+            _assign(model, weights)
+        settings = {"kind": tokenizer.kind, "vocab_size": described.vocab_size}
+        config = Config(
+            tokenizer=load_config({"tokenizer": settings}).tokenizer,
+            model=described.model,
+            # Not the default prompts, which suit the bundled stories.
+            sampling=SamplingConfig(),
         )
-        logger.info("reading %s", folder)
-        model = build_gpt(described.model, described.vocab_size)
-        _assign(model, weights)
-    settings = {"kind": tokenizer.kind, "vocab_size": described.vocab_size}
-    config = Config(
-        tokenizer=load_config({"tokenizer": settings}).tokenizer,
-        model=described.model,
-        # Not the default prompts, which suit the bundled stories.
-        sampling=SamplingConfig(),
-    )
-    return Run.create(run, config, tokenizer, None, model)
+        return Run.create(run, config, tokenizer, None, model)
 
 
 def _assign(model: GPT, weights: Weights) -> None:

@@ -21,31 +21,24 @@ def tensor_shapes(config: TransformerConfig, vocab_size: int) -> dict[str, tuple
 
     Dense kernels are [in, out], as in Keras, because GPT-2 uses Conv1D. Only the head is [V, D].
     """
-    sizes = config.resolved()
-    width, inner = sizes.embed_dim, sizes.ff_dim
-    assert inner is not None
+    width, inner = config.embed_dim, config.ff_size
     shapes: dict[str, tuple[int, ...]] = {
         TOKENS: (vocab_size, width),
-        "wpe.weight": (sizes.max_len, width),
+        "wpe.weight": (config.max_len, width),
     }
-    for layer in range(sizes.num_layers):
+    for layer in range(config.num_layers):
         for name, shape in {
-            "ln_1.weight": (width,),
-            "ln_1.bias": (width,),
-            "attn.c_attn.weight": (width, 3 * width),
-            "attn.c_attn.bias": (3 * width,),
-            "attn.c_proj.weight": (width, width),
-            "attn.c_proj.bias": (width,),
-            "ln_2.weight": (width,),
-            "ln_2.bias": (width,),
-            "mlp.c_fc.weight": (width, inner),
-            "mlp.c_fc.bias": (inner,),
-            "mlp.c_proj.weight": (inner, width),
-            "mlp.c_proj.bias": (width,),
+            "ln_1": (width,),
+            "attn.c_attn": (width, 3 * width),
+            "attn.c_proj": (width, width),
+            "ln_2": (width,),
+            "mlp.c_fc": (width, inner),
+            "mlp.c_proj": (inner, width),
         }.items():
-            shapes[f"h.{layer}.{name}"] = shape
+            shapes[f"h.{layer}.{name}.weight"] = shape
+            shapes[f"h.{layer}.{name}.bias"] = shape[-1:]
     shapes |= {"ln_f.weight": (width,), "ln_f.bias": (width,)}
-    if not sizes.tie_embeddings:
+    if not config.tie_embeddings:
         shapes[HEAD] = (vocab_size, width)
     return shapes
 

@@ -36,16 +36,11 @@ def read_tokenizer(folder: Path, vocab_size: int, end_id: int | None) -> Tokeniz
                 "config.json"
             )
         return own
-    settings = (
-        read_json_object(folder / SETTINGS_FILE) if (folder / SETTINGS_FILE).is_file() else {}
-    )
+    settings_path, path = folder / SETTINGS_FILE, folder / TOKENIZER_FILE
+    settings = read_json_object(settings_path) if settings_path.is_file() else {}
     if settings.get("add_prefix_space"):
-        raise UserError(
-            f"{folder / SETTINGS_FILE}: add_prefix_space = true: should be false, as in GPT-2"
-        )
-    described = (
-        read_json_object(folder / TOKENIZER_FILE) if (folder / TOKENIZER_FILE).is_file() else {}
-    )
+        raise UserError(f"{settings_path}: add_prefix_space = true: should be false, as in GPT-2")
+    described = read_json_object(path) if path.is_file() else {}
     special = _special(settings, described)
     for names in PAIRS:
         if all((folder / name).is_file() for name in names):
@@ -56,7 +51,6 @@ def read_tokenizer(folder: Path, vocab_size: int, end_id: int | None) -> Tokeniz
         raise UserError(
             f"{folder}: contains no tokenizer; expected vocab.json and merges.txt, or {TOKENIZER_FILE}"
         )
-    path = folder / TOKENIZER_FILE
     _check_pipeline(path, described)
     try:
         tokens = {str(token): int(i) for token, i in described["model"]["vocab"].items()}

@@ -24,15 +24,12 @@ class Weights:
 
     def __init__(self, folder: Path, files: Mapping[Path, Any]) -> None:
         self.folder = folder
-        self._tensors: dict[str, tuple[Path, Any, str]] = {}
+        self._tensors: dict[str, tuple[Path, Any]] = {}
         for path, file in files.items():
             for stored in file.keys():  # noqa: SIM118  # not a dictionary
                 name = stored.removeprefix(PREFIX)
                 if not BUFFER.fullmatch(name):
-                    self._tensors[name] = (path, file.get_slice(stored), stored)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tensors
+                    self._tensors[name] = (path, file.get_slice(stored))
 
     def read(self, name: str) -> np.ndarray:
         """Returns a tensor as float32, whatever its type in the file.
@@ -40,7 +37,7 @@ class Weights:
         Raises:
           UserError: it cannot be read.
         """
-        path, stored, _ = self._tensors[name]
+        path, stored = self._tensors[name]
         try:
             return np.asarray(stored[:], "float32")
         except (TypeError, ValueError, SafetensorError) as error:
@@ -60,7 +57,7 @@ class Weights:
             for name, shape in expected.items()
             if name not in self._tensors
         ]
-        for name, (path, stored, _) in self._tensors.items():
+        for name, (path, stored) in self._tensors.items():
             shape = stored.get_shape()
             expected_shape = expected.get(TOKENS if tied and name == HEAD else name)
             if expected_shape is None:
@@ -75,7 +72,8 @@ class Weights:
             problems[MAX_PROBLEMS:] = [f"{self.folder}: {more} more tensors are missing or wrong"]
         if problems:
             raise UserError(*problems)
-        if tied and HEAD in self and not np.array_equal(self.read(HEAD), self.read(TOKENS)):
+        has_copy = tied and HEAD in self._tensors
+        if has_copy and not np.array_equal(self.read(HEAD), self.read(TOKENS)):
             raise UserError(
                 f"{self.folder}: {HEAD}: differs from {TOKENS}; should be equal, because "
                 "tie_word_embeddings = true in config.json"

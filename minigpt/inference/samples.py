@@ -78,10 +78,9 @@ def generate(
     batch_rows = _rows_in_memory(decoder, max(map(len, prompt_ids), default=0), sampling)
     inputs = zip(prompts, prompt_ids, seeds, strict=True)
     rows = (_Row(prompt, ids, int(seed)) for prompt, ids, seed in inputs)
-    if sampling.beams > 1:
-        return _search(decoder, tokenizer, rows, sampling, num_samples, batch_rows)
-    rows = (row._replace(seed=row.seed + i) for row in rows for i in range(num_samples))
-    return _draw(decoder, tokenizer, rows, sampling, batch_rows)
+    if sampling.beams == 1:
+        rows = (row._replace(seed=row.seed + i) for row in rows for i in range(num_samples))
+    return _continue_rows(decoder, tokenizer, rows, sampling, num_samples, batch_rows)
 
 
 def stream(
@@ -100,46 +99,45 @@ def stream(
         problem = "cannot be streamed: the best text is known only at the end"
         raise UserError(ArgumentProblem("beams", sampling.beams, problem))
     prompt_ids = tokenizer.encode(prompt)
-    return _stream(
-        decoder, ContinuationText(tokenizer, prompt_ids, sampling.stop), prompt_ids, seed, sampling
-    )
+    text = ContinuationText(tokenizer, prompt_ids, sampling.stop)
+
+    def pieces() -> Iterator[str]:
+        state = decoder.prefill(*_padded([prompt_ids]), sampling.max_new_tokens)
+        start = int(state.lengths[0])
+        arguments = _settings(sampling), tf.constant([seed], tf.int32), _banned(sampling)
+        for step in range(sampling.max_new_tokens):
+            state = decoder.extend(state, 1, *arguments)
+            token = int(state.token_ids[0, start + step])
+            if token == decoder.end_id:
+                break
+            if ready := text.push([token]):
+                yield ready
+            if text.stopped:
+                return
+        if held := text.finish():
+            yield held
+
+    return pieces()
 
 
-def _stream(
-    decoder: Decoder,
-    text: ContinuationText,
-    prompt_ids: np.ndarray,
-    seed: int,
-    sampling: SamplingConfig,
-) -> Iterator[str]:
-    state = decoder.prefill(*_padded([prompt_ids]), sampling.max_new_tokens)
-    start = int(state.lengths[0])
-    arguments = _settings(sampling), tf.constant([seed], tf.int32), _banned(sampling)
-    for step in range(sampling.max_new_tokens):
-        state = decoder.extend(state, 1, *arguments)
-        token = int(state.token_ids[0, start + step])
-        if token == decoder.end_id:
-            break
-        if ready := text.push([token]):
-            yield ready
-        if text.stopped:
-            return
-    if held := text.finish():
-        yield held
-
-
-def _draw(
+def _continue_rows(
     decoder: Decoder,
     tokenizer: Tokenizer,
     rows: Iterator[_Row],
     sampling: SamplingConfig,
+    num_samples: int,
     batch_rows: int,
 ) -> Iterator[Sample]:
     while batch := list(itertools.islice(rows, batch_rows)):
         with _memory_errors(sampling):
-            new_ids = _draw_batch(decoder, tokenizer, batch, sampling)
-        for row, tokens in zip(batch, new_ids, strict=True):
-            yield _sample(tokenizer, row, tokens, sampling.stop)
+            if sampling.beams > 1:
+                continuations = _search_batch(decoder, batch, sampling)
+            else:
+                new_ids = _draw_batch(decoder, tokenizer, batch, sampling)
+                continuations = [[tokens] for tokens in new_ids]
+        for row, best in zip(batch, continuations, strict=True):
+            for tokens in best[:num_samples]:
+                yield _sample(tokenizer, row, tokens, sampling.stop)
 
 
 def _draw_batch(
@@ -166,27 +164,22 @@ def _draw_batch(
     )
 
 
-def _search(
-    decoder: Decoder,
-    tokenizer: Tokenizer,
-    rows: Iterator[_Row],
-    sampling: SamplingConfig,
-    num_samples: int,
-    batch_rows: int,
-) -> Iterator[Sample]:
-    while batch := list(itertools.islice(rows, batch_rows)):
-        with _memory_errors(sampling):
-            ids, lengths = decoder.beam_search(
-                *_padded([row.prompt_ids for row in batch]),
-                sampling.max_new_tokens,
-                sampling.beams,
-                sampling.length_penalty,
-                sampling.repetition_penalty,
-                _banned(sampling),
-            )
-        for row, beams, beam_lengths in zip(batch, ids.numpy(), lengths.numpy(), strict=True):
-            for beam, length in list(zip(beams, beam_lengths, strict=True))[:num_samples]:
-                yield _sample(tokenizer, row, beam[:length].tolist(), sampling.stop)
+def _search_batch(
+    decoder: Decoder, batch: Sequence[_Row], sampling: SamplingConfig
+) -> list[list[list[int]]]:
+    """Returns the new ids of every row's beams, best first."""
+    ids, lengths = decoder.beam_search(
+        *_padded([row.prompt_ids for row in batch]),
+        sampling.max_new_tokens,
+        sampling.beams,
+        sampling.length_penalty,
+        sampling.repetition_penalty,
+        _banned(sampling),
+    )
+    return [
+        [beam[:length].tolist() for beam, length in zip(*beams, strict=True)]
+        for beams in zip(ids.numpy(), lengths.numpy(), strict=True)
+    ]
 
 
 def _sample(tokenizer: Tokenizer, row: _Row, tokens: list[int], stops: Sequence[str]) -> Sample:

@@ -58,8 +58,8 @@ class TextModel:
         Returns:
           The continuations, without the prompts.
         """
-        arguments = {"seed": seed, "num_samples": num_samples, **settings}
-        return [sample.text for sample in self._generate(prompts, max_new_tokens, **arguments)]
+        samples = self._generate(prompts, max_new_tokens, seed, num_samples, **settings)
+        return [sample.text for sample in samples]
 
     def samples(
         self,
@@ -85,8 +85,7 @@ class TextModel:
             `num_samples` other than integers.
           ValueError: the number of seeds is neither 1 nor the number of prompts.
         """
-        arguments = {"seed": seed, "num_samples": num_samples, **settings}
-        return list(self._generate(prompts, max_new_tokens, **arguments))
+        return list(self._generate(prompts, max_new_tokens, seed, num_samples, **settings))
 
     def iter_samples(
         self,
@@ -101,8 +100,7 @@ class TextModel:
 
         Arguments and exceptions are those of `samples`.
         """
-        arguments = {"seed": seed, "num_samples": num_samples, **settings}
-        return self._generate(prompts, max_new_tokens, **arguments)
+        return self._generate(prompts, max_new_tokens, seed, num_samples, **settings)
 
     def _generate(
         self,

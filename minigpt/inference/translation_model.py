@@ -106,9 +106,7 @@ class TranslationModel:
 
     def unknown_tokens(self, text: str) -> int:
         """Returns the number of tokens of a text that the tokenizer reads as `[UNK]`."""
-        if self.tokenizer.unknown_id is None:
-            return 0
-        return int((self._sources([text])[0] == self.tokenizer.unknown_id).sum())
+        return self.tokenizer.count_unknown(text.strip(WHITE_SPACE))
 
     def evaluate(
         self, pairs: Sequence[tuple[str, str]], beams: int = 1, length_penalty: float = 1.0

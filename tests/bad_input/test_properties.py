@@ -25,7 +25,7 @@ def _names() -> st.SearchStrategy[tuple[str, str]]:
             (section, key)
             for section in SECTIONS
             for key in dict.fromkeys(
-                key for variant in variants(section) for key in variant.model_fields
+                key for variant in variants(section).values() for key in variant.model_fields
             )
         ]
     )
