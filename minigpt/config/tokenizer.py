@@ -15,9 +15,6 @@ GPT2_VOCAB_SIZE = 50257
 MAX_VOCAB_SIZE = 10_000_000
 
 VOCAB_SIZE = "maximum number of vocabulary entries, special tokens included"
-Lowercase = Annotated[
-    bool, Field(description="convert all text to lower case first; the case is lost")
-]
 Sha256 = Annotated[str, Field(pattern=SHA256_PATTERN)]
 
 
@@ -28,29 +25,34 @@ class TokenizerConfig(Section):
     vocab_size: int = Field(description=VOCAB_SIZE)
 
 
-class BytePairConfig(TokenizerConfig):
+class LearnedConfig(TokenizerConfig):
+    """Settings of the kinds whose vocabulary is learned from the training text."""
+
+    lowercase: bool = Field(
+        False, description="convert all text to lower case first; the case is lost"
+    )
+
+
+class BytePairConfig(LearnedConfig):
     """Byte pairs, learned from the training text."""
 
     kind: Literal["byte_pair"] = "byte_pair"
     # 256 bytes, the end token, the unknown token and one pair.
     vocab_size: int = Field(2048, ge=259, le=MAX_VOCAB_SIZE, description=VOCAB_SIZE)
-    lowercase: Lowercase = False
 
 
-class CharacterConfig(TokenizerConfig):
+class CharacterConfig(LearnedConfig):
     """Characters (Unicode code points) of the training text."""
 
     kind: Literal["character"] = "character"
     vocab_size: int = Field(512, ge=4, le=MAX_VOCAB_SIZE, description=VOCAB_SIZE)
-    lowercase: Lowercase = False
 
 
-class WordConfig(TokenizerConfig):
+class WordConfig(LearnedConfig):
     """Words and punctuation of the training text."""
 
     kind: Literal["word"] = "word"
     vocab_size: int = Field(20_000, ge=4, le=MAX_VOCAB_SIZE, description=VOCAB_SIZE)
-    lowercase: Lowercase = False
 
 
 class GPT2Config(TokenizerConfig):

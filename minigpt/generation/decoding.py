@@ -162,11 +162,9 @@ class Decoder(tf.Module):
         return self._decode(state, self.model.step, continues, *arguments)
 
     def _decode_past_context(self, state, end, *arguments):  # type: ignore[no-untyped-def]
-        def continues(state):  # type: ignore[no-untyped-def]
-            return is_unfinished(state, end)
-
         assert isinstance(self.model, CachedGPT)
-        return self._decode(state, self.model.step_past_context, continues, *arguments)
+        unfinished = partial(is_unfinished, end=end)
+        return self._decode(state, self.model.step_past_context, unfinished, *arguments)
 
     def _decode(self, state, step, continues, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]
         banned = self._banned(banned_tokens)

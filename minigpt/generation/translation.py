@@ -1,6 +1,7 @@
 """Translator: source ids to target ids, greedily or by beam search."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
@@ -75,10 +76,8 @@ class Translator(tf.Module):
             def most_probable(logits, state):  # type: ignore[no-untyped-def]
                 return tf.argmax(logits, axis=-1, output_type=tf.int32)
 
-            def continues(state):  # type: ignore[no-untyped-def]
-                return is_unfinished(state, limit)
-
-            final = decode(state, step, most_probable, self.end_id, continues)
+            unfinished = partial(is_unfinished, end=limit)
+            final = decode(state, step, most_probable, self.end_id, unfinished)
             return new_ids(final), final.new_lengths
 
         def search():  # type: ignore[no-untyped-def]

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from minigpt.config import SamplingConfig
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.generation import SAMPLING_SPEC, Decoder, SamplingSettings
+from minigpt.generation import Decoder, SamplingSettings
 from minigpt.generation.decoding import STOP_CHECK_EVERY
 from minigpt.generation.loop import DecodeState
 from minigpt.inference.prompts import check_prompt
@@ -209,10 +209,8 @@ def _new_ids(state: DecodeState) -> list[list[int]]:
 
 
 def _settings(sampling: SamplingConfig) -> SamplingSettings:
-    specs = SAMPLING_SPEC._asdict().items()
-    return SamplingSettings(
-        *(spec.dtype.as_numpy_dtype(getattr(sampling, name)) for name, spec in specs)
-    )
+    settings = (getattr(sampling, name) for name in SamplingSettings._fields)
+    return SamplingSettings(*settings).as_tensors()
 
 
 def _banned(sampling: SamplingConfig) -> tf.Tensor:
