@@ -91,21 +91,16 @@ class Tokenizer(abc.ABC):
 
     def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes every text as `encode` does, on all cores."""
-        parts: list[str] = []
-        counts = []
-        for text in texts:
-            before = len(parts)
-            parts.extend(grouping.cut(text, self.cut_after))
-            counts.append(len(parts) - before)
-        groups = list(grouping.in_groups(parts))
+        cut_texts = [list(grouping.cut(text, self.cut_after)) for text in texts]
+        groups = list(grouping.in_groups(chain.from_iterable(cut_texts)))
         if len(groups) == 1:
             encoded = iter(self._encode_group(groups[0]))
         else:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
                 encoded = chain.from_iterable(list(pool.map(self._encode_group, groups)))
         return [
-            next(encoded) if count == 1 else np.concatenate(list(islice(encoded, count)))
-            for count in counts
+            next(encoded) if len(parts) == 1 else np.concatenate(list(islice(encoded, len(parts))))
+            for parts in cut_texts
         ]
 
     @abc.abstractmethod
@@ -169,6 +164,10 @@ class Tokenizer(abc.ABC):
     def _settings(self) -> dict[str, Any]:
         """Returns what `_from_settings` needs, as JSON types."""
 
+    def _files(self) -> dict[str, bytes]:
+        """Returns the names and contents of additional files. Their hashes belong to `_settings`."""
+        return {}
+
     @classmethod
     @abc.abstractmethod
     def _from_settings(cls, settings: dict[str, Any], folder: Path) -> Self:
@@ -183,8 +182,13 @@ class Tokenizer(abc.ABC):
         }
 
     def save(self, folder: Path) -> None:
-        """Writes `tokenizer.json` into `folder`, and creates the folder if it does not exist."""
+        """Writes the tokenizer's files into `folder`, and creates the folder if it does not exist.
+
+        `tokenizer.json` is the last one; it holds the hashes of the others.
+        """
         folder.mkdir(parents=True, exist_ok=True)
+        for name, data in self._files().items():
+            replace_file(folder / name, data)
         text = json.dumps(self._state(), indent=1) + "\n"
         replace_file(state_path(folder), text.encode("ascii"))
 

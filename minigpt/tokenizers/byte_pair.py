@@ -15,12 +15,10 @@ import numpy as np
 import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-from minigpt.errors import UserError
-from minigpt.storage.atomic import replace_file
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair_learning import BASE_SIZE, WORD, learn_model, merged
-from minigpt.tokenizers.grouping import in_groups
-from minigpt.tokenizers.tokenizer_file import read_file
+from minigpt.tokenizers.grouping import checked
+from minigpt.tokenizers.tokenizer_file import read_checked_file
 from minigpt.tokenizers.unicode_tables import lower
 
 if TYPE_CHECKING:
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
 # a U+2581 of the text is replaced by an escape sequence, as is the escape character (DLE, which is rare).
 SPACE, ESCAPE = "\u2581", "\x10"
 ESCAPED_ESCAPE, ESCAPED_SPACE = ESCAPE + "a", ESCAPE + "b"
+MODEL_FILE = "sentencepiece.model"
 
 
 class BytePairTokenizer(Tokenizer):
@@ -63,9 +62,8 @@ class BytePairTokenizer(Tokenizer):
         Among equally frequent pairs, the shorter one is merged first, then the first by code points.
         """
         words: Counter[str] = Counter()
-        for group in in_groups(texts):
-            for text in group:
-                words.update(WORD.findall(_prepare(text, lowercase)))
+        for text in checked(texts):
+            words.update(WORD.findall(_prepare(text, lowercase)))
         return cls(learn_model(words, vocab_size), lowercase)
 
     def vocabulary_and_merges(self) -> tuple[dict[str, int], list[tuple[str, str]]]:
@@ -100,22 +98,15 @@ class BytePairTokenizer(Tokenizer):
 
         return BytePairGraph(self)
 
-    def save(self, folder: Path) -> None:
-        """Writes `sentencepiece.model`, and `tokenizer.json` with its hash."""
-        folder.mkdir(parents=True, exist_ok=True)
-        replace_file(_model_path(folder), self.model)
-        super().save(folder)
+    def _files(self) -> dict[str, bytes]:
+        return {MODEL_FILE: self.model}
 
     def _settings(self) -> dict[str, Any]:
         return {"sentencepiece_sha256": hashlib.sha256(self.model).hexdigest()}
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any], folder: Path) -> Self:
-        model = read_file(_model_path(folder))
-        if hashlib.sha256(model).hexdigest() != settings["sentencepiece_sha256"]:
-            raise UserError(
-                f"{_model_path(folder)}: damaged: not the file that belongs to tokenizer.json"
-            )
+        model = read_checked_file(folder / MODEL_FILE, settings["sentencepiece_sha256"])
         return cls(model, settings["lowercase"])
 
 
@@ -132,7 +123,3 @@ def _piece_bytes(piece: Any) -> bytes:
     if piece.type == piece.NORMAL:
         return piece.piece.replace(SPACE, " ").encode()
     return b""
-
-
-def _model_path(folder: Path) -> Path:
-    return folder / "sentencepiece.model"

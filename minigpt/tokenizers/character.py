@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from minigpt.tokenizers.base import Tokenizer
-from minigpt.tokenizers.grouping import in_groups
+from minigpt.tokenizers.grouping import checked
 from minigpt.tokenizers.tokenizer_file import setting
 from minigpt.tokenizers.unicode_tables import lower
 
@@ -49,10 +49,9 @@ class CharacterTokenizer(Tokenizer):
     def learn(cls, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Self:
         """Takes the most frequent characters. Ties are broken in favor of lower code points."""
         counts = np.zeros(CODE_POINTS, np.int64)
-        for group in in_groups(texts):
-            for text in group:
-                found = np.bincount(_code_points(text, lowercase))
-                counts[: len(found)] += found
+        for text in checked(texts):
+            found = np.bincount(_code_points(text, lowercase))
+            counts[: len(found)] += found
         ranked = np.argsort(-counts, kind="stable")[: vocab_size - SPECIAL_TOKENS]
         return cls([chr(c) for c in ranked[counts[ranked] > 0]], lowercase)
 

@@ -22,7 +22,6 @@ from pydantic import Field
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from minigpt.errors import UserError
-from minigpt.storage.atomic import replace_file
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.chunks import encode_chunks
 from minigpt.tokenizers.gpt2_files import (
@@ -36,7 +35,7 @@ from minigpt.tokenizers.gpt2_files import (
     read_merges,
     token_bytes,
 )
-from minigpt.tokenizers.tokenizer_file import read_file, setting
+from minigpt.tokenizers.tokenizer_file import read_checked_file, setting
 from minigpt.tokenizers.unicode_tables import one_or_more, one_or_more_outside, ranges
 
 if TYPE_CHECKING:
@@ -168,13 +167,6 @@ class GPT2Tokenizer(Tokenizer):
 
         return GPT2Graph(self)
 
-    def save(self, folder: Path) -> None:
-        """Writes `encoder.json`, `vocab.bpe`, and `tokenizer.json` with their hashes."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in self._files().items():
-            replace_file(folder / name, data)
-        super().save(folder)
-
     def _files(self) -> dict[str, bytes]:
         return {ENCODER_FILE: encoder_file(self.encoder), MERGES_FILE: merges_file(self.merges)}
 
@@ -190,19 +182,16 @@ class GPT2Tokenizer(Tokenizer):
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any], folder: Path) -> Self:
-        files, hashes = {}, setting(settings, "sha256", dict[str, str])
-        for name in (ENCODER_FILE, MERGES_FILE):
-            files[name] = read_file(folder / name)
-            if hashlib.sha256(files[name]).hexdigest() != hashes[name]:
-                raise UserError(
-                    f"{folder / name}: damaged: not the file that belongs to tokenizer.json"
-                )
-        encoder = read_encoder(files[ENCODER_FILE], ENCODER_FILE)
+        hashes = setting(settings, "sha256", dict[str, str])
+        encoder_data, merges_data = (
+            read_checked_file(folder / name, hashes[name]) for name in (ENCODER_FILE, MERGES_FILE)
+        )
+        encoder = read_encoder(encoder_data, ENCODER_FILE)
         special = setting(settings, "special", dict[str, Id])
         end_id, size = setting(settings, "end_id", Id), setting(settings, "size", Id)
         if end_id not in special.values() or max([*encoder.values(), *special.values()]) >= size:
             raise ValueError("an id is outside the vocabulary")
-        merges = read_merges(files[MERGES_FILE], MERGES_FILE)
+        merges = read_merges(merges_data, MERGES_FILE)
         return cls(encoder, merges, special, end_id, size)
 
     def sentencepiece_model(self) -> bytes:

@@ -1,11 +1,11 @@
 """GPT-2's two published files, `encoder.json` and `vocab.bpe`: reading, checking and writing."""
 
 import functools
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 
 from minigpt.errors import UserError
+from minigpt.tokenizers.byte_pair_learning import merged
 
 END_TOKEN = "<|endoftext|>"
 ENCODER_FILE, MERGES_FILE = "encoder.json", "vocab.bpe"
@@ -145,6 +145,7 @@ def _check_tokens_and_merges(
     invalid = next((token for token in encoder if not token or set(token) - set(alphabet)), None)
     if invalid is not None:
         raise UserError(f"{names[0]}: {invalid!r}: not a token in GPT-2's byte alphabet")
+    # No earlier merge makes a + b, so applying them all leaves at least two parts of it.
     ranks: dict[str, int] = {}
     for number, (a, b) in enumerate(merges, 1):
         problem = None
@@ -154,7 +155,7 @@ def _check_tokens_and_merges(
             problem = f"an earlier merge makes {a + b!r} too"
         elif any(len(part) > 1 and part not in ranks for part in (a, b)):
             problem = "no earlier merge makes one of the two"
-        elif (parts := _merged_so_far(a + b, ranks)) != [a, b]:
+        elif (parts := merged(a + b, ranks, number)) != [a, b]:
             problem = f"the earlier merges make {' '.join(parts)} of {a + b!r}"
         if problem:
             raise UserError(
@@ -168,16 +169,3 @@ def _check_tokens_and_merges(
             f"{names[0]}: {unmade[0]!r}{more}: no merge in {names[1]} makes it; "
             "the two files do not match"
         )
-
-
-def _merged_so_far(token: str, ranks: Mapping[str, int]) -> list[str]:
-    """Applies merges to the characters of a token until at most two parts are left."""
-    parts = list(token)
-    while len(parts) > 2:
-        joined = [ranks.get(a + b, len(ranks) + 1) for a, b in itertools.pairwise(parts)]
-        best = min(joined)
-        if best > len(ranks):
-            break
-        i = joined.index(best)
-        parts[i : i + 2] = [parts[i] + parts[i + 1]]
-    return parts

@@ -24,13 +24,12 @@ def cut(text: str, after: re.Pattern[str]) -> Iterator[str]:
     yield text[start:]
 
 
-def in_groups(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Groups texts, in order, into lists of about GROUP_SIZE characters.
+def checked(texts: Iterable[str]) -> Iterator[str]:
+    """Yields the texts.
 
     Raises:
       ValueError: a text contains half of a surrogate pair.
     """
-    group, size = [], 0
     for text in texts:
         try:
             text.encode("utf-8")
@@ -39,6 +38,17 @@ def in_groups(texts: Iterable[str]) -> Iterator[list[str]]:
                 f"text should be valid Unicode. Received: half of a surrogate pair, "
                 f"U+{ord(text[error.start]):04X}, at character {error.start}"
             ) from None
+        yield text
+
+
+def in_groups(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Groups texts, in order, into lists of about GROUP_SIZE characters.
+
+    Raises:
+      ValueError: a text contains half of a surrogate pair.
+    """
+    group, size = [], 0
+    for text in checked(texts):
         group.append(text)
         size += len(text)
         if size >= GROUP_SIZE:

@@ -1,5 +1,6 @@
 """Reading `tokenizer.json`, which contains the settings of a saved tokenizer."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -60,3 +61,15 @@ def read_file(path: Path) -> bytes:
         return files.read_file(path)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
+
+
+def read_checked_file(path: Path, sha256: str) -> bytes:
+    """Reads a file whose hash `tokenizer.json` has recorded.
+
+    Raises:
+      UserError: the file cannot be read, or has another hash.
+    """
+    data = read_file(path)
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise UserError(f"{path}: damaged: not the file that belongs to tokenizer.json")
+    return data

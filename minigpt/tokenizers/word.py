@@ -10,7 +10,7 @@ import numpy as np
 
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.chunks import encode_chunks
-from minigpt.tokenizers.grouping import in_groups
+from minigpt.tokenizers.grouping import checked
 from minigpt.tokenizers.tokenizer_file import setting
 from minigpt.tokenizers.unicode_tables import lower, ranges
 
@@ -57,9 +57,8 @@ class WordTokenizer(Tokenizer):
     def learn(cls, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Self:
         """Takes the most frequent words. Ties are broken by the order of code points."""
         chunks: Counter[str] = Counter()
-        for group in in_groups(texts):
-            for text in group:
-                chunks.update(text.split())
+        for text in checked(texts):
+            chunks.update(text.split())
         words: Counter[str] = Counter()
         for chunk, count in chunks.items():
             for word in _split_chunk(chunk, lowercase):
