@@ -59,33 +59,15 @@ def training_batch(
       inputs and targets, int32[B, T]; targets are the inputs shifted by one token.
     """
     windows = windows_in_pass(len(ids) - 1, max_len)
-    # Python integers do not overflow.
-    first = int(step) * batch_size
-    passes = range(first // windows, (first + batch_size - 1) // windows + 1)
-    starts = np.concatenate(
-        [
-            _window_starts(
-                seed,
-                pass_index,
-                windows,
-                max_len,
-                max(first - pass_index * windows, 0),
-                min(first + batch_size - pass_index * windows, windows),
-            )
-            for pass_index in passes
-        ]
-    )
+    starts = np.empty(batch_size, np.int64)
+    for row in range(batch_size):
+        # Python integers do not overflow.
+        pass_index, position = divmod(int(step) * batch_size + row, windows)
+        draw, order = _pass_order(seed, pass_index, windows)
+        starts[row] = int(order[position]) * max_len + draw % max_len
     # A plain array view avoids the overhead of memmap for every derived array.
     rows = ids.view(np.ndarray)[starts[:, None] + np.arange(max_len + 1)].astype(np.int32)
     return rows[:, :-1], rows[:, 1:]
-
-
-def _window_starts(
-    seed: int, pass_index: int, windows: int, max_len: int, begin: int, end: int
-) -> np.ndarray:
-    """Returns the first positions of windows `begin` to `end` of a pass, int64[end - begin]."""
-    draw, order = _pass_order(seed, pass_index, windows)
-    return order[begin:end].astype(np.int64) * max_len + draw % max_len
 
 
 # Two entries, because a batch can span the end of a pass.

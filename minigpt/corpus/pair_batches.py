@@ -94,6 +94,11 @@ class Bucket:
     shape: Shape
     batches: int
 
+    def rows(self, batch: int) -> slice:
+        """Returns which pairs, in some order, are in a batch. Sizes differ by at most one pair."""
+        size = len(self.indices)
+        return slice(batch * size // self.batches, (batch + 1) * size // self.batches)
+
 
 class Buckets:
     """All batches of a set of pairs.
@@ -135,12 +140,8 @@ class Buckets:
             batches = max(1, round(len(part) * (source + target) / per_batch))
             rows = -(-len(part) // batches)
             self.buckets.append(Bucket(part, Shape(rows, source, target), batches))
-        # The bucket of every batch of a pass, before the batches are shuffled.
-        self._bucket_of = np.repeat(
-            np.arange(len(self.buckets)), [bucket.batches for bucket in self.buckets]
-        )
-        first = np.cumsum([0, *(bucket.batches for bucket in self.buckets)])
-        self._first_of = first[:-1]
+        # The number of the first batch of every bucket, before the batches of a pass are shuffled.
+        self._first = np.cumsum([0, *(bucket.batches for bucket in self.buckets)])
         self.tokens_in_pass = int(
             (pairs.source_lengths[indices] + pairs.target_lengths[indices]).sum()
         )
@@ -151,7 +152,7 @@ class Buckets:
 
     @property
     def batches_in_pass(self) -> int:
-        return len(self._bucket_of)
+        return int(self._first[-1])
 
     @property
     def tokens_per_batch(self) -> float:
@@ -162,15 +163,11 @@ class Buckets:
         """Returns the indices of the pairs in the batch of a step, and the batch's shape."""
         pass_index, position = divmod(int(step), self.batches_in_pass)
         batch = _order(seed, pass_index, len(self.buckets), self.batches_in_pass)[position]
-        bucket_index = int(self._bucket_of[batch])
+        bucket_index = int(np.searchsorted(self._first, batch, side="right")) - 1
         bucket = self.buckets[bucket_index]
         order = _order(seed, pass_index, bucket_index, len(bucket.indices))
-        # The parts of an even division differ by at most one pair.
-        begin, end = (
-            (batch - self._first_of[bucket_index] + side) * len(order) // bucket.batches
-            for side in (0, 1)
-        )
-        return bucket.indices[order[begin:end]], bucket.shape
+        rows = bucket.rows(batch - self._first[bucket_index])
+        return bucket.indices[order[rows]], bucket.shape
 
     def training_batch(self, seed: int, step: int) -> PairBatch:
         """Returns the batch of one step."""
@@ -180,10 +177,7 @@ class Buckets:
         """Yields every pair exactly once, bucket by bucket, in the order of the corpus."""
         for bucket in self.buckets:
             for batch in range(bucket.batches):
-                begin, end = (
-                    (batch + side) * len(bucket.indices) // bucket.batches for side in (0, 1)
-                )
-                yield self.pairs.batch(bucket.indices[begin:end], bucket.shape)
+                yield self.pairs.batch(bucket.indices[bucket.rows(batch)], bucket.shape)
 
 
 def _split_by_length(pairs: Pairs, indices: np.ndarray, max_parts: int) -> list[np.ndarray]:

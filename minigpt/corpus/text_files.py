@@ -128,15 +128,12 @@ def read_texts(paths: Sequence[str | Path], separator: str | None = None) -> Doc
 
 def _find(path: str, suffixes: tuple[str, ...]) -> list[Path]:
     expanded = Path(path).expanduser()
-    if not path:
-        # Path("") would be the working folder.
-        matches = []
-    elif os.path.exists(expanded):
+    matches: list[Path] = []
+    # Path("") would be the working folder.
+    if path and os.path.exists(expanded):
         matches = [expanded]
     elif _WILDCARDS.intersection(path):
         matches = sorted(Path(match) for match in glob.glob(str(expanded), recursive=True))
-    else:
-        matches = []
     return [
         file
         for match in matches

@@ -47,15 +47,10 @@ def published_tokenizer(config: GPT2Config) -> GPT2Tokenizer:
       UserError: a file is unavailable, has a wrong checksum, does not match the other one, or the
         vocabulary does not have `config.vocab_size` entries.
     """
-    addresses = {
-        "encoder": (config.encoder_url, config.encoder_sha256),
-        "merges": (config.merges_url, config.merges_sha256),
-    }
-    files = {}
-    for name, (url, sha256) in addresses.items():
-        files[name] = download(url, sha256).read_bytes()
+    encoder = download(config.encoder_url, config.encoder_sha256).read_bytes()
+    merges = download(config.merges_url, config.merges_sha256).read_bytes()
     names = (config.encoder_url, config.merges_url)
-    tokenizer = GPT2Tokenizer.from_files(files["encoder"], files["merges"], names)
+    tokenizer = GPT2Tokenizer.from_files(encoder, merges, names)
     if tokenizer.vocab_size != config.vocab_size:
         raise UserError(
             f"tokenizer.vocab_size = {config.vocab_size}: should be {tokenizer.vocab_size}, "
