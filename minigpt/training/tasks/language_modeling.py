@@ -1,6 +1,5 @@
 """The task of a GPT: to predict the next token of a text."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -9,35 +8,14 @@ import tensorflow as tf
 from minigpt.corpus.batches import check_fills_batch, windows_in_pass
 from minigpt.corpus.datasets import batch_dataset
 from minigpt.corpus.sources import source_name
-from minigpt.corpus.store_files import Part
-from minigpt.evaluation import Evaluation, baselines, score
+from minigpt.evaluation import baselines, score
 from minigpt.evaluation.text import Evaluator
+from minigpt.inference.prompts import unknown_tokens_message
 from minigpt.models import GPT
-from minigpt.tokenizers import Tokenizer
 from minigpt.training.callbacks.display import Display
 from minigpt.training.callbacks.text_generator import TextGenerator, check_banned_tokens
+from minigpt.training.console import count
 from minigpt.training.tasks.task import Record, Task
-
-
-@dataclass(frozen=True)
-class TextFigures:
-    """Figures of a text and its tokenizer.
-
-    Attributes:
-      train: the part to train on.
-      val: the part that is held out.
-      tokenizer: the tokenizer.
-      unknown_in_prompts: prompt → number of its unknown tokens, for prompts that have any.
-      uniform: held-out scores of a uniform distribution.
-      unigram: held-out scores of the tokens' frequencies in the training text.
-    """
-
-    train: Part
-    val: Part
-    tokenizer: Tokenizer
-    unknown_in_prompts: dict[str, int]
-    uniform: Evaluation
-    unigram: Evaluation
 
 
 class LanguageModeling(Task):
@@ -78,18 +56,33 @@ class LanguageModeling(Task):
     def set_model(self, model: GPT) -> None:
         self.evaluator = Evaluator(model, self.config.training.batch_size)
 
-    def describe(self) -> TextFigures:
+    def describe(self) -> dict[str, str]:
         train, val, tokenizer = self.corpus.train, self.corpus.val, self.corpus.tokenizer
-        uniform, unigram = (
-            score(loss, val, tokenizer.lossless)
-            for loss in baselines(val, self.corpus.token_counts)
-        )
-        unknown = {
-            prompt: count
-            for prompt in self.config.sampling.prompts
-            if (count := tokenizer.count_unknown(prompt))
+        split = f"{count(train.documents, 'document')} for training, {val.documents:,} held out"
+        if train.documents + val.documents <= 10:
+            split = f"{train.bytes:,} bytes for training, {val.bytes:,} held out"
+        unknown = train.unknown_tokens / train.tokens
+        prompts = [
+            unknown_tokens_message(repr(prompt), number)
+            for prompt in dict.fromkeys(self.config.sampling.prompts)
+            if (number := tokenizer.count_unknown(prompt))
+        ]
+        losses = []
+        for name, loss in zip(
+            ("uniform", "unigram"), baselines(val, self.corpus.token_counts), strict=True
+        ):
+            bits = score(loss, val, tokenizer.lossless).bits_per_byte
+            losses.append(
+                f"{name} {loss:.3f}" + ("" if bits is None else f" ({bits:.3f} bits per byte)")
+            )
+        return {
+            "Text": split,
+            "Tokens": f"{train.tokens:,} and {val.tokens:,}; {tokenizer.kind} vocabulary of "
+            f"{tokenizer.vocab_size:,}, {train.bytes / train.tokens:.2f} bytes per token"
+            + (f"; {unknown:.2%} of them [UNK]" if unknown else ""),
+            **({"Prompts": "; ".join(prompts)} if prompts else {}),
+            "Baselines": "validation loss, nats per token: " + ", ".join(losses),
         }
-        return TextFigures(train, val, tokenizer, unknown, uniform, unigram)
 
     def scores(self) -> dict[str, float | None]:
         val = self.corpus.val

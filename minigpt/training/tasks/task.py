@@ -84,8 +84,8 @@ class Task(abc.ABC):
         """Sets the model that `scores` evaluates."""
 
     @abc.abstractmethod
-    def describe(self) -> Any:
-        """Returns figures of the corpus, for the summary before training."""
+    def describe(self) -> dict[str, str]:
+        """Returns lines about the corpus by subject, for the summary; "Baselines" is one of them."""
 
     @abc.abstractmethod
     def scores(self) -> dict[str, float | None]:

@@ -1,7 +1,5 @@
 """The task of an encoder-decoder: to translate sentences."""
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -11,43 +9,18 @@ from minigpt.config import PairsConfig
 from minigpt.corpus.datasets import pair_dataset
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.corpus.sources import source_name
-from minigpt.corpus.store_files import Part
 from minigpt.evaluation import pair_baselines
 from minigpt.evaluation.pairs import PairEvaluator, skipped_pairs_message
+from minigpt.evaluation.scores import perplexity
 from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
 from minigpt.models import EncoderDecoder
-from minigpt.tokenizers import Tokenizer
 from minigpt.training.callbacks.display import Display
 from minigpt.training.callbacks.translation_samples import TranslationSamples
+from minigpt.training.console import count
 from minigpt.training.tasks.task import Record, Task
 
 # BLEU after an epoch is computed on the first held-out pairs, at most this many.
 MAX_BLEU_PAIRS = 2000
-
-
-@dataclass(frozen=True)
-class PairFigures:
-    """Figures of pairs of sentences and their tokenizer.
-
-    Attributes:
-      train_pairs, val_pairs: pairs to train on, and held out.
-      train, val: their tokens.
-      tokenizer: the tokenizer of both languages.
-      buckets: the shapes of the batches.
-      uniform: held-out loss of a uniform distribution, nats per target token.
-      unigram: held-out loss of the target tokens' frequencies.
-      skipped: descriptions of the pairs that are left out, by part: "training", "held-out".
-    """
-
-    train_pairs: int
-    val_pairs: int
-    train: Part
-    val: Part
-    tokenizer: Tokenizer
-    buckets: Buckets
-    uniform: float
-    unigram: float
-    skipped: dict[str, str]
 
 
 class Translation(Task):
@@ -83,31 +56,37 @@ class Translation(Task):
             model, self.corpus.tokenizer, self.val, self.config.training.batch_size
         )
 
-    def describe(self) -> PairFigures:
-        tokenizer = self.corpus.tokenizer
+    def describe(self) -> dict[str, str]:
+        train, tokenizer, buckets = self.corpus.train, self.corpus.tokenizer, self.buckets
         uniform, unigram = pair_baselines(self.train, self.val, tokenizer.vocab_size)
-        parts = {"training": self.train, "held-out": self.val}
-        return PairFigures(
-            train_pairs=len(self.train),
-            val_pairs=len(self.val),
-            train=self.corpus.train,
-            val=self.corpus.val,
-            tokenizer=tokenizer,
-            buckets=self.buckets,
-            uniform=uniform,
-            unigram=unigram,
-            skipped={
-                part: line
-                for part, pairs in parts.items()
-                if (line := skipped_pairs_message(pairs, tokenizer))
-            },
+        shapes = ", ".join(
+            f"{bucket.shape.rows} x ({bucket.shape.source} + {bucket.shape.target})"
+            for bucket in buckets.buckets
         )
+        padding = 1 - buckets.tokens_in_pass / buckets.padded_tokens_in_pass
+        left_out = [
+            f"of the {part} pairs {line}"
+            for part, pairs in (("training", self.train), ("held-out", self.val))
+            if (line := skipped_pairs_message(pairs, tokenizer))
+        ]
+        return {
+            "Text": f"{count(len(self.train), 'pair')} for training, {len(self.val):,} held out; no "
+            "source sentence is in both parts",
+            "Tokens": f"{train.tokens:,} and {self.corpus.val.tokens:,}; {tokenizer.kind} vocabulary "
+            f"of {tokenizer.vocab_size:,} for both languages, {train.bytes / train.tokens:.2f} bytes "
+            "per token",
+            "Batches": f"{buckets.batches_in_pass:,} per pass, of pairs x (source + target tokens): "
+            f"{shapes}; {padding:.0%} padding",
+            **({"Left out": "; ".join(left_out)} if left_out else {}),
+            "Baselines": f"validation loss, nats per target token: uniform {uniform:.3f}, unigram "
+            f"{unigram:.3f}",
+        }
 
     def scores(self) -> dict[str, float | None]:
         loss = self.evaluator.loss()
         return {
             "val_loss": loss,
-            "val_perplexity": math.exp(min(loss, 700)),
+            "val_perplexity": perplexity(loss),
             "val_bits_per_byte": self.evaluator.bits_per_byte(loss),
             "val_bleu": self.evaluator.bleu(max_pairs=MAX_BLEU_PAIRS),
         }
