@@ -5,8 +5,7 @@ from pathlib import Path
 
 from minigpt.config import Config, TokenizerConfig, TransformerConfig
 from minigpt.errors import UserError
-from minigpt.models import GPT, build_gpt
-from minigpt.models.lora import enable_lora
+from minigpt.models import GPT
 from minigpt.runs.paths import check_run
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer
@@ -29,24 +28,18 @@ class FineTuning:
     config: Config
     tokenizer: Tokenizer
 
-    def build_model(self) -> GPT:
-        """Returns the run's best model, with LoRA's weights added if the settings say so.
+    def load_model(self) -> GPT:
+        """Returns the run's best model.
 
         Raises:
           UserError: the run has no finished model, or one that is not a GPT.
         """
-        training = self.config.training
-        finished = self.run.load_model()
-        if not isinstance(finished, GPT):
-            kind = type(finished).__name__
+        model = self.run.load_model()
+        if not isinstance(model, GPT):
             raise UserError(
-                f"training.init_from = {str(self.run.path)!r}: holds a {kind}; should hold a GPT"
+                f"training.init_from = {str(self.run.path)!r}: holds a {type(model).__name__}; should "
+                "hold a GPT"
             )
-        model = build_gpt(self.config.model, self.tokenizer.vocab_size, training.precision)
-        for weight, value in zip(model.weights, finished.weights, strict=True):
-            weight.assign(value)
-        if training.lora_rank:
-            enable_lora(model, training.lora_rank)
         return model
 
 

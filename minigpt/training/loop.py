@@ -8,7 +8,6 @@ from rich.console import Console
 from minigpt.runs.checkpoints import Checkpoint
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.best_epoch import BestEpoch
-from minigpt.training.callbacks.callback import TrainingDiverged
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.callbacks.clock import Clock
 from minigpt.training.callbacks.display import Display
@@ -17,8 +16,6 @@ from minigpt.training.callbacks.learning_rate import LearningRate
 from minigpt.training.callbacks.recorder import Recorder
 from minigpt.training.callbacks.stop_at_nan import StopAtNaN
 from minigpt.training.callbacks.user_callbacks import UserCallbacks
-from minigpt.training.callbacks.validation import Validation
-from minigpt.training.failures import diverged
 from minigpt.training.resumed_training import keeps_limits
 from minigpt.training.step_limits import StepLimits
 from minigpt.training.tasks.task import Task
@@ -51,7 +48,8 @@ class TrainingLoop:
         self.run, self.task, self.model, self.console = run, task, model, console
         training = self.training = task.config.training
         assert training.steps_per_epoch is not None  # Resolved.
-        limits = StepLimits(training.epochs * training.steps_per_epoch, training.step_limits)
+        self.steps_per_epoch = training.steps_per_epoch
+        limits = StepLimits(training.epochs * self.steps_per_epoch, training.step_limits)
         self.clock = Clock(training, limits, task.tokens_per_batch * training.accumulate_steps)
         self.best = BestEpoch(self.clock, training.early_stopping_patience)
         self.checkpointing = Checkpointing(run, task.config, self.clock, self.best)
@@ -70,10 +68,9 @@ class TrainingLoop:
         if keeps_limits(checkpoint, self.task.config):
             limits.changes = [list(change) for change in checkpoint.progress.plan]
         # An epoch that the time limit ended early counts with the steps that it had.
-        assert training.steps_per_epoch is not None  # Resolved.
         steps_in_epoch = self.checkpointing.batch // training.accumulate_steps
         epochs_left = training.epochs - self.checkpointing.epoch
-        limits.total_steps = clock.step - steps_in_epoch + epochs_left * training.steps_per_epoch
+        limits.total_steps = clock.step - steps_in_epoch + epochs_left * self.steps_per_epoch
 
     @property
     def is_over(self) -> bool:
@@ -92,17 +89,19 @@ class TrainingLoop:
           KeyboardInterrupt: after Ctrl-C, with the state saved.
         """
         run, task, clock, training = self.run, self.task, self.clock, self.training
-        assert training.steps_per_epoch is not None  # Resolved.
-        display = Display(self.console, clock, training.epochs, training.steps_per_epoch)
+        display = Display(self.console, clock, training.epochs, self.steps_per_epoch)
         interrupt = Interrupt(self.checkpointing, self.console)
         callbacks = [
             clock,
             LearningRate(training, clock),
-            Validation(task.scores),
+            # Adds the scores on the held-out text to the logs that the callbacks below read.
+            keras.callbacks.LambdaCallback(
+                on_epoch_end=lambda epoch, logs: logs.update(task.scores())
+            ),
             display,
             task.samples(display, lambda record: run.append(run.samples_file, record)),
             Recorder(run, clock),
-            StopAtNaN(clock),
+            StopAtNaN(run, training, clock),
             self.best,
             self.user_callbacks,
             self.checkpointing,
@@ -122,8 +121,6 @@ class TrainingLoop:
             # saved then.
             self.checkpointing.save()
             raise KeyboardInterrupt from None
-        except TrainingDiverged as error:
-            raise diverged(run, training, *error.args) from None
         finally:
             clock.stop()
             interrupt.uninstall()

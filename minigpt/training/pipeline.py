@@ -13,22 +13,23 @@ from rich.console import Console
 from minigpt.config import Config
 from minigpt.config.overrides import check_overrides
 from minigpt.errors import ArgumentProblem, UserError
+from minigpt.export import export_saved_model
 from minigpt.interrupts import Interrupted, stop_if_interrupted
 from minigpt.notices import notices_to
-from minigpt.runs.run import Run, as_run
+from minigpt.runs.run import Run, as_run, save_model
+from minigpt.storage.atomic import atomic_folder
 from minigpt.training import messages
-from minigpt.training.compiling import compile_model
 from minigpt.training.console import new_console, show
-from minigpt.training.device import set_up_device
-from minigpt.training.exporting import export_best, is_exported
+from minigpt.training.device import enough_memory, set_up_device
 from minigpt.training.failures import report_failed_writes
 from minigpt.training.loop import TrainingLoop
-from minigpt.training.memory_check import enough_memory
 from minigpt.training.new_training import new_training
+from minigpt.training.optimizers.build import build_optimizer
 from minigpt.training.resumed_training import resumed_training
 from minigpt.training.start import Start
 from minigpt.training.summary import summary
 from minigpt.training.tasks import build_task
+from minigpt.training.tasks.task import Task
 
 
 def train(
@@ -103,7 +104,8 @@ def train(
         contexts.enter_context(report_failed_writes(trained))
         loop = TrainingLoop(trained, task, model, callbacks, console)
         loop.restore(start.checkpoint)
-        if loop.is_over and is_exported(trained):
+        is_exported = trained.model_file.is_file() and trained.saved_model_folder.is_dir()
+        if loop.is_over and is_exported:
             show(console, messages.how_to_extend(loop, command))
             return trained
         start.discard_later_results(loop.checkpointing)
@@ -147,6 +149,36 @@ def resume(
         command=command,
         console=console,
     )
+
+
+def compile_model(task: Task, model: keras.Model) -> None:
+    """Compiles a model for its task, and creates every variable that a checkpoint holds."""
+    training = task.config.training
+    model.compile(
+        optimizer=build_optimizer(training, model),
+        jit_compile=not training.deterministic,
+        **task.objective(),
+    )
+    if not model.optimizer.built:
+        # For float16 Keras wraps the optimizer in one that scales the loss.
+        model.optimizer.build(model.trainable_variables)
+    task.set_model(model)
+
+
+def export_best(run: Run, task: Task) -> dict[str, Any]:
+    """Writes the best model into the run, for Keras and as a SavedModel.
+
+    Returns:
+      Final scores of the model; see `Task.final_scores`.
+    Raises:
+      OSError: the model cannot be written.
+    """
+    best = run.load_model()
+    with atomic_folder(run.saved_model_folder, replace=True) as folder:
+        export_saved_model(best, task.corpus.tokenizer, folder)
+    # Last: if this file exists, everything else does.
+    save_model(best, run.model_file)
+    return task.final_scores(best)
 
 
 def _check_arguments(

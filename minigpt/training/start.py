@@ -49,12 +49,15 @@ class Start(abc.ABC):
         Raises:
           UserError: the run to start from has no model that can be used.
         """
-        if self.fine_tuning:
-            return self.fine_tuning.build_model()
         config = task.config
+        # Loaded first: initial values depend on what was built before.
+        finished = self.fine_tuning.load_model() if self.fine_tuning else None
         model = build_model(
             config.model, task.corpus.tokenizer.vocab_size, config.training.precision
         )
+        if finished:
+            for weight, value in zip(model.weights, finished.weights, strict=True):
+                weight.assign(value)
         if config.training.lora_rank:
             assert isinstance(model, GPT)
             enable_lora(model, config.training.lora_rank)

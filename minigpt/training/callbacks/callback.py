@@ -24,10 +24,6 @@ class Callback(keras.callbacks.Callback):
         """
 
 
-class TrainingDiverged(Exception):
-    """The loss or a weight became nan or infinite; arguments: step, loss."""
-
-
 def training_loss(logs: dict[str, Any]) -> float:
     """Returns the loss per token without label smoothing."""
     return logs.get("plain_loss", logs["loss"])

@@ -1,7 +1,6 @@
 """Saves and restores the state of training."""
 
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -21,8 +20,9 @@ from minigpt.runs.checkpoints import (
 from minigpt.runs.progress import TrainingProgress
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.best_epoch import BestEpoch
-from minigpt.training.callbacks.callback import Callback, TrainingDiverged
+from minigpt.training.callbacks.callback import Callback
 from minigpt.training.callbacks.clock import Clock
+from minigpt.training.failures import diverged
 
 # Saving takes at most 1 / MIN_INTERVAL of the time, unless checkpoint_every_steps asks for more.
 MIN_INTERVAL = 50
@@ -40,7 +40,6 @@ class Checkpointing(Callback):
       config: the settings.
       clock: counts the steps.
       best: tracks the best epoch, whose checkpoint is kept.
-      others: additional callbacks whose state is saved.
 
     Attributes:
       epoch: epochs that have ended.
@@ -48,20 +47,13 @@ class Checkpointing(Callback):
       seconds: time spent on saving, in this process.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        config: Config,
-        clock: Clock,
-        best: BestEpoch,
-        others: Sequence[Callback] = (),
-    ) -> None:
+    def __init__(self, run: Run, config: Config, clock: Clock, best: BestEpoch) -> None:
         super().__init__()
         self.run = run
         self.config = config
         self.clock = clock
         self.best = best
-        self.saved = [clock, best, self, *others]
+        self.saved = [clock, best, self]
         self.epoch = self.batch = 0
         self.seconds = 0.0
         self._saved_at: tuple[int, int] | None = None
@@ -145,7 +137,7 @@ class Checkpointing(Callback):
         """Writes a checkpoint unless the state is saved already, and removes old ones.
 
         Raises:
-          TrainingDiverged: a weight or an optimizer slot is nan or infinite; nothing was written.
+          UserError: a weight or an optimizer slot is nan or infinite; nothing was written.
           OSError: the checkpoint cannot be written; those before stay.
         """
         if self._saved_at == (self.epoch, self.batch):
@@ -153,7 +145,7 @@ class Checkpointing(Callback):
         start = time.perf_counter()
         arrays = arrays_of(self.model)
         if not all(np.isfinite(a).all() for a in arrays.values() if a.dtype.kind == "f"):
-            raise TrainingDiverged(self.clock.step, float("nan"))
+            raise diverged(self.run, self.config.training, self.clock.step, float("nan"))
         name = checkpoint_name(self.clock.step, None if self.batch else self.epoch)
         write_checkpoint(self.run.checkpoints_folder, name, arrays, self._progress())
         self.remove_old(name)

@@ -3,22 +3,29 @@
 import math
 from typing import Any
 
-from minigpt.training.callbacks.callback import Callback, TrainingDiverged, training_loss
+from minigpt.config import TrainingConfig
+from minigpt.runs.run import Run
+from minigpt.training.callbacks.callback import Callback, training_loss
 from minigpt.training.callbacks.clock import Clock
+from minigpt.training.failures import diverged
 
 
 class StopAtNaN(Callback):
-    """Stops training if the loss is nan or infinite, before the weights are saved.
+    """Raises a `UserError` if the loss is nan or infinite, before the weights are saved.
 
     Args:
+      run: the run, whose last checkpoint the message names.
+      config: the settings.
       clock: counts the steps.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, run: Run, config: TrainingConfig, clock: Clock) -> None:
         super().__init__()
+        self.run = run
+        self.config = config
         self.clock = clock
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
         if not math.isfinite(loss := training_loss(logs)):
-            raise TrainingDiverged(self.clock.step, loss)
+            raise diverged(self.run, self.config, self.clock.step, loss)
