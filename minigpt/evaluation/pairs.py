@@ -2,15 +2,13 @@
 
 import logging
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.errors import UserError
-from minigpt.evaluation.bleu import bleu
 from minigpt.evaluation.scores import PairEvaluation, bits_per_byte, perplexity
+from minigpt.evaluation.text import mean_loss
 from minigpt.generation import Translator, translate_ids
 from minigpt.models import EncoderDecoder
 from minigpt.tokenizers import Tokenizer
@@ -51,15 +49,11 @@ class PairEvaluator:
             )
         self.buckets = Buckets(pairs, min(batch_size, len(self.indices)), MAX_BUCKETS)
         self.translator = Translator(model, tokenizer.end_id, tokenizer.undrawable_ids)
-        self._sum_losses = tf.function(self._sum_losses_of, jit_compile=model.jit_compile)
+        self._mean_loss = mean_loss(model)
 
     def loss(self) -> float:
         """Returns the mean loss in nats over all target tokens."""
-        total, count = 0.0, 0.0
-        for inputs, targets, weights in self.buckets.once():
-            total += float(self._sum_losses(inputs, targets, weights))
-            count += float(weights.sum())
-        return total / count
+        return self._mean_loss(self.buckets.once())
 
     @cached_property
     def tokens(self) -> int:
@@ -114,10 +108,18 @@ class PairEvaluator:
         indices = self.indices[:max_pairs]
         return bleu(self.translations(indices, beams, length_penalty), self.references(indices))
 
-    def _sum_losses_of(self, inputs: Any, targets: Any, weights: Any) -> Any:
-        logits = self.model(inputs, training=False)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
-        return tf.reduce_sum(losses * weights)
+
+def bleu(translations: list[str], references: list[str]) -> float:
+    """Returns corpus BLEU with sacrebleu's defaults (Post 2018): cased, tokenizer "13a", one reference.
+
+    Returns:
+      0 to 100.
+    """
+    # Imported here because not every evaluation needs it.
+    import sacrebleu
+
+    # force=True: sacrebleu would warn that sentences ending in " ." look tokenized.
+    return sacrebleu.corpus_bleu(translations, [references], force=True).score
 
 
 def evaluate_pairs(

@@ -42,7 +42,7 @@ class PairEvaluation:
       perplexity: exp(loss).
       bits_per_byte: the total loss in bits, divided by the bytes of the targets; the score to compare
         across tokenizers. None if the tokenizer lost part of the targets.
-      bleu: BLEU of the translations against one reference each, 0 to 100; see `evaluation.bleu`. None if
+      bleu: BLEU of the translations against one reference each, 0 to 100; see `pairs.bleu`. None if
         the tokenizer lost part of the references.
       beams: beam width of the translations; 1 is greedy.
       length_penalty: length penalty of the beam search.

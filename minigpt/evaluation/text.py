@@ -1,15 +1,40 @@
 """The loss of a language model on held-out text."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from minigpt.corpus.batches import eval_windows
-from minigpt.models import GPT
+from minigpt.models import GPT, EncoderDecoder
 
 # Limit for the logits of one batch, float32[B, T, V].
 MAX_LOGITS_BYTES = 64 * 2**20
+
+
+def mean_loss(model: GPT | EncoderDecoder) -> Callable[[Iterable[tuple[Any, Any, Any]]], float]:
+    """Returns a function that computes the mean loss in nats of a model over batches.
+
+    It takes (inputs, targets, weights); every target counts by its weight. Compiled once; follows the
+    model's weights as they change.
+    """
+
+    def sum_losses(inputs: Any, targets: Any, weights: Any) -> Any:
+        logits = model(inputs, training=False)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
+        return tf.reduce_sum(losses * weights)
+
+    compiled = tf.function(sum_losses, jit_compile=model.jit_compile)
+
+    def mean(batches: Iterable[tuple[Any, Any, Any]]) -> float:
+        total, count = 0.0, 0.0
+        for inputs, targets, weights in batches:
+            total += float(compiled(inputs, targets, weights))
+            count += float(weights.sum())
+        return total / count
+
+    return mean
 
 
 class Evaluator:
@@ -25,7 +50,7 @@ class Evaluator:
         self.model = model
         limit = MAX_LOGITS_BYTES // (4 * model.max_len * model.vocab_size)
         self.batch_size = max(1, min(batch_size, limit))
-        self._sum_losses = tf.function(self._sum_losses_of, jit_compile=model.jit_compile)
+        self._mean_loss = mean_loss(model)
 
     def loss(self, ids: np.ndarray) -> float:
         """Returns the mean loss in nats over the targets ids[1:], in adjacent windows of max_len.
@@ -33,13 +58,4 @@ class Evaluator:
         Args:
           ids: int[n + 1].
         """
-        total, count = 0.0, 0.0
-        for inputs, targets, weights in eval_windows(ids, self.model.max_len, self.batch_size):
-            total += float(self._sum_losses(inputs, targets, weights))
-            count += float(weights.sum())
-        return total / count
-
-    def _sum_losses_of(self, inputs: Any, targets: Any, weights: Any) -> Any:
-        logits = self.model(inputs, training=False)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
-        return tf.reduce_sum(losses * weights)
+        return self._mean_loss(eval_windows(ids, self.model.max_len, self.batch_size))

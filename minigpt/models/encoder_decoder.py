@@ -52,14 +52,6 @@ class EncoderDecoder(LanguageModel):
             else keras.layers.Dense(self.vocab_size, dtype=policy, name="head")
         )
 
-    def build(self, input_shape: Any = None) -> None:
-        latents_shape = (None, None, self.config.embed_dim)
-        self.embedding.build((None, None))
-        for layer in (*self.encoder_blocks, *self.decoder_blocks, self.head):
-            if layer is not None:
-                layer.build(latents_shape)
-        self.built = True
-
     def call(self, inputs: tuple[Any, Any, Any], training: bool | None = None) -> Any:
         """Computes the logits of the next target tokens.
 

@@ -79,14 +79,6 @@ class GPT(LanguageModel):
             )
         )
 
-    def build(self, input_shape: Any = None) -> None:
-        latents_shape = (None, None, self.config.embed_dim)
-        self.embedding.build((None, None))
-        for layer in (*self.blocks, self.final_norm, self.head):
-            if layer is not None:
-                layer.build(latents_shape)
-        self.built = True
-
     def call(self, token_ids: Any, training: bool | None = None) -> Any:
         """int32[B, T] → float32[B, T, V]: logits of the token at t + 1."""
         return self.logits(self.latents(token_ids, training=training))

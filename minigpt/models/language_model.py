@@ -60,6 +60,14 @@ class LanguageModel(keras.Model, abc.ABC):
         self.vocab_size = vocab_size
         self.max_len = config.max_len
 
+    def build(self, input_shape: Any = None) -> None:
+        # In the order of their creation, the embedding first.
+        embedding, *others = self.layers
+        embedding.build((None, None))
+        for layer in others:
+            layer.build((None, None, self.config.embed_dim))
+        self.built = True
+
     @abc.abstractmethod
     def latents(self, inputs: Any, /, training: bool | None = None) -> Any:
         """Computes the input of the head, float[B, T, D]."""
