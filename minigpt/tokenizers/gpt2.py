@@ -36,25 +36,14 @@ from minigpt.tokenizers.gpt2_files import (
     token_bytes,
 )
 from minigpt.tokenizers.tokenizer_file import read_checked_file, setting
-from minigpt.tokenizers.unicode_tables import one_or_more, one_or_more_outside, ranges
+from minigpt.tokenizers.unicode_tables import one_or_more, one_or_more_outside, parse_ranges, ranges
 
 if TYPE_CHECKING:
     from minigpt.tokenizers.graph.gpt2 import GPT2Graph
 
 Id = Annotated[int, Field(ge=0, lt=MAX_IDS)]
 
-WHITE_SPACE = [
-    (0x9, 0xD),
-    (0x20, 0x20),
-    (0x85, 0x85),
-    (0xA0, 0xA0),
-    (0x1680, 0x1680),
-    (0x2000, 0x200A),
-    (0x2028, 0x2029),
-    (0x202F, 0x202F),
-    (0x205F, 0x205F),
-    (0x3000, 0x3000),
-]
+WHITE_SPACE = parse_ranges("9-D 20 85 A0 1680 2000-200A 2028-2029 202F 205F 3000")
 # A byte that never occurs in UTF-8. The graph separates words with it.
 SEPARATOR = 0xFF
 # sentencepiece does not accept NUL as a character. The first character after Latin-1 replaces it.

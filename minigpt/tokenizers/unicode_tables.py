@@ -26,9 +26,14 @@ def ranges(*names: str) -> list[tuple[int, int]]:
       names: the general categories "L", "N", "P", "S" of RE2, or ICU's "capital" (changes in lower
         case; without U+03A3), "cased" and "ignorable" (case-ignorable).
     """
+    return parse_ranges(" ".join(_tables()[name] for name in names))
+
+
+def parse_ranges(text: str) -> list[tuple[int, int]]:
+    """Returns the first and last code point of ranges that are written like "9-D 20"."""
     pairs = []
-    for text in " ".join(_tables()[name] for name in names).split():
-        first, _, last = text.partition("-")
+    for written in text.split():
+        first, _, last = written.partition("-")
         pairs.append((int(first, 16), int(last or first, 16)))
     return pairs
 

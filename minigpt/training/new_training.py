@@ -19,13 +19,12 @@ from minigpt.training.start import Start
 from minigpt.training.tasks.task import Task
 
 
-@contextmanager
 def new_training(
     config: Config | Mapping[str, Any] | str | Path | None,
     overrides: Sequence[str],
     run: str | Path | None,
     name: str | None,
-) -> Iterator["NewTraining"]:
+) -> "NewTraining":
     """Checks the settings and the run directory of a new run. The arguments are those of `train`.
 
     Raises:
@@ -40,7 +39,7 @@ def new_training(
     check_new_run(path or new_run_path(name))
     config = fit_to_text(config)
     start = fine_tuning(config)
-    yield NewTraining(start.config if start else config, start, path, name)
+    return NewTraining(start.config if start else config, start, path, name)
 
 
 class NewTraining(Start):
@@ -77,6 +76,3 @@ class NewTraining(Start):
 
     def discard_later_results(self, checkpointing: Checkpointing) -> None:
         pass  # A new run holds no results.
-
-    def describe(self, run: Run, step: int, end: int) -> str:
-        return f"Run         {run.path}"

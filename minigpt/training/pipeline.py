@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -75,14 +75,13 @@ def train(
     began = time.perf_counter()
     _check_arguments(config, run, resume_from, callbacks)
     console = console or new_console()
-    training: AbstractContextManager[Start] = (
-        new_training(config, overrides, run, name)
-        if resume_from is None
-        else resumed_training(resume_from, overrides)
-    )
     with ExitStack() as contexts:
         contexts.enter_context(notices_to(partial(show, console)))
-        start = contexts.enter_context(training)
+        start: Start
+        if resume_from is None:
+            start = new_training(config, overrides, run, name)
+        else:
+            start = contexts.enter_context(resumed_training(resume_from, overrides))
 
         # 1. Corpus.
         stop_if_interrupted()

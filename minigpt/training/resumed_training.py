@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,9 +101,8 @@ class ResumedTraining(Start):
             )
         return corpus
 
-    @contextmanager
-    def run_directory(self, task: Task) -> Iterator[Run]:
-        yield self.run
+    def run_directory(self, task: Task) -> AbstractContextManager[Run]:
+        return nullcontext(self.run)  # Locked already.
 
     def discard_later_results(self, checkpointing: Checkpointing) -> None:
         run, checkpoint = self.run, self.checkpoint
@@ -127,7 +126,9 @@ class ResumedTraining(Start):
             if self.checkpoint
             else "from the beginning: no checkpoint was saved"
         )
-        return f"Run         {run.path}\nResuming    at step {step:,} of {end:,}, {source}"
+        return (
+            f"{super().describe(run, step, end)}\nResuming    at step {step:,} of {end:,}, {source}"
+        )
 
 
 def keeps_limits(checkpoint: Checkpoint, config: Config) -> bool:

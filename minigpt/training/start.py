@@ -71,6 +71,6 @@ class Start(abc.ABC):
     def discard_later_results(self, checkpointing: Checkpointing) -> None:
         """Removes the results that are later than the checkpoint, and records the settings."""
 
-    @abc.abstractmethod
     def describe(self, run: Run, step: int, end: int) -> str:
         """Returns the lines about the run directory and the first step that precede training."""
+        return f"Run         {run.path}"

@@ -39,7 +39,6 @@ class Task(abc.ABC):
         self.corpus = corpus
         self.prepare()
         self.config = self._resolved()
-        self.batches(0, 1)
 
     def _resolved(self) -> Config:
         config, training = self.config, self.config.training
@@ -64,16 +63,13 @@ class Task(abc.ABC):
         """Checks the settings against the corpus, and sets the attributes.
 
         Raises:
-          UserError: a setting cannot be used with the corpus or its tokenizer.
+          UserError: the text is too short for a batch, or a setting cannot be used with the corpus
+            or its tokenizer.
         """
 
     @abc.abstractmethod
     def batches(self, first: int, count: int) -> tf.data.Dataset:
-        """Returns `count` batches from number `first` on, as `Model.fit` takes them.
-
-        Raises:
-          UserError: the text is too short for a batch.
-        """
+        """Returns `count` batches from number `first` on, as `Model.fit` takes them."""
 
     @abc.abstractmethod
     def objective(self) -> dict[str, Any]:
