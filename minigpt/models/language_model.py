@@ -1,7 +1,6 @@
 """Base class of models that predict tokens, and their training loss."""
 
 import abc
-import math
 from typing import Any, ClassVar
 
 import keras
@@ -149,11 +148,7 @@ class LanguageModel(keras.Model, abc.ABC):
 
     def __repr__(self) -> str:
         c = self.config
-        parameters = (
-            f"{sum(math.prod(weight.shape) for weight in self.weights):,} parameters"
-            if self.built
-            else "not built"
-        )
+        parameters = f"{self.count_params():,} parameters" if self.built else "not built"
         return (
             f"<{type(self).__name__} {self.name}: {parameters}, V={self.vocab_size}, T={c.max_len}, "
             f"D={c.embed_dim}, H={c.num_heads}, L={c.num_layers}>"

@@ -26,11 +26,10 @@ def summary(
     )
     if fine_tuning:
         trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
-        total = sum(math.prod(weight.shape) for weight in model.weights)
         rank = task.config.training.lora_rank
         lines["Fine-tuning"] = (
             f"{fine_tuning.run.path}, {f'LoRA of rank {rank}' if rank else 'all weights'}: "
-            f"{trained:,} of {total:,} parameters are trained"
+            f"{trained:,} of {model.count_params():,} parameters are trained"
         )
     lines["Baselines"] = baselines
     lines["Training"] = _training(task, model)
@@ -41,7 +40,7 @@ def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:
     """Returns the numbers of weights: token table, position table, blocks, head."""
 
     def size(*layers: keras.layers.Layer | None) -> int:
-        return sum(math.prod(v.shape) for layer in layers if layer for v in layer.weights)
+        return sum(layer.count_params() for layer in layers if layer)
 
     tokens = size(model.embedding.token_embedding)
     blocks = (
