@@ -8,7 +8,7 @@ import pytest
 
 # In this order; what was not counted is not told.
 COUNTED = ("rounds", "kills", "faults", "inputs", "lost work")
-LOST_WORK = ("tests/faults/", "tests/training/test_resume.py")
+LOST_WORK = ("tests/faults/", "tests/training/test_resume")
 _SHOWN = {
     "rounds": "processes of trainings and writers",
     "kills": "of them killed",

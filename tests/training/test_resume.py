@@ -1,9 +1,7 @@
 """A training that was interrupted, however often and wherever, ends like one that was not."""
 
-import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,17 +16,13 @@ from minigpt.errors import UserError
 from minigpt.interrupts import Interrupted
 from minigpt.runs import checkpoints
 from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
-from minigpt.runs.lock import run_lock
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.callbacks.learning_rate import LearningRate
 from minigpt.training.callbacks.recorder import Recorder
 from minigpt.training.callbacks.stop_at_nan import StopAtNaN
-from tests.conftest import pair_settings, tiny_settings
+from tests.conftest import pair_settings
 from tests.same_runs import assert_same, lines
-
-
-class Killed(BaseException):
-    """Stands for the end of a process: nobody catches it."""
+from tests.training.interrupting import killed, settings
 
 
 @pytest.fixture
@@ -36,33 +30,6 @@ def deterministic():
     """The rest of the tests is not to be slowed down by `training.deterministic`."""
     yield
     disable_op_determinism()
-
-
-def settings(file: Path, **sections) -> dict:
-    training = {
-        "steps_per_epoch": 20,
-        "checkpoint_every_steps": 6,
-        "deterministic": True,
-        **sections.pop("training", {}),
-    }
-    model = {"dropout_rate": 0.1, "attention_dropout_rate": 0.1, "num_layers": 1}
-    return tiny_settings(file, training=training, model=model, **sections)
-
-
-def killed(function, owner, name: str, call: int) -> None:
-    """Calls a function that dies when `owner.name` is called for so many times."""
-    original, calls = getattr(owner, name), 0
-
-    def counting(*arguments, **options):
-        nonlocal calls
-        calls += 1
-        if calls == call:
-            raise Killed
-        return original(*arguments, **options)
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(owner, name, counting)
-        function()
 
 
 def test_interrupted_anywhere_it_ends_the_same(tiny_file, tmp_path, deterministic, no_export):
@@ -166,83 +133,6 @@ def test_a_process_that_is_killed_and_one_that_is_asked_to_stop(tiny_file, tmp_p
     assert {n: a.tobytes() for n, a in ours.items()} == {n: a.tobytes() for n, a in theirs.items()}
 
 
-@pytest.fixture(scope="module")
-def ended(tiny_file, tmp_path_factory) -> Path:
-    """A finished training; tests copy it."""
-    training = {"steps_per_epoch": 10, "checkpoint_every_steps": 4, "keep_checkpoints": 3}
-    path = tmp_path_factory.mktemp("ended") / "run"
-    return minigpt.train(
-        settings(tiny_file, training=training | {"deterministic": False}), path
-    ).path
-
-
-@pytest.fixture
-def copied(ended, tmp_path) -> Path:
-    return Path(shutil.copytree(ended, tmp_path / "copy"))
-
-
-def test_a_finished_run_is_extended(copied, capsys):
-    said_before = (copied / "samples.jsonl").read_bytes()
-    model = (copied / "model.keras").read_bytes()
-    minigpt.resume(copied)
-    assert "has ended at step 20. Extend it with: minigpt train --resume" in capsys.readouterr().out
-    assert (copied / "model.keras").read_bytes() == model
-    run = minigpt.resume(copied, ["training.epochs=4", "training.learning_rate=0.02"])
-    out = capsys.readouterr().out
-    assert "training.epochs changed from 2 to 4" in out
-    assert "training.learning_rate changed from 0.01 to 0.02" in out
-    metrics = lines(run.metrics_file)
-    assert [line["epoch"] for line in metrics] == [1, 2, 3, 4]
-    assert [line["step"] for line in metrics] == [10, 20, 30, 40]
-    assert run.samples_file.read_bytes().startswith(said_before)
-    assert run.config.training.epochs == 4
-    best = min(line["val_loss"] for line in metrics)
-    assert minigpt.evaluate_run(run).loss == pytest.approx(best, rel=1e-5)
-    assert best < metrics[1]["val_loss"]
-    seconds = [json.loads(line)["seconds"] for line in run.metrics_file.read_text().splitlines()]
-    assert seconds == sorted(seconds)
-
-
-def test_the_best_of_an_earlier_end_stays_though_its_checkpoint_breaks(copied, no_export):
-    """model.keras holds it; the epochs of the extension are worse."""
-    before = lines(copied / "metrics.jsonl")
-    model = (copied / "model.keras").read_bytes()
-    best = min(before, key=lambda line: line["val_loss"])["epoch"]
-    assert best == 2
-    minigpt.resume(copied, ["training.epochs=3", "training.learning_rate=3.0"])
-    assert lines(copied / "metrics.jsonl")[2]["val_loss"] > before[1]["val_loss"]
-    assert (copied / "model.keras").read_bytes() == model
-    (copied / "checkpoints/step-00000020-epoch-2" / checkpoints.STATE).write_bytes(b"")
-    minigpt.resume(copied, ["training.epochs=4"])
-    assert lines(copied / "metrics.jsonl")[3]["val_loss"] > before[1]["val_loss"]
-    assert (copied / "model.keras").read_bytes() == model
-
-
-def test_killed_between_a_better_epoch_and_its_checkpoint(copied, no_export):
-    """No model.keras is left that is not the best."""
-    killed(
-        lambda: minigpt.resume(copied, ["training.epochs=3"]),
-        minigpt.training.callbacks.checkpointing,
-        "write_checkpoint",
-        3,
-    )
-    metrics = lines(copied / "metrics.jsonl")
-    assert metrics[2]["val_loss"] < metrics[1]["val_loss"]
-    newest = checkpoint_paths(copied / "checkpoints")[-1]
-    assert read_checkpoint(newest).progress.best.epoch == 2
-    assert not (copied / "model.keras").exists()
-    assert minigpt.evaluate_run(minigpt.Run(copied)).loss == pytest.approx(
-        metrics[1]["val_loss"], rel=1e-5
-    )
-
-
-def test_saving_that_takes_long_is_said(copied, capsys, no_export, monkeypatch):
-    # Most of so short a training is compiling.
-    monkeypatch.setattr("minigpt.training.messages.MIN_INTERVAL", 10_000)
-    minigpt.resume(copied, ["training.epochs=3", "training.checkpoint_every_steps=1"])
-    assert "s: training.checkpoint_every_steps = 1 saves very often." in capsys.readouterr().out
-
-
 @pytest.mark.slow
 def test_a_training_that_time_has_cut_is_given_more(tiny_file, tmp_path, capsys):
     limited = {"max_minutes": 0.05, "steps_per_epoch": 100_000, "deterministic": False}
@@ -259,6 +149,20 @@ def test_a_training_that_time_has_cut_is_given_more(tiny_file, tmp_path, capsys)
     assert f"Ended after {second['step']:,} of {first['step'] + 100_000:,} steps" in out
 
 
+def train_with_sigterm(file: Path, run: Path, monkeypatch, batch: int) -> None:
+    """Trains until this process sends itself SIGTERM at the start of a batch of the first epoch."""
+    begin = LearningRate.on_train_batch_begin
+
+    def interrupts(self, number, logs=None):
+        begin(self, number, logs)
+        if number == batch:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(LearningRate, "on_train_batch_begin", interrupts)
+    with pytest.raises(Interrupted):
+        minigpt.train(settings(file, training={"deterministic": False}), run)
+
+
 def test_a_second_interrupt_while_the_first_is_being_answered(
     tiny_file, tmp_path, monkeypatch, capsys
 ):
@@ -271,16 +175,7 @@ def test_a_second_interrupt_while_the_first_is_being_answered(
         return written(folder, name, arrays, progress)
 
     monkeypatch.setattr("minigpt.training.callbacks.checkpointing.write_checkpoint", interrupted)
-    begin = LearningRate.on_train_batch_begin
-
-    def interrupts(self, batch, logs=None):
-        begin(self, batch, logs)
-        if batch == 8:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(LearningRate, "on_train_batch_begin", interrupts)
-    with pytest.raises(Interrupted):
-        minigpt.train(settings(tiny_file, training={"deterministic": False}), tmp_path / "run")
+    train_with_sigterm(tiny_file, tmp_path / "run", monkeypatch, batch=8)
     out = capsys.readouterr().out
     assert "Interrupted at step 9 of 40. Saved a checkpoint in" in out
     assert "step-00000006. Resume with: minigpt train --resume" in out
@@ -290,118 +185,12 @@ def test_a_second_interrupt_while_the_first_is_being_answered(
 def test_an_interrupt_at_the_last_update_of_an_epoch_is_answered_after_its_end(
     tiny_file, tmp_path, monkeypatch, capsys
 ):
-    begin = LearningRate.on_train_batch_begin
-
-    def interrupts(self, batch, logs=None):
-        begin(self, batch, logs)
-        if batch == 19:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(LearningRate, "on_train_batch_begin", interrupts)
-    with pytest.raises(Interrupted):
-        minigpt.train(settings(tiny_file, training={"deterministic": False}), tmp_path / "run")
+    train_with_sigterm(tiny_file, tmp_path / "run", monkeypatch, batch=19)
     out = capsys.readouterr().out
     assert "Stopping after the validation of this epoch; Ctrl-C again stops immediately." in out
     assert "Saved a checkpoint in " in out
     assert "step-00000020-epoch-1. Resume with" in out
     assert [line["epoch"] for line in lines(tmp_path / "run/metrics.jsonl")] == [1]
-
-
-def test_a_state_that_lies_beyond_its_epoch_is_refused(copied):
-    newest = read_checkpoint(checkpoint_paths(copied / "checkpoints")[-1])
-    progress = newest.progress.model_copy(update={"batch": 10, "epoch": 1})
-    checkpoints.write_checkpoint(copied / "checkpoints", "step-00000030", newest.arrays, progress)
-    with pytest.raises(UserError, match="has batch 10 of an epoch of 10; should be less"):
-        minigpt.resume(copied)
-
-
-def test_what_killed_processes_left_half_written_is_cleared_away(copied, no_export):
-    before = {path.name for path in copied.iterdir()}
-    (copied / ".saved_model.77.new").mkdir()
-    (copied / ".config.toml.77.tmp").write_text("x")
-    (copied / "checkpoints/.step-00000099.77.tmp").mkdir()
-    with (copied / "metrics.jsonl").open("a") as file:
-        file.write('{"epoch": 3, "step"')
-    run = minigpt.resume(copied, ["training.epochs=3"])
-    assert {path.name for path in copied.iterdir()} == before - {"model.keras"}
-    assert not list((copied / "checkpoints").glob(".*"))
-    assert [line["epoch"] for line in lines(run.metrics_file)] == [1, 2, 3]
-
-
-def test_a_finished_run_without_checkpoints_is_not_begun_again(copied):
-    shutil.rmtree(copied / "checkpoints")
-    before = (copied / "metrics.jsonl").read_bytes(), (copied / "model.keras").read_bytes()
-    with pytest.raises(UserError, match="a finished model and no checkpoint to resume from"):
-        minigpt.resume(copied, ["training.epochs=3"])
-    after = (copied / "metrics.jsonl").read_bytes(), (copied / "model.keras").read_bytes()
-    assert after == before
-
-
-def test_what_cannot_change_is_refused_by_name(copied):
-    changes = [
-        "model.embed_dim=32",
-        "tokenizer.vocab_size=300",
-        "data.val_fraction=0.2",
-        "training.batch_size=4",
-        "training.epochs=9",
-        "sampling.top_k=3",
-    ]
-    before = (copied / "config.toml").read_bytes()
-    with pytest.raises(UserError) as caught:
-        minigpt.resume(copied, changes)
-    assert [problem.split(" = ")[0] for problem in caught.value.problems] == [
-        "data.val_fraction",
-        "tokenizer.vocab_size",
-        "model.embed_dim",
-        "training.batch_size",
-    ]
-    assert "was started with 16" in str(caught.value)
-    assert (copied / "config.toml").read_bytes() == before
-
-
-def test_a_config_that_was_edited_is_noticed(copied, capsys):
-    file = copied / "config.toml"
-    file.write_text(file.read_text().replace("batch_size = 8", "batch_size = 4"))
-    with pytest.raises(UserError, match=r"training.batch_size = 4: cannot change"):
-        minigpt.resume(copied)
-
-
-def test_a_broken_checkpoint_is_named_and_the_one_before_used(copied, capsys, no_export):
-    newest = checkpoint_paths(copied / "checkpoints")[-1]
-    state = newest / checkpoints.STATE
-    state.write_bytes(state.read_bytes()[:-1])
-    metrics, samples = lines(copied / "metrics.jsonl"), (copied / "samples.jsonl").read_bytes()
-    run = minigpt.resume(copied)
-    out = capsys.readouterr().out
-    assert f"{newest}: was damaged and is ignored: {checkpoints.STATE} has" in out
-    assert "Resuming    at step 16 of 20" in out
-    assert read_checkpoint(newest).progress.step == 20
-    assert [line["epoch"] for line in lines(run.metrics_file)] == [1, 2]
-    assert lines(run.metrics_file)[0] == metrics[0]
-    assert samples.splitlines()[:2] == run.samples_file.read_bytes().splitlines()[:2]
-
-
-def test_without_a_sound_checkpoint_nothing_is_begun_again_in_silence(copied):
-    for path in checkpoint_paths(copied / "checkpoints"):
-        (path / checkpoints.MANIFEST).write_text("")
-    with pytest.raises(UserError, match=r"no undamaged checkpoint \(4 are damaged\)"):
-        minigpt.resume(copied)
-    assert len(checkpoint_paths(copied / "checkpoints")) == 4
-
-
-def test_a_text_that_has_changed_is_refused(tiny_file, copied):
-    original = tiny_file.read_text()
-    try:
-        tiny_file.write_text(original.replace("Ana", "Eva"))
-        with pytest.raises(UserError, match="has changed since training began"):
-            minigpt.resume(copied, ["training.epochs=3"])
-    finally:
-        tiny_file.write_text(original)
-
-
-def test_the_second_process_is_refused(copied):
-    with run_lock(copied), pytest.raises(UserError, match=f"by process {os.getpid()}"):
-        minigpt.resume(copied)
 
 
 def test_an_interrupted_run_can_be_used_as_it_is(tiny_file, tmp_path, no_export):
@@ -413,20 +202,6 @@ def test_an_interrupted_run_can_be_used_as_it_is(tiny_file, tmp_path, no_export)
     (line,) = lines(run.metrics_file)
     assert minigpt.evaluate_run(run).loss == pytest.approx(line["val_loss"], rel=1e-5)
     assert isinstance(minigpt.load(run).generate("Ana")[0], str)
-
-
-def test_what_is_used_in_place_of_a_broken_checkpoint_is_said(copied):
-    """The newest was the best: the one before names a best that is still there."""
-    (copied / "model.keras").unlink()
-    newest = checkpoint_paths(copied / "checkpoints")[-1]
-    (newest / checkpoints.STATE).write_bytes(b"")
-    for use in (minigpt.load, minigpt.evaluate_run):
-        said: list[str] = []
-        use(minigpt.Run(copied), report=said.append)
-        assert said[0].startswith(
-            f"{newest}: was damaged and is ignored: {checkpoints.STATE} has 0 bytes"
-        )
-        assert said[1:] == [f"{newest.with_name('step-00000010-epoch-1')}: used instead"]
 
 
 def test_weights_that_are_no_numbers_are_not_saved(tiny_file, tmp_path, monkeypatch):
