@@ -1,0 +1,179 @@
+"""The stories are consistent: pronouns, places, possessions, numbers.
+
+The checks read the finished text with regular expressions and share no code with the storyteller. They
+use the same tables of names, spots and pronouns, read from the files.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from minigpt.corpus import stories as corpus
+
+FEMALE = "mother|grandmother|girl|woman|lady|sister|queen|aunt|teacher|Mom|Grandma|Miss|Mrs"
+MALE = "father|grandfather|boy|man|mailman|brother|king|snowman|captain|giant|Dad|Grandpa|Mr"
+
+
+@pytest.fixture(scope="module")
+def fits(tables: dict[str, Any]) -> dict[str, re.Pattern[str]]:
+    """For each pronoun, a pattern of everybody whom it can refer to."""
+    names = {"she": [FEMALE], "he": [MALE]}
+    for group in ("child", "little_animal", "large_animal", "grownup", "pet"):
+        for entry in tables[group]:
+            names[entry["pronoun"]].append(entry["n"])
+    return {key: re.compile(rf"\b({'|'.join(value)})\b") for key, value in names.items()}
+
+
+def narrated_paragraphs(texts: list[str]) -> Iterator[str]:
+    """Yields every paragraph of every text without its speech."""
+    for text in texts:
+        yield from re.sub(r'"[^"]*"', '""', text).split("\n")
+
+
+def test_every_pronoun_has_somebody_it_can_refer_to(
+    texts: list[str], fits: dict[str, re.Pattern[str]]
+) -> None:
+    uses = {
+        "she": re.compile(r"\b(she|her|herself)\b", re.IGNORECASE),
+        "he": re.compile(r"\b(he|him|his|himself)\b", re.IGNORECASE),
+    }
+    seen = 0
+    for text in texts:
+        for pronoun, use in uses.items():
+            if not fits[pronoun].search(text):
+                seen += 1
+                assert not use.search(text), (use.search(text), text)
+    assert seen > 500
+
+
+def test_pronouns_follow_a_name_in_the_same_paragraph(
+    texts: list[str], fits: dict[str, re.Pattern[str]]
+) -> None:
+    seen = 0
+    for paragraph in narrated_paragraphs(texts):
+        for match in re.finditer(r"(?:(?<=[.!?\"] )|^)(He|She)\b", paragraph):
+            seen += 1
+            assert fits[match[1].lower()].search(paragraph[: match.start()]), paragraph
+    assert seen > 5_000
+
+
+def test_a_sentence_about_one_child_uses_its_pronouns(
+    texts: list[str], fits: dict[str, re.Pattern[str]]
+) -> None:
+    """Mia ... her, not Mia ... his, in paragraphs about nobody else."""
+    seen = 0
+    for paragraph in narrated_paragraphs(texts):
+        found = {pronoun: bool(fits[pronoun].search(paragraph)) for pronoun in fits}
+        for mine, wrong in (("she", r"\b(he|him|his)\b"), ("he", r"\b(she|her)\b")):
+            if found[mine] and not found["he" if mine == "she" else "she"]:
+                for sentence in re.split(r"(?<=[.!?]) ", paragraph):
+                    if fits[mine].search(sentence):
+                        seen += 1
+                        assert not re.search(wrong, sentence, re.IGNORECASE), paragraph
+    assert seen > 5_000
+
+
+def test_things_stay_where_they_are_put(texts: list[str], tables: dict[str, Any]) -> None:
+    rooms = [*tables["home"], *tables["outdoor"]]
+    spots = "|".join(sorted({spot for room in rooms for spot in room["spots"].split("|")}))
+    nouns = "|".join(entry["n"] for group in ("toy", "treasure") for entry in tables[group])
+    put = re.compile(rf"\b(?:put|laid|left|hid) the ({nouns}) ({spots})\b")
+    found = re.compile(
+        rf"There was the (?P<n1>{nouns}), (?P<s1>{spots})!"
+        rf"|found the (?P<n2>{nouns}) (?P<s2>{spots})\."
+        rf"|looked (?P<s3>{spots}), and there was the (?P<n3>{nouns})!"
+        rf"|The (?P<n4>{nouns}) was still (?P<s4>{spots})\."
+        rf'|"It was (?P<s5>{spots}),"'
+    )
+    seen = 0
+    for text in texts:
+        placed = put.search(text)
+        if placed is None or "where is the" in text:  # covered by the next test
+            continue
+        again = found.search(text, placed.end())
+        assert again, text
+        groups = again.groupdict()
+        noun = next((groups[f"n{k}"] for k in range(1, 5) if groups[f"n{k}"]), placed[1])
+        spot = next(groups[f"s{k}"] for k in range(1, 6) if groups[f"s{k}"])
+        assert (noun, spot) == (placed[1], placed[2]), text
+        seen += 1
+    assert seen > 300
+
+
+def test_answers_about_places_are_true(texts: list[str], tables: dict[str, Any]) -> None:
+    spots = "|".join(spot for room in tables["home"] for spot in room["spots"].split("|"))
+    seen = 0
+    for text in texts:
+        answers = re.findall(rf'"The ([\w ]+?) is ({spots})[,!]"', text)
+        for noun, spot in answers:
+            seen += 1
+            assert re.search(rf"\b(put|laid|left) the {noun} {spot}\.", text), text
+            assert f"here is the {noun}?" in text, text
+    assert seen > 300
+
+
+def test_a_person_has_what_they_were_given(texts: list[str]) -> None:
+    trade = re.compile(
+        r"(\w+) gave the ([\w ]+) to (\w+), and \3 gave the ([\w ]+) to \1\. "
+        r"Now (\w+) had the ([\w ]+), and (\w+) had the ([\w ]+)\."
+    )
+    seen = 0
+    for text in texts:
+        for match in trade.finditer(text):
+            first, mine, second, yours, *now = match.groups()
+            assert now == [second, mine, first, yours], text
+            back = re.search(r"Now (\w+) had the ([\w ]+) again, and (\w+) had the", text)
+            assert back is None or back.groups() == (first, mine, second), text
+            seen += 1
+    assert seen > 100
+
+
+def test_coins_add_up(texts: list[str]) -> None:
+    seen = 0
+    for text in texts:
+        if "paid ten coins" in text:
+            earned = len(re.findall(r"got two coins", text)) * 2
+            assert "had only four coins" in text and 4 + earned == 10, text
+            seen += 1
+    assert seen > 100
+
+
+def test_events_follow_from_each_other(told: list[corpus.Story]) -> None:
+    """Replays the events with a dictionary as the world."""
+    kinds: Counter[str] = Counter()
+    for story in told:
+        where: dict[str, tuple[str, str]] = {}
+        for event in story.events:
+            kinds[event.kind] += 1
+            if event.kind in ("put", "give"):
+                assert where[event.thing] == ("held", event.who), story
+            if event.kind == "find":
+                assert where[event.thing] == ("at", event.other), story
+            if event.kind in ("put", "move"):
+                where[event.thing] = ("at", event.other)
+            else:
+                where[event.thing] = ("held", event.other if event.kind == "give" else event.who)
+    assert set(kinds) == {"own", "move", "put", "give", "find"}
+
+
+def test_names_keep_their_kind(texts: list[str], tables: dict[str, Any]) -> None:
+    """Pip is a mouse in every story, Mia a girl."""
+    everybody = [
+        entry
+        for group in ("child", "little_animal", "large_animal", "pet")
+        for entry in tables[group]
+    ]
+    kinds = {entry["n"]: entry["kind"] for entry in everybody}
+    assert len(kinds) == len(everybody)
+    seen = 0
+    for text in texts:
+        for kind, name in re.findall(r"\b(\w+) named ([A-Z]\w+)", text):
+            seen += 1
+            assert kinds[name] == kind, text
+        for name, kind in re.findall(r"\b([A-Z]\w+) the (\w+)\b", text):
+            if name in kinds and kind in kinds.values():
+                assert kinds[name] == kind, text
+    assert seen > 1000
