@@ -1,6 +1,7 @@
 """Fixtures of the corpus tests."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,3 +17,10 @@ def messages(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
         return found
 
     return logged
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of the test's own."""
+    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"

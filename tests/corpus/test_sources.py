@@ -14,10 +14,7 @@ from minigpt.corpus.sources import open_source
 from minigpt.errors import UserError
 from tests.settings import data_config
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 def texts_of(source):
