@@ -1,18 +1,17 @@
 """Comparison of two runs, bit for bit except for timings."""
 
-import json
 from pathlib import Path
 
 from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
 from minigpt.runs.run import Run
+from tests.run_files import records
 
 TIMINGS = {"seconds", "tokens_per_second"}
 
 
 def lines(file: Path) -> list[dict]:
     """Returns the records of a file of JSON lines, without timings."""
-    found = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    return [{k: v for k, v in line.items() if k not in TIMINGS} for line in found]
+    return [{k: v for k, v in line.items() if k not in TIMINGS} for line in records(file)]
 
 
 def assert_same(run: Run, expected: Run) -> None:

@@ -1,6 +1,5 @@
 """A training as a whole, and what it leaves on disk."""
 
-import json
 import math
 import re
 import shlex
@@ -17,30 +16,17 @@ from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.evaluation import evaluate_run
 from tests.conftest import tiny_settings, tiny_text
-
-
-def lines(file):
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+from tests.run_files import METRICS, RUN_FILES, records
 
 
 def test_run_directory_is_complete(tiny_run):
-    assert {path.name for path in tiny_run.path.iterdir()} == {
-        "config.toml",
-        "corpus.json",
-        "tokenizer",
-        "metrics.jsonl",
-        "samples.jsonl",
-        "checkpoints",
-        "model.keras",
-        "saved_model",
-        "lock",
-    }
+    assert {path.name for path in tiny_run.path.iterdir()} == RUN_FILES
     names = sorted(path.name for path in (tiny_run.path / "checkpoints").iterdir())
     assert names == ["step-00000040-epoch-1", "step-00000080-epoch-2"]
 
 
 def test_it_learns(tiny_run):
-    metrics = lines(tiny_run.metrics_file)
+    metrics = records(tiny_run.metrics_file)
     assert [line["epoch"] for line in metrics] == [1, 2]
     assert [line["step"] for line in metrics] == [40, 80]
     # 320 tokens: a uniform guess is 5.8 nats.
@@ -48,21 +34,11 @@ def test_it_learns(tiny_run):
     for line in metrics:
         assert line["val_perplexity"] == pytest.approx(math.exp(line["val_loss"]))
         assert line["seconds"] > 0 and line["tokens_per_second"] > 0
-        assert set(line) == {
-            "epoch",
-            "step",
-            "train_loss",
-            "val_loss",
-            "val_perplexity",
-            "val_bits_per_byte",
-            "tokens_per_second",
-            "seconds",
-            "learning_rate",
-        }
+        assert set(line) == METRICS
 
 
 def test_samples_are_recorded_with_the_same_seed_every_epoch(tiny_run):
-    samples = lines(tiny_run.samples_file)
+    samples = records(tiny_run.samples_file)
     assert [(s["epoch"], s["prompt"]) for s in samples] == [
         (1, "Ana sat"),
         (1, ""),
@@ -78,11 +54,11 @@ def test_the_recorded_config_gives_the_same_run(tiny_file, tmp_path, no_export):
     settings = tiny_settings(tiny_file, training={"deterministic": True})
     run = minigpt.train(settings, tmp_path / "run")
     again = minigpt.train(run.config_file, tmp_path / "again")
-    first, second = lines(run.metrics_file), lines(again.metrics_file)
+    first, second = records(run.metrics_file), records(again.metrics_file)
     for a, b in zip(first, second, strict=True):
         for name in set(a) - {"seconds", "tokens_per_second"}:
             assert a[name] == b[name], name
-    assert lines(again.samples_file) == lines(run.samples_file)
+    assert records(again.samples_file) == records(run.samples_file)
     assert tomllib.loads(again.config_file.read_text()) == tomllib.loads(
         run.config_file.read_text()
     )
@@ -106,7 +82,7 @@ def test_validation_loss_is_that_of_a_plain_loop(tiny_run):
     text = tiny_text()
     assert scored.bytes == len(text.encode()) - int(len(text.encode()) * 0.9)
     assert scored.bits_per_byte == pytest.approx(sum(losses) / math.log(2) / scored.bytes, rel=1e-5)
-    best = min(line["val_loss"] for line in lines(tiny_run.metrics_file))
+    best = min(line["val_loss"] for line in records(tiny_run.metrics_file))
     assert scored.loss == pytest.approx(best, rel=1e-5)
 
 
@@ -176,7 +152,7 @@ def test_two_trainings_without_a_directory_get_one_each(
     monkeypatch.setattr("minigpt.training.pipeline.summary", train_another)
     runs.append(minigpt.train(settings, name="tiny"))
     assert [str(run.path) for run in runs] == ["runs/tiny-1", "runs/tiny-2"]
-    assert all(len(lines(run.metrics_file)) == 1 for run in runs)
+    assert all(len(records(run.metrics_file)) == 1 for run in runs)
 
 
 def test_suggested_commands_are_quoted_and_markup_is_shown(tiny_file, tmp_path, capsys):
@@ -233,7 +209,7 @@ def test_a_damaged_run_is_refused_in_one_line(tiny_run, tmp_path):
 def test_optimizers_and_precisions_learn(training, tiny_file, tmp_path, no_export):
     training = {**training, "epochs": 2, "steps_per_epoch": 15}
     run = minigpt.train(tiny_settings(tiny_file, training=training), tmp_path / "run")
-    metrics = lines(run.metrics_file)
+    metrics = records(run.metrics_file)
     assert [line["step"] for line in metrics] == [15, 30]
     assert metrics[1]["val_loss"] < metrics[0]["val_loss"] < math.log(320)
 
@@ -244,14 +220,14 @@ def test_max_minutes_ends_in_good_order(tiny_file, tmp_path):
         tiny_settings(tiny_file, training={"max_minutes": 0.05, "steps_per_epoch": 100_000}),
         tmp_path / "run",
     )
-    (line,) = lines(run.metrics_file)
+    (line,) = records(run.metrics_file)
     assert 0 < line["step"] < 100_000
     assert run.model_file.is_file() and run.saved_model_folder.is_dir()
     # What the clock made of the plan is recorded: with more time it is the same run again.
     again = minigpt.train(
         load_config(run.config_file, ["training.max_minutes=60"]), tmp_path / "again"
     )
-    (line_again,) = lines(again.metrics_file)
+    (line_again,) = records(again.metrics_file)
     for name in set(line) - {"seconds", "tokens_per_second"}:
         assert line[name] == line_again[name], name
 
@@ -269,7 +245,7 @@ def test_early_stopping(tiny_file, tmp_path, capsys, no_export):
         },
     )
     run = minigpt.train(settings, tmp_path / "run")
-    metrics = lines(run.metrics_file)
+    metrics = records(run.metrics_file)
     losses = [line["val_loss"] for line in metrics]
     assert len(losses) < 30
     assert min(losses) == losses[-3]

@@ -1,6 +1,5 @@
 """A training on pairs as a whole, and what it leaves on disk."""
 
-import json
 import math
 
 import numpy as np
@@ -12,10 +11,7 @@ from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
 from tests.conftest import backwards, letters, pair_settings, tiny_settings
-
-
-def lines(file):
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+from tests.run_files import METRICS, RUN_FILES, records
 
 
 def exact(run, answer, count=500) -> float:
@@ -37,42 +33,21 @@ def test_it_learns_to_copy(tmp_path):
 
 
 def test_run_directory_is_complete(pair_run):
-    assert {path.name for path in pair_run.path.iterdir()} == {
-        "config.toml",
-        "corpus.json",
-        "tokenizer",
-        "metrics.jsonl",
-        "samples.jsonl",
-        "checkpoints",
-        "model.keras",
-        "saved_model",
-        "lock",
-    }
+    assert {path.name for path in pair_run.path.iterdir()} == RUN_FILES
 
 
 def test_metrics(pair_run):
-    metrics = lines(pair_run.metrics_file)
+    metrics = records(pair_run.metrics_file)
     assert [line["step"] for line in metrics] == [600, 1200]
     for line in metrics:
-        assert set(line) == {
-            "epoch",
-            "step",
-            "train_loss",
-            "val_loss",
-            "val_perplexity",
-            "val_bits_per_byte",
-            "val_bleu",
-            "tokens_per_second",
-            "seconds",
-            "learning_rate",
-        }
+        assert set(line) == METRICS | {"val_bleu"}
         assert line["val_perplexity"] == pytest.approx(math.exp(line["val_loss"]))
     assert metrics[1]["val_loss"] < metrics[0]["val_loss"]
     assert metrics[1]["val_bleu"] > 95
 
 
 def test_samples_are_held_out_sentences_with_reference_and_translation(pair_run):
-    samples = lines(pair_run.samples_file)
+    samples = records(pair_run.samples_file)
     assert [sample["epoch"] for sample in samples] == [1, 1, 1, 2, 2, 2]
     config = pair_run.config
     corpus = open_corpus(config.data, config.tokenizer)
@@ -133,12 +108,12 @@ def test_the_recorded_config_gives_the_same_run(pair_file, tmp_path, no_export):
     }
     first = minigpt.train(pair_settings(pair_file, **changes), tmp_path / "first")
     again = minigpt.train(first.config_file, tmp_path / "again")
-    for a, b in zip(lines(first.metrics_file), lines(again.metrics_file), strict=True):
+    for a, b in zip(records(first.metrics_file), records(again.metrics_file), strict=True):
         for name in set(a) - {"seconds", "tokens_per_second"}:
             assert a[name] == pytest.approx(b[name], rel=1e-6), name
-    assert lines(again.samples_file) == lines(first.samples_file)
+    assert records(again.samples_file) == records(first.samples_file)
     # Smoothing is for learning: what is reported is the plain loss, close to that of held-out text.
-    (_, last) = lines(first.metrics_file)
+    (_, last) = records(first.metrics_file)
     assert last["train_loss"] == pytest.approx(last["val_loss"], rel=0.2)
 
 

@@ -1,0 +1,34 @@
+"""What a finished run contains."""
+
+import json
+from pathlib import Path
+
+RUN_FILES = {
+    "config.toml",
+    "corpus.json",
+    "tokenizer",
+    "metrics.jsonl",
+    "samples.jsonl",
+    "checkpoints",
+    "model.keras",
+    "saved_model",
+    "lock",
+}
+
+# A line of metrics.jsonl; a translating model has "val_bleu" too.
+METRICS = {
+    "epoch",
+    "step",
+    "train_loss",
+    "val_loss",
+    "val_perplexity",
+    "val_bits_per_byte",
+    "tokens_per_second",
+    "seconds",
+    "learning_rate",
+}
+
+
+def records(file: Path) -> list[dict]:
+    """Returns the records of a file of JSON lines."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
