@@ -18,7 +18,8 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import NoReturn
 
-from benchmarks.cases import Case, build_cases
+from benchmarks.case import Case
+from benchmarks.cases import build_cases
 from benchmarks.report import Result, failed, remarks, table, write_json
 from benchmarks.rounds import Runner
 from benchmarks.running import run_case

@@ -2,15 +2,12 @@
 
 import statistics
 import time
-from contextlib import suppress
 from typing import Any
 
-from benchmarks.measuring import Context, Outcome, SteadySpeed, resident
+from benchmarks.keras_fit import fit_speed
+from benchmarks.measuring import Context, Outcome
 from benchmarks.our_training import SIZES
 from benchmarks.sizes import GPT2_124M, SMALL, Sizes
-from benchmarks.watching import Finished, watch
-
-FIRST = 2
 
 
 def build(sizes: Sizes, jit: bool) -> Any:
@@ -42,33 +39,10 @@ def build(sizes: Sizes, jit: bool) -> Any:
 
 def speed(context: Context, system: str, jit: bool, steps: int, seconds: float) -> Outcome:
     """Measures tokens per second of `fit` with prepared batches."""
-    import keras
     import keras_hub  # noqa: F401
-    import numpy as np
-    import tensorflow as tf
 
-    imported = resident()
     sizes = SIZES[system]
-    steady = SteadySpeed(sizes.tokens_per_step, FIRST, steps, seconds)
-
-    def look(model: Any, step: int, event: str) -> None:
-        if event == "step" and steady.seen(step):
-            raise Finished
-
-    watch(look)
-    keras.utils.set_random_seed(0)
-    rows = np.random.default_rng(0).integers(
-        sizes.vocab_size, size=(8 * sizes.batch_size, sizes.length + 1), dtype=np.int32
-    )
-    batches = tf.data.Dataset.from_tensor_slices((rows[:, :-1], rows[:, 1:]))
-    batches = batches.repeat().batch(sizes.batch_size, drop_remainder=True).prefetch(2)
-    with suppress(Finished):
-        build(sizes, jit).fit(batches, verbose=0)
-    return {
-        "value": steady.tokens_per_second,
-        "memory": resident("VmHWM") - imported,
-        "steps": steady.counted,
-    }
+    return fit_speed(lambda: build(sizes, jit), sizes, 8, steps, seconds)
 
 
 def generation(

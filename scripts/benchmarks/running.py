@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 
-from benchmarks.cases import Case
+from benchmarks.case import Case
 from benchmarks.measuring import Outcome
 from benchmarks.report import Result, median, number, summarize
 from benchmarks.rounds import Runner, run_rounds

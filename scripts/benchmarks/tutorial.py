@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import Context, Outcome, SteadySpeed, resident
+from benchmarks.keras_fit import fit_speed
+from benchmarks.measuring import Context, Outcome
 from benchmarks.sizes import DEFAULT, WORDS, Sizes
 from benchmarks.watching import Finished, watch
 
-FIRST = 2
 RATE = 0.1
 # As in the tutorial, every punctuation target becomes a word.
 _PUNCTUATION = r"""([!"#$%&'()*+,\-./:;<=>?@\[\]^_`{|}~\\])"""
@@ -82,31 +82,7 @@ def block(sizes: Sizes, x: Any, dropout: float) -> Any:
 
 def speed(context: Context, jit: bool | str, steps: int, seconds: float) -> Outcome:
     """Measures tokens per second of `fit` with prepared batches, without vectorizing text."""
-    import keras
-    import numpy as np
-    import tensorflow as tf
-
-    imported = resident()
-    steady = SteadySpeed(WORDS.tokens_per_step, FIRST, steps, seconds)
-
-    def look(model: Any, step: int, event: str) -> None:
-        if event == "step" and steady.seen(step):
-            raise Finished
-
-    watch(look)
-    keras.utils.set_random_seed(0)
-    rows = np.random.default_rng(0).integers(
-        WORDS.vocab_size, size=(4 * WORDS.batch_size, WORDS.length + 1), dtype=np.int32
-    )
-    batches = tf.data.Dataset.from_tensor_slices((rows[:, :-1], rows[:, 1:]))
-    batches = batches.repeat().batch(WORDS.batch_size, drop_remainder=True).prefetch(2)
-    with suppress(Finished):
-        build(WORDS, jit).fit(batches, verbose=0)
-    return {
-        "value": steady.tokens_per_second,
-        "memory": resident("VmHWM") - imported,
-        "steps": steady.counted,
-    }
+    return fit_speed(lambda: build(WORDS, jit), WORDS, 4, steps, seconds)
 
 
 def losses(context: Context, steps: int) -> Outcome:

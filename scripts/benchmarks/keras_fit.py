@@ -1,0 +1,50 @@
+"""Measures the speed of `fit` of any Keras model."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from benchmarks.measuring import Outcome, SteadySpeed, resident
+from benchmarks.sizes import Sizes
+from benchmarks.watching import Finished, watch
+
+FIRST = 2
+
+
+def fit_speed(
+    build: Callable[[], Any], sizes: Sizes, batches: int, steps: int, seconds: float
+) -> Outcome:
+    """Measures tokens per second of `fit` with prepared batches of random tokens, without text.
+
+    Memory counts from the call of this function: import the libraries of the model before it.
+
+    Args:
+      build: returns the compiled model.
+      batches: number of different batches.
+      steps, seconds: the measurement ends after at least this many steps and this much time.
+    """
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    imported = resident()
+    steady = SteadySpeed(sizes.tokens_per_step, FIRST, steps, seconds)
+
+    def look(model: Any, step: int, event: str) -> None:
+        if event == "step" and steady.seen(step):
+            raise Finished
+
+    watch(look)
+    keras.utils.set_random_seed(0)
+    rows = np.random.default_rng(0).integers(
+        sizes.vocab_size, size=(batches * sizes.batch_size, sizes.length + 1), dtype=np.int32
+    )
+    dataset = tf.data.Dataset.from_tensor_slices((rows[:, :-1], rows[:, 1:]))
+    dataset = dataset.repeat().batch(sizes.batch_size, drop_remainder=True).prefetch(2)
+    with suppress(Finished):
+        build().fit(dataset, verbose=0)
+    return {
+        "value": steady.tokens_per_second,
+        "memory": resident("VmHWM") - imported,
+        "steps": steady.counted,
+    }
