@@ -105,7 +105,7 @@ def _losses_agree(outcomes: Outcomes) -> dict[str, bool]:
 
 
 def quality(quick: bool, shakespeare: str | None) -> Case:
-    """Seconds until a validation loss in bits per character is reached."""
+    """Seconds of training until a validation loss is reached."""
     return same_arguments(
         "quality",
         "s",
