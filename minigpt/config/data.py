@@ -51,7 +51,10 @@ class FilesConfig(DataConfig):
     """Text files of the user."""
 
     source: Literal["files"] = "files"
-    paths: Paths = Field([], description="text files, folders of *.txt, globs, .gz")
+    paths: Paths = Field(
+        [],
+        description="text files, folders (every *.txt below), glob patterns, .gz files; at least one",
+    )
     document_separator: Separator = None
 
 
@@ -82,7 +85,11 @@ class PairsConfig(DataConfig):
     """Pairs of sentences to translate, in files of the user."""
 
     source: Literal["pairs"] = "pairs"
-    paths: Paths = Field([], description="files of pairs, folders, globs, .gz")
+    paths: Paths = Field(
+        [],
+        description="files of pairs, folders (every *.tsv and *.txt below), glob patterns, .gz files; "
+        "at least one",
+    )
     val_pairs: Positive | None = Field(
         None,
         description="number of pairs held out for validation, at most half of all; val_fraction if unset",

@@ -39,7 +39,7 @@ class TransformerConfig(Section):
       keys, U width of a head's values, F inner width of the feed-forward network, L blocks.
     """
 
-    kind: Literal["gpt", "encoder_decoder"] = Field(description="the model")
+    kind: Literal["gpt", "encoder_decoder"] = Field(description="the kind of model")
     max_len: int = Field(
         128, ge=2, le=1_000_000_000, description="T, the context: maximum length of a sequence"
     )

@@ -27,7 +27,7 @@ class TrainingConfig(Section):
         description="maximum length of a training sequence, in tokens; model.max_len if unset",
     )
     epochs: Count = Field(
-        5, description="epochs; each ends with validation, samples and a checkpoint"
+        5, description="number of epochs; each ends with validation, samples and a checkpoint"
     )
     steps_per_epoch: Positive | None = Field(
         None, description="weight updates in an epoch; one pass over the training text if unset"
@@ -36,7 +36,7 @@ class TrainingConfig(Section):
         None,
         gt=0,
         le=10_000_000,
-        description="time limit; the learning rate still decays to the end of its schedule",
+        description="time limit in minutes; the learning rate still decays to the end of its schedule",
     )
     step_limits: list[StepLimit] = Field(
         [],
@@ -49,7 +49,7 @@ class TrainingConfig(Section):
     )
     learning_rate: float = Field(4e-3, gt=0, description="maximum learning rate")
     schedule: Literal["constant", "linear", "cosine"] = Field(
-        "cosine", description="decay of the learning rate to zero after the warm-up"
+        "cosine", description="learning rate after the warm-up: constant, or decay to zero"
     )
     warmup_steps: int = Field(
         50,
@@ -58,7 +58,8 @@ class TrainingConfig(Section):
         description="updates over which the learning rate rises from zero",
     )
     optimizer: Literal["adam", "adamw", "muon", "sgd"] = Field(
-        "muon", description="muon: Muon for the matrices of the blocks, AdamW for the rest"
+        "muon",
+        description="optimizer; muon: Muon for the matrices of the blocks, AdamW for the rest",
     )
     adam_beta_2: Rate = Field(0.99, description="decay rate of Adam's mean of squared gradients")
     weight_decay: float = Field(0.1, ge=0, description="decoupled weight decay; matrices only")
@@ -87,7 +88,9 @@ class TrainingConfig(Section):
         "float32", description="data type of the matrix products"
     )
     device: str = Field(
-        "auto", pattern=r"^(auto|cpu|gpu(:\d+)?)$", description="auto, cpu, gpu or gpu:N"
+        "auto",
+        pattern=r"^(auto|cpu|gpu(:\d+)?)$",
+        description="device for training: the CPU, or GPU number N; auto: the first GPU if there is one",
     )
     seed: int = Field(0, ge=0, lt=2**31, description="seed of initial weights, batches and dropout")
     deterministic: bool = Field(
