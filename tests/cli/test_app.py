@@ -15,6 +15,27 @@ from minigpt.cli.app import app
 from minigpt.config import shipped_configs
 from tests.cli.running import called, minigpt, refused
 
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "compatibility"
+
+
+def run_without_tensorflow(*arguments) -> str:
+    """Runs a command in a new process and returns its output; checks what it has imported."""
+    code = (
+        "import contextlib, sys\n"
+        "from minigpt.cli.app import run_command\n"
+        "with contextlib.suppress(SystemExit):\n"
+        "    run_command()\n"
+        "sys.exit(', '.join({'tensorflow', 'keras'} & sys.modules.keys()) or None)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
 
 @pytest.mark.parametrize(
     "arguments",
@@ -22,14 +43,15 @@ from tests.cli.running import called, minigpt, refused
     ids=" ".join,
 )
 def test_commands_that_do_not_import_tensorflow(arguments):
-    code = (
-        "import contextlib, sys\n"
-        "from minigpt.cli.app import run_command\n"
-        "with contextlib.suppress(SystemExit):\n"
-        "    run_command()\n"
-        "sys.exit('tensorflow' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code, *arguments]).returncode == 0
+    run_without_tensorflow(*arguments)
+
+
+@pytest.mark.parametrize("run", ["character", "lora"])
+def test_tokenize_does_not_import_tensorflow(run):
+    out = run_without_tensorflow("tokenize", FIXTURES / run, "--text", "Ana sat")
+    pieces, ids, counts = out.splitlines()
+    assert pieces.replace("|", "") == "Ana sat"
+    assert len(ids.split()) == int(counts.split()[0])
 
 
 def test_version():
@@ -87,6 +109,7 @@ def test_a_name_that_is_too_long(arguments, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        (["train", "--text", ""], ["--text '': should name a file, a folder or a glob"]),
         (["train", "--text", "missing.txt"], ["missing.txt"]),
         (["train", "--text", "empty.txt"], ["empty.txt"]),
         (["train", "--text", "binary.txt"], ["binary.txt"]),
