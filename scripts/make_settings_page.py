@@ -50,7 +50,8 @@ ABOUT = {
     "tokenizer": "How text becomes tokens.",
     "model": """\
 Sizes and variants of the transformer. [Systems](systems.md) defines the letters and the variants.
-`data.source = "pairs"` needs `model.kind = "encoder_decoder"`; all other sources need `"gpt"`.""",
+`data.source = "pairs"` needs `model.kind = "encoder_decoder"`; all other sources need `"gpt"`.
+`--set data.source=...` selects the matching kind.""",
     "training": "How the model is trained.",
     "sampling": """\
 How text is generated after an epoch. `minigpt sample` and `minigpt translate` start from these settings.
