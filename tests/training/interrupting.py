@@ -12,6 +12,7 @@ class Killed(BaseException):
 
 
 def settings(file: Path, **sections) -> dict:
+    """Settings of a tiny deterministic training with dropout and three checkpoints an epoch."""
     training = {
         "steps_per_epoch": 20,
         "checkpoint_every_steps": 6,
