@@ -138,7 +138,9 @@ def limits(constraints: list[Any], number: type, least: str, most: str) -> str:
 
 def described(text: str) -> str:
     """Returns a description for a cell of a table; names of settings are in backquotes."""
-    names = {name for section in SECTIONS for v in variants(section) for name in v.model_fields}
+    names = {
+        name for section in SECTIONS for v in variants(section).values() for name in v.model_fields
+    }
     alone = "|".join(sorted((name for name in names if "_" in name), key=len, reverse=True))
     text = re.sub(rf"\b(?:(?:{'|'.join(SECTIONS)})\.\w+|{alone})\b", r"`\g<0>`", text)
     text = re.sub(r"``+", "`", text)
@@ -159,9 +161,10 @@ def row(section: str, variant: type[Section], name: str) -> Row:
 
 def selector_row(section: str, name: str) -> Row:
     """Returns the cells of the setting that selects the variant of a section."""
-    first = variants(section)[0]
+    kinds = list(variants(section).values())
+    first = kinds[0]
     (base,) = first.__bases__
-    values = [variant.model_fields[name].default for variant in variants(section)]
+    values = [variant.model_fields[name].default for variant in kinds]
     description = base.model_fields[name].description  # type: ignore[attr-defined]
     default = toml(first.model_fields[name].default)
     return f"`{section}.{name}`", "string", default, ", ".join(map(toml, values)), description
@@ -175,7 +178,7 @@ def table(rows: list[Row]) -> str:
 
 def section_text(section: str) -> str:
     """Returns the part of the page about a section: what its variants share, then each variant."""
-    kinds, chosen_by = variants(section), selector(section)
+    kinds, chosen_by = list(variants(section).values()), selector(section)
     parts = [f"## {section}\n", ABOUT[section] + "\n"]
     if chosen_by is None:
         return "\n".join(
@@ -216,7 +219,9 @@ def exceptions() -> str:
             for given in (files, pairs, tuning)
         ),
     ]
-    order = dict.fromkeys(f"{s}.{n}" for s in SECTIONS for v in variants(s) for n in v.model_fields)
+    order = dict.fromkeys(
+        f"{s}.{n}" for s in SECTIONS for v in variants(s).values() for n in v.model_fields
+    )
     names = [name for name in order if any(name in column for column in columns)]
     lines = [
         "| setting | stories | other text | pairs | other text with `training.init_from` |",

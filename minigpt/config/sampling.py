@@ -36,8 +36,11 @@ class SamplingConfig(Section):
     repetition_penalty: float = Field(
         1.0, gt=0, description="values above 1 penalize tokens already in the text"
     )
-    beams: Positive = Field(
-        1, le=1000, description="values above 1: beam search with this many beams, no sampling"
+    beams: int = Field(
+        1,
+        ge=1,
+        le=1000,
+        description="values above 1: beam search with this many beams, no sampling",
     )
     length_penalty: float = Field(
         1.0, description="for beam search: higher values favor longer texts; 0: none"

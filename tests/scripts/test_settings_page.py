@@ -28,7 +28,9 @@ def test_the_page_is_up_to_date():
 
 def test_every_setting_is_listed_with_a_description():
     rows = [row for row in ROWS if re.match("string|integer|number|boolean|list", row[1])]
-    expected = {f"`{s}.{name}`" for s in SECTIONS for v in variants(s) for name in v.model_fields}
+    expected = {
+        f"`{s}.{name}`" for s in SECTIONS for v in variants(s).values() for name in v.model_fields
+    }
     assert {row[0] for row in rows} == expected
     for name, _, default, _, description in rows:
         assert default and description, name
@@ -37,7 +39,7 @@ def test_every_setting_is_listed_with_a_description():
 def test_every_variant_has_a_section_that_says_what_it_is():
     text = FILE.read_text(encoding="utf-8")
     for section in SECTIONS:
-        for variant in variants(section):
+        for variant in variants(section).values():
             if len(variants(section)) > 1:
                 key = next(iter(variant.model_fields))
                 heading = f'### {section}.{key} = "{variant.model_fields[key].default}"'
@@ -48,6 +50,7 @@ def test_every_variant_has_a_section_that_says_what_it_is():
     ("setting", "words", "inside", "outside"),
     [
         ("training.batch_size", "1 to 1,000,000", "1000000", "1000001"),
+        ("sampling.beams", "1 to 1,000", "1000", "1001"),
         ("sampling.top_p", "more than 0, at most 1", "1.0", "0.0"),
         ("data.val_fraction", "more than 0, less than 1", "0.999", "1.0"),
         ("training.seed", "0 to 2,147,483,647", "2147483647", "2147483648"),
