@@ -22,7 +22,7 @@ DEFAULTS_OF_FORMAT_1: dict[str, dict[str, Any]] = {
         "dropout_rate": 0.0,
         "attention_dropout_rate": 0.0,
         "ff_dropout_rate": 0.0,
-        "norm": "pre",
+        "block": "pre_norm",
         "norm_epsilon": 1e-6,
         "qkv_bias": True,
         "scale_embeddings": False,
@@ -71,7 +71,7 @@ DEFAULTS_OF_FORMAT_1: dict[str, dict[str, Any]] = {
         "translations": 5,
     },
 }
-_RENAMED = {("training", "plan"): "step_limits"}
+_RENAMED = {("training", "plan"): "step_limits", ("model", "norm"): "block"}
 
 
 def current_name(section: str, key: str) -> str:
@@ -139,11 +139,11 @@ def _complete_record(sections: dict[str, Any]) -> None:
     for name in DEFAULTS_OF_FORMAT_1:
         sections.setdefault(name, {})
     data, tokenizer, model = (sections[name] for name in ("data", "tokenizer", "model"))
-    # GPT-2 had its own default vocabulary size, and an encoder-decoder only one valid norm.
+    # GPT-2 had its own default vocabulary size, and an encoder-decoder only one block.
     if isinstance(tokenizer, dict) and tokenizer.get("kind") == "gpt2":
         tokenizer.setdefault("vocab_size", GPT2_VOCAB_SIZE)
     if isinstance(model, dict) and model.get("kind") == "encoder_decoder":
-        model.setdefault("norm", "post")
+        model.setdefault("block", "post_norm")
     for name, defaults in DEFAULTS_OF_FORMAT_1.items():
         if isinstance(settings := sections[name], dict):
             settings.update({key: defaults[key] for key in defaults.keys() - settings.keys()})

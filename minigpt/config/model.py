@@ -3,7 +3,15 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, Tag, TypeAdapter, ValidationInfo, field_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from minigpt.config.section import Positive, Rate, Section, selected_by
@@ -15,12 +23,23 @@ DropoutRate = Annotated[
     Rate,
     Field(
         description="share of each sublayer's output that is dropped in training; also of the "
-        "sum of the embeddings, except in a GPT with norm = 'post'"
+        "sum of the embeddings, except in a GPT with block = 'post_norm'"
+    ),
+]
+BlockName = Annotated[
+    Literal["post_norm", "pre_norm", "modern"],
+    # The values of `norm`, the former name of this setting.
+    BeforeValidator(lambda value: {"post": "post_norm", "pre": "pre_norm"}.get(value, value)),
+    Field(
+        description="post_norm (Vaswani et al. 2017), pre_norm (GPT-2) or modern: RMSNorm, normalized "
+        "queries and keys, a gated feed-forward network and no biases (Qwen3)"
     ),
 ]
 Position = Annotated[
-    Literal["learned", "sinusoidal"],
-    Field(description="how positions are encoded: a trained table or a fixed one"),
+    Literal["learned", "sinusoidal", "rotary"],
+    Field(
+        description="how positions are encoded: a trained table, a fixed one, or rotated queries and keys"
+    ),
 ]
 Activation = Annotated[
     Literal["relu", "gelu", "gelu_tanh", "silu", "relu_squared"],
@@ -29,6 +48,10 @@ Activation = Annotated[
 ScaleEmbeddings = Annotated[
     bool, Field(description="whether token vectors are multiplied by sqrt(embed_dim)")
 ]
+
+
+# Defaults that differ in a modern block. They are those of Qwen3.
+MODERN_DEFAULTS = {"position": "rotary", "activation": "silu", "qkv_bias": False}
 
 
 class TransformerConfig(Section):
@@ -48,11 +71,18 @@ class TransformerConfig(Section):
         None, description="K, width of a head; embed_dim / num_heads if unset"
     )
     num_heads: Positive = Field(4, description="H, attention heads of a block")
+    num_kv_heads: Positive | None = Field(
+        None,
+        description="G, heads of keys and values, each shared by num_heads / num_kv_heads query heads; "
+        "num_heads if unset",
+    )
     value_dim: Positive | None = Field(
         None, description="U, width of the values of a head; head_dim if unset"
     )
     ff_dim: Positive | None = Field(
-        None, description="F, inner width of the feed-forward network; 4 * embed_dim if unset"
+        None,
+        description="F, inner width of the feed-forward network; if unset, 4 * embed_dim or, in a modern "
+        "block, 8/3 * embed_dim, rounded up to a multiple of 32",
     )
     num_layers: int = Field(
         4, ge=1, le=MAX_LAYERS, description="L, transformer blocks (of the encoder and the decoder)"
@@ -62,14 +92,16 @@ class TransformerConfig(Section):
     ff_dropout_rate: Rate = Field(
         0.0, description="dropout rate inside the feed-forward network, after the activation"
     )
-    norm: Literal["post", "pre"] = Field(
-        "pre",
-        description="LayerNorm after the sum of sublayer and shortcut (post) or before the sublayer (pre)",
+    block: BlockName = "pre_norm"
+    norm_epsilon: float = Field(
+        1e-6, gt=0, description="added to the variance in LayerNorm, to the mean square in RMSNorm"
     )
-    norm_epsilon: float = Field(1e-6, gt=0, description="added to the variance in LayerNorm")
     qkv_bias: bool = Field(True, description="whether queries, keys and values have a bias")
     scale_embeddings: ScaleEmbeddings = False
     position: Position = "learned"
+    rotary_base: float = Field(
+        10_000.0, gt=0, description="base of the wavelengths of rotary positions"
+    )
     activation: Activation = "gelu_tanh"
     tie_embeddings: bool = Field(
         True, description="whether the head's matrix is the transposed token table"
@@ -88,6 +120,45 @@ class TransformerConfig(Section):
             )
         return num_heads
 
+    @field_validator("num_kv_heads")
+    @classmethod
+    def _check_kv_heads_divide_heads(cls, heads: int | None, info: ValidationInfo) -> int | None:
+        num_heads = info.data.get("num_heads")
+        if heads and num_heads and num_heads % heads:
+            raise PydanticCustomError(
+                "num_kv_heads",
+                "should divide model.num_heads = {num_heads}",
+                {"num_heads": num_heads},
+            )
+        return heads
+
+    @field_validator("position")
+    @classmethod
+    def _check_rotary_pairs(cls, position: str, info: ValidationInfo) -> str:
+        embed_dim, num_heads = info.data.get("embed_dim"), info.data.get("num_heads")
+        if position == "rotary" and embed_dim and num_heads:
+            head_dim = info.data.get("head_dim") or embed_dim // num_heads
+            if head_dim % 2:
+                raise PydanticCustomError(
+                    "rotary", "needs an even head_dim, not {head_dim}", {"head_dim": head_dim}
+                )
+        return position
+
+    @model_validator(mode="before")
+    @classmethod
+    def _add_defaults_of_the_block(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        values = dict(values)
+        if "norm" in values:
+            values.setdefault("block", values.pop("norm"))
+        return (MODERN_DEFAULTS if values.get("block") == "modern" else {}) | values
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the blocks have RMSNorm, normalized queries and keys, a gate and no biases."""
+        return self.block == "modern"
+
     @property
     def head_sizes(self) -> tuple[int, int]:
         """K and U; values that are unset are computed."""
@@ -97,14 +168,19 @@ class TransformerConfig(Section):
     @property
     def ff_size(self) -> int:
         """F; computed if unset."""
-        return self.ff_dim or 4 * self.embed_dim
+        default = -(-self.embed_dim // 12) * 32 if self.is_modern else 4 * self.embed_dim
+        return self.ff_dim or default
 
     def resolved(self) -> Self:
-        """Returns the same description with `head_dim`, `value_dim` and `ff_dim` set."""
+        """Returns the same description with `head_dim`, `num_kv_heads`, `value_dim` and `ff_dim` set."""
         head_dim, value_dim = self.head_sizes
-        return self.model_copy(
-            update={"head_dim": head_dim, "value_dim": value_dim, "ff_dim": self.ff_size}
-        )
+        sizes = {
+            "head_dim": head_dim,
+            "num_kv_heads": self.num_kv_heads or self.num_heads,
+            "value_dim": value_dim,
+            "ff_dim": self.ff_size,
+        }
+        return self.model_copy(update=sizes)
 
 
 class GPTConfig(TransformerConfig):
@@ -120,9 +196,7 @@ class EncoderDecoderConfig(TransformerConfig):
         "encoder_decoder", description="an encoder-decoder, which translates; for pairs"
     )
     dropout_rate: DropoutRate = 0.1
-    norm: Literal["post"] = Field(
-        "post", description="LayerNorm after the sum of sublayer and shortcut"
-    )
+    block: BlockName = "post_norm"
     scale_embeddings: ScaleEmbeddings = True
     position: Position = "sinusoidal"
     activation: Activation = "relu"
@@ -142,13 +216,18 @@ def split_settings(
 
     Args:
       arguments: settings by name, `kind` among them if it is not "gpt", and other arguments.
-      defaults: values of absent settings that differ from those of the kind.
+      defaults: values of absent settings that differ from those of the kind. In a modern block those of
+        `MODERN_DEFAULTS` apply instead.
     Returns:
       The description, and the other arguments.
     Raises:
       ValueError: a setting is not valid.
     """
+    # `norm` is the former name of `block`, which saved models contain.
+    arguments = {"block" if name == "norm" else name: value for name, value in arguments.items()}
     names = {*GPTConfig.model_fields, *EncoderDecoderConfig.model_fields}
     settings = {name: value for name, value in arguments.items() if name in names}
     others = {name: value for name, value in arguments.items() if name not in names}
+    if settings.get("block", defaults.get("block")) == "modern":
+        defaults = {name: value for name, value in defaults.items() if name not in MODERN_DEFAULTS}
     return _ADAPTER.validate_python({**defaults, **settings}), others

@@ -114,7 +114,7 @@ def read_config(content: Mapping[str, Any], path: str) -> FolderConfig:
         "num_layers": number("n_layer", 12),
         "dropout_rate": rate("resid_pdrop"),
         "attention_dropout_rate": rate("attn_pdrop"),
-        "norm": "pre",
+        "block": "pre_norm",
         "qkv_bias": True,
         "position": "learned",
         "tie_embeddings": content.get("tie_word_embeddings", True) is not False,
@@ -146,6 +146,7 @@ def export_problems(config: TransformerConfig) -> list[str]:
         **{name: field.default for name, field in type(config).model_fields.items()},
         "head_dim": heads_width,
         "value_dim": heads_width,
+        "num_kv_heads": config.num_heads,
     }
     actual = config.resolved().model_dump()
     problems = []

@@ -9,6 +9,7 @@ from keras import ops
 from minigpt.config import TransformerConfig
 from minigpt.config.model import split_settings
 from minigpt.layers.dense import Dense
+from minigpt.layers.norms import build_norm
 from minigpt.layers.positions import POSITIONS
 
 
@@ -21,19 +22,37 @@ def attend(
 
     Args:
       query: float[B, H, T, K].
-      key: float[B, H, S, K].
-      value: float[B, H, S, U].
+      key: float[B, G, S, K]. G divides H; H / G consecutive heads share keys and values.
+      value: float[B, G, S, U].
       visible: bool, broadcast to [B, H, T, S]: whether a query attends to a key. Each row needs at
         least one True: the softmax over an empty set is NaN.
       dropout: the layer that drops attention weights in training.
     Returns:
       float[B, H, T, U].
     """
+    heads, groups = query.shape[1], key.shape[1]
     # `ops.einsum` would first transpose the keys in memory.
-    scores = tf.matmul(query / query.shape[-1] ** 0.5, key, transpose_b=True)
+    scores = tf.matmul(_merge(query / query.shape[-1] ** 0.5, groups), key, transpose_b=True)
+    scores = _split(scores, heads)
     scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
     weights = dropout(ops.softmax(scores, axis=-1), training=training)
-    return tf.matmul(weights, value)
+    return _split(tf.matmul(_merge(weights, groups), value), heads)
+
+
+def _merge(x: Any, groups: int) -> Any:
+    """float[B, H, T, N] → float[B, G, H / G * T, N]: the queries that are multiplied by the same keys."""
+    if x.shape[1] == groups:
+        return x
+    batch, heads, length, width = ops.shape(x)
+    return ops.reshape(x, (batch, groups, heads // groups * length, width))
+
+
+def _split(x: Any, heads: int) -> Any:
+    """float[B, G, H / G * T, N] → float[B, H, T, N]."""
+    if x.shape[1] == heads:
+        return x
+    batch, groups, length, width = ops.shape(x)
+    return ops.reshape(x, (batch, heads, length * groups // heads, width))
 
 
 class Attention(keras.layers.Layer):
@@ -58,14 +77,22 @@ class Attention(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config.resolved()
         self.num_heads = config.num_heads
+        self.num_kv_heads = config.num_kv_heads or config.num_heads
         self.head_dim, self.value_dim = config.head_sizes
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
         self.dropout = keras.layers.Dropout(config.attention_dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
+        if self.config.is_modern:
+            # One gain for all heads, as in Qwen3 (Henry et al. 2020, "Query-Key Normalization").
+            self.query_norm = build_norm(self.config, "query_norm", self.dtype_policy)
+            self.key_norm = build_norm(self.config, "key_norm", self.dtype_policy)
+            self.query_norm.build((None, None, None, self.head_dim))
+            self.key_norm.build((None, None, None, self.head_dim))
         self.output_projection = Dense(
             input_shape[-1],
+            use_bias=not self.config.is_modern,
             kernel_initializer=self.output_initializer,
             dtype=self.dtype_policy,
             name="output",
@@ -74,9 +101,9 @@ class Attention(keras.layers.Layer):
         self.built = True
 
     def build_projection(self, input_shape: Any, width: int, name: str) -> Dense:
-        """Returns a built dense layer with `width` outputs for each head."""
+        """Returns a built dense layer with `width` outputs."""
         projection = Dense(
-            self.num_heads * width,
+            width,
             use_bias=self.config.qkv_bias,
             kernel_initializer=self.kernel_initializer,
             dtype=self.dtype_policy,
@@ -85,14 +112,22 @@ class Attention(keras.layers.Layer):
         projection.build(input_shape)
         return projection
 
+    def normalize_query(self, query: Any) -> Any:
+        """Normalizes queries float[B, H, T, K] in a modern block."""
+        return self.query_norm(query) if self.config.is_modern else query
+
+    def normalize_key(self, key: Any) -> Any:
+        """Normalizes keys float[B, G, S, K] in a modern block."""
+        return self.key_norm(key) if self.config.is_modern else key
+
     def rotate(self, x: Any, positions: Any) -> Any:
         """Encodes positions in queries or keys; see `PositionEncoding.rotate`."""
-        return POSITIONS[self.config.position].rotate(x, positions)
+        return POSITIONS[self.config.position].rotate(x, positions, self.config.rotary_base)
 
-    def split_heads(self, x: Any) -> Any:
+    def split_heads(self, x: Any, num_heads: int) -> Any:
         """float[B, T, H·N] → float[B, H, T, N]."""
-        width = x.shape[-1] // self.num_heads
-        heads = ops.reshape(x, (ops.shape(x)[0], ops.shape(x)[1], self.num_heads, width))
+        width = x.shape[-1] // num_heads
+        heads = ops.reshape(x, (ops.shape(x)[0], ops.shape(x)[1], num_heads, width))
         return ops.transpose(heads, (0, 2, 1, 3))
 
     def project_output(self, heads: Any) -> Any:
@@ -131,7 +166,9 @@ class CausalSelfAttention(Attention):
 
     def build(self, input_shape: Any) -> None:
         # One matrix product is faster than three.
-        self.qkv = self.build_projection(input_shape, 2 * self.head_dim + self.value_dim, "qkv")
+        queries = self.num_heads * self.head_dim
+        keys_and_values = self.num_kv_heads * (self.head_dim + self.value_dim)
+        self.qkv = self.build_projection(input_shape, queries + keys_and_values, "qkv")
         super().build(input_shape)
 
     def call(self, x: Any, training: bool | None = None) -> Any:
@@ -145,22 +182,24 @@ class CausalSelfAttention(Attention):
 
         Args:
           x: float[B, T, D].
-          cache: None, or keys float[B, H, S, K] and values float[B, H, S, U] of earlier tokens.
+          cache: None, or keys float[B, G, S, K] and values float[B, G, S, U] of earlier tokens.
           index: int32[B], cache slot of the first token of each row. Later slots are overwritten
             before they are read.
         Returns:
           float[B, T, D], and the cache with the tokens of `x` added (None without a cache).
         """
-        keys = self.num_heads * self.head_dim
-        parts = ops.split(self.qkv(x), [keys, 2 * keys], axis=-1)
-        query, key, value = map(self.split_heads, parts)
+        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        parts = ops.split(self.qkv(x), [queries, queries + keys], axis=-1)
+        heads = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
+        query, key, value = map(self.split_heads, parts, heads)
+        query, key = self.normalize_query(query), self.normalize_key(key)
 
         positions = ops.arange(ops.shape(x)[1])[None]
         if cache is not None:
             positions = positions + index[:, None]
         query, key = self.rotate(query, positions), self.rotate(key, positions)
         if cache is not None:
-            slots = _cache_slots(positions, self.num_heads)
+            slots = _cache_slots(positions, self.num_kv_heads)
             key = ops.scatter_update(cache[0], slots, key)
             value = ops.scatter_update(cache[1], slots, value)
             cache = (key, value)
@@ -171,8 +210,8 @@ class CausalSelfAttention(Attention):
         return self.project_output(attended), cache
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
-        """Returns keys and values for no tokens: zeros[B, H, max_len, K] and [B, H, max_len, U]."""
-        shape = (batch_size, self.num_heads, max_len)
+        """Returns keys and values for no tokens: zeros[B, G, max_len, K] and [B, G, max_len, U]."""
+        shape = (batch_size, self.num_kv_heads, max_len)
         return (
             ops.zeros((*shape, self.head_dim), self.compute_dtype),
             ops.zeros((*shape, self.value_dim), self.compute_dtype),

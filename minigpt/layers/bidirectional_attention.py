@@ -16,9 +16,9 @@ class BidirectionalAttention(Attention):
     """
 
     def build(self, input_shape: Any) -> None:
-        self.query = self.build_projection(input_shape, self.head_dim, "query")
-        widths = self.head_dim + self.value_dim
-        self.key_value = self.build_projection(input_shape, widths, "key_value")
+        self.query = self.build_projection(input_shape, self.num_heads * self.head_dim, "query")
+        width = self.num_kv_heads * (self.head_dim + self.value_dim)
+        self.key_value = self.build_projection(input_shape, width, "key_value")
         super().build(input_shape)
 
     def encode_positions(self, x: Any) -> Any:
@@ -26,9 +26,10 @@ class BidirectionalAttention(Attention):
         return x
 
     def keys_and_values(self, source: Any) -> tuple[Any, Any]:
-        """float[B, S, D] → keys float[B, H, S, K] and values float[B, H, S, U]."""
-        parts = ops.split(self.key_value(source), [self.num_heads * self.head_dim], axis=-1)
-        return self.encode_positions(self.split_heads(parts[0])), self.split_heads(parts[1])
+        """float[B, S, D] → keys float[B, G, S, K] and values float[B, G, S, U]."""
+        parts = ops.split(self.key_value(source), [self.num_kv_heads * self.head_dim], axis=-1)
+        key, value = (self.split_heads(part, self.num_kv_heads) for part in parts)
+        return self.encode_positions(self.normalize_key(key)), value
 
     def call(
         self, x: Any, source: tuple[Any, Any], lengths: Any, training: bool | None = None
@@ -44,7 +45,8 @@ class BidirectionalAttention(Attention):
         """
         key, value = source
         visible = ops.arange(ops.shape(key)[2]) < lengths[:, None, None, None]
-        query = self.encode_positions(self.split_heads(self.query(x)))
+        query = self.normalize_query(self.split_heads(self.query(x), self.num_heads))
+        query = self.encode_positions(query)
         return self.project_output(attend(query, key, value, visible, self.dropout, training))
 
 

@@ -1,4 +1,4 @@
-"""The two post-norm blocks of the encoder-decoder."""
+"""The two blocks of the encoder-decoder."""
 
 from typing import Any, ClassVar
 
@@ -17,7 +17,8 @@ class EncoderBlock(Block):
         x = LN(x + drop(MHA(x)))
         x = LN(x + drop(FFN(x)))
 
-    Arguments are those of `Block`.
+    These are the formulas of `block = "post_norm"`; for the other blocks, see `Block`. Arguments are those
+    of `Block`.
     """
 
     attention_class = BidirectionalSelfAttention
@@ -35,10 +36,12 @@ class EncoderBlock(Block):
         """
         # Computed outside the attention layer: TensorFlow sums gradients in the order of operation names,
         # and a new order would change the last bits of resumed training.
-        keys_and_values = self.attention.keys_and_values(x)
-        attended = self.attention(x, keys_and_values, lengths, training=training)
-        x = self.norm1(x + self.dropout1(attended, training=training))
-        return self.norm2(x + self.dropout2(self.feed_forward(x, training), training=training))
+        inputs = self.sublayer_input(x, self.norm1)
+        keys_and_values = self.attention.keys_and_values(inputs)
+        attended = self.attention(inputs, keys_and_values, lengths, training=training)
+        x = self.residual(x, self.dropout1(attended, training=training), self.norm1)
+        output = self.feed_forward(self.sublayer_input(x, self.norm2), training)
+        return self.residual(x, self.dropout2(output, training=training), self.norm2)
 
 
 @keras.saving.register_keras_serializable("minigpt")
@@ -49,7 +52,8 @@ class DecoderBlock(Block):
         x = LN(x + drop(MHA(x, source)))    cross-attention
         x = LN(x + drop(FFN(x)))
 
-    Arguments are those of `Block`.
+    These are the formulas of `block = "post_norm"`; for the other blocks, see `Block`. Arguments are those
+    of `Block`.
     """
 
     attention_class = CausalSelfAttention
@@ -94,9 +98,11 @@ class DecoderBlock(Block):
         Returns:
           float[B, T, D], and the new cache (None without a cache).
         """
-        attended, cache = self.attention.call_with_cache(x, cache, index, training)
-        x = self.norm1(x + self.dropout1(attended, training=training))
-        attended = self.cross_attention(x, source, lengths, training=training)
-        x = self.cross_norm(x + self.cross_dropout(attended, training=training))
-        x = self.norm2(x + self.dropout2(self.feed_forward(x, training), training=training))
-        return x, cache
+        inputs = self.sublayer_input(x, self.norm1)
+        attended, cache = self.attention.call_with_cache(inputs, cache, index, training)
+        x = self.residual(x, self.dropout1(attended, training=training), self.norm1)
+        inputs = self.sublayer_input(x, self.cross_norm)
+        attended = self.cross_attention(inputs, source, lengths, training=training)
+        x = self.residual(x, self.cross_dropout(attended, training=training), self.cross_norm)
+        output = self.feed_forward(self.sublayer_input(x, self.norm2), training)
+        return self.residual(x, self.dropout2(output, training=training), self.norm2), cache

@@ -11,11 +11,13 @@ from minigpt.config import TransformerConfig
 
 
 def build_norm(config: TransformerConfig, name: str, dtype: Any) -> keras.layers.Layer:
-    """Returns a layer that normalizes the vector of each token.
+    """Returns a layer that normalizes vectors: RMSNorm in a modern block, otherwise LayerNorm.
 
     Args:
       config: the description of the transformer.
       name: name of the layer.
       dtype: a Keras dtype policy.
     """
+    if config.is_modern:
+        return keras.layers.RMSNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)
     return keras.layers.LayerNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)

@@ -29,12 +29,13 @@ class PositionEncoding:
         """
         return None
 
-    def rotate(self, x: Any, positions: Any) -> Any:
+    def rotate(self, x: Any, positions: Any, base: float) -> Any:
         """Encodes positions in the queries or the keys of a self-attention layer.
 
         Args:
           x: float[B, H, T, K].
           positions: int32[B, T] or [1, T], position of each token.
+          base: the setting `rotary_base`.
         Returns:
           float[B, H, T, K]; `x` by default.
         """
@@ -63,6 +64,23 @@ class SinusoidalPositions(PositionEncoding):
         return ops.convert_to_tensor(table, embedding.compute_dtype)
 
 
+class RotaryPositions(PositionEncoding):
+    """Rotates queries and keys by angles proportional to the position (Su et al. 2021, RoFormer).
+
+    The product of a query and a key then depends on the distance of their tokens. As in GPT-NeoX and Qwen3,
+    entry i is paired with entry i + K/2 and rotated by position * base^(-2i/K).
+    """
+
+    def rotate(self, x: Any, positions: Any, base: float) -> Any:
+        half = x.shape[-1] // 2
+        frequencies = base ** (-np.arange(half) / half)
+        # In float32: bfloat16 cannot represent positions above 256.
+        angles = ops.cast(positions, "float32")[:, None, :, None] * frequencies.astype("float32")
+        cos, sin = ops.cast(ops.cos(angles), x.dtype), ops.cast(ops.sin(angles), x.dtype)
+        first, second = x[..., :half], x[..., half:]
+        return ops.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+
+
 def sinusoid(max_len: int, embed_dim: int) -> np.ndarray:
     """Returns the fixed table of Vaswani et al. 2017, section 3.5.
 
@@ -82,4 +100,5 @@ def sinusoid(max_len: int, embed_dim: int) -> np.ndarray:
 POSITIONS: dict[str, PositionEncoding] = {
     "learned": LearnedPositions(),
     "sinusoidal": SinusoidalPositions(),
+    "rotary": RotaryPositions(),
 }

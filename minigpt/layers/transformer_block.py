@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import keras
+from keras import ops
 
 from minigpt.config import TransformerConfig
 from minigpt.config.model import split_settings
@@ -14,6 +15,9 @@ from minigpt.layers.norms import build_norm
 
 class Block(keras.layers.Layer):
     """Base class of all blocks: attention, a feed-forward network, two norms and two dropouts.
+
+    With `block = "post_norm"` the sum of a sublayer and its shortcut is normalized, otherwise the input of
+    the sublayer. With `block = "modern"` there are no biases, and the feed-forward network is gated.
 
     The arguments of the Keras example work too: `TransformerBlock(embed_dim, num_heads, ff_dim,
     dropout_rate=0.1)`, with other settings by keyword. In that case `activation` is "relu" by default.
@@ -42,8 +46,11 @@ class Block(keras.layers.Layer):
         if not isinstance(config, TransformerConfig):
             sizes = sizes if config is None else (config, *sizes)
             arguments = _keras_example_arguments(*sizes, **kwargs)
-            config, kwargs = split_settings(arguments, **self.implied_settings)
+            defaults = {"activation": "relu", **self.implied_settings}
+            config, kwargs = split_settings(arguments, **defaults)
         super().__init__(**kwargs)
+        if block := self.implied_settings.get("block"):
+            config = config.model_copy(update={"block": block})
         self.config = config = config.resolved()
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
@@ -51,15 +58,19 @@ class Block(keras.layers.Layer):
         # Keras saves weights by the names of attributes and in the order of their assignment.
         policy = self.dtype_policy
         self.attention = self.build_attention(self.attention_class, "attention")
+        self.activation = ACTIVATIONS[config.activation]
+        # The gate and what it multiplies are computed by one matrix product, which is faster than two.
         self.expand = Dense(
-            config.ff_size,
-            ACTIVATIONS[config.activation],
+            2 * config.ff_size if config.is_modern else config.ff_size,
+            None if config.is_modern else self.activation,
+            use_bias=not config.is_modern,
             kernel_initializer=self.kernel_initializer,
             dtype=policy,
             name="expand",
         )
         self.contract = Dense(
             config.embed_dim,
+            use_bias=not config.is_modern,
             kernel_initializer=self.output_initializer,
             dtype=policy,
             name="contract",
@@ -89,8 +100,23 @@ class Block(keras.layers.Layer):
         self.built = True
 
     def feed_forward(self, x: Any, training: bool | None = None) -> Any:
-        """Computes the feed-forward network of each token: float[B, T, D] → float[B, T, D]."""
-        return self.contract(self.ff_dropout(self.expand(x), training=training))
+        """Computes the feed-forward network of each token: float[B, T, D] → float[B, T, D].
+
+        It is W₂ f(W₁ x), with biases; in a modern block, W₂ (f(W₁ x) ⊙ W₃ x) (Shazeer 2020, SwiGLU).
+        """
+        hidden = self.expand(x)
+        if self.config.is_modern:
+            gate, values = ops.split(hidden, 2, axis=-1)
+            hidden = self.activation(gate) * values
+        return self.contract(self.ff_dropout(hidden, training=training))
+
+    def sublayer_input(self, x: Any, norm: Any) -> Any:
+        """Returns the input of a sublayer, normalized except in a post-norm block."""
+        return x if self.config.block == "post_norm" else norm(x)
+
+    def residual(self, x: Any, output: Any, norm: Any) -> Any:
+        """Adds the output of a sublayer to its shortcut; the sum is normalized in a post-norm block."""
+        return norm(x + output) if self.config.block == "post_norm" else x + output
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape
@@ -109,7 +135,7 @@ def _keras_example_arguments(
     num_heads: int,
     ff_dim: int,
     dropout_rate: float = 0.1,
-    activation: str = "relu",
+    activation: str | None = None,
     **kwargs: Any,
 ) -> dict[str, Any]:
     """Returns the arguments of the Keras example by name, with its defaults."""
@@ -118,7 +144,7 @@ def _keras_example_arguments(
         "num_heads": num_heads,
         "ff_dim": ff_dim,
         "dropout_rate": dropout_rate,
-        "activation": activation,
+        **({} if activation is None else {"activation": activation}),
         **kwargs,
     }
 
@@ -135,9 +161,7 @@ class TransformerBlock(Block):
 
     attention_class = CausalSelfAttention
     attention: CausalSelfAttention
-    implied_settings: ClassVar[dict[str, Any]] = {"norm": "post"}
-    # Whether the output is normalized; otherwise a final norm follows the last block.
-    normalizes_output = True
+    implied_settings: ClassVar[dict[str, Any]] = {"block": "post_norm"}
 
     def call(self, x: Any, training: bool | None = None) -> Any:
         """float[B, T, D] → float[B, T, D]."""
@@ -155,10 +179,11 @@ class TransformerBlock(Block):
         Returns:
           float[B, T, D], and the new cache (None without a cache).
         """
-        attended, cache = self.attention.call_with_cache(x, cache, index, training)
-        x = self.norm1(x + self.dropout1(attended, training=training))
-        x = self.norm2(x + self.dropout2(self.feed_forward(x, training), training=training))
-        return x, cache
+        inputs = self.sublayer_input(x, self.norm1)
+        attended, cache = self.attention.call_with_cache(inputs, cache, index, training)
+        x = self.residual(x, self.dropout1(attended, training=training), self.norm1)
+        output = self.feed_forward(self.sublayer_input(x, self.norm2), training)
+        return self.residual(x, self.dropout2(output, training=training), self.norm2), cache
 
 
 @keras.saving.register_keras_serializable("minigpt")
@@ -171,20 +196,25 @@ class PreNormTransformerBlock(TransformerBlock):
     The sum itself is not normalized: a final LayerNorm belongs after the last block.
     """
 
-    implied_settings: ClassVar[dict[str, Any]] = {"norm": "pre"}
-    normalizes_output = False
-
-    def call_with_cache(
-        self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
-    ) -> tuple[Any, Any]:
-        attended, cache = self.attention.call_with_cache(self.norm1(x), cache, index, training)
-        x = x + self.dropout1(attended, training=training)
-        x = x + self.dropout2(self.feed_forward(self.norm2(x), training), training=training)
-        return x, cache
+    implied_settings: ClassVar[dict[str, Any]] = {"block": "pre_norm"}
 
 
-# The names are those of `model.norm` in minigpt/config/model.py.
+@keras.saving.register_keras_serializable("minigpt")
+class ModernTransformerBlock(TransformerBlock):
+    """The block of Qwen3 (Yang et al. 2025): pre-norm with RMSNorm, and no biases.
+
+        x = x + drop(MHA(RMSNorm(x)))       queries and keys of each head are normalized
+        x = x + drop(SwiGLU(RMSNorm(x)))
+
+    As in a pre-norm block, a final norm belongs after the last block.
+    """
+
+    implied_settings: ClassVar[dict[str, Any]] = {"block": "modern"}
+
+
+# The names are those of `model.block` in minigpt/config/model.py.
 BLOCKS: dict[str, type[TransformerBlock]] = {
-    "post": TransformerBlock,
-    "pre": PreNormTransformerBlock,
+    "post_norm": TransformerBlock,
+    "pre_norm": PreNormTransformerBlock,
+    "modern": ModernTransformerBlock,
 }

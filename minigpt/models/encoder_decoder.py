@@ -7,6 +7,7 @@ import keras
 from minigpt.config import TransformerConfig
 from minigpt.layers.embedding import TokenAndPositionEmbedding
 from minigpt.layers.encoder_decoder_blocks import DecoderBlock, EncoderBlock
+from minigpt.layers.norms import build_norm
 from minigpt.models.language_model import LanguageModel
 
 
@@ -16,7 +17,8 @@ class EncoderDecoder(LanguageModel):
 
     Source and target share one vocabulary and one token table (section 3.4). Tokens after the length
     of a row are padding, whatever their ids are; no id is reserved for padding. `max_len` limits the
-    source and the target. Arguments are those of `LanguageModel`.
+    source and the target. Except with `block = "post_norm"`, a norm follows the last block of the encoder
+    and of the decoder. Arguments are those of `LanguageModel`.
     """
 
     keyword_defaults: ClassVar[dict[str, Any]] = {"kind": "encoder_decoder", "num_layers": 6}
@@ -38,18 +40,25 @@ class EncoderDecoder(LanguageModel):
             dtype=policy,
             name="embedding",
         )
+        normalizes_sums = config.block == "post_norm"
+        # Without norms of the sums, each block is the identity at first (Zhang et al. 2019, Fixup).
+        initial = {"output_initializer": None if normalizes_sums else "zeros", "dtype": policy}
         self.encoder_blocks = [
-            EncoderBlock(config, dtype=policy, name=f"encoder_block{layer}")
+            EncoderBlock(config, name=f"encoder_block{layer}", **initial)
             for layer in range(config.num_layers)
         ]
         self.decoder_blocks = [
-            DecoderBlock(config, dtype=policy, name=f"decoder_block{layer}")
+            DecoderBlock(config, name=f"decoder_block{layer}", **initial)
             for layer in range(config.num_layers)
         ]
+        self.encoder_norm = None if normalizes_sums else build_norm(config, "encoder_norm", policy)
+        self.decoder_norm = None if normalizes_sums else build_norm(config, "decoder_norm", policy)
         self.head = (
             None
             if config.tie_embeddings
-            else keras.layers.Dense(self.vocab_size, dtype=policy, name="head")
+            else keras.layers.Dense(
+                self.vocab_size, use_bias=not config.is_modern, dtype=policy, name="head"
+            )
         )
 
     def call(self, inputs: tuple[Any, Any, Any], training: bool | None = None) -> Any:
@@ -83,6 +92,8 @@ class EncoderDecoder(LanguageModel):
         x = self.embedding(source_ids, training=training)
         for block in self.encoder_blocks:
             x = block(x, source_lengths, training=training)
+        if self.encoder_norm is not None:
+            x = self.encoder_norm(x)
         encoded = [block.cross_attention.keys_and_values(x) for block in self.decoder_blocks]
         return encoded, source_lengths
 
@@ -113,6 +124,8 @@ class EncoderDecoder(LanguageModel):
         ):
             x, cache = block.call_with_cache(x, keys_and_values, lengths, cache, index, training)
             updated.append(cache)
+        if self.decoder_norm is not None:
+            x = self.decoder_norm(x)
         return x, updated if caches else None
 
     def empty_caches(self, batch_size: Any, max_len: Any = None) -> list[Any]:

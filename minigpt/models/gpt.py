@@ -16,17 +16,17 @@ from minigpt.models.language_model import LanguageModel
 class GPT(LanguageModel):
     """A decoder-only Transformer: `model(token_ids)` returns the logits of the next tokens.
 
-    With `norm = "post"` it has the structure and the initial weights of the Keras example; with
-    `norm = "pre"` those of GPT-2, which also applies dropout to the sum of the embeddings and has a final
-    LayerNorm. Settings given as keyword arguments have the Keras example's defaults. Arguments are those of
-    `LanguageModel`.
+    With `block = "post_norm"` it has the structure and the initial weights of the Keras example; with
+    "pre_norm" those of GPT-2, which also applies dropout to the sum of the embeddings and has a final norm;
+    with "modern" the structure of Qwen3. Settings given as keyword arguments have the Keras example's
+    defaults. Arguments are those of `LanguageModel`.
     """
 
     keyword_defaults: ClassVar[dict[str, Any]] = {
         "kind": "gpt",
         "num_layers": 1,
         "dropout_rate": 0.1,
-        "norm": "post",
+        "block": "post_norm",
         "activation": "relu",
         "tie_embeddings": False,
     }
@@ -36,14 +36,20 @@ class GPT(LanguageModel):
     ) -> None:
         super().__init__(config, vocab_size, **kwargs)
         config, policy = self.config, self.dtype_policy
-        block_class = BLOCKS[config.norm]
         # GPT-2's initial values suit a residual stream that is not normalized.
-        is_pre_norm = not block_class.normalizes_output
+        is_pre_norm = config.block != "post_norm"
 
         def kernel_initializer(stddev: float = 0.02) -> Any:
             return (
                 keras.initializers.RandomNormal(stddev=stddev) if is_pre_norm else "glorot_uniform"
             )
+
+        def output_initializer() -> Any:
+            if config.is_modern:
+                # Each block is the identity at first (Zhang et al. 2019, Fixup).
+                return "zeros"
+            # Small initial values for the 2 L terms of the residual stream (GPT-2, section 2.3).
+            return kernel_initializer(0.02 / (2 * config.num_layers) ** 0.5)
 
         self.embedding = TokenAndPositionEmbedding(
             config.max_len,
@@ -60,11 +66,10 @@ class GPT(LanguageModel):
             name="embedding",
         )
         self.blocks = [
-            block_class(
+            BLOCKS[config.block](
                 config,
                 kernel_initializer=kernel_initializer(),
-                # Small initial values for the 2 L terms of the residual stream (GPT-2, section 2.3).
-                output_initializer=kernel_initializer(0.02 / (2 * config.num_layers) ** 0.5),
+                output_initializer=output_initializer(),
                 dtype=policy,
                 name=f"block{layer}",
             )
@@ -75,7 +80,11 @@ class GPT(LanguageModel):
             None
             if config.tie_embeddings
             else keras.layers.Dense(
-                self.vocab_size, kernel_initializer=kernel_initializer(), dtype=policy, name="head"
+                self.vocab_size,
+                use_bias=not config.is_modern,
+                kernel_initializer="zeros" if config.is_modern else kernel_initializer(),
+                dtype=policy,
+                name="head",
             )
         )
 
@@ -86,7 +95,7 @@ class GPT(LanguageModel):
     def latents(self, token_ids: Any, /, training: bool | None = None) -> Any:
         """Computes the input of the head: int32[B, T] → float[B, T, D].
 
-        It is the output of the last block or, with pre-norm, of the final LayerNorm.
+        It is the output of the last block or, except with post-norm, of the final norm.
         """
         return self.call_with_cache(token_ids, training=training)[0]
 

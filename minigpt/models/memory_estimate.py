@@ -22,8 +22,10 @@ def matrix_weights(config: TransformerConfig, vocab_size: int) -> int:
 
 def block_weights(config: TransformerConfig) -> int:
     """Returns the number of weights in the matrices of all blocks."""
-    attention = 2 * config.embed_dim * config.num_heads * sum(config.head_sizes)
-    feed_forward = 2 * config.embed_dim * config.ff_size
+    # Queries and the output projection have H heads, keys and values G.
+    heads = config.num_heads + (config.num_kv_heads or config.num_heads)
+    attention = config.embed_dim * heads * sum(config.head_sizes)
+    feed_forward = (3 if config.is_modern else 2) * config.embed_dim * config.ff_size
     if config.kind == "encoder_decoder":
         # An encoder block, and a decoder block with two attention layers.
         return config.num_layers * (3 * attention + 2 * feed_forward)

@@ -178,7 +178,7 @@ def test_what_pairs_cannot_have_is_reported_together():
     found = problems_of(
         {
             "data": {"source": "pairs", "document_separator": "x", "val_pairs": 0},
-            "model": {"kind": "encoder_decoder", "norm": "pre"},
+            "model": {"kind": "encoder_decoder", "block": "none"},
         },
         ["training.label_smoothing=1.5"],
     )
@@ -186,7 +186,7 @@ def test_what_pairs_cannot_have_is_reported_together():
         "data.paths = []: should name at least one file",
         "data.document_separator = 'x': belongs to data.source = 'files' or 'shakespeare', not 'pairs'",
         "data.val_pairs = 0: should be greater than or equal to 1",
-        "model.norm = 'pre': should be 'post'",
+        "model.block = 'none': should be 'post_norm', 'pre_norm' or 'modern'",
         "training.label_smoothing = 1.5: should be less than 1",
     ]:
         assert line in found

@@ -16,6 +16,9 @@ SETTINGS = json.loads(
 )
 # Settings that belonged to every source and kind, and now to those where they have an effect.
 MOVED = {"data.paths", "data.length_buckets", "tokenizer.lowercase"}
+# Settings that have been added since, with values that leave the model as it was.
+ADDED = {"model.num_kv_heads": None, "model.rotary_base": 10_000.0}
+BLOCKS = {"post": "post_norm", "pre": "pre_norm"}
 
 
 def flat(config: Config) -> dict[str, Any]:
@@ -29,9 +32,9 @@ def flat(config: Config) -> dict[str, Any]:
 
 def as_now(settings: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     """Settings of the earlier version under their present names."""
-    renamed = {
-        name.replace("training.plan", "training.step_limits"): v for name, v in settings.items()
-    }
+    renamed = ADDED | settings | {"model.block": BLOCKS[settings["model.norm"]]}
+    renamed["training.step_limits"] = renamed.pop("training.plan")
+    del renamed["model.norm"]
     return {
         name: value
         for name, value in renamed.items()

@@ -22,7 +22,7 @@ def test_another_model_drops_the_settings_of_the_former_model():
     settings = {"model": {"norm": "pre", "activation": "silu", "embed_dim": 32}}
     overrides = ["model.kind=encoder_decoder", "data.source=pairs", "data.paths=['a']"]
     model = load_config(settings, overrides).model
-    assert (model.norm, model.activation, model.embed_dim) == ("post", "relu", 32)
+    assert (model.block, model.activation, model.embed_dim) == ("post_norm", "relu", 32)
 
 
 def test_files_instead_of_pairs_give_a_gpt():
@@ -30,7 +30,11 @@ def test_files_instead_of_pairs_give_a_gpt():
     for order in (overrides, overrides[::-1], [*overrides, "model.kind=gpt"]):
         config = load_config("translate_eng_deu", order)
         assert config.data == load_config(None, overrides).data
-        assert (config.model.kind, config.model.norm, config.model.embed_dim) == ("gpt", "pre", 192)
+        assert (config.model.kind, config.model.block, config.model.embed_dim) == (
+            "gpt",
+            "pre_norm",
+            192,
+        )
         assert (config.training.label_smoothing, config.training.batch_size) == (0.0, 128)
         assert config.sampling == load_config(None, overrides).sampling
 
@@ -43,9 +47,9 @@ def test_pairs_instead_of_files_give_an_encoder_decoder():
         "sampling": {"prompts": ["x"], "temperature": 0.5, "beams": 2},
     }
     config = load_config(settings, ["data.source=pairs"])
-    assert (config.data.paths, config.model.norm, config.model.activation) == (
+    assert (config.data.paths, config.model.block, config.model.activation) == (
         ["a"],
-        "post",
+        "post_norm",
         "relu",
     )
     assert (config.training.sequence_length, config.training.epochs) == (None, 2)

@@ -62,8 +62,8 @@ def test_tied_head_multiplies_by_the_token_table():
 
 
 def test_unknown_position_kind():
-    with pytest.raises(ValueError, match="Received: rotary"):
-        TokenAndPositionEmbedding(3, 7, 4, position="rotary")
+    with pytest.raises(ValueError, match="Received: unknown"):
+        TokenAndPositionEmbedding(3, 7, 4, position="unknown")
 
 
 def test_scaled_token_vectors():

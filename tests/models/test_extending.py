@@ -46,7 +46,7 @@ def outputs_of(settings, inputs):
     np.testing.assert_array_equal(again(inputs), model(inputs))
     return model, model(inputs).numpy()
 
-for setting, value in [("activation", "mish"), ("position", "rotary"), ("norm_kind", "rms")]:
+for setting, value in [("activation", "mish"), ("position", "rotary_half"), ("norm_kind", "layer_without_bias")]:
     model, changed = outputs_of({**SIZES, setting: value}, ids)
     _, default = outputs_of(SIZES, ids)
     assert np.abs(changed - default).max() > 1e-3, setting
@@ -92,4 +92,4 @@ def test_allowed_names_are_those_that_are_built():
     fields = GPTConfig.model_fields
     assert set(get_args(fields["activation"].annotation)) == set(ACTIVATIONS)
     assert set(get_args(fields["position"].annotation)) == set(POSITIONS)
-    assert set(get_args(fields["norm"].annotation)) == set(BLOCKS)
+    assert set(get_args(fields["block"].annotation)) == set(BLOCKS)

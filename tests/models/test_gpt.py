@@ -13,10 +13,14 @@ from minigpt.models import GPT, build_gpt
 
 VOCAB_SIZE = 13
 KINDS = [
-    {"norm": norm, "position": position, "tie_embeddings": tie}
-    for norm in ("post", "pre")
+    {"block": block, "position": position, "tie_embeddings": tie}
+    for block in ("post_norm", "pre_norm")
     for position in ("learned", "sinusoidal")
     for tie in (False, True)
+] + [
+    {"block": "modern", "tie_embeddings": True},
+    {"block": "modern", "tie_embeddings": False, "num_kv_heads": 1},
+    {"block": "pre_norm", "position": "rotary", "num_kv_heads": 1},
 ]
 
 
@@ -76,14 +80,20 @@ def test_reloads_with_the_same_logits(model, ids, tmp_path):
 def expected_parameters(config: TransformerConfig, vocab_size: int) -> int:
     """Returns the number of parameters by the definition (docs/systems.md, S1 and S3)."""
     c = config.resolved()
-    assert c.head_dim and c.value_dim and c.ff_dim
-    d, keys, values, f = c.embed_dim, c.num_heads * c.head_dim, c.num_heads * c.value_dim, c.ff_dim
-    attention = (d + c.qkv_bias) * (2 * keys + values) + values * d + d
-    feed_forward = d * f + f + f * d + d
-    total = vocab_size * d + c.num_layers * (attention + feed_forward + 4 * d)
+    assert c.head_dim and c.value_dim and c.ff_dim and c.num_kv_heads
+    d, f, is_modern = c.embed_dim, c.ff_dim, c.block == "modern"
+    projected = c.num_heads * c.head_dim + c.num_kv_heads * (c.head_dim + c.value_dim)
+    attention = (d + c.qkv_bias) * projected + c.num_heads * c.value_dim * d
+    if is_modern:
+        # Norms without bias; one gain for the queries and one for the keys of all heads.
+        block, norm = attention + 2 * c.head_dim + 3 * d * f + 2 * d, d
+    else:
+        block, norm = attention + d + (d * f + f) + (f * d + d) + 4 * d, 2 * d
+    total = vocab_size * d + c.num_layers * block
     total += c.max_len * d if c.position == "learned" else 0
-    total += 2 * d if c.norm == "pre" else 0
-    return total + (0 if c.tie_embeddings else d * vocab_size + vocab_size)
+    total += norm if c.block != "post_norm" else 0
+    bias = 0 if is_modern else vocab_size
+    return total + (0 if c.tie_embeddings else d * vocab_size + bias)
 
 
 @pytest.mark.parametrize(
@@ -92,11 +102,15 @@ def expected_parameters(config: TransformerConfig, vocab_size: int) -> int:
         {},
         {"norm": "post", "tie_embeddings": False, "value_dim": 7},
         {"head_dim": 3, "qkv_bias": False, "position": "sinusoidal", "value_dim": 2},
+        {"block": "modern", "num_heads": 6, "num_kv_heads": 2},
+        {"block": "modern", "head_dim": 6, "value_dim": 5, "tie_embeddings": False},
     ],
     ids=str,
 )
 def test_number_of_parameters_equals_the_formula(changes):
-    config = GPTConfig(max_len=9, embed_dim=12, num_heads=3, num_layers=2, ff_dim=20, **changes)
+    config = GPTConfig(
+        **{"max_len": 9, "embed_dim": 12, "num_heads": 3, "num_layers": 2, "ff_dim": 20, **changes}
+    )
     assert build_gpt(config, VOCAB_SIZE).count_params() == expected_parameters(config, VOCAB_SIZE)
 
 
