@@ -86,8 +86,8 @@ def test_the_same_model_gives_the_same_bytes(tmp_path):
 def test_another_model_is_refused_with_all_differences(tmp_path):
     tokenizer = learned("character", 40)
     changes = {
+        "block": "post_norm",
         "head_dim": 3,
-        "norm": "post",
         "position": "sinusoidal",
         "scale_embeddings": True,
         "value_dim": 5,
@@ -102,7 +102,7 @@ def test_another_model_is_refused_with_all_differences(tmp_path):
     for name, problem in zip(changes, problems, strict=True):
         assert problem.startswith(f"format = 'huggingface': model.{name} = ")
         assert "GPT-2 has" in problem
-    assert "head_dim = 3: GPT-2 has 4" in problems[0]
+    assert "head_dim = 3: GPT-2 has 4" in problems[1]
     assert not list(tmp_path.iterdir())
 
 
