@@ -38,12 +38,16 @@ BlockName = Annotated[
 Position = Annotated[
     Literal["learned", "sinusoidal", "rotary"],
     Field(
-        description="how positions are encoded: a trained table, a fixed one, or rotated queries and keys"
+        description="how positions are encoded: a trained table, a fixed one, or rotated queries and keys; "
+        "rotary by default in a modern block"
     ),
 ]
 Activation = Annotated[
     Literal["relu", "gelu", "gelu_tanh", "silu", "relu_squared"],
-    Field(description="activation function of the feed-forward network"),
+    Field(
+        description="activation function of the feed-forward network, or of its gate in a modern block, "
+        "where silu is the default"
+    ),
 ]
 ScaleEmbeddings = Annotated[
     bool, Field(description="whether token vectors are multiplied by sqrt(embed_dim)")
@@ -96,7 +100,10 @@ class TransformerConfig(Section):
     norm_epsilon: float = Field(
         1e-6, gt=0, description="added to the variance in LayerNorm, to the mean square in RMSNorm"
     )
-    qkv_bias: bool = Field(True, description="whether queries, keys and values have a bias")
+    qkv_bias: bool = Field(
+        True,
+        description="whether queries, keys and values have a bias; false by default in a modern block",
+    )
     scale_embeddings: ScaleEmbeddings = False
     position: Position = "learned"
     rotary_base: float = Field(

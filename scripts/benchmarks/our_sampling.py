@@ -64,7 +64,7 @@ def _settings(sizes: Sizes) -> dict[str, Any]:
             "head_dim": sizes.head_dim,
             "ff_dim": sizes.ff_dim,
             "num_layers": sizes.num_layers,
-            "norm": "post" if post else "pre",
+            "block": "post_norm" if post else "pre_norm",
             "activation": "relu" if post else "gelu_tanh",
             "tie_embeddings": not post,
         },

@@ -46,7 +46,9 @@ def outputs_of(settings, inputs):
     np.testing.assert_array_equal(again(inputs), model(inputs))
     return model, model(inputs).numpy()
 
-for setting, value in [("activation", "mish"), ("position", "rotary_half"), ("norm_kind", "layer_without_bias")]:
+for setting, value in [
+    ("activation", "mish"), ("position", "rotary_half"), ("norm_kind", "layer_without_bias")
+]:
     model, changed = outputs_of({**SIZES, setting: value}, ids)
     _, default = outputs_of(SIZES, ids)
     assert np.abs(changed - default).max() > 1e-3, setting
