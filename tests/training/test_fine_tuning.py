@@ -155,7 +155,7 @@ def test_what_contradicts_the_run_is_refused_by_name(start, text, tmp_path):
     problems = caught.value.problems
     assert [problem.split(" = ")[0] for problem in problems] == [
         "model.embed_dim",
-        "model.norm",
+        "model.block",
         "tokenizer.kind",
     ]
     assert "has 8; should be equal or left out" in problems[0]
