@@ -2,8 +2,11 @@
 
 import contextlib
 import io
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from unittest import mock
 
 import pytest
@@ -19,6 +22,27 @@ def minigpt(*arguments, cwd=None, **options) -> subprocess.CompletedProcess:
         text=True,
         **options,
     )
+
+
+@contextlib.contextmanager
+def started(*arguments, cwd) -> Iterator[subprocess.Popen]:
+    """Starts a command, and kills it if it has not ended by the end of the block.
+
+    SIGINT has its usual effect, even where the tests run in the background of a shell, which ignores it.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "minigpt", *map(str, arguments)],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
 
 
 def called(*arguments, cwd=None, input="") -> subprocess.CompletedProcess:

@@ -1,6 +1,5 @@
 """`minigpt train`."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import pytest
 
 from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.token_store import open_corpus
-from tests.cli.running import SMALL, called, minigpt, refused
+from tests.cli.running import SMALL, called, minigpt, refused, started
 from tests.conftest import tiny_text
 
 
@@ -66,22 +65,13 @@ def test_a_loss_that_is_no_number_ends_the_training(trained):
 
 def test_ctrl_c_saves_the_state_and_says_what_to_do(trained):
     folder, _ = trained
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "minigpt", "train", "--text", "book.txt", "--run", "stopped"),
-            *SMALL,
-            *("--set=training.steps_per_epoch=1000000", "--set=training.checkpoint_every_steps=20"),
-        ],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
-    )
-    while process.poll() is None and not list(folder.glob("stopped/checkpoints/step-*")):
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    endless = ("--set=training.steps_per_epoch=1000000", "--set=training.checkpoint_every_steps=20")
+    command = ("train", "--text", "book.txt", "--run", "stopped", *SMALL, *endless)
+    with started(*command, cwd=folder) as process:
+        while process.poll() is None and not list(folder.glob("stopped/checkpoints/step-*")):
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in err
     assert "Saved a checkpoint in stopped/checkpoints/step-" in out
@@ -105,20 +95,14 @@ def wait_for_library(process: subprocess.Popen, name: str) -> None:
 def test_interrupted_before_training_leaves_nothing(moment, tmp_path):
     """While it imports a library, or once it has printed that."""
     (tmp_path / "big.txt").write_text(tiny_text(30_000))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "minigpt", "train", "--text", "big.txt", "--run", "run"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    if moment != "learning the ":
-        wait_for_library(process, moment)
-    else:
-        assert process.stdout is not None
-        assert any(line.startswith(moment) for line in process.stdout)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    with started("train", "--text", "big.txt", "--run", "run", cwd=tmp_path) as process:
+        if moment == "learning the ":
+            assert process.stdout is not None
+            assert any(line.startswith(moment) for line in process.stdout)
+        else:
+            wait_for_library(process, moment)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err == "minigpt: interrupted; no file was written\n"
     assert [path.name for path in tmp_path.iterdir()] == ["big.txt"]
