@@ -12,10 +12,12 @@ from minigpt.cli.command import command, program_name
 
 @command({"folder": "FOLDER", "run": "--run"})
 def import_run(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Hugging Face GPT-2 folder.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Hugging Face folder of a GPT-2 or a Qwen3.")
+    ],
     run: Annotated[Path, typer.Option(metavar="DIR", help="New run directory.")],
 ) -> None:
-    """Import a GPT-2 in Hugging Face's format as a run."""
+    """Import a GPT-2 or a Qwen3 in Hugging Face's format as a run."""
     imported = minigpt.import_run(folder, run)
     path = shlex.quote(str(imported.path))
     print(f"Wrote {imported.path}. Sample from it with: {program_name()} sample {path}")

@@ -8,8 +8,7 @@ import numpy as np
 
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.export.folder import output_folder
-from minigpt.huggingface.config_json import config_json, export_problems
-from minigpt.huggingface.tensors import values
+from minigpt.huggingface.architectures import architecture_of_model
 from minigpt.huggingface.tokenizer_export import export_problem, tokenizer_files
 from minigpt.huggingface.tokenizer_import import OWN_FOLDER
 from minigpt.models import GPT
@@ -19,28 +18,35 @@ from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
 
 def export_huggingface(model: GPT, tokenizer: Tokenizer, output: Path) -> None:
-    """Writes a folder for `GPT2LMHeadModel` and `AutoTokenizer`, whole or not at all.
+    """Writes a folder for `transformers`, whole or not at all.
+
+    A model with modern blocks is written for `Qwen3ForCausalLM`, others for `GPT2LMHeadModel`; the
+    tokenizer is written for `AutoTokenizer`.
 
     It holds `config.json`, `generation_config.json`, `model.safetensors` and the tokenizer's files. Equal
     models give equal bytes. `minigpt.import_run` reads the folder.
 
     Raises:
-      UserError: the model is not a GPT-2, with one problem per difference; `output` is not empty, or
-        cannot be written.
+      UserError: the model is neither a GPT-2 nor a Qwen3, with one problem per difference; `output` is
+        not empty, or cannot be written.
     """
     if not isinstance(model, GPT):
         kind = type(model).__name__
         raise UserError(_problem(f"the model is a {kind}; GPT-2 is a decoder without an encoder"))
-    problems = export_problems(model.config)
-    if model.head is not None and np.any(model.head.bias.numpy()):
-        problems.append("model.tie_embeddings = false: the head has a bias; GPT-2 has none")
+    architecture = architecture_of_model(model.config)
+    problems = architecture.export_problems(model.config)
+    if model.head is not None and model.head.bias is not None and np.any(model.head.bias.numpy()):
+        problems.append(
+            f"model.tie_embeddings = false: the head has a bias; {architecture.name} has none"
+        )
     if reason := export_problem(tokenizer):
         problems.append(reason)
     if problems:
         raise UserError(*map(_problem, problems))
     generation = {"bos_token_id": tokenizer.end_id, "eos_token_id": tokenizer.end_id}
+    config = architecture.config_json(model.config, model.vocab_size, tokenizer.end_id)
     files = {
-        "config.json": _json(config_json(model.config, model.vocab_size, tokenizer.end_id)),
+        "config.json": _json(config),
         "generation_config.json": _json(generation),
         **tokenizer_files(tokenizer, model.max_len),
     }
@@ -51,7 +57,7 @@ def export_huggingface(model: GPT, tokenizer: Tokenizer, output: Path) -> None:
         if not isinstance(tokenizer, GPT2Tokenizer):
             tokenizer.save(folder / OWN_FOLDER)
         # transformers writes and expects the format "pt".
-        write_tensors(folder / "model.safetensors", values(model), {"format": "pt"})
+        write_tensors(folder / "model.safetensors", architecture.tensors(model), {"format": "pt"})
 
 
 def _problem(problem: str) -> ArgumentProblem:

@@ -1,8 +1,9 @@
-"""GPT-2 in the folder format of the Hugging Face package `transformers`.
+"""Models in the folder format of the Hugging Face package `transformers`.
 
 - `importing`: creates a run from a folder.
-- `config_json`: config.json, in both directions.
-- `tensors`: the names and shapes of the tensors.
+- `architecture`: the common interface of the architectures, `architectures`: their list.
+- `gpt2`, `qwen3`: config.json and tensors of one architecture, in both directions.
+- `config_reader`: reads settings of config.json.
 - `weights`: reads safetensors files.
 - `tokenizer_import`, `tokenizer_export`: the tokenizer's files.
 - `json_file`: reads JSON objects.

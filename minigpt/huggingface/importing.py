@@ -1,16 +1,16 @@
-"""Importing a Hugging Face GPT-2 folder as a run."""
+"""Importing a Hugging Face folder as a run."""
 
 import logging
 from pathlib import Path
 
 from minigpt.config import Config, SamplingConfig, load_config
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.huggingface.config_json import read_config
+from minigpt.huggingface.architectures import architecture_of_folder
+from minigpt.huggingface.config_reader import ConfigReader
 from minigpt.huggingface.json_file import read_json_object
-from minigpt.huggingface.tensors import HEAD, tensor_shapes, variables
 from minigpt.huggingface.tokenizer_import import read_tokenizer
-from minigpt.huggingface.weights import Weights, open_weights
-from minigpt.models import GPT, build_gpt
+from minigpt.huggingface.weights import open_weights
+from minigpt.models import build_gpt
 from minigpt.notices import Sink, deprecated_report
 from minigpt.runs.paths import check_new_run
 from minigpt.runs.run import Run
@@ -24,14 +24,16 @@ def import_run(folder: str | Path, run: str | Path, report: Sink | None = None) 
     The run has no text. It can be evaluated on named files, and fine-tuned with `training.init_from`.
 
     Args:
-      folder: a folder written by `save_pretrained` of `GPT2LMHeadModel` and of its tokenizer.
+      folder: a folder written by `save_pretrained` of `GPT2LMHeadModel` or `Qwen3ForCausalLM`, and of
+        the tokenizer.
       run: the run directory, new or empty.
       report: deprecated. Messages go through `logging.getLogger("minigpt")`.
     Returns:
       The new run.
     Raises:
-      UserError: the folder does not contain a GPT-2; a file is missing or damaged; a tensor is missing,
-        unexpected or has a different shape; the run directory cannot be written. No run is created.
+      UserError: the folder contains neither a GPT-2 nor a Qwen3; a file is missing or damaged; a tensor is
+        missing, unexpected or has a different shape; the run directory cannot be written. No run is
+        created.
     """
     folder, run = Path(folder), Path(run)
     with deprecated_report(report):
@@ -39,17 +41,18 @@ def import_run(folder: str | Path, run: str | Path, report: Sink | None = None) 
         path = folder / "config.json"
         if not path.is_file():
             problem = "contains no config.json" if folder.is_dir() else "does not exist"
-            problem += "; expected a Hugging Face GPT-2 folder"
+            problem += "; expected a Hugging Face folder of a GPT-2 or a Qwen3"
             raise UserError(ArgumentProblem("folder", folder, problem))
-        described = read_config(read_json_object(path), str(path))
-        tokenizer = read_tokenizer(folder, described.vocab_size, described.end_id)
-        with open_weights(folder) as weights:
-            weights.check(
-                tensor_shapes(described.model, described.vocab_size), described.model.tie_embeddings
-            )
+        content = read_json_object(path)
+        architecture = architecture_of_folder(content, str(path))
+        described = architecture.read_settings(ConfigReader(content, str(path)))
+        tokenizer = read_tokenizer(folder, described.vocab_size, described.end_id, architecture)
+        with open_weights(folder, architecture) as weights:
+            shapes = architecture.tensor_shapes(described.model, described.vocab_size)
+            weights.check(shapes, described.model.tie_embeddings)
             logger.info("reading %s", folder)
             model = build_gpt(described.model, described.vocab_size)
-            _assign(model, weights)
+            architecture.assign(model, weights.read)
         settings = {"kind": tokenizer.kind, "vocab_size": described.vocab_size}
         config = Config(
             tokenizer=load_config({"tokenizer": settings}).tokenizer,
@@ -58,12 +61,3 @@ def import_run(folder: str | Path, run: str | Path, report: Sink | None = None) 
             sampling=SamplingConfig(),
         )
         return Run.create(run, config, tokenizer, None, model)
-
-
-def _assign(model: GPT, weights: Weights) -> None:
-    """Copies the tensors into the model, one at a time."""
-    for name, variable in variables(model).items():
-        value = weights.read(name)
-        variable.assign(value.T if name == HEAD else value)
-    if model.head is not None:
-        model.head.bias.assign([0.0] * model.vocab_size)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.errors import UserError
+from minigpt.huggingface.architecture import Architecture
 from minigpt.huggingface.json_file import read_json_object
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
@@ -15,15 +16,20 @@ PAIRS = (("vocab.json", "merges.txt"), (ENCODER_FILE, MERGES_FILE))
 TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
 # A saved tokenizer of minigpt, which `export.huggingface` writes next to tokenizer.json.
 OWN_FOLDER = "minigpt_tokenizer"
+# The names of GPT-2's tokenizer in transformers.
+SUPPORTED = ("GPT2Tokenizer", "GPT2TokenizerFast")
 
 
-def read_tokenizer(folder: Path, vocab_size: int, end_id: int | None) -> Tokenizer:
+def read_tokenizer(
+    folder: Path, vocab_size: int, end_id: int | None, architecture: Architecture
+) -> Tokenizer:
     """Reads the tokenizer of a Hugging Face folder.
 
     Args:
       folder: the folder.
       vocab_size: the vocabulary size in config.json. Ids without a token are never drawn.
       end_id: the id of the end token in config.json; None means that of `<|endoftext|>`.
+      architecture: the architecture of the model in the folder.
     Raises:
       UserError: there is no tokenizer, it is not of GPT-2's kind, a file is damaged, or its files do not
         match.
@@ -42,6 +48,11 @@ def read_tokenizer(folder: Path, vocab_size: int, end_id: int | None) -> Tokeniz
         raise UserError(f"{settings_path}: add_prefix_space = true: should be false, as in GPT-2")
     described = read_json_object(path) if path.is_file() else {}
     special = _special(settings, described)
+    if architecture.tokenizer_class not in SUPPORTED:
+        # vocab.json and merges.txt do not say how text is split into words.
+        _check_class(settings_path, settings, described, architecture)
+        if described:
+            _check_pipeline(path, described)
     for names in PAIRS:
         if all((folder / name).is_file() for name in names):
             encoder, merges = (read_file(folder / name) for name in names)
@@ -74,6 +85,22 @@ def _special(settings: dict[str, Any], described: dict[str, Any]) -> dict[str, i
         return special | {t["content"]: t["id"] for t in described.get("added_tokens") or []}
     except (KeyError, TypeError, ValueError, AttributeError):
         return {}
+
+
+def _check_class(
+    path: Path,
+    settings: dict[str, Any],
+    described: dict[str, Any],
+    architecture: Architecture,
+) -> None:
+    """Raises a `UserError` if a folder has, or does not exclude, the architecture's own tokenizer."""
+    own, named = architecture.tokenizer_class, settings.get("tokenizer_class")
+    is_own = isinstance(named, str) and named.removesuffix("Fast") == own
+    if is_own or not (described or named in SUPPORTED):
+        raise UserError(
+            f"{path}: tokenizer_class = {named!r}: should be {SUPPORTED[0]!r}, because minigpt does not "
+            f"split text as {own} does, the tokenizer of the published {architecture.name}"
+        )
 
 
 def _check_pipeline(path: Path, described: dict[str, Any]) -> None:

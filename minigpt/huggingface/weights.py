@@ -10,7 +10,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from minigpt.errors import UserError
-from minigpt.huggingface.tensors import BUFFER, HEAD, PREFIX, TOKENS
+from minigpt.huggingface.architecture import HEAD, Architecture
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 MAX_PROBLEMS = 10  # In the wrong file, every tensor differs.
@@ -19,16 +19,18 @@ MAX_PROBLEMS = 10  # In the wrong file, every tensor differs.
 class Weights:
     """The tensors of memory-mapped files, read one at a time.
 
-    Names omit `PREFIX`. Causal masks are left out.
+    Names omit the architecture's prefix. Its buffers are left out.
     """
 
-    def __init__(self, folder: Path, files: Mapping[Path, Any]) -> None:
+    def __init__(self, folder: Path, files: Mapping[Path, Any], architecture: Architecture) -> None:
         self.folder = folder
+        self.architecture = architecture
+        buffers = architecture.buffers
         self._tensors: dict[str, tuple[Path, Any]] = {}
         for path, file in files.items():
             for stored in file.keys():  # noqa: SIM118  # not a dictionary
-                name = stored.removeprefix(PREFIX)
-                if not BUFFER.fullmatch(name):
+                name = stored.removeprefix(architecture.prefix)
+                if buffers is None or not buffers.fullmatch(name):
                     self._tensors[name] = (path, file.get_slice(stored))
 
     def read(self, name: str) -> np.ndarray:
@@ -52,6 +54,7 @@ class Weights:
         Raises:
           UserError: tensors are missing, unexpected or have a different shape; one problem each.
         """
+        tokens = self.architecture.tokens
         problems = [
             f"{self.folder}: {name}: is missing; expected a tensor of shape {list(shape)}"
             for name, shape in expected.items()
@@ -59,9 +62,12 @@ class Weights:
         ]
         for name, (path, stored) in self._tensors.items():
             shape = stored.get_shape()
-            expected_shape = expected.get(TOKENS if tied and name == HEAD else name)
+            expected_shape = expected.get(tokens if tied and name == HEAD else name)
             if expected_shape is None:
-                problems.append(f"{path}: {name}: of shape {shape}, is not a tensor of this GPT-2")
+                problems.append(
+                    f"{path}: {name}: of shape {shape}, is not a tensor of this "
+                    f"{self.architecture.name}"
+                )
             elif tuple(shape) != expected_shape:
                 problems.append(
                     f"{path}: {name}: has the shape {shape}; should be {list(expected_shape)} "
@@ -73,15 +79,15 @@ class Weights:
         if problems:
             raise UserError(*problems)
         has_copy = tied and HEAD in self._tensors
-        if has_copy and not np.array_equal(self.read(HEAD), self.read(TOKENS)):
+        if has_copy and not np.array_equal(self.read(HEAD), self.read(tokens)):
             raise UserError(
-                f"{self.folder}: {HEAD}: differs from {TOKENS}; should be equal, because "
+                f"{self.folder}: {HEAD}: differs from {tokens}; should be equal, because "
                 "tie_word_embeddings = true in config.json"
             )
 
 
 @contextmanager
-def open_weights(folder: Path) -> Iterator[Weights]:
+def open_weights(folder: Path, architecture: Architecture) -> Iterator[Weights]:
     """Opens the weights of a folder, in one file or several.
 
     Raises:
@@ -96,7 +102,7 @@ def open_weights(folder: Path) -> Iterator[Weights]:
                 raise UserError(f"{path}: does not exist, but {INDEX} names it") from None
             except (SafetensorError, OSError) as error:
                 raise UserError(f"{path}: truncated or not safetensors: {error}") from None
-        yield Weights(folder, files)
+        yield Weights(folder, files, architecture)
 
 
 def _paths(folder: Path) -> list[Path]:

@@ -224,7 +224,9 @@ def test_refuses_missing_and_damaged_files(tmp_path):
     (folder / "config.json").write_text("{")
     assert "config.json: not valid JSON" in refused(folder)[0]
     shutil.rmtree(folder)
-    assert "does not exist; expected a Hugging Face GPT-2 folder" in refused(folder)[0]
+    assert (
+        "does not exist; expected a Hugging Face folder of a GPT-2 or a Qwen3" in refused(folder)[0]
+    )
 
 
 def test_refuses_tensors_that_are_missing_too_many_or_of_another_shape(tmp_path):

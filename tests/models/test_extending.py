@@ -24,7 +24,7 @@ import numpy as np
 import minigpt
 from pathlib import Path
 from minigpt.config import dump_config, load_config
-from minigpt.huggingface.config_json import export_problems
+from minigpt.huggingface.architectures import architecture_of_model
 from minigpt.models import build_model
 
 assert Path(minigpt.__file__).is_relative_to(Path.cwd()), minigpt.__file__
@@ -63,7 +63,7 @@ for setting, value in [
         steps.append(model.logits(latents))
     np.testing.assert_allclose(np.concatenate(steps, 1), changed, atol=1e-5)
 
-    (problem,) = export_problems(model.config)
+    (problem,) = architecture_of_model(model.config).export_problems(model.config)
     assert problem.startswith(f"model.{setting} = {value!r}"), problem
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("sgd", loss=loss, jit_compile=False)
