@@ -30,7 +30,18 @@ SIZES = {
     "odd widths": {"embed_dim": 21, "num_heads": 3, "num_layers": 3, "ff_dim": 17},
     "no qkv bias": {"embed_dim": 16, "num_heads": 4, "num_layers": 2, "qkv_bias": False},
     "untied": {"embed_dim": 32, "num_heads": 2, "num_layers": 4, "tie_embeddings": False},
+    "modern": {"block": "modern", "embed_dim": 16, "num_heads": 4, "num_layers": 2},
+    "modern, grouped": {
+        **{"block": "modern", "embed_dim": 20, "num_heads": 6, "num_kv_heads": 2, "head_dim": 8},
+        **{"num_layers": 3, "ff_dim": 17, "rotary_base": 1e6, "tie_embeddings": False},
+    },
+    "modern, one key head": {
+        **{"block": "modern", "embed_dim": 128, "num_heads": 8, "num_kv_heads": 1},
+        **{"num_layers": 6, "activation": "relu_squared"},
+    },
 }
+# Names in SIZES of the smallest GPT-2 and of a Qwen3.
+BOTH = ["one layer", "modern, grouped"]
 GPT2_124M = {"embed_dim": 768, "num_heads": 12, "num_layers": 12, "max_len": 1024}
 PROMPT = "It was a dark and stormy night"
 
@@ -47,13 +58,13 @@ def random_gpt(vocab_size: int, **sizes) -> GPT:
     scale = 2 / model.embedding.embed_dim**0.5
     for variable in model.trainable_variables:
         noise = draw.standard_normal(variable.shape, "float32")
-        if variable.name == "gamma":
+        if variable.name in ("gamma", "scale"):
             variable.assign(1 + 0.1 * noise)
         elif len(variable.shape) == 1 or variable.name == "position_embedding":
             variable.assign(0.1 * noise)
         else:
             variable.assign(scale * noise)
-    if model.head is not None:
+    if model.head is not None and model.head.bias is not None:
         model.head.bias.assign(0 * model.head.bias)
     return model
 
@@ -62,7 +73,9 @@ def pair(sizes: dict, tokenizer: Tokenizer, folder: Path):
     """Returns a model, and the same model loaded by transformers."""
     model = random_gpt(tokenizer.vocab_size, **sizes)
     export_huggingface(model, tokenizer, folder)
-    theirs, info = transformers.GPT2LMHeadModel.from_pretrained(folder, output_loading_info=True)
+    class_name = "Qwen3ForCausalLM" if sizes.get("block") == "modern" else "GPT2LMHeadModel"
+    kind = getattr(transformers, class_name)
+    theirs, info = kind.from_pretrained(folder, output_loading_info=True)
     assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     return model, theirs.eval()
 
@@ -92,14 +105,24 @@ def check_parity(ours: GPT, theirs, tokenizer: Tokenizer) -> None:
     assert len(sample.tokens) == 50
 
 
-def test_the_comparison_would_see_each_mutant(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "mutants"),
+    [
+        ("odd widths", [{"norm_epsilon": 1e-3}, {"activation": "gelu"}]),
+        (
+            "modern, grouped",
+            [{"norm_epsilon": 1e-3}, {"activation": "gelu"}, {"rotary_base": 9e5}],
+        ),
+    ],
+)
+def test_the_comparison_would_see_each_mutant(name, mutants, tmp_path, monkeypatch):
     tokenizer = small_tokenizer()
-    ours, theirs = pair(SIZES["odd widths"], tokenizer, tmp_path / "folder")
+    ours, theirs = pair(SIZES[name], tokenizer, tmp_path / "folder")
     ids = np.random.default_rng(0).integers(0, tokenizer.vocab_size, (2, 40)).astype("int32")
     right = logits_of(theirs, ids)
     assert difference(ours(ids).numpy(), right) < PARITY
-    for mutant in ({"norm_epsilon": 1e-3}, {"activation": "gelu"}):
-        other = random_gpt(tokenizer.vocab_size, **{**SIZES["odd widths"], **mutant})
+    for mutant in mutants:
+        other = random_gpt(tokenizer.vocab_size, **{**SIZES[name], **mutant})
         assert difference(other(ids).numpy(), right) > PARITY, mutant
     attend = attention.attend
     monkeypatch.setattr(
@@ -108,13 +131,14 @@ def test_the_comparison_would_see_each_mutant(tmp_path, monkeypatch):
     assert difference(ours(ids).numpy(), right) > PARITY
 
 
+@pytest.mark.parametrize("name", BOTH)
 @pytest.mark.parametrize(("kind", "vocab_size"), [("gpt2", 400), *KINDS, ("byte_pair", 1200)])
-def test_auto_tokenizer_gives_the_same_ids_and_text(kind, vocab_size, tmp_path):
+def test_auto_tokenizer_gives_the_same_ids_and_text(kind, vocab_size, name, tmp_path):
     tokenizer = small_tokenizer() if kind == "gpt2" else learned(kind, vocab_size)
     if vocab_size == 1200:
         config = load_config({"tokenizer": {"vocab_size": vocab_size}}).tokenizer
         tokenizer = minigpt.tokenizers.learn_tokenizer(code(500, 8) + scraps(1000, 9), config)
-    pair({"embed_dim": 8, "num_heads": 1, "num_layers": 1}, tokenizer, tmp_path / "folder")
+    pair(SIZES[name], tokenizer, tmp_path / "folder")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "folder")
     lines = code(1000, 10) + scraps(3000, 11) + ["", " ", "[PAD][UNK] <end><unk> <0x41>"]
     for line in lines:
@@ -142,9 +166,10 @@ def test_every_code_point_with_the_published_vocabulary(shared_data):
         assert [ids.tolist() for ids in ours.encode_many(lines)] == expected
 
 
-def test_a_folder_that_transformers_saved_again_is_imported(tmp_path):
+@pytest.mark.parametrize("name", BOTH)
+def test_a_folder_that_transformers_saved_again_is_imported(name, tmp_path):
     tokenizer = small_tokenizer()
-    ours, theirs = pair(SIZES["one layer"], tokenizer, tmp_path / "folder")
+    ours, theirs = pair(SIZES[name], tokenizer, tmp_path / "folder")
     theirs.save_pretrained(tmp_path / "again", max_shard_size="5KB")
     transformers.AutoTokenizer.from_pretrained(tmp_path / "folder").save_pretrained(
         tmp_path / "again"

@@ -82,6 +82,27 @@ def test_starts_where_the_run_is_and_learns(lora_rank, start, text, tmp_path, ca
     assert np.array_equal(frozen, original) == bool(lora_rank)
 
 
+def test_lora_on_an_imported_qwen3(text, tmp_path, capsys, no_export):
+    folder = huggingface_folder("qwen3/grouped", tmp_path / "folder")
+    start = import_run(folder, tmp_path / "start")
+    run = minigpt.train(settings(start, text, lora_rank=4), tmp_path / "run")
+    assert losses(run)[1] < losses(run)[0] < minigpt.evaluate_run(start, [text]).loss
+    # D 8, H K 24, G K 12, F 12, two blocks.
+    trained = 4 * 2 * ((8 + 48) + (24 + 8) + (8 + 24) + (12 + 8))
+    assert f": {trained:,} of " in capsys.readouterr().out
+
+    before, after = start.load_model(), run.load_model()
+    assert after.count_params() == before.count_params()
+    for old, new in zip(before.weights, after.weights, strict=True):
+        is_adapted = old.name == "kernel"
+        assert np.array_equal(old, new) != is_adapted, old.path
+    assert minigpt.evaluate_run(run).loss == pytest.approx(min(losses(run)), rel=1e-4)
+    minigpt.export_run(run, "huggingface", tmp_path / "again")
+    again = minigpt.load(import_run(tmp_path / "again", tmp_path / "run again"))
+    ids = np.array([[1, 2, 3]], "int32")
+    np.testing.assert_array_equal(again.logits(ids), after(ids))
+
+
 def compiled(start: Run, optimizer: str = "adamw") -> keras.Model:
     """A model with LoRA, about to be trained."""
     config = start.config.model.model_copy(update={"dropout_rate": 0.0})
