@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from benchmarks.held_out import Nats
 from benchmarks.measuring import Outcome, SteadySpeed, resident
 from benchmarks.sizes import Sizes
 from benchmarks.watching import Finished, watch
@@ -48,3 +49,17 @@ def fit_speed(
         "memory": resident("VmHWM") - imported,
         "steps": steady.counted,
     }
+
+
+def nats_of(model: Any) -> Nats:
+    """Returns the function that computes the losses of a batch; the first output are the logits."""
+    import tensorflow as tf
+
+    # Compiling with XLA would take longer than all evaluations.
+    @tf.function
+    def losses(inputs: Any, targets: Any) -> Any:
+        logits = model(inputs, training=False)
+        logits = logits[0] if isinstance(logits, list | tuple) else logits
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
+
+    return lambda inputs, targets: losses(tf.constant(inputs), tf.constant(targets)).numpy()

@@ -27,7 +27,7 @@ def forward_products(sizes: Sizes) -> list[Product]:
         (layers, rows, sizes.length, sizes.head_dim, sizes.length),
         (layers, rows, sizes.length, sizes.length, sizes.head_dim),
         (layers, 1, tokens, heads, sizes.embed_dim),
-        (layers, 1, tokens, sizes.embed_dim, sizes.ff_dim),
+        ((2 if sizes.gated else 1) * layers, 1, tokens, sizes.embed_dim, sizes.ff_dim),
         (layers, 1, tokens, sizes.ff_dim, sizes.embed_dim),
         (1, 1, tokens, sizes.embed_dim, sizes.vocab_size),
     ]

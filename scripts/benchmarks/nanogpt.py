@@ -4,17 +4,21 @@ Sizes and settings are those that https://github.com/karpathy/nanoGPT gives for 
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 
+from benchmarks.held_out import windows
 from benchmarks.measuring import Context, Outcome
-from benchmarks.quality import Looks, held_out, text_of
+from benchmarks.quality import Looks, cosine
+from benchmarks.quality_texts import read_characters
 from benchmarks.sizes import CHARACTERS
+from benchmarks.torch_fit import fit, nats_of, parameter_groups, random_windows
 
-STEPS, WARMUP, HIGHEST, LOWEST = 2000, 100, 1e-3, 1e-4
+WARMUP, HIGHEST, LOWEST = 100, 1e-3, 1e-4
 
 
 class Block(nn.Module):
@@ -59,54 +63,49 @@ class Model(nn.Module):
         return self.norm(self.blocks(x)) @ self.tokens.weight.T
 
 
-def rate(step: int) -> float:
-    """Returns the learning rate: warm-up, then a cosine to the minimum at the last step."""
-    if step < WARMUP:
-        return HIGHEST * (step + 1) / (WARMUP + 1)
-    done = (step - WARMUP) / (STEPS - WARMUP)
-    return LOWEST + 0.5 * (1 + math.cos(math.pi * done)) * (HIGHEST - LOWEST)
+def quality(
+    context: Context,
+    text: str,
+    steps: int | None = None,
+    seconds: float | None = None,
+    goals: Sequence[float] = (),
+) -> Outcome:
+    """Trains on the characters of a text, for a number of updates or of seconds.
 
-
-def quality(context: Context, bits: float) -> Outcome:
-    """Measures seconds from the start of the process until the held-out loss is below `bits` per byte."""
-    text = text_of(context)
-    characters = sorted(set(text))
+    Args:
+      text: name of a text of `quality_texts`.
+      steps, seconds: the end of training, and of the learning rate's cosine; one of them.
+      goals: scores whose times should be known.
+    """
+    train, val = read_characters(context, text)
+    # nanoGPT's vocabulary is that of the whole text.
+    characters = sorted({*train, *val})
     numbers = {character: i for i, character in enumerate(characters)}
-    ids = np.array([numbers[character] for character in text], np.int64)
-    train, val = held_out(ids)
+    ids, held_out = (
+        np.array([numbers[character] for character in part], np.int64) for part in (train, val)
+    )
     torch.manual_seed(1337)
     model = Model(len(characters))
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": [w for w in model.parameters() if w.ndim >= 2], "weight_decay": 0.1},
-            {"params": [w for w in model.parameters() if w.ndim < 2], "weight_decay": 0.0},
-        ],
-        betas=(0.9, 0.99),
+    looks = Looks(
+        context,
+        windows(held_out, CHARACTERS.length, len(val.encode()), len(characters)),
+        nats_of(model),
+        goals=goals,
+        ends=() if seconds is None else (seconds,),
+        last_step=steps,
     )
-
-    def nats(inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        with torch.no_grad():
-            logits = model(torch.from_numpy(inputs)).transpose(1, 2)
-            losses = functional.cross_entropy(logits, torch.from_numpy(targets), reduction="none")
-            return losses.sum(1).numpy()
-
-    looks = Looks(context, val, nats, bits)
-    draw = torch.Generator().manual_seed(1337)
-    places = torch.arange(CHARACTERS.length + 1)
-    data = torch.from_numpy(train)
-    for step in range(STEPS):
-        for group in optimizer.param_groups:
-            group["lr"] = rate(step)
-        starts = torch.randint(
-            len(train) - CHARACTERS.length, (CHARACTERS.batch_size, 1), generator=draw
-        )
-        rows = data[starts + places]
-        logits = model(rows[:, :-1])
-        loss = functional.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten())
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        if looks.good_enough(step + 1):
-            return looks.outcome(step + 1)
-    return {"failed": f"{looks.last:.3f} bits per byte after all {STEPS} steps"}
+    fit(
+        model,
+        model,
+        parameter_groups(model),
+        random_windows(ids, CHARACTERS.length, CHARACTERS.batch_size),
+        looks,
+        lambda step: cosine(
+            step,
+            looks.share if steps is None else (step - WARMUP) / (steps - WARMUP),
+            HIGHEST,
+            LOWEST,
+            WARMUP,
+        ),
+    )
+    return looks.outcome()

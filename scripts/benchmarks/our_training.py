@@ -1,15 +1,31 @@
 """Measures `minigpt.train`, up to the step at which the measurement is complete."""
 
 import itertools
+import json
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.measuring import Context, Outcome, SteadySpeed, resident
-from benchmarks.sizes import CHARACTERS, DEFAULT, GPT2_124M, WORDS, Sizes
+from benchmarks.sizes import CHARACTERS, DEFAULT, GPT2_124M, MODERN, WORDS, Sizes
 from benchmarks.watching import Finished, watch
 
-SIZES = {"words": WORDS, "characters": CHARACTERS, "default": DEFAULT, "124m": GPT2_124M}
+SIZES = {
+    "words": WORDS,
+    "characters": CHARACTERS,
+    "default": DEFAULT,
+    "modern": MODERN,
+    "124m": GPT2_124M,
+}
+# The blocks of the peers. The default configuration may have another one.
+BLOCKS = {
+    "words": {"block": "post_norm", "position": "learned", "activation": "relu"},
+    "characters": {"block": "pre_norm", "position": "learned", "activation": "gelu_tanh"},
+    "default": {"block": "pre_norm", "position": "learned", "activation": "gelu_tanh"},
+    "modern": {"block": "modern", "position": "rotary", "activation": "silu"},
+    "124m": {"block": "pre_norm", "position": "learned", "activation": "gelu_tanh"},
+}
 # The first two updates, which compile and allocate, are not counted. The same holds for the peers.
 FIRST = 2
 # Checkpoints take at most 2% of the training time, but within a few steps they would take all or none of
@@ -33,8 +49,10 @@ def settings(context: Context, system: str, **changes: Any) -> Any:
     import minigpt
 
     sizes = SIZES[system]
-    overrides = [f"{key}={value}" for key, value in changes.items()]
-    if system == "default":
+    settings = {**_pinned(system), **changes}
+    overrides = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
+    if system in ("default", "modern"):
+        overrides += ["tokenizer.kind=byte_pair", f"tokenizer.vocab_size={sizes.vocab_size}"]
         return minigpt.load_config("default", overrides)
     if system == "characters":
         return minigpt.load_config(_characters(context.work, sizes), overrides)
@@ -45,8 +63,27 @@ def settings(context: Context, system: str, **changes: Any) -> Any:
         # Its own vocabulary would be downloaded. Words do not change the model or the batches.
         name = "gpt2_124m_scratch"
         overrides += ["tokenizer.kind=word", f"tokenizer.vocab_size={sizes.vocab_size}"]
-        overrides += [f"training.sequence_length={sizes.length}", "model.qkv_bias=true"]
     return minigpt.load_config(name, overrides, [str(path)])
+
+
+def _pinned(system: str) -> dict[str, Any]:
+    """Returns the sizes and the block of a system: comparable, whatever its configuration becomes."""
+    sizes = SIZES[system]
+    model = {
+        "max_len": sizes.context,
+        "embed_dim": sizes.embed_dim,
+        "num_heads": sizes.num_heads,
+        "head_dim": sizes.head_dim,
+        "ff_dim": sizes.ff_dim,
+        "num_layers": sizes.num_layers,
+        "qkv_bias": system != "modern",
+        "tie_embeddings": system != "words",
+        **BLOCKS[system],
+    }
+    training = {"batch_size": sizes.batch_size, "sequence_length": sizes.length}
+    return {f"model.{key}": value for key, value in model.items()} | {
+        f"training.{key}": value for key, value in training.items()
+    }
 
 
 def _text(path: Path, sizes: Sizes) -> Path:
@@ -66,17 +103,10 @@ def _characters(work: Path, sizes: Sizes) -> dict[str, Any]:
     return {
         "data": {"source": "files", "paths": [str(path)], "val_fraction": 0.1},
         "tokenizer": {"kind": "character", "vocab_size": sizes.vocab_size},
-        "model": {
-            "max_len": sizes.length,
-            "embed_dim": sizes.embed_dim,
-            "num_heads": sizes.num_heads,
-            "num_layers": sizes.num_layers,
-            "dropout_rate": 0.0,
-        },
+        "model": {"dropout_rate": 0.0},
         "training": {
             "epochs": 1,
             "steps_per_epoch": 2000,
-            "batch_size": sizes.batch_size,
             "learning_rate": 1e-3,
             "warmup_steps": 100,
             "optimizer": "adamw",
@@ -97,8 +127,8 @@ def speed(context: Context, system: str, steps: int, seconds: float) -> Outcome:
     steady = SteadySpeed(sizes.tokens_per_step, FIRST, steps, seconds)
 
     def look(model: Any, step: int, event: str) -> None:
-        if event == "begin" and model.vocab_size != sizes.vocab_size:
-            raise ValueError(f"{system}: a vocabulary of {model.vocab_size}")
+        if event == "begin" and _sizes(model, sizes) != sizes:
+            raise ValueError(f"{system}: {_sizes(model, sizes)} in place of {sizes}")
         if event == "step" and steady.seen(step):
             raise Finished
 
@@ -108,6 +138,22 @@ def speed(context: Context, system: str, steps: int, seconds: float) -> Outcome:
         "memory": resident("VmHWM") - imported,
         "steps": steady.counted,
     }
+
+
+def _sizes(model: Any, sizes: Sizes) -> Sizes:
+    """Returns `sizes` with those of a model."""
+    config = model.config
+    return replace(
+        sizes,
+        vocab_size=model.vocab_size,
+        context=config.max_len,
+        embed_dim=config.embed_dim,
+        num_heads=config.num_heads,
+        head_dim=config.head_dim,
+        ff_dim=config.ff_dim,
+        num_layers=config.num_layers,
+        gated=config.block == "modern",
+    )
 
 
 def train(context: Context, config: Any, look: Any) -> int:

@@ -1,169 +1,139 @@
-"""Measures seconds to a loss on the last tenth of tiny Shakespeare: evaluation, and minigpt's side."""
+"""Time to quality: evaluation during training, and the time at which a loss was reached."""
 
 import math
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from tempfile import mkdtemp
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-
+from benchmarks.held_out import HeldOut, Nats
 from benchmarks.measuring import Context, Outcome
-from benchmarks.sizes import CHARACTERS
-from benchmarks.watching import Finished
 
-# Updates between two evaluations.
-EVERY = 25
-# A quick evaluation uses one window of this many ...
+# The time between two evaluations, as a share of the time of training so far. The time at which a loss was
+# reached is interpolated, so its error is well below this share.
+_LATER = 0.04
+# A quick evaluation uses one row of this many ...
 _ONE_OF = 16
-# ... and a full one follows if its loss is at most this many bits above the target.
-_NEAR = 0.12
-_ROWS = 64
+# ... and a full one follows if its score is at most this share above the target.
+_NEAR = 0.04
 
-# (inputs, targets), int[B, T] each → the summed loss of each row in nats, float[B].
-Nats = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-def prepare(context: Context, shakespeare: str | None) -> Outcome:
-    """Copies the text to the folder that both sides read."""
-    if shakespeare is None:
-        from minigpt.config import SHAKESPEARE_SHA256, SHAKESPEARE_URL
-        from minigpt.storage.downloads import download
-
-        shakespeare = str(download(SHAKESPEARE_URL, SHAKESPEARE_SHA256))
-    path = _path(context)
-    shutil.copyfile(shakespeare, path)
-    return {"value": path.stat().st_size}
-
-
-def _path(context: Context) -> Path:
-    return context.work / "shakespeare.txt"
-
-
-def text_of(context: Context) -> str:
-    return _path(context).read_text(encoding="utf-8")
-
-
-def held_out(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the training part and the last tenth."""
-    edge = int(len(ids) * 0.9)
-    return ids[:edge], ids[edge:]
-
-
-def windows(ids: np.ndarray, one_of: int = 1) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
-    """Yields batches of every n-th adjacent window, all of one size.
-
-    Each is (inputs, targets, number of valid rows). An incomplete last window is left out; it
-    is less than a thousandth of the text.
-    """
-    count, length = (len(ids) - 1) // CHARACTERS.length, CHARACTERS.length
-    inputs = ids[: count * length].reshape(count, length)[::one_of]
-    targets = ids[1 : count * length + 1].reshape(count, length)[::one_of]
-    for first in range(0, len(inputs), _ROWS):
-        # Another shape would be compiled again.
-        rows = np.minimum(np.arange(first, first + _ROWS), len(inputs) - 1)
-        yield inputs[rows], targets[rows], min(_ROWS, len(inputs) - first)
+# Seconds, updates and score of a full evaluation.
+Point = tuple[float, int, float]
 
 
 class Looks:
-    """Evaluates a model during training; the time of the evaluation is not counted.
+    """Evaluates a model during training. The time of an evaluation is not counted.
 
     Args:
       context: gives the seconds since the start of the process.
-      ids: the held-out text, one token per byte.
-      nats: computes the loss of a batch.
-      bits: the target in bits per byte.
+      held_out: the text.
+      nats: computes the losses of a batch.
+      goals: scores; evaluations are frequent until all are reached, and rare otherwise.
+      ends: seconds of training at which the model is evaluated; the last one ends the training.
+      last_step: the update that ends the training.
+      stops_at_goals: whether the training ends when all goals are reached.
+      looking: seconds that were spent on evaluation before.
+
+    Attributes:
+      points: all full evaluations.
+      reached_ends: those at `ends` or `last_step`.
+      looking: seconds that were spent on evaluation.
     """
 
-    def __init__(self, context: Context, ids: np.ndarray, nats: Nats, bits: float) -> None:
-        self.context, self.ids, self.nats, self.bits = context, ids, nats, bits
-        self.last = math.inf
-        self._next = EVERY
-        self._looking = 0.0
-        self._seconds = 0.0
+    def __init__(
+        self,
+        context: Context,
+        held_out: HeldOut,
+        nats: Nats,
+        *,
+        goals: Sequence[float] = (),
+        ends: Sequence[float] = (),
+        last_step: int | None = None,
+        stops_at_goals: bool = False,
+        looking: float = 0.0,
+    ) -> None:
+        self.context, self.held_out, self.nats = context, held_out, nats
+        self.goals, self.ends = sorted(goals, reverse=True), sorted(ends)
+        self.last_step = last_step
+        self.limit = self.ends[-1] if ends else math.inf
+        self.stops_at_goals = stops_at_goals
+        self.looking = looking
+        self.points: list[Point] = []
+        self.reached_ends: list[Point] = []
+        self._next = 0.0
 
-    def good_enough(self, step: int) -> bool:
-        """Evaluates every EVERY updates; returns whether the loss is below the target."""
-        if step < self._next:
-            return False
-        self._next = step - step % EVERY + EVERY
+    @property
+    def seconds(self) -> float:
+        """Seconds from the start of the process, without evaluations."""
+        return self.context.seconds() - self.looking
+
+    @property
+    def share(self) -> float:
+        """The share of the time limit that is over, 0 to 1; for schedules."""
+        return min(1.0, self.seconds / self.limit)
+
+    def over(self, step: int, is_last: bool = False) -> bool:
+        """Evaluates the model if it is time; returns whether the training should end.
+
+        Args:
+          step: updates that are done.
+          is_last: whether the training ends with this update anyway.
+        """
+        seconds = self.seconds
         began = time.perf_counter()
-        self._seconds = self.context.seconds() - self._looking
-        self.last = self._loss(_ONE_OF)
-        reached = self.last < self.bits + _NEAR
-        if reached:
-            self.last = self._loss(1)
-            reached = self.last < self.bits
-        self._looking += time.perf_counter() - began
-        return reached
+        is_last |= self.last_step is not None and step >= self.last_step
+        due = 0
+        while due < len(self.ends) and seconds >= self.ends[due]:
+            due += 1
+        if is_last or due:
+            self._look(seconds, step)
+            self.reached_ends += [self.points[-1]] * max(1, due)
+            del self.ends[:due]
+            is_last |= bool(due) and not self.ends
+        elif self.goals and seconds >= self._next:
+            self._next = seconds * (1 + _LATER)
+            if self.held_out.score(self.nats, _ONE_OF) <= self.goals[0] * (1 + _NEAR):
+                self._look(seconds, step)
+        self.looking += time.perf_counter() - began
+        return is_last or (self.stops_at_goals and not self.goals)
 
-    def outcome(self, step: int) -> Outcome:
-        return {"value": self._seconds, "step": step, "bits": self.last}
+    def _look(self, seconds: float, step: int) -> None:
+        score = self.held_out.score(self.nats)
+        self.points.append((seconds, step, score))
+        while self.goals and score <= self.goals[0]:
+            del self.goals[0]
 
-    def _loss(self, one_of: int) -> float:
-        total = count = 0.0
-        for inputs, targets, rows in windows(self.ids, one_of):
-            total += float(self.nats(inputs, targets)[:rows].sum())
-            count += targets[:rows].size
-        return total / count / math.log(2)
-
-
-def ours(context: Context, bits: float) -> Outcome:
-    """Measures `minigpt train --config shakespeare_character`, token store included."""
-    import os
-
-    from benchmarks.our_training import train
-
-    os.environ["MINIGPT_CACHE"] = mkdtemp(dir=context.work)
-    import minigpt
-
-    recipe = minigpt.load_config("shakespeare_character").training
-    # One epoch with all steps, because validation after each epoch would count as training time.
-    steps = recipe.epochs * (recipe.steps_per_epoch or 0)
-    config = minigpt.load_config(
-        "shakespeare_character",
-        [
-            f"data.url={_path(context).as_uri()}",
-            "training.epochs=1",
-            f"training.steps_per_epoch={steps}",
-        ],
-    )
-    looks: list[Looks] = []
-    found: list[Outcome] = []
-
-    def look(model: Any, step: int, event: str) -> None:
-        if event == "begin":
-            looks.append(Looks(context, _our_ids(config), _our_nats(model), bits))
-        elif looks[0].good_enough(step):
-            found.append(looks[0].outcome(step))
-            raise Finished
-        elif step >= steps:
-            found.append({"failed": f"{looks[0].last:.3f} bits per byte after all {steps} steps"})
-            raise Finished
-
-    train(context, config, look)
-    return found[0]
+    def outcome(self) -> Outcome:
+        """Returns the last seconds as the value, all full evaluations, and those at the ends."""
+        return {
+            "value": self.points[-1][0],
+            "points": self.points,
+            "ends": self.reached_ends,
+            "evaluation": self.looking,
+        }
 
 
-def _our_ids(config: Any) -> np.ndarray:
-    """Returns the token ids of the last tenth, from the new token store."""
-    from minigpt.corpus.token_store import open_corpus
+def crossing(points: Sequence[Point], goal: float) -> float | None:
+    """Returns the seconds at which the score fell to a goal; None if it did not.
 
-    # The first and the last id are the end tokens around the text.
-    ids = np.asarray(open_corpus(config.data, config.tokenizer).val.ids[1:-1])
-    return ids.astype(np.int32)
+    Interpolates between the first evaluation at or below the goal and the one before it.
+
+    Args:
+      points: evaluations in order.
+      goal: a score.
+    """
+    before: Point | None = None
+    for point in points:
+        seconds, _, score = point
+        if score <= goal:
+            if before is None:
+                return seconds
+            above = before[2]
+            return before[0] + (seconds - before[0]) * (above - goal) / (above - score)
+        before = point
+    return None
 
 
-def _our_nats(model: Any) -> Nats:
-    import tensorflow as tf
-
-    # Compiling with XLA would take longer than all evaluations.
-    @tf.function
-    def summed(inputs: Any, targets: Any) -> Any:
-        logits = model(inputs, training=False)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
-        return tf.reduce_sum(losses, axis=1)
-
-    return lambda inputs, targets: summed(tf.constant(inputs), tf.constant(targets)).numpy()
+def cosine(step: int, share: float, highest: float, lowest: float, warmup: int) -> float:
+    """Returns a learning rate: linear warm-up, then a cosine that reaches the minimum at share 1."""
+    if step < warmup:
+        return highest * (step + 1) / (warmup + 1)
+    return lowest + 0.5 * (1 + math.cos(math.pi * share)) * (highest - lowest)

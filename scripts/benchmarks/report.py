@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.box import HEAVY_HEAD, MARKDOWN
 from rich.table import Table
@@ -136,7 +137,8 @@ def failed(result: Result) -> bool:
     return any(" failed: " in note for note in result.notes)
 
 
-def write_json(path: Path, results: Sequence[Result]) -> None:
+def write_json(path: Path, results: Sequence[Any]) -> None:
+    """Writes results of any kind, one object each."""
     path.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
 
 

@@ -2,6 +2,7 @@
 
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 
 from benchmarks.measuring import Context, Outcome, SteadySpeed, needs_compiler, resident
@@ -34,14 +35,29 @@ def build(sizes: Sizes) -> Any:
 
 
 def speed(context: Context, system: str, compiled: bool, steps: int, seconds: float) -> Outcome:
-    """Measures tokens per second with fused AdamW, as transformers' Trainer uses it, and clipping."""
+    """Measures tokens per second of GPT-2; see `training_speed`."""
+    import transformers.models.gpt2.modeling_gpt2  # noqa: F401
+
+    return training_speed(build, SIZES[system], compiled, steps, seconds)
+
+
+def training_speed(
+    build: Callable[[Sizes], Any], sizes: Sizes, compiled: bool, steps: int, seconds: float
+) -> Outcome:
+    """Measures tokens per second with fused AdamW, as transformers' Trainer uses it, and clipping.
+
+    Memory counts from the call of this function: import the model's module before it.
+
+    Args:
+      build: returns the model.
+      compiled: whether the model is compiled with torch.compile.
+      steps, seconds: the measurement ends after at least this many steps and this much time.
+    """
     if compiled and (reason := needs_compiler()):
         return {"skipped": reason}
     import torch
-    import transformers.models.gpt2.modeling_gpt2  # noqa: F401
 
     imported = resident()
-    sizes = SIZES[system]
     torch.manual_seed(0)
     model = build(sizes).train()
     optimizer = torch.optim.AdamW(

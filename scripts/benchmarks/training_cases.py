@@ -1,6 +1,6 @@
-"""The cases of training: its speed, the quality it reaches, its start."""
+"""The cases of training: its speed, its start."""
 
-from benchmarks.case import TOKENS, Case, Outcomes, same_arguments
+from benchmarks.case import TOKENS, Case, Outcomes
 from benchmarks.report import Target, median
 from benchmarks.rounds import Measurement
 
@@ -8,7 +8,7 @@ _STEADY = "steps 1 and 2, which include compilation, are not counted"
 
 
 def training(quick: bool) -> list[Case]:
-    """Speed and memory of training, for four sizes."""
+    """Speed and memory of training, for five models."""
     steps = {"steps": 2 if quick else 4, "seconds": 1 if quick else 8}
     words = {**steps, "steps": 2 if quick else 3}
 
@@ -83,6 +83,21 @@ def training(quick: bool) -> list[Case]:
             budget_seconds=360,
         ),
         Case(
+            "train-modern",
+            TOKENS,
+            Target(1.0, 1.5),
+            ours("modern", steps),
+            {
+                "PyTorch": Measurement("torch_qwen3:speed", {"compiled": False, **steps}),
+                "PyTorch, compiled": Measurement("torch_qwen3:speed", {"compiled": True, **steps}),
+            },
+            prepare=(prepared("modern"),),
+            limit=limit("modern"),
+            notes=(_STEADY, "the peers use AdamW, minigpt uses its default, Muon"),
+            rounds=3,
+            budget_seconds=360,
+        ),
+        Case(
             "train-124m",
             TOKENS,
             Target(1.2, 0.8),
@@ -102,26 +117,6 @@ def _losses_agree(outcomes: Outcomes) -> dict[str, bool]:
     agree = ours is not None and peer is not None and abs(ours - peer) <= 1e-3
     shown = f"{ours} and {peer}" if ours and peer else "not measured"
     return {f"losses after the same steps equal to 1e-3 ({shown})": agree}
-
-
-def quality(quick: bool, shakespeare: str | None) -> Case:
-    """Seconds of training until a validation loss is reached."""
-    return same_arguments(
-        "quality",
-        "s",
-        Target(3),
-        "quality:ours",
-        {"nanoGPT": "nanogpt:quality"},
-        {"bits": 4.5 if quick else 2.75},
-        more_is_better=False,
-        prepare=(Measurement("quality:prepare", {"shakespeare": shakespeare}),),
-        notes=(
-            "from the start of the process; includes reading and encoding the text, excludes evaluation",
-            "evaluated after every 25 updates",
-        ),
-        rounds=3,
-        budget_seconds=620,
-    )
 
 
 def start(quick: bool) -> Case:

@@ -4,6 +4,7 @@ Sizes and settings are the tutorial's (https://keras.io/examples/generative/text
 the code is ours.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -98,6 +99,34 @@ def losses(context: Context, steps: int) -> Outcome:
     for inputs, targets in zip(arrays["inputs"][:steps], arrays["targets"][:steps], strict=True):
         model.train_on_batch(inputs, targets)
     return {"value": batch_loss(model, arrays["inputs"][steps], arrays["targets"][steps])}
+
+
+def quality(context: Context, seconds: Sequence[float]) -> Outcome:
+    """Trains on the first 81 words of each review; evaluates after these seconds since the start."""
+    import keras
+    import tensorflow as tf
+
+    from benchmarks.keras_fit import nats_of
+    from benchmarks.quality import Looks
+    from benchmarks.quality_texts import held_out_words, read_ids
+
+    train, val, facts = read_ids(context, "words")
+    looks: list[Looks] = []
+
+    def look(model: Any, step: int, event: str) -> None:
+        if event == "begin":
+            held_out = held_out_words(val, facts["vocab_size"])
+            looks.append(Looks(context, held_out, nats_of(model), ends=seconds))
+        elif looks[0].over(step):
+            raise Finished
+
+    watch(look)
+    keras.utils.set_random_seed(0)
+    rows = tf.data.Dataset.from_tensor_slices((train[:, :-1], train[:, 1:]))
+    rows = rows.shuffle(len(train)).repeat().batch(WORDS.batch_size).prefetch(2)
+    with suppress(Finished):
+        build(WORDS, "auto").fit(rows, verbose=0)
+    return looks[0].outcome()
 
 
 def set_weights(model: Any, arrays: dict[str, Any]) -> None:

@@ -11,10 +11,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 import benchmark
 from benchmarks.cases import build_cases
 from benchmarks.limits import backward_products, forward_products
-from benchmarks.measuring import SteadySpeed
+from benchmarks.measuring import Context, SteadySpeed
+from benchmarks.our_training import SIZES, settings
 from benchmarks.report import Target, number, summarize, table, write_json
 from benchmarks.rounds import Measurement, far_behind, run_rounds
-from benchmarks.sizes import GPT2_124M, WORDS
+from benchmarks.sizes import GPT2_124M, MODERN, WORDS
 
 
 def outcomes(*values, memory=None):
@@ -114,13 +115,37 @@ def test_products_of_a_step():
     def operations(products):
         return sum(2 * count * side * m * k * n for count, side, m, k, n in products)
 
-    for sizes in (WORDS, GPT2_124M):
+    for sizes in (WORDS, MODERN, GPT2_124M):
         forward = forward_products(sizes)
         heads = sizes.num_heads * sizes.head_dim
         attention = 4 * sizes.num_layers * sizes.tokens_per_step * sizes.length * heads
         matrices = 2 * sizes.tokens_per_step * sizes.matrix_parameters
         assert operations(forward) == matrices + attention
         assert operations(backward_products(forward)) == 2 * operations(forward)
+
+
+@pytest.mark.parametrize("system", SIZES)
+def test_measured_models_are_those_of_sizes(system, monkeypatch, tmp_path):
+    """Whatever the configurations become: here, all of them lose their sizes."""
+    import minigpt
+    from minigpt.config import load_config
+    from minigpt.config.record import FORMAT
+
+    def without_sizes(source=None, overrides=(), text=()):
+        sections = load_config(source, text=text).model_dump(exclude_unset=True)
+        for section in ("model", "training"):
+            sections[section] = {}
+        return load_config({"format": FORMAT} | sections, overrides)
+
+    monkeypatch.setattr(minigpt, "load_config", without_sizes)
+    monkeypatch.setattr("benchmarks.texts.write_text", lambda path, *sizes: path)
+    config = settings(Context(0, tmp_path), system)
+    sizes, model = SIZES[system], config.model.resolved()
+    assert (config.training.batch_size, config.sequence_length) == (sizes.batch_size, sizes.length)
+    names = ["embed_dim", "num_heads", "head_dim", "ff_dim", "num_layers"]
+    assert [getattr(model, name) for name in names] == [getattr(sizes, name) for name in names]
+    assert (model.max_len, model.is_modern) == (sizes.context, sizes.gated)
+    assert config.tokenizer.vocab_size == sizes.vocab_size
 
 
 def test_json_has_what_the_table_shows(tmp_path):
@@ -146,8 +171,8 @@ def test_json_has_what_the_table_shows(tmp_path):
 
 
 def test_all_cases_are_there():
-    names = "train-words train-characters train-default train-124m quality sample-one sample-eight"
-    names += " sample-124m sample-callback export-call start tokenize grow"
+    names = "train-words train-characters train-default train-modern train-124m sample-one"
+    names += " sample-eight sample-124m sample-callback export-call start tokenize grow"
     for quick in (False, True):
         cases = build_cases(quick)
         assert [case.name for case in cases] == names.split()
@@ -157,7 +182,7 @@ def test_all_cases_are_there():
 @pytest.mark.parametrize(
     "asked, said",
     [
-        (["nosuch"], "unknown case nosuch; should be one of train-words, "),
+        (["nosuch"], "unknown case nosuch; should be one of quality, "),
         (["tokenize", "--rounds", "0"], "--rounds 0: should be 1 or more"),
         (["quality", "--shakespeare", "/nowhere"], "--shakespeare /nowhere: no such file"),
         (["tokenize", "--output", "/"], "--output /: should be a file in a writable folder"),

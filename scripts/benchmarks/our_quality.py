@@ -1,0 +1,138 @@
+"""Trains minigpt until it reaches the scores of its peers."""
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from tempfile import mkdtemp
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from benchmarks.held_out import HeldOut, beginnings, windows
+from benchmarks.measuring import Context, Outcome
+from benchmarks.quality import Looks
+from benchmarks.quality_texts import folder, read_characters, read_ids
+from benchmarks.watching import Finished
+
+# What minigpt trains in each case. The words need a vocabulary that no other shipped configuration has; the
+# time limit is that of the case.
+WORDS_BASE = "imdb"
+WORDS_SETTINGS = ("training.max_minutes=2",)
+
+
+def until(
+    context: Context, text: str, goals: Sequence[float], overrides: Sequence[str] = ()
+) -> Outcome:
+    """Measures seconds from the start of the process until the score falls to each goal.
+
+    Args:
+      text: "shakespeare", "prose", "words" or "stories".
+      goals: scores.
+      overrides: settings, as `SECTION.KEY=VALUE`.
+    """
+    if text in ("shakespeare", "prose"):
+        # The token store is part of the measurement.
+        os.environ["MINIGPT_CACHE"] = mkdtemp(dir=context.work)
+    import minigpt  # noqa: F401
+
+    config = _in_one_epoch(_settings(context, text, overrides))
+    looks: list[Looks] = []
+    steps = config.training.epochs * (config.training.steps_per_epoch or 0)
+
+    def look(model: Any, step: int, event: str) -> None:
+        if event == "begin":
+            from benchmarks.keras_fit import nats_of
+
+            began = time.perf_counter()
+            held_out = _held_out(context, text, config, model)
+            taken = time.perf_counter() - began
+            looks.append(
+                Looks(
+                    context,
+                    held_out,
+                    nats_of(model),
+                    goals=goals,
+                    stops_at_goals=True,
+                    looking=taken,
+                )
+            )
+        elif looks[0].over(step, model.stop_training or step == steps):
+            raise Finished
+
+    from benchmarks.our_training import train
+
+    with _clock_without(looks):
+        train(context, config, look)
+    return looks[0].outcome()
+
+
+def _settings(context: Context, text: str, overrides: Sequence[str]) -> Any:
+    import minigpt
+
+    if text == "stories":
+        return minigpt.load_config("default", overrides)
+    if text == "shakespeare":
+        path = folder(context, text) / "text.txt"
+        return minigpt.load_config(
+            "shakespeare_character", [f"data.url={path.as_uri()}", *overrides]
+        )
+    if text == "prose":
+        from minigpt.corpus.fit import config_for_text
+
+        return config_for_text([str(folder(context, text) / "text.txt")], overrides)
+    settings = read_ids(context, text)[2]["settings"]
+    same_words = [
+        f"{section}.{key}={json.dumps(value)}"
+        for section, values in settings.items()
+        for key, value in values.items()
+    ]
+    return minigpt.load_config(WORDS_BASE, [*same_words, *WORDS_SETTINGS, *overrides])
+
+
+def _in_one_epoch(config: Any) -> Any:
+    """Returns the same training in one epoch, because validation at its end would count as training."""
+    training = config.training
+    if training.steps_per_epoch is None:
+        return config
+    steps = training.epochs * training.steps_per_epoch
+    changed = {"epochs": 1, "steps_per_epoch": steps}
+    return config.model_copy(update={"training": training.model_copy(update=changed)})
+
+
+def _clock_without(looks: list[Looks]) -> Any:
+    """Stops the clock of `training.max_minutes` during evaluations."""
+    from minigpt.training.callbacks import clock
+
+    def now() -> float:
+        return time.perf_counter() - (looks[0].looking if looks else 0.0)
+
+    return patch.object(clock, "time", SimpleNamespace(perf_counter=now))
+
+
+def _held_out(context: Context, text: str, config: Any, model: Any) -> HeldOut:
+    """Returns the held-out text in our tokens; checks that it is the text of the peers."""
+    from minigpt.corpus.token_store import open_corpus
+
+    corpus = open_corpus(config.data, config.tokenizer)
+    tokenizer, val = corpus.tokenizer, corpus.val
+    if text == "words":
+        _, rows, facts = read_ids(context, text)
+        if corpus.fingerprint != facts["fingerprint"]:
+            raise ValueError("the words of minigpt differ from those of the peers")
+        return beginnings(rows, tokenizer.vocab_size)
+    ids = np.asarray(val.ids).astype(np.int32)
+    length = config.sequence_length
+    if text == "stories":
+        facts = read_ids(context, text)[2]
+        if val.bytes != facts["bytes"]:
+            raise ValueError("the held-out stories of minigpt differ from those of the peers")
+        return windows(ids, length, val.bytes, tokenizer.vocab_size, val.unknown_tokens)
+    # The first and the last id are the end tokens around the text.
+    ids = ids[1:-1]
+    wanted = read_characters(context, text)[1]
+    if tokenizer.lossless and not val.unknown_tokens and tokenizer.decode(ids) != wanted:
+        raise ValueError("the held-out text of minigpt differs from that of the peers")
+    return windows(ids, length, len(wanted.encode()), tokenizer.vocab_size, val.unknown_tokens)
