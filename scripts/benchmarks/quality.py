@@ -12,8 +12,9 @@ from benchmarks.measuring import Context, Outcome
 _LATER = 0.04
 # A quick evaluation uses one row of this many ...
 _ONE_OF = 16
-# ... and a full one follows if its score is at most this share above the target.
-_NEAR = 0.04
+# ... and a full one follows if its score is at most this share above the target. The first full one shows
+# how much the quick ones differ from it; the same rows differ by about the same share later.
+_FIRST, _NEAR = 0.2, 0.04
 
 # Seconds, updates and score of a full evaluation.
 Point = tuple[float, int, float]
@@ -59,6 +60,8 @@ class Looks:
         self.points: list[Point] = []
         self.reached_ends: list[Point] = []
         self._next = 0.0
+        # Full divided by quick score, once it is known.
+        self._scale: float | None = None
 
     @property
     def seconds(self) -> float:
@@ -90,8 +93,11 @@ class Looks:
             is_last |= bool(due) and not self.ends
         elif self.goals and seconds >= self._next:
             self._next = seconds * (1 + _LATER)
-            if self.held_out.score(self.nats, _ONE_OF) <= self.goals[0] * (1 + _NEAR):
+            quick = self.held_out.score(self.nats, _ONE_OF)
+            near = _FIRST if self._scale is None else _NEAR
+            if quick * (self._scale or 1.0) <= self.goals[0] * (1 + near):
                 self._look(seconds, step)
+                self._scale = self.points[-1][2] / quick
         self.looking += time.perf_counter() - began
         return is_last or (self.stops_at_goals and not self.goals)
 
