@@ -32,20 +32,20 @@ class Timing:
 
 @dataclass
 class QualityResult:
-    """One line of the table. Scores and seconds are medians of the rounds.
+    """One line of the table. The target, a score, and the seconds are medians of the rounds.
 
     `ours` and `ratio` are None if a round did not reach the target; `last` then holds our last score and
     its seconds.
     """
 
     case: str
-    score: float | None
+    target: float | None
     unit: str
     set_by: str
     ours: float | None
     peer: float | None
     ratio: float | None
-    target: str
+    mark: str
     met: bool
     last: tuple[float, float] | None = None
     notes: list[str] = field(default_factory=list)
@@ -103,13 +103,13 @@ def quality_table(results: Sequence[QualityResult], markdown: bool = False) -> T
         met = "[green]yes[/]" if result.met else "[red]no[/]"
         shown.add_row(
             result.case,
-            "–" if result.score is None else f"{result.score:.3f} {result.unit}",
+            "–" if result.target is None else f"{result.target:.3f} {result.unit}",
             result.set_by,
             _ours(result),
             "–" if result.peer is None else f"{number(result.peer)} s",
             "–" if result.ratio is None else f"{number(result.ratio)} ×",
-            result.target or "–",
-            met if result.target else "–",
+            result.mark or "–",
+            met if result.mark else "–",
         )
     return shown
 
