@@ -115,7 +115,7 @@ def sample(
     def print_samples(text: str, seed: int, headings: SampleHeadings) -> None:
         if unknown := model.unknown_tokens(text):
             name = f"--prompt {text!r}" if prompt else f"prompt {text!r}"
-            print_message(unknown_tokens_message(name, unknown))
+            print_message(unknown_tokens_message(name, unknown, model.tokenizer))
         if as_stream:
             for sample_seed in range(seed, seed + num_samples):
                 headings.print_next(sample_seed if draws else None)

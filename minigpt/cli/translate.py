@@ -69,7 +69,8 @@ def translate(
             check_prompt(source)
         for number, source in enumerate(texts, start=1):
             if unknown := model.unknown_tokens(source):
-                print_message(unknown_tokens_message(f"source {number}", unknown))
+                name = f"source {number}"
+                print_message(unknown_tokens_message(name, unknown, model.tokenizer))
         translations = model.translate(
             texts, sampling.beams, sampling.length_penalty, max_new_tokens
         )

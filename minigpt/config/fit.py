@@ -83,8 +83,8 @@ def settings_for_size(size: int, characters: int) -> Settings:
             (64, 2) if size < 30_000 else (96, 3) if size < 100_000 else (128, 4)
         )
         max_len, batch_size = (64, 8) if size < 30_000 else (128, 32)
-        # The vocabulary contains three special tokens: padding, [UNK] and the end token.
-        tokenizer = {"kind": "character", "vocab_size": max(512, characters + 3)}
+        # The vocabulary contains two special tokens: padding and the end token. Bytes are not counted.
+        tokenizer = {"kind": "character", "vocab_size": max(512, characters + 2)}
         dropout_rate, bytes_per_token = 0.2, 1.0
     else:
         vocab_size = min(8192, max(512, 2 ** round(size / 1000 - 1).bit_length()))

@@ -42,10 +42,16 @@ class BytePairConfig(LearnedConfig):
 
 
 class CharacterConfig(LearnedConfig):
-    """Characters (Unicode code points) of the training text."""
+    """Characters (Unicode code points) of the training text, and bytes of UTF-8 for all others."""
 
     kind: Literal["character"] = "character"
-    vocab_size: int = Field(512, ge=4, le=MAX_VOCAB_SIZE, description=VOCAB_SIZE)
+    # If bytes were counted, smaller values than 245 would leave no room for characters.
+    vocab_size: int = Field(
+        512,
+        ge=4,
+        le=MAX_VOCAB_SIZE,
+        description="maximum number of characters and special tokens; tokens for bytes are not counted",
+    )
 
 
 class WordConfig(LearnedConfig):

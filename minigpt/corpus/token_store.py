@@ -6,6 +6,7 @@ of all settings that determine the ids. It is the corpus fingerprint that a run 
 
 import errno
 import hashlib
+import itertools
 import json
 import logging
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from minigpt.corpus.tokenizer import learn_from, published_tokenizer
 from minigpt.errors import UserError
 from minigpt.storage.atomic import atomic_folder
 from minigpt.storage.cache import cache_folder
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers import Tokenizer, tokenizer_classes
 
 FORMAT_VERSION = 3
 _ALREADY_EXISTS = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT)
@@ -47,8 +48,8 @@ def open_corpus(
     """
     with _cache_errors():
         corpus = _Stores(data, tokenizer, existing).open()
-    if existing is None and corpus.tokenizer.vocab_size < tokenizer.vocab_size:
-        found = corpus.tokenizer.vocab_size
+    found = corpus.tokenizer.vocab_size - len(corpus.tokenizer.byte_ids)
+    if existing is None and found < tokenizer.vocab_size:
         logger.info(
             f"the text yields only {found:,} tokens; using {found:,} instead of "
             f"{tokenizer.vocab_size:,}"
@@ -95,10 +96,10 @@ def _cache_errors() -> Iterator[None]:
 
 
 class _Stores:
-    """The stores of a text and its settings, one for each distinct split.
+    """The stores of a text and its settings, one for each distinct split and format of the tokenizer.
 
     A split by rule 1 has the same key as in minigpt 0.1. Rule 2 has its own key, which is used only if
-    the two rules differ.
+    the two rules differ. Tokenizers of format 1 have the same key as in minigpt 0.1.
     """
 
     def __init__(
@@ -111,6 +112,8 @@ class _Stores:
             existing = published_tokenizer(config)
         self.existing = existing
         self.source_fingerprint = self.source.fingerprint()
+        # New stores have the newest format; `reopen` may select an earlier one.
+        self.tokenizer_class = tokenizer_classes(config.kind)[0]
 
     def settings(self, rule: int) -> dict[str, Any]:
         """Returns everything that determines the contents of a store."""
@@ -127,6 +130,8 @@ class _Stores:
                 else self.config.model_dump(exclude_none=True)
             ),
         }
+        if not self.existing and self.tokenizer_class.format > 1:
+            settings["tokenizer_format"] = self.tokenizer_class.format
         return settings if rule == 1 else settings | {"split_rule": rule}
 
     def folder(self, rule: int) -> Path:
@@ -148,8 +153,9 @@ class _Stores:
         return self._make(documents, parts, RULES if same else RULES[-1:])
 
     def reopen(self, fingerprint: str) -> Corpus | None:
-        """Returns the corpus with a recorded fingerprint, split by the rule it was split by."""
-        for rule in RULES:
+        """Returns the corpus with a recorded fingerprint: its split rule, its format of the tokenizer."""
+        classes = tokenizer_classes(self.config.kind)
+        for self.tokenizer_class, rule in itertools.product(classes, RULES):
             folder = self.folder(rule)
             if folder.name == fingerprint:
                 if corpus := read_store(folder):
@@ -185,7 +191,7 @@ class _Stores:
         folder = self.folder(rules[0])
         if folder.exists():
             logger.warning("%s was damaged and is rewritten", folder)
-        tokenizer = self.existing or learn_from(parts[0], self.config)
+        tokenizer = self.existing or learn_from(parts[0], self.config, self.tokenizer_class)
         meta = {
             "settings": self.settings(rules[0]),
             "split_rules": rules,

@@ -39,7 +39,7 @@ class Decoder(tf.Module):
     Args:
       model: a GPT, or another model's adapter. Its weights are read at every call.
       end_id: the token that ends a text; it is not part of the continuation.
-      undrawable_ids: tokens that are never generated: padding, `[UNK]`.
+      undrawable_ids: tokens that are never generated: padding, `[UNK]`, untrained bytes.
     """
 
     def __init__(

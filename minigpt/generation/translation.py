@@ -21,7 +21,7 @@ class Translator(tf.Module):
     Args:
       model: its weights are read at every call.
       end_id: the token that ends a sentence; the decoder's first input is this token too.
-      undrawable_ids: tokens that are never generated: padding, `[UNK]`.
+      undrawable_ids: tokens that are never generated: padding, `[UNK]`, untrained bytes.
     """
 
     def __init__(

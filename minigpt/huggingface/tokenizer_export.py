@@ -17,6 +17,7 @@ from minigpt.tokenizers.byte_pair import (
     BytePairTokenizer,
 )
 from minigpt.tokenizers.character import CharacterTokenizer
+from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.word import SEPARATE, WHITE_SPACE, WordTokenizer
 
@@ -103,6 +104,17 @@ def _byte_pair(tokenizer: BytePairTokenizer) -> Built:
 
 
 def _character(tokenizer: CharacterTokenizer) -> Built:
+    special = {PADDING: 0, END: tokenizer.end_id}
+    names = {f"<0x{tokenizer.pieces[i][0]:02X}>": i for i in tokenizer.byte_ids}
+    first = tokenizer.byte_ids[-1] + 1
+    characters = {character: i for i, character in enumerate(tokenizer.characters, first)}
+    model = _bpe(special | names | characters, []) | {"byte_fallback": True}
+    decoder = _sequence("decoders", {"type": "ByteFallback"}, {"type": "Fuse"})
+    described = _described(special, model, decoder=decoder)
+    return described, {"bos_token": END, "eos_token": END, "pad_token": PADDING}
+
+
+def _closed_character(tokenizer: ClosedCharacterTokenizer) -> Built:
     every = {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated"}
     return _whole_words(tokenizer, every | {"invert": False}, {"type": "Fuse"})
 
@@ -135,6 +147,7 @@ BUILDERS: dict[type, Callable[[Any], Built]] = {
     GPT2Tokenizer: _gpt2,
     BytePairTokenizer: _byte_pair,
     CharacterTokenizer: _character,
+    ClosedCharacterTokenizer: _closed_character,
     WordTokenizer: _word,
 }
 

@@ -5,11 +5,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from minigpt.errors import ArgumentProblem, UserError
+from minigpt.tokenizers import Tokenizer
 
 
-def unknown_tokens_message(name: str, count: int) -> str:
-    """Returns the message about `count` tokens of the text called `name` that became `[UNK]`."""
-    return f"{name}: {count} of its tokens are unknown to the tokenizer and are read as [UNK]"
+def unknown_tokens_message(name: str, count: int, tokenizer: Tokenizer) -> str:
+    """Returns the message about the text called `name`, of which `tokenizer` counts `count` as unknown."""
+    unit, form = ("characters", "bytes") if tokenizer.byte_ids else ("tokens", "[UNK]")
+    return f"{name}: {count} of its {unit} are unknown to the tokenizer and are read as {form}"
 
 
 def check_prompt(prompt: str, name: str = "prompt") -> None:

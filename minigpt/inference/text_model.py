@@ -137,7 +137,9 @@ class TextModel:
         return stream(self._decoder, self.tokenizer, prompt, seed, sampling)
 
     def unknown_tokens(self, text: str) -> int:
-        """Returns the number of tokens of a text that the tokenizer reads as `[UNK]`.
+        """Returns the number of words or characters of a text that the vocabulary does not contain.
+
+        The tokenizer reads them as `[UNK]`, or a character as the bytes of its UTF-8.
 
         Raises:
           UserError: the text is not valid Unicode.
@@ -148,7 +150,7 @@ class TextModel:
     def _warn_of_unknown(self, prompts: Sequence[str], stacklevel: int) -> None:
         for prompt in prompts:
             if unknown := self.unknown_tokens(prompt):
-                message = unknown_tokens_message(f"prompt {prompt!r}", unknown)
+                message = unknown_tokens_message(f"prompt {prompt!r}", unknown, self.tokenizer)
                 warnings.warn(message, stacklevel=stacklevel)
 
     def logits(self, token_ids: Any) -> np.ndarray:

@@ -105,7 +105,7 @@ class TranslationModel:
         return len(self._sources([text])[0])
 
     def unknown_tokens(self, text: str) -> int:
-        """Returns the number of tokens of a text that the tokenizer reads as `[UNK]`."""
+        """Returns the number of words or characters of a text that the vocabulary does not contain."""
         return self.tokenizer.count_unknown(text.strip(WHITE_SPACE))
 
     def evaluate(

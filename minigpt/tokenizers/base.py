@@ -18,7 +18,7 @@ import numpy as np
 from minigpt.errors import UserError
 from minigpt.storage.atomic import replace_file
 from minigpt.tokenizers import grouping
-from minigpt.tokenizers.tokenizer_file import FORMAT, read_state, setting, state_path
+from minigpt.tokenizers.tokenizer_file import read_state, setting, state_path
 
 if TYPE_CHECKING:
     from minigpt.tokenizers.graph.base import GraphTokenizer
@@ -31,11 +31,15 @@ class Tokenizer(abc.ABC):
     abstract methods. `graph()` returns the same tokenizer in TensorFlow operations.
 
     Attributes:
+      format: the number of the format of `tokenizer.json`. If a kind changes what it learns or how it
+        encodes, the new class has the next number and the old class stays, for the runs that use it.
       pieces: the bytes that each id adds to decoded text; b"" for special tokens.
       separator: the bytes between two pieces of decoded text.
       end_id: the id of the end token. No text is encoded to it, not even the literal "<end>".
       unknown_id: the id of `[UNK]`; None if every text can be encoded without it.
       undrawable_ids: the ids that a sampler must never draw.
+      byte_ids: the ids of bytes that the setting `vocab_size` does not count. They encode characters
+        without a token of their own, which `count_unknown` counts.
       lossless: whether `decode(encode(x)) == x` for every x without unknown tokens.
       cut_after: a long text is cut at the end of a match of this pattern. The ids of the parts, in
         order, are the ids of the text.
@@ -44,12 +48,14 @@ class Tokenizer(abc.ABC):
     """
 
     kind: ClassVar[str]
+    format: ClassVar[int] = 1
     separator: ClassVar[bytes] = b""
     cut_after: ClassVar[re.Pattern[str]] = re.compile("\n")
     max_learn_bytes: ClassVar[int] = 64_000_000
     end_id: int
     unknown_id: int | None
     undrawable_ids: tuple[int, ...]
+    byte_ids: tuple[int, ...] = ()
 
     def __init__(self, pieces: Sequence[bytes], lowercase: bool) -> None:
         self.pieces = tuple(pieces)
@@ -108,7 +114,10 @@ class Tokenizer(abc.ABC):
         """Returns int32[T] for every text. Runs on several threads at a time."""
 
     def count_unknown(self, text: str) -> int:
-        """Returns the number of `[UNK]` among the text's tokens."""
+        """Returns the number of words or characters of a text that the vocabulary does not contain.
+
+        They are encoded as `[UNK]`, or as bytes if there are `byte_ids`.
+        """
         return 0 if self.unknown_id is None else int((self.encode(text) == self.unknown_id).sum())
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> str:
@@ -175,7 +184,7 @@ class Tokenizer(abc.ABC):
 
     def _state(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            "format": self.format,
             "kind": self.kind,
             "lowercase": self.lowercase,
             **self._settings(),
@@ -197,12 +206,16 @@ class Tokenizer(abc.ABC):
         """Reads a tokenizer that `save` wrote.
 
         Raises:
-          UserError: a file is missing, damaged, or belongs to a different kind of tokenizer.
+          UserError: a file is missing, damaged, or belongs to a different kind or format of tokenizer.
         """
         state = read_state(folder)
         if state["kind"] != cls.kind:
             raise UserError(
                 f"{state_path(folder)}: kind = {state['kind']!r}: should be {cls.kind!r}"
+            )
+        if state.get("format") != cls.format:
+            raise UserError(
+                f"{state_path(folder)}: format = {state.get('format')!r}: should be {cls.format}"
             )
         try:
             setting(state, "lowercase", bool)

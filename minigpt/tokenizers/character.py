@@ -1,5 +1,6 @@
-"""The character tokenizer: one token for each Unicode code point."""
+"""The character tokenizer: one token for each frequent Unicode code point, and bytes for the others."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -7,57 +8,97 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from minigpt.tokenizers.base import Tokenizer
-from minigpt.tokenizers.grouping import checked
+from minigpt.tokenizers.code_points import characters_by_frequency, code_points, id_table, look_up
 from minigpt.tokenizers.tokenizer_file import setting
 from minigpt.tokenizers.unicode_tables import lower
 
 if TYPE_CHECKING:
     from minigpt.tokenizers.graph.character import CharacterGraph
 
-SPECIAL_TOKENS = 3  # padding, [UNK], <end>
-CODE_POINTS = 0x110000
+SPECIAL_TOKENS = 2  # padding, <end>
+# The bytes of the UTF-8 of characters that are not ASCII: The Unicode Standard, table 3-7. No text
+# contains the bytes C0, C1 and F5 to FF.
+NOT_ASCII = range(0x80, 0xC0), range(0xC2, 0xF5)
 
 
 class CharacterTokenizer(Tokenizer):
-    """A vocabulary of the most frequent characters. Every other character is `[UNK]`.
+    """A vocabulary of the most frequent characters. Every other character is encoded as its UTF-8 bytes.
+
+    The ids are: padding, `<end>`, bytes, characters. Only bytes that can be needed have a token: an
+    ASCII character of the vocabulary does not occur as a byte. So the vocabulary of an ASCII text has 245
+    entries, however many characters it has.
 
     Attributes:
-      table: int32, the id of every code point; the last entry is for all larger code points.
+      table: int32, the id of every code point, -1 for characters that are encoded as bytes; the last
+        entry is for all larger code points.
+      byte_table: int32[256], the id of every byte, -1 for bytes without a token.
+      bytes_in_text: the bytes that occurred in the text that was learned from, sorted. The other bytes
+        are untrained, and are never drawn.
     """
 
     kind: ClassVar[str] = "character"
-    end_id = 2
-    unknown_id = 1
-    undrawable_ids = (0, 1)
+    format: ClassVar[int] = 2
+    end_id = 1
+    unknown_id = None
 
-    def __init__(self, characters: Sequence[str], lowercase: bool) -> None:
+    def __init__(self, characters: Sequence[str], bytes_in_text: bytes, lowercase: bool) -> None:
         """
         Args:
-          characters: the characters of the ids from 3 on, one code point each, without duplicates.
+          characters: the characters of the last ids, one code point each, without duplicates.
+          bytes_in_text: bytes of characters in the training text that are not among `characters`.
           lowercase: whether text is lower-cased before encoding.
         Raises:
-          ValueError: an entry is not a single code point or is a duplicate.
+          ValueError: an entry is not a single code point or is a duplicate, or a byte has no token.
         """
-        if any(len(c) != 1 for c in characters) or len(set(characters)) != len(characters):
-            raise ValueError("a vocabulary entry is not a single character or is a duplicate")
-        super().__init__([b""] * SPECIAL_TOKENS + [c.encode() for c in characters], lowercase)
-        code_points = np.array([ord(c) for c in characters], np.int64)
-        self.table = np.full(code_points.max(initial=-1) + 2, self.unknown_id, np.int32)
-        self.table[code_points] = np.arange(SPECIAL_TOKENS, self.vocab_size)
+        known = set(characters)
+        needed = [byte for byte in range(0x80) if chr(byte) not in known]
+        needed += itertools.chain(*NOT_ASCII)
+        if not set(bytes_in_text) <= set(needed):
+            raise ValueError("a byte of the text has no token")
+        self.bytes_in_text = bytes(sorted(set(bytes_in_text)))
+        first_character = SPECIAL_TOKENS + len(needed)
+        self.byte_ids = tuple(range(SPECIAL_TOKENS, first_character))
+        self.byte_table = np.full(256, -1, np.int32)
+        self.byte_table[needed] = self.byte_ids
+        self.table = id_table(characters, first_character, other=-1)
+        untrained = set(needed) - set(bytes_in_text)
+        self.undrawable_ids = (0, *sorted(self.byte_table[list(untrained)].tolist()))
+        pieces = [bytes([byte]) for byte in needed] + [c.encode() for c in characters]
+        super().__init__([b""] * SPECIAL_TOKENS + pieces, lowercase)
 
     @classmethod
     def learn(cls, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Self:
-        """Takes the most frequent characters. Ties are broken in favor of lower code points."""
-        counts = np.zeros(CODE_POINTS, np.int64)
-        for text in checked(texts):
-            found = np.bincount(_code_points(text, lowercase))
-            counts[: len(found)] += found
-        ranked = np.argsort(-counts, kind="stable")[: vocab_size - SPECIAL_TOKENS]
-        return cls([chr(c) for c in ranked[counts[ranked] > 0]], lowercase)
+        """Takes the most frequent characters. Ties are broken in favor of lower code points.
+
+        Args:
+          vocab_size: limit for the number of characters and special tokens. The byte tokens are not
+            counted, because their number does not depend on the text.
+        """
+        found = characters_by_frequency(texts, lowercase)
+        size = vocab_size - SPECIAL_TOKENS
+        return cls(found[:size], bytes(set("".join(found[size:]).encode())), lowercase)
+
+    @property
+    def characters(self) -> list[str]:
+        """The characters that have a token, in the order of their ids."""
+        return [piece.decode() for piece in self.pieces[SPECIAL_TOKENS + len(self.byte_ids) :]]
+
+    def count_unknown(self, text: str) -> int:
+        return int((look_up(self.table, code_points(text, self.lowercase)) < 0).sum())
 
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
-        last = len(self.table) - 1
-        return [self.table[np.minimum(_code_points(text, self.lowercase), last)] for text in texts]
+        return [self._encode_one(lower(text) if self.lowercase else text) for text in texts]
+
+    def _encode_one(self, text: str) -> np.ndarray:
+        ids = look_up(self.table, code_points(text))
+        if ids.min(initial=0) >= 0:
+            return ids
+        data = np.frombuffer(text.encode(), np.uint8)
+        is_first = data & 0xC0 != 0x80
+        # For every byte, the id of the character it belongs to.
+        ids = ids[np.cumsum(is_first) - 1]
+        is_byte = ids < 0
+        return np.where(is_byte, self.byte_table[data], ids)[is_byte | is_first]
 
     def _build_graph(self) -> "CharacterGraph":
         from minigpt.tokenizers.graph.character import CharacterGraph
@@ -65,14 +106,10 @@ class CharacterTokenizer(Tokenizer):
         return CharacterGraph(self)
 
     def _settings(self) -> dict[str, Any]:
-        return {"vocabulary": [character.decode() for character in self.pieces[SPECIAL_TOKENS:]]}
+        return {"vocabulary": self.characters, "bytes_in_text": self.bytes_in_text.hex()}
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any], folder: Path) -> Self:
-        return cls(setting(settings, "vocabulary", list[str]), settings["lowercase"])
-
-
-def _code_points(text: str, lowercase: bool) -> np.ndarray:
-    if lowercase:
-        text = lower(text)
-    return np.frombuffer(text.encode("utf-32-le"), np.uint32)
+        bytes_in_text = bytes.fromhex(setting(settings, "bytes_in_text", str))
+        characters = setting(settings, "vocabulary", list[str])
+        return cls(characters, bytes_in_text, settings["lowercase"])

@@ -10,8 +10,6 @@ from pydantic import TypeAdapter, ValidationError
 from minigpt.errors import UserError
 from minigpt.storage import files
 
-FORMAT = 1
-
 
 def state_path(folder: Path) -> Path:
     """Returns the path of `tokenizer.json` in a tokenizer's folder."""
@@ -19,12 +17,12 @@ def state_path(folder: Path) -> Path:
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """Reads `tokenizer.json` and checks the entries that all kinds share.
+    """Reads `tokenizer.json`.
 
     Returns:
       The entries; `kind` is a str.
     Raises:
-      UserError: the file is missing, damaged, or has a different format.
+      UserError: the file is missing or damaged.
     """
     path = state_path(folder)
     try:
@@ -33,8 +31,6 @@ def read_state(folder: Path) -> dict[str, Any]:
         raise UserError(f"{path}: damaged, not valid JSON ({error})") from None
     if not isinstance(state, dict) or not isinstance(state.get("kind"), str):
         raise UserError(f"{path}: damaged, not a saved tokenizer")
-    if state.get("format") != FORMAT:
-        raise UserError(f"{path}: format = {state.get('format')!r}: should be {FORMAT}")
     return state
 
 

@@ -106,13 +106,11 @@ def tokenizer(kind: str) -> Tokenizer:
 
 
 def round_trip(data: bytes) -> None:
-    """byte_pair and gpt2 are lossless; character drops unknown characters; word also drops spacing."""
+    """All kinds are lossless except word, which drops unknown words and spacing."""
     text = data.decode("utf-8", "replace")
-    for kind in ("byte_pair", "gpt2"):
+    for kind in ("byte_pair", "gpt2", "character"):
         assert tokenizer(kind).decode(tokenizer(kind).encode(text)) == text, kind
-    characters, words = tokenizer("character"), tokenizer("word")
-    known = {piece.decode() for piece in characters.pieces if piece}
-    assert characters.decode(characters.encode(text)) == "".join(c for c in text if c in known)
+    words = tokenizer("word")
     ids = words.encode(text)
     ids = ids[ids != words.unknown_id]
     np.testing.assert_array_equal(words.encode(words.decode(ids)), ids)

@@ -15,8 +15,8 @@ def test_tokenize(trained):
     text = "Ana sat ☃."
     done = called("tokenize", "runs/book-1", "--text", text, cwd=folder)
     pieces, ids, counts = done.stdout.splitlines()
-    assert pieces == "A|n|a| |s|a|t| |[UNK]|."
-    assert counts == "10 tokens, 12 bytes, 1.20 bytes per token"
+    assert pieces == "A|n|a| |s|a|t| |<E2>|<98>|<83>|."
+    assert counts == "12 tokens, 12 bytes, 1.00 bytes per token"
     arguments = [sys.executable, "-m", "minigpt", "tokenize", "runs/book-1", "--json"]
     done = subprocess.run(arguments, input=f"{text}\n\n".encode(), capture_output=True, cwd=folder)
     first, empty = (json.loads(line) for line in done.stdout.splitlines())

@@ -35,9 +35,9 @@ def test_sample_warns_of_what_the_tokenizer_has_never_seen(trained):
     done = called("sample", "runs/book-1", "--prompt", "Ana ☃☃", cwd=folder)
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1
-    assert "2 of its tokens are unknown" in done.stderr
+    assert "2 of its characters are unknown" in done.stderr
     assert done.stdout.startswith("Ana ☃☃")
-    with pytest.warns(UserWarning, match="prompt 'Ana ☃☃': 2 of its tokens are unknown"):
+    with pytest.warns(UserWarning, match="prompt 'Ana ☃☃': 2 of its characters are unknown"):
         load(folder / "runs/book-1").generate("Ana ☃☃", max_new_tokens=1)
 
 

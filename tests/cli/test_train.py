@@ -47,9 +47,10 @@ def test_a_text_of_many_characters_keeps_them_all(tmp_path):
     text = "".join(map(chr, range(0x4E00, 0x4E00 + 2000))) * 3
     (tmp_path / "book.txt").write_text(text, encoding="utf-8")
     chosen = config_for_text([str(tmp_path / "book.txt")])
-    assert (chosen.tokenizer.kind, chosen.tokenizer.vocab_size) == ("character", 2003)
+    assert (chosen.tokenizer.kind, chosen.tokenizer.vocab_size) == ("character", 2002)
     corpus = open_corpus(chosen.data, chosen.tokenizer)
-    assert corpus.train.unknown_tokens == corpus.val.unknown_tokens == 0
+    assert len(corpus.tokenizer.characters) == 2000
+    assert not corpus.token_counts[list(corpus.tokenizer.byte_ids)].any()
 
 
 def test_a_loss_that_is_no_number_ends_the_training(trained):

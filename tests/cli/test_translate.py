@@ -48,7 +48,7 @@ def test_a_source_that_is_too_long_is_said(pair_run):
 def test_unknown_characters_are_said(pair_run):
     done = called("translate", pair_run.path, "--text", "a b c", "--text", "a ß c")
     assert done.stderr.splitlines() == [
-        "source 2: 1 of its tokens are unknown to the tokenizer and are read as [UNK]"
+        "source 2: 1 of its characters are unknown to the tokenizer and are read as bytes"
     ]
 
 

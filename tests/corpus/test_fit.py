@@ -11,6 +11,7 @@ from minigpt.config import load_config
 from minigpt.corpus.fit import config_for_text, fit_to_text
 from minigpt.corpus.token_store import reopen_corpus
 from minigpt.errors import UserError
+from minigpt.tokenizers import load_tokenizer
 from tests.config.test_defaults import SETTINGS, as_now, flat
 
 LINE = "Ana sat on the hill and ate 7 figs.\n"
@@ -108,3 +109,5 @@ def test_recorded_fingerprints_are_those_of_the_earlier_version():
         )
         corpus = reopen_corpus(config.data, config.tokenizer, None, recorded[name])
         assert corpus is not None and corpus.fingerprint == recorded[name]
+        kept = load_tokenizer(runs / name / "tokenizer")
+        assert corpus.tokenizer.fingerprint() == kept.fingerprint()

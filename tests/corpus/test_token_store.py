@@ -41,7 +41,7 @@ def test_layout_of_whole_documents(tmp_path, cache, kind, messages):
     assert (corpus.train.documents, corpus.val.documents) == (18, 2)
     assert corpus.path == cache / "tokens" / corpus.fingerprint and not corpus.from_cache
     assert any(f"learning the {kind} tokenizer" in line for line in lines)
-    size = corpus.tokenizer.vocab_size
+    size = corpus.tokenizer.vocab_size - len(corpus.tokenizer.byte_ids)
     assert [line for line in lines if "yields" in line] == [
         f"the text yields only {size} tokens; using {size} instead of 300"
     ] * (size < 300)
@@ -58,8 +58,15 @@ def test_layout_of_a_text_cut_in_two(tmp_path):
 
 
 def test_unknown_tokens(tmp_path):
-    corpus = open_corpus(files(tmp_path, ["a" * 90 + "ßßbbbbbbbb"]), CHARACTERS)
-    assert (corpus.train.unknown_tokens, corpus.val.unknown_tokens) == (0, 10)
+    words = tokenizer_config(kind="word", vocab_size=100)
+    corpus = open_corpus(files(tmp_path, ["a " * 45 + "ß ß bbb b"]), words)
+    assert (corpus.train.unknown_tokens, corpus.val.unknown_tokens) == (0, 4)
+
+
+def test_unseen_characters_are_bytes(tmp_path):
+    corpus = open_corpus(files(tmp_path, ["a" * 90 + "ßßbbbbbb"]), CHARACTERS)
+    assert decoded(corpus.val, corpus.tokenizer)[0] == ["ßßbbbbbb"]
+    assert corpus.val.unknown_tokens == 0 and corpus.val.tokens == 4 + 6 + 1
 
 
 def test_large_vocabularies_need_uint32(tmp_path, monkeypatch):

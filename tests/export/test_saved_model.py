@@ -10,12 +10,13 @@ import pytest
 import tensorflow as tf
 
 import minigpt
+from minigpt.config import GPTConfig
 from minigpt.errors import UserError
 from minigpt.export import export_run
 from minigpt.export.saved_model import export_saved_model
+from minigpt.models import build_gpt
 from minigpt.tokenizers import learn_tokenizer
 from tests.conftest import tiny_text
-from tests.models.test_gpt import small_gpt
 
 PROMPTS = ["Ana sat", "", "Čeněk sat on the roof and ate 3 figs. \x00 \u2581 \U0001f600 " * 4]
 
@@ -239,7 +240,8 @@ def test_other_tokenizers(kind, tmp_path):
     tokenizer = learn_tokenizer(
         [tiny_text(50)], tokenizer_config(kind=kind, vocab_size=13, lowercase=True)
     )
-    model = small_gpt()
+    sizes = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 1}
+    model = build_gpt(GPTConfig(**sizes), tokenizer.vocab_size)
     export_saved_model(model, tokenizer, tmp_path / "a" / "b")
     served = tf.saved_model.load(str(tmp_path / "a" / "b")).signatures
     prompts = ["ANA sat", "", "unseen ż"]

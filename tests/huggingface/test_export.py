@@ -12,17 +12,23 @@ from minigpt.config import GPTConfig
 from minigpt.errors import UserError
 from minigpt.export.huggingface import export_huggingface
 from minigpt.huggingface.importing import import_run
+from minigpt.huggingface.tokenizer_export import tokenizer_files
 from minigpt.models import GPT, build_gpt
 from minigpt.tokenizers import Tokenizer, learn_tokenizer
+from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from tests.conftest import tiny_text
 from tests.huggingface.folders import FIXTURES, NAMES, huggingface_folder
 from tests.mixed_lines import code
 from tests.settings import tokenizer_config
 
-KINDS = [("byte_pair", 320), ("character", 40), ("word", 30)]
+# Of 40 entries, every character has a token; of 12, the others are bytes.
+KINDS = [("byte_pair", 320), ("character", 40), ("character", 12), ("word", 30)]
+KINDS += [("closed_character", 40)]
 
 
 def learned(kind: str, vocab_size: int, lowercase: bool = False) -> Tokenizer:
+    if kind == "closed_character":
+        return ClosedCharacterTokenizer.learn([tiny_text(100)], vocab_size, lowercase)
     config = tokenizer_config(kind=kind, vocab_size=vocab_size, lowercase=lowercase)
     return learn_tokenizer([tiny_text(100)], config)
 
@@ -133,4 +139,19 @@ def test_merges_are_those_of_sentencepiece():
                 expected.append(ids_of[symbol])
             else:
                 expected += [ids_of[f"<0x{byte:02X}>"] for byte in symbol.encode()]
+        assert tokenizer.encode(text).tolist() == expected
+
+
+def test_characters_are_those_of_byte_fallback():
+    """The model of tokenizer.json without merges in plain Python: characters, else names of bytes."""
+    tokenizer = learned("character", 12)
+    model = json.loads(tokenizer_files(tokenizer, 8)["tokenizer.json"])["model"]
+    assert (model["type"], model["byte_fallback"], model["merges"]) == ("BPE", True, [])
+    ids_of = model["vocab"]
+    assert sorted(ids_of.values()) == list(range(tokenizer.vocab_size))
+    for text in [*code(40, 22), "☃ż\0\u2581\U0001f600 <0x41><end>[PAD]"]:
+        expected = []
+        for symbol in text:
+            names = [symbol] if symbol in ids_of else [f"<0x{b:02X}>" for b in symbol.encode()]
+            expected += [ids_of[name] for name in names]
         assert tokenizer.encode(text).tolist() == expected

@@ -74,6 +74,7 @@ def by_full_passes(model, tokenizer, prompt, count, max_len):
         outputs = outputs[0] if isinstance(outputs, list) else outputs
         logits = np.array(outputs)[0, len(window) - 1, : tokenizer.vocab_size]
         logits[list(tokenizer.undrawable_ids)] = -np.inf
+        logits[list(tokenizer.undrawable_ids)] = -np.inf
         if logits.argmax() == tokenizer.end_id:
             break
         ids.append(int(logits.argmax()))
@@ -104,9 +105,19 @@ def test_a_model_fitted_on_batches_reads_as_many_tokens_as_they_have(tokenizer):
     assert build_decoder(model, tokenizer, max_len=7).model.max_len == 7
     # The decoder follows the weights.
     sampling = SamplingConfig(temperature=0.0, max_new_tokens=3)
-    model.head.bias.assign(tf.one_hot(4, tokenizer.vocab_size) * 1e3)
+    (a,) = tokenizer.encode("A").tolist()
+    model.head.bias.assign(tf.one_hot(a, tokenizer.vocab_size) * 1e3)
     (sample,) = generate(decoder, tokenizer, ["A"], [0], sampling)
-    assert sample.tokens == [4, 4, 4]
+    assert sample.tokens == [a, a, a]
+
+
+def test_untrained_bytes_are_never_drawn(tokenizer):
+    model = sequential(tokenizer.vocab_size)
+    decoder = build_decoder(model, tokenizer)
+    sampling = SamplingConfig(temperature=5.0, top_k=0, max_new_tokens=40)
+    found = [s.tokens for s in generate(decoder, tokenizer, ["Ana ☃"] * 8, range(8), sampling)]
+    drawn = {token for tokens in found for token in tokens}
+    assert len(drawn) > 10 and drawn.isdisjoint(tokenizer.byte_ids)
 
 
 def test_settings_of_sampling_apply(tokenizer):

@@ -1,28 +1,87 @@
 """The character tokenizer."""
 
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minigpt.errors import UserError
+from minigpt.tokenizers import load_tokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 
 
+def learned(*texts, vocab_size=50, lowercase=False):
+    return CharacterTokenizer.learn(texts, vocab_size, lowercase)
+
+
 def test_vocabulary_is_the_most_frequent_characters_then_code_point_order():
-    tokenizer = CharacterTokenizer.learn(["bcbaab", "\U0001f600 b"], 7, lowercase=False)
-    assert tokenizer.pieces == (b"", b"", b"", b"b", b"a", b" ", b"c")
-    assert tokenizer.encode("abc \U0001f600").tolist() == [4, 3, 6, 5, 1]
+    tokenizer = learned("bcbaab", "\U0001f600 b", vocab_size=6)
+    assert tokenizer.characters == ["b", "a", " ", "c"]
+    first = tokenizer.vocab_size - 4
+    assert tokenizer.encode("abc ").tolist() == [first + 1, first, first + 3, first + 2]
 
 
-def test_unseen_characters_are_unknown():
-    tokenizer = CharacterTokenizer.learn(["mn"], 50, lowercase=False)
-    assert tokenizer.vocab_size == 5
-    assert tokenizer.encode("am\0n\U0010ffffo").tolist() == [1, 3, 1, 4, 1, 1]
-    assert tokenizer.decode(tokenizer.encode("amzn")) == "mn"
+def test_ids_are_padding_end_bytes_characters():
+    """256 bytes without the 13 that no text contains and the ASCII characters of the vocabulary."""
+    tokenizer = learned("az", "ż")
+    in_utf8 = set("".join(map(chr, range(0x800))).encode())
+    in_utf8 |= {b for c in "\uffff\U00010000\U000fffff\U0010ffff" for b in c.encode()}
+    in_utf8 |= set(range(0xE0, 0xF5))
+    assert len(in_utf8) == 256 - 13
+    expected = [bytes([b]) for b in sorted(in_utf8 - {ord("a"), ord("z")})]
+    assert tokenizer.pieces == (b"", b"", *expected, b"a", b"z", "ż".encode())
+    assert tokenizer.vocab_size == 2 + 256 - 13 + 1
+    assert [tokenizer.piece(i) for i in (1, 2, 2 + 127)] == ["<end>", "\0", "<81>"]
 
 
-def test_without_any_text_everything_is_unknown():
-    tokenizer = CharacterTokenizer.learn([], 50, lowercase=False)
-    assert tokenizer.vocab_size == 3
-    assert tokenizer.encode("\0a").tolist() == [1, 1]
+def test_unseen_characters_are_bytes():
+    tokenizer = learned("mn")
+    for text in ("am\0n\U0010ffffo", "☃", "ż", "\x7f\x80", "\ufffd", "n\U0001f600m"):
+        ids = tokenizer.encode(text).tolist()
+        assert [tokenizer.pieces[i] for i in ids] == [bytes([b]) for b in text.encode()]
+        assert tokenizer.decode(ids) == text
+        assert tokenizer.count_unknown(text) == sum(c not in "mn" for c in text)
+
+
+@given(st.text(), st.text(), st.integers(4, 12), st.booleans())
+def test_any_text_is_restored_after_learning_from_any_text(learned_from, text, size, lowercase):
+    tokenizer = learned(learned_from, vocab_size=size, lowercase=lowercase)
+    ids = tokenizer.encode(text)
+    again = tokenizer.decode(ids)
+    assert again == (text if not lowercase else tokenizer.decode(tokenizer.encode(again)))
+    known = set(tokenizer.characters)
+    assert len(ids) == sum(1 if c in known else len(c.encode()) for c in again)
+
+
+def test_only_bytes_of_the_text_are_drawn():
+    tokenizer = learned("aaabbb東c", vocab_size=4)
+    assert tokenizer.characters == ["a", "b"]
+    trained = {tokenizer.byte_table[b] for b in "東c".encode()}
+    assert set(tokenizer.undrawable_ids) == {0, *tokenizer.byte_ids} - trained
+    assert learned("aaabbb東c").undrawable_ids == (0, *learned("aaabbb東c").byte_ids)
+    assert all(i >= 0 for i in trained)
+
+
+def test_without_any_text_everything_is_bytes():
+    tokenizer = learned()
+    assert tokenizer.vocab_size == 245
+    assert tokenizer.decode(tokenizer.encode("\0a東")) == "\0a東"
 
 
 def test_lower_casing_comes_first():
-    tokenizer = CharacterTokenizer.learn(["ABÉ"], 50, lowercase=True)
-    assert tokenizer.vocab_size == 6
-    assert tokenizer.decode(tokenizer.encode("aBbAé")) == "abbaé"
+    tokenizer = learned("ABÉ", lowercase=True)
+    assert tokenizer.characters == ["a", "b", "é"]
+    assert tokenizer.decode(tokenizer.encode("aBbAéÜ東")) == "abbaéü東"
+    assert tokenizer.count_unknown("AÜ東") == 2
+
+
+@pytest.mark.parametrize("bytes_in_text", ["c0", "61", "zz", "8"])
+def test_bytes_without_a_token_are_damage(bytes_in_text, tmp_path):
+    learned("a", "b").save(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    state = json.loads(file.read_text())
+    assert state["format"] == 2
+    file.write_text(json.dumps(state | {"bytes_in_text": bytes_in_text}))
+    with pytest.raises(UserError, match="damaged"):
+        load_tokenizer(tmp_path)

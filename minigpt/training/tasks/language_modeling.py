@@ -62,8 +62,9 @@ class LanguageModeling(Task):
         if train.documents + val.documents <= 10:
             split = f"{train.bytes:,} bytes for training, {val.bytes:,} held out"
         unknown = train.unknown_tokens / train.tokens
+        in_bytes = self.corpus.token_counts[list(tokenizer.byte_ids)].sum() / train.tokens
         prompts = [
-            unknown_tokens_message(repr(prompt), number)
+            unknown_tokens_message(repr(prompt), number, tokenizer)
             for prompt in dict.fromkeys(self.config.sampling.prompts)
             if (number := tokenizer.count_unknown(prompt))
         ]
@@ -79,7 +80,8 @@ class LanguageModeling(Task):
             "Text": split,
             "Tokens": f"{train.tokens:,} and {val.tokens:,}; {tokenizer.kind} vocabulary of "
             f"{tokenizer.vocab_size:,}, {train.bytes / train.tokens:.2f} bytes per token"
-            + (f"; {unknown:.2%} of them [UNK]" if unknown else ""),
+            + (f"; {unknown:.2%} of them [UNK]" if unknown else "")
+            + (f"; {in_bytes:.2%} of them bytes of other characters" if in_bytes else ""),
             **({"Prompts": "; ".join(prompts)} if prompts else {}),
             "Baselines": "validation loss, nats per token: " + ", ".join(losses),
         }
