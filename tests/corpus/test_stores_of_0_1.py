@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from minigpt.corpus.token_store import open_corpus, reopen_corpus
+from minigpt.corpus.token_store import _Stores, open_corpus, reopen_corpus
+from minigpt.tokenizers.character import CharacterTokenizer
+from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from tests.corpus.stores import CHARACTERS, TEXTS, decoded, files, pairs
 from tests.settings import tokenizer_config
 
@@ -22,19 +24,26 @@ KEYS = {
     "five_pairs": "a7a8bf8caa1255c31ab6d629a635cbc459a6d660717617cdeee4826dd4edf422",
     "thirty_pairs": "bbec0b08abfd0fc2aa3c3563b4e00c947515c57b7c7bf2dfe6629e54409752e6",
 }
+BYTE_PAIR = tokenizer_config(vocab_size=300)
 COPIES = [TEXTS[number % 17] for number in range(20)]
 
 
 def test_keys_are_those_of_minigpt_0_1(tmp_path):
     words = tokenizer_config(kind="word", vocab_size=100, lowercase=True)
-    byte_pair = tokenizer_config(vocab_size=300)
     texts = files(tmp_path, TEXTS)
-    assert open_corpus(texts, CHARACTERS).fingerprint == KEYS["plain"]
     assert open_corpus(texts, words).fingerprint == KEYS["words"]
-    assert open_corpus(texts, byte_pair).fingerprint == KEYS["byte_pair"]
-    assert open_corpus(pairs(tmp_path), CHARACTERS).fingerprint == KEYS["pairs"]
-    five = open_corpus(pairs(tmp_path, val_pairs=5), CHARACTERS)
-    assert five.fingerprint == KEYS["five_pairs"] and five.split_rules == (1, 2)
+    assert open_corpus(texts, BYTE_PAIR).fingerprint == KEYS["byte_pair"]
+    for data, name in (
+        (texts, "plain"),
+        (pairs(tmp_path), "pairs"),
+        (pairs(tmp_path, val_pairs=5), "five_pairs"),
+    ):
+        new, old = open_corpus(data, CHARACTERS), reopen_corpus(data, CHARACTERS, None, KEYS[name])
+        assert new.split_rules == (1, 2) and old.fingerprint == KEYS[name] != new.fingerprint
+        assert type(old.tokenizer) is ClosedCharacterTokenizer
+        assert type(new.tokenizer) is CharacterTokenizer
+        again = reopen_corpus(data, CHARACTERS, None, new.fingerprint)
+        assert again.from_cache and again.tokenizer.fingerprint() == new.tokenizer.fingerprint()
 
 
 def test_copies_are_counted_and_held_out_together(tmp_path, messages):
@@ -71,16 +80,17 @@ def test_a_recorded_corpus_keeps_its_split(tmp_path):
 def test_a_store_of_minigpt_0_1(tmp_path, texts):
     """It lacks the split rules, so a new training cannot know whether copies are on both sides."""
     data = files(tmp_path, texts)
-    key = KEYS["plain" if texts is TEXTS else "copies"]
-    old = reopen_corpus(data, CHARACTERS, None, key)
+    key = _Stores(data, BYTE_PAIR, None).folder(rule=1).name
+    assert (key == KEYS["byte_pair"]) == (texts is TEXTS)
+    old = reopen_corpus(data, BYTE_PAIR, None, key)
     meta = json.loads((old.path / "meta.json").read_text())
     del meta["split_rules"], meta["duplicates"]
     (old.path / "meta.json").write_text(json.dumps(meta))
 
-    assert reopen_corpus(data, CHARACTERS, None, key).from_cache
-    new = open_corpus(data, CHARACTERS)
+    assert reopen_corpus(data, BYTE_PAIR, None, key).from_cache
+    new = open_corpus(data, BYTE_PAIR)
     # The store is used where its split is right.
     assert (new.fingerprint == key) == new.from_cache == (texts is TEXTS)
-    again = open_corpus(data, CHARACTERS)
+    again = open_corpus(data, BYTE_PAIR)
     assert again.from_cache and again.fingerprint == new.fingerprint
     assert 2 in again.split_rules
