@@ -95,14 +95,15 @@ def _text(path: Path, sizes: Sizes) -> Path:
 def _characters(work: Path, sizes: Sizes) -> dict[str, Any]:
     from benchmarks.texts import write_characters
 
-    # The other entries are padding, [UNK] and the end token.
+    # As words, because the character vocabulary has tokens for bytes, and the other systems have none. The
+    # other entries are padding, [UNK] and the end token.
     letters = "".join(map(chr, range(ord("0"), ord("0") + sizes.vocab_size - 3)))
-    path = work / "characters.txt"
+    path = work / "separate-characters.txt"
     if not path.exists():
         write_characters(path, 1_000_000, letters)
     return {
         "data": {"source": "files", "paths": [str(path)], "val_fraction": 0.1},
-        "tokenizer": {"kind": "character", "vocab_size": sizes.vocab_size},
+        "tokenizer": {"kind": "word", "vocab_size": sizes.vocab_size},
         "model": {"dropout_rate": 0.0},
         "training": {
             "epochs": 1,

@@ -58,9 +58,9 @@ def write_text(path: Path, size: int, vocab_size: int = 60_000) -> Path:
 
 
 def write_characters(path: Path, size: int, characters: str) -> Path:
-    """Writes `size` characters drawn uniformly from `characters`, after each of them once."""
+    """Writes `size` characters drawn uniformly from `characters`, after each of them once, with spaces."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draw = np.random.default_rng(0)
     drawn = np.array(list(characters))[draw.integers(len(characters), size=size)]
-    path.write_text(characters + "".join(drawn.tolist()), encoding="utf-8")
+    path.write_text(" ".join([*characters, *drawn.tolist()]), encoding="utf-8")
     return path

@@ -63,6 +63,7 @@ class LanguageModeling(Task):
             split = f"{train.bytes:,} bytes for training, {val.bytes:,} held out"
         unknown = train.unknown_tokens / train.tokens
         in_bytes = self.corpus.token_counts[list(tokenizer.byte_ids)].sum() / train.tokens
+        with_bytes = f" ({len(tokenizer.byte_ids)} for bytes)" if tokenizer.byte_ids else ""
         prompts = [
             unknown_tokens_message(repr(prompt), number, tokenizer)
             for prompt in dict.fromkeys(self.config.sampling.prompts)
@@ -79,7 +80,7 @@ class LanguageModeling(Task):
         return {
             "Text": split,
             "Tokens": f"{train.tokens:,} and {val.tokens:,}; {tokenizer.kind} vocabulary of "
-            f"{tokenizer.vocab_size:,}, {train.bytes / train.tokens:.2f} bytes per token"
+            f"{tokenizer.vocab_size:,}{with_bytes}, {train.bytes / train.tokens:.2f} bytes per token"
             + (f"; {unknown:.2%} of them [UNK]" if unknown else "")
             + (f"; {in_bytes:.2%} of them bytes of other characters" if in_bytes else ""),
             **({"Prompts": "; ".join(prompts)} if prompts else {}),
