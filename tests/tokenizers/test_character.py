@@ -54,6 +54,13 @@ def test_any_text_is_restored_after_learning_from_any_text(learned_from, text, s
     assert len(ids) == sum(1 if c in known else len(c.encode()) for c in again)
 
 
+def test_the_graph_knows_the_limits_of_utf8():
+    tokenizer = learned("mn")
+    edges = "\0\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0003ffff\U00040000\U0010ffff"
+    (ids,) = tokenizer.graph().encode([edges]).to_list()
+    assert b"".join(tokenizer.pieces[i] for i in ids) == edges.encode()
+
+
 def test_only_bytes_of_the_text_are_drawn():
     tokenizer = learned("aaabbb東c", vocab_size=4)
     assert tokenizer.characters == ["a", "b"]
