@@ -1,4 +1,10 @@
-"""Decoding: cached steps against a naive loop, end tokens, rows of different lengths."""
+"""Decoding: cached steps against a naive loop, end tokens, rows of different lengths.
+
+XLA compiles the loops again for each number of rows, of banned tokens, and capacity, which takes seconds.
+So most tests share a decoder, and decode PROMPTS by 12 tokens.
+"""
+
+import contextlib
 
 import numpy as np
 import pytest
@@ -6,17 +12,25 @@ import tensorflow as tf
 
 from minigpt.generation import Decoder, SamplingSettings
 from minigpt.generation.loop import new_ids
+from minigpt.generation.step_models import CachedGPT
+from tests.generation.naive import END, naive_drawn, naive_greedy, naive_penalized, newest_logits
 from tests.models.test_gpt import KINDS, VOCAB_SIZE, small_gpt
 
-END = 1
+PROMPTS = [[3, 4, 5], [6], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4]]
+NO_TOKEN = -1
 
 
-def arguments(prompts, new=6, seeds=None, banned=(), **settings):
-    """The arguments of `Decoder.generate`, from lists of ids."""
+def arguments(prompts, new=6, seeds=None, banned=(), all_bans=True, **settings):
+    """The arguments of `Decoder.generate`, from lists of ids.
+
+    `all_bans`: always as many banned tokens, most of which do not exist.
+    """
     lengths = [len(prompt) for prompt in prompts]
     padded = np.full((len(prompts), max(lengths, default=0)), 7, "int32")
     for row, prompt in zip(padded, prompts, strict=True):
         row[: len(prompt)] = prompt
+    if all_bans:
+        banned = [*banned, *[NO_TOKEN] * (VOCAB_SIZE - len(banned))]
     return (
         tf.constant(padded),
         tf.constant(lengths, tf.int32),
@@ -36,22 +50,42 @@ def continuation(decoder, prompts, new=6, **settings):
     return rows(*decoder.generate(*arguments(prompts, new, **settings)))
 
 
+# Its head has a bias, which some tests change.
+SHARED_KIND = {"block": "pre_norm", "position": "sinusoidal", "tie_embeddings": False}
+
+
 @pytest.fixture(scope="module")
 def decoder() -> Decoder:
-    """Shared by most tests: tracing and compiling take seconds."""
-    return Decoder(small_gpt(), END, [0])
+    """Shared by most tests."""
+    return Decoder(small_gpt(seed=3, **SHARED_KIND), END, [0])
 
 
-def naive_greedy(model, prompt, new, undrawable=()):
-    """Greedy decoding with a full pass over the newest max_len tokens for every token."""
-    ids = list(prompt) or [END]
-    for _ in range(new):
-        logits = model(np.array([ids[-model.max_len :]], "int32")).numpy()[0, -1]
-        logits[list(undrawable)] = -np.inf
-        if logits.argmax() == END:
-            break
-        ids.append(int(logits.argmax()))
-    return ids[len(prompt) or 1 :]
+@pytest.fixture(scope="module")
+def model(decoder):
+    return decoder.model.model
+
+
+def without_xla(model, undrawable=()) -> Decoder:
+    """A decoder that takes any shape without being compiled again."""
+    steps = CachedGPT(model)
+    steps.jit_compile = False
+    return Decoder(steps, END, undrawable)
+
+
+@pytest.fixture(scope="module")
+def plain_decoder(model) -> Decoder:
+    return without_xla(model, [0])
+
+
+@contextlib.contextmanager
+def changed(variable, value):
+    """Changes a weight of the shared model."""
+    before = variable.numpy()
+    variable.assign(value)
+    try:
+        yield
+    finally:
+        variable.assign(before)
 
 
 # XLA compiles each length past the context separately; the slow tests run all kinds.
@@ -63,44 +97,29 @@ def naive_greedy(model, prompt, new, undrawable=()):
     ],
     ids=lambda kind: "-".join(map(str, kind.values())),
 )
-def test_greedy_equals_a_naive_loop_even_past_the_context(kind):
-    model = small_gpt(seed=3, **kind)
-    prompts = [[3, 4, 5], [6], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4]]
+def test_greedy_equals_a_naive_loop_even_past_the_context(kind, decoder):
+    if kind != SHARED_KIND:
+        decoder = Decoder(small_gpt(seed=3, **kind), END, [0])
     # With and without the end token; without it, all rows extend far past the context.
-    for undrawable in ([0], [0, END]):
-        decoder = Decoder(model, END, undrawable)
-        expected = [naive_greedy(model, prompt, 12, undrawable) for prompt in prompts]
-        assert continuation(decoder, prompts, 12, top_k=1) == expected
-        assert continuation(decoder, prompts, 12, temperature=0.0) == expected
+    for banned in ([], [END]):
+        expected = [
+            naive_greedy(decoder.model.model, prompt, 12, [0, *banned]) for prompt in PROMPTS
+        ]
+        assert continuation(decoder, PROMPTS, 12, top_k=1, banned=banned) == expected
+        assert continuation(decoder, PROMPTS, 12, temperature=0.0, banned=banned) == expected
     assert [len(ids) for ids in expected] == [12] * 4
 
 
-def naive_drawn(model, prompt, new, seed, top_k, temperature, undrawable):
-    """Sampling by inverse transform, with TensorFlow's own random numbers, without XLA."""
-    ids = list(prompt) or [END]
-    for step in range(new):
-        logits = model(np.array([ids[-model.max_len :]], "int32")).numpy()[0, -1].astype("float64")
-        logits[list(undrawable)] = -np.inf
-        likeliest = np.argsort(-logits, kind="stable")[: top_k or None]
-        shares = np.exp((logits[likeliest] - logits.max()) / temperature)
-        noise = tf.random.stateless_uniform([], [seed, step], alg="philox").numpy()
-        place = np.searchsorted(np.cumsum(shares), noise * shares.sum(), side="right")
-        ids.append(int(likeliest[place]))
-    return ids[len(prompt) or 1 :]
-
-
 @pytest.mark.parametrize("top_k", [0, 10])
-def test_drawn_tokens_are_those_of_a_naive_loop_even_past_the_context(top_k):
-    model = small_gpt(seed=3)
-    prompts, seeds = [[3, 4, 5], [6], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4]], [5, 6, 7, 8]
+def test_drawn_tokens_are_those_of_a_naive_loop_even_past_the_context(top_k, decoder, model):
+    seeds = [5, 6, 7, 8]
     how = {"top_k": top_k, "temperature": 0.7}
     expected = [
         naive_drawn(model, prompt, 12, seed, **how, undrawable=[0, END])
-        for prompt, seed in zip(prompts, seeds, strict=True)
+        for prompt, seed in zip(PROMPTS, seeds, strict=True)
     ]
-    decoder = Decoder(model, END, [0, END])
-    assert continuation(decoder, prompts, 12, seeds=seeds, **how) == expected
-    assert expected != [naive_greedy(model, prompt, 12, [0, END]) for prompt in prompts]
+    assert continuation(decoder, PROMPTS, 12, seeds=seeds, banned=[END], **how) == expected
+    assert expected != [naive_greedy(model, prompt, 12, [0, END]) for prompt in PROMPTS]
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -108,40 +127,40 @@ def test_a_large_head_gives_the_same(monkeypatch, tied):
     """A large head is multiplied in another way, on all cores."""
     monkeypatch.setattr("minigpt.generation.step_models.LARGE_BYTES", 0)
     model, prompts = small_gpt(seed=3, tie_embeddings=tied), [[3, 4, 5], [6]]
+    decoder = Decoder(model, END, [END])
     expected = [naive_greedy(model, prompt, 3, [0, END]) for prompt in prompts]
-    assert continuation(Decoder(model, END, [0, END]), prompts, 3, top_k=1) == expected
+    assert continuation(decoder, prompts, 3, top_k=1, banned=[0]) == expected
     # Ban the tokens that were generated.
     banned = sorted({token for row in expected for token in row})
     others = [naive_greedy(model, prompt, 3, [*banned, END]) for prompt in prompts]
     assert others != expected
-    assert continuation(Decoder(model, END, [END]), prompts, 3, top_k=1, banned=banned) == others
+    assert continuation(decoder, prompts, 3, top_k=1, banned=banned) == others
 
 
-def test_a_row_does_not_depend_on_its_batch(decoder):
-    prompts = [[3, 4, 5], [6], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4], [6]]
-    together = continuation(decoder, prompts, 12, seeds=[5, 6, 7, 8, 6])
-    alone = [
-        continuation(decoder, [prompt], 12, seeds=[seed])[0]
-        for prompt, seed in zip(prompts, [5, 6, 7, 8, 6], strict=True)
-    ]
-    assert together == alone
-    assert together[1] == together[4]
-
-
-def test_stops_at_the_end_token():
-    model = small_gpt(tie_embeddings=False)
-    bias = model.head.bias
-    bias.assign(tf.one_hot(END, VOCAB_SIZE) * 100)
-    assert continuation(Decoder(model, END), [[3], [4, 5]]) == [[], []]
-
-
-def test_undrawable_tokens_are_never_generated():
-    model = small_gpt(tie_embeddings=False)
-    model.head.bias.assign(
-        tf.one_hot([0, 4], VOCAB_SIZE, on_value=100.0)[0] + tf.one_hot(4, VOCAB_SIZE) * 90
+def test_a_row_does_not_depend_on_its_batch(decoder, plain_decoder):
+    """Also, XLA compiles each number of rows to other code, and none of them gives other tokens."""
+    seeds = [5, 6, 7, 8]
+    together = continuation(decoder, PROMPTS, 12, seeds=seeds)
+    for alone, prompts in ((decoder, PROMPTS[:1]), (plain_decoder, PROMPTS)):
+        for prompt, seed, expected in zip(prompts, seeds, together, strict=False):
+            found = continuation(alone, [prompt], 12, seeds=[seed], all_bans=False)
+            assert found == [expected]
+    others = continuation(
+        decoder, [[7], PROMPTS[1], PROMPTS[3], PROMPTS[1]], 12, seeds=[1, 6, 2, 6]
     )
-    assert 0 in continuation(Decoder(model, END), [[3]])[0]
-    assert set(continuation(Decoder(model, END, [0]), [[3]])[0]) == {4}
+    assert others[1] == others[3] == together[1]
+
+
+def test_stops_at_the_end_token(decoder, model):
+    with changed(model.head.bias, tf.one_hot(END, VOCAB_SIZE) * 100):
+        assert continuation(decoder, PROMPTS, 12) == [[]] * 4
+
+
+def test_undrawable_tokens_are_never_generated(decoder, model):
+    bias = tf.one_hot(0, VOCAB_SIZE, on_value=100.0) + tf.one_hot(4, VOCAB_SIZE) * 90
+    with changed(model.head.bias, bias):
+        assert 0 in continuation(without_xla(model), [[3]])[0]
+        assert [set(ids) for ids in continuation(decoder, PROMPTS, 12)] == [{4}] * 4
 
 
 @pytest.mark.parametrize("new", [0, -5])
@@ -153,21 +172,24 @@ def test_no_rows(decoder):
     assert continuation(decoder, []) == []
 
 
-def test_settings_and_lengths_do_not_retrace(decoder):
-    continuation(decoder, [[3]])
+def test_settings_and_lengths_do_not_retrace(plain_decoder):
+    decoder = plain_decoder
+    continuation(decoder, [[3]], all_bans=False)
     before = decoder.generate.experimental_get_tracing_count()
-    continuation(
-        decoder, [[3, 4], [5, 6]], 9, temperature=0.5, top_k=3, top_p=0.9, seeds=[1, 2], banned=[4]
-    )
+    how = {"temperature": 0.5, "top_k": 3, "top_p": 0.9, "seeds": [1, 2], "banned": [4]}
+    continuation(decoder, [[3, 4], [5, 6]], 9, all_bans=False, **how)
     assert decoder.generate.experimental_get_tracing_count() == before == 1
 
 
-def test_the_current_weights_are_used():
-    model = small_gpt()
-    decoder = Decoder(model, END)
-    continuation(decoder, [[3]], top_k=1)
-    model.set_weights(small_gpt(seed=9).get_weights())
-    assert continuation(decoder, [[3]], 20, top_k=1) == [naive_greedy(model, [3], 20)]
+def test_the_current_weights_are_used(decoder, model):
+    before, other = model.get_weights(), small_gpt(seed=9, **SHARED_KIND)
+    first = continuation(decoder, PROMPTS, 12, top_k=1)
+    try:
+        model.set_weights(other.get_weights())
+        found = continuation(decoder, PROMPTS, 12, top_k=1)
+    finally:
+        model.set_weights(before)
+    assert found == [naive_greedy(other, prompt, 12, [0]) for prompt in PROMPTS] != first
 
 
 def generated(state):
@@ -175,7 +197,7 @@ def generated(state):
 
 
 def test_the_tokens_do_not_depend_on_the_number_of_calls(decoder):
-    how = arguments([[3, 4, 5], [6], [], list(range(2, 12))], 13, [1, 2, 3, 4])
+    how = arguments(PROMPTS, 13, [1, 2, 3, 4])
     whole = rows(*decoder.generate(*how))
     for strides in ([1] * 13, [5, 5, 5], [0, 40]):
         state = decoder.prefill(*how[:3])
@@ -187,8 +209,8 @@ def test_the_tokens_do_not_depend_on_the_number_of_calls(decoder):
 
 
 def test_lengths_end_before_the_first_end_token(decoder):
-    how = arguments([[3, 4, 5], [6], [], [7], [8]], 30, [1, 2, 3, 4, 5])
-    state = decoder.extend(decoder.prefill(*how[:3]), 30, *how[3:])
+    how = arguments(PROMPTS, 13, [1, 2, 3, 4])
+    state = decoder.extend(decoder.prefill(*how[:3]), 13, *how[3:])
     ids = new_ids(state).numpy().tolist()
     expected = [row.index(END) if END in row else len(row) for row in ids]
     assert state.new_lengths.numpy().tolist() == expected
@@ -196,59 +218,42 @@ def test_lengths_end_before_the_first_end_token(decoder):
 
 
 def test_extend_in_context_does_the_same_as_extend(decoder):
-    how = arguments([[3, 4, 5], [6], []], 5, [1, 2, 3])
+    # A limit of 20 tokens gives the capacity of the other tests.
+    how = arguments([[3, 4, 5], [6], [], [7]], 20, [1, 2, 3, 4])
     before = decoder.prefill(*how[:3])
     extended = [
         generated(extend(before, 5, *how[3:]))
         for extend in (decoder.extend, decoder.extend_in_context)
     ]
     assert extended[0] == extended[1]
+    assert max(map(len, extended[0])) == 5
 
 
-def penalized(model, prompt, new, penalty):
-    """Greedy decoding with Keskar's penalty, by a full pass for every token."""
-    ids = list(prompt) or [END]
-    start = len(ids)
-    for _ in range(new):
-        logits = model(np.array([ids[-model.max_len :]], "int32")).numpy()[0, -1]
-        for token in set(ids[0 if prompt else 1 :]):
-            logits[token] = (
-                logits[token] / penalty if logits[token] > 0 else logits[token] * penalty
-            )
-        logits[[0, END]] = -np.inf
-        ids.append(int(logits.argmax()))
-    return ids[start:]
-
-
-def test_repetition_is_penalized_in_prompt_and_continuation():
-    model = small_gpt(seed=5)
-    decoder = Decoder(model, END, [0, END])
-    prompts = [[3, 4, 5], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4]]
-    expected = [penalized(model, prompt, 12, 3.0) for prompt in prompts]
-    found = continuation(decoder, prompts, 12, temperature=0.0, repetition_penalty=3.0)
+def test_repetition_is_penalized_in_prompt_and_continuation(decoder, model):
+    expected = [naive_penalized(model, prompt, 12, 3.0) for prompt in PROMPTS]
+    how = {"temperature": 0.0, "banned": [END]}
+    found = continuation(decoder, PROMPTS, 12, repetition_penalty=3.0, **how)
     assert found == expected
-    assert found != continuation(decoder, prompts, 12, temperature=0.0)
+    assert found != continuation(decoder, PROMPTS, 12, **how)
 
 
 def test_banned_tokens_are_never_generated(decoder):
-    free = continuation(decoder, [[3], [4]], 30, seeds=[1, 2])
-    banned = [END, free[0][0], free[1][0]]
-    held = continuation(decoder, [[3], [4]], 30, seeds=[1, 2], banned=banned)
-    assert [len(ids) for ids in held] == [30, 30]
+    free = continuation(decoder, PROMPTS, 12, seeds=[1, 2, 3, 4])
+    banned = [END, *(ids[0] for ids in free if ids)]
+    assert len(banned) > 2
+    held = continuation(decoder, PROMPTS, 12, seeds=[1, 2, 3, 4], banned=banned)
+    assert [len(ids) for ids in held] == [12] * 4
     assert not set(banned) & {token for ids in held for token in ids}
-    assert continuation(decoder, [[3]], 5, banned=list(range(VOCAB_SIZE))) == [[]]
+    assert continuation(decoder, PROMPTS, 12, banned=list(range(VOCAB_SIZE))) == [[]] * 4
 
 
 def log_probabilities(model, ids, banned):
-    logits = model(np.array([ids[-model.max_len :]], "int32")).numpy()[0, -1].astype("float64")
-    logits[list(banned)] = -np.inf
+    logits = newest_logits(model, ids, banned)
     return logits - np.log(np.exp(logits).sum())
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
-def test_beam_search_finds_the_most_probable_two_tokens(length_penalty):
-    model = small_gpt(seed=3)
-    decoder = Decoder(model, END, [0])
+def test_beam_search_finds_the_most_probable_two_tokens(length_penalty, decoder, model):
     prompts = [[3, 4, 5], [], [2, 9, 4, 11, 12, 2, 3, 8, 5, 10, 4]]
     ids, lengths, *_ = arguments(prompts)
     # With as many beams as tokens, no partial continuation is dropped.
@@ -266,11 +271,9 @@ def test_beam_search_finds_the_most_probable_two_tokens(length_penalty):
         assert rows(*map(tf.constant, (of_row, row_lengths)))[:5] == [list(e) for e in expected]
 
 
-def test_beam_search_past_the_context():
-    model = small_gpt(seed=3)
-    decoder = Decoder(model, END, [0, END])
+def test_beam_search_past_the_context(decoder, model):
     ids, lengths, *_ = arguments([[3, 4]])
-    ids, lengths = decoder.beam_search(ids, lengths, 12, 3, 1.0, 1.0, [])
+    ids, lengths = decoder.beam_search(ids, lengths, 12, 3, 1.0, 1.0, [END])
     assert lengths.numpy().tolist() == [[12] * 3]
 
     # The best of three is likelier than what greedy finds.
