@@ -3,10 +3,13 @@
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tensorflow as tf
 
 import minigpt
+from minigpt.generation.step_models import CachedGPT
 from tests.report import pytest_terminal_summary, tally  # noqa: F401
 
 # Before anything asks for it: no test reads or writes the user's own cache.
@@ -107,6 +110,28 @@ def no_export(monkeypatch: pytest.MonkeyPatch) -> None:
 def tiny_run(tiny_file: Path, tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
     """A finished run of a model that is small enough to be trained in seconds."""
     return minigpt.train(tiny_settings(tiny_file), tmp_path_factory.mktemp("runs") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def opened(tiny_run: minigpt.Run) -> minigpt.TextModel:
+    """The model of `tiny_run`. XLA compiles its decoder for each number of rows, and capacity."""
+    return minigpt.load(tiny_run)
+
+
+@pytest.fixture(scope="session")
+def opened_without_xla(tiny_run: minigpt.Run) -> minigpt.TextModel:
+    """The same for tests that generate tokens in many shapes; for them, nothing is compiled."""
+    model = minigpt.load(tiny_run)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CachedGPT, "jit_compile", False)
+        assert not model._decoder.model.jit_compile
+    return model
+
+
+@pytest.fixture(scope="session")
+def signatures(tiny_run: minigpt.Run) -> Any:
+    """Those of the export of `tiny_run`. A shape is compiled once for all tests here, too."""
+    return tf.saved_model.load(str(tiny_run.saved_model_folder)).signatures
 
 
 def letters(count: int, seed: int) -> list[str]:

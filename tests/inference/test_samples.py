@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import minigpt
 from minigpt.errors import UserError
 
-PROMPTS = ["Ana sat", "", "Čeněk ate 3 figs. \u2581 \U0001f600"]
+PROMPTS = ["Ana sat", "", "Čeněk ate 3 figs \u2581 \U0001f600"]
 DEFAULTS = {
-    "max_new_tokens": 30,
+    # With each of the prompts, a capacity of 48 tokens: XLA compiles the decoder for few shapes.
+    "max_new_tokens": 32,
     "temperature": 1.0,
     "top_k": 0,
     "top_p": 1.0,
@@ -36,31 +36,21 @@ CASES = [
     {"temperature": 0.0},
     {"temperature": 0.8, "top_k": 9, "top_p": 0.9, "min_p": 0.05, "seed": 3},
     {"repetition_penalty": 1.5, "num_samples": 3, "seed": 5},
-    {"stop": ["figs", ". "], "num_samples": 2},
-    {"stop": ["\n"], "banned_tokens": [1], "max_new_tokens": 50},
+    {"stop": ["figs", ". "], "num_samples": 3},
+    {"stop": ["\n"], "banned_tokens": [1]},
     {"beams": 4, "length_penalty": 0.6},
     {"beams": 3, "num_samples": 2, "stop": ["."], "repetition_penalty": 1.2, "banned_tokens": [70]},
     {"max_new_tokens": 0},
 ]
 
 
-@pytest.fixture(scope="module")
-def opened(tiny_run):
-    return minigpt.load(tiny_run)
-
-
-@pytest.fixture(scope="module")
-def signature(tiny_run):
-    return tf.saved_model.load(str(tiny_run.saved_model_folder)).signatures["generate"]
-
-
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_export_gives_the_text_of_python(opened, signature, case):
+def test_the_export_gives_the_text_of_python(opened, signatures, case):
     settings = {**DEFAULTS, **case}
     tensors = {
         name: tf.constant(value, DTYPES.get(name, tf.float32)) for name, value in settings.items()
     }
-    texts = signature(prompt=tf.constant(PROMPTS), **tensors)["text"]
+    texts = signatures["generate"](prompt=tf.constant(PROMPTS), **tensors)["text"]
     assert texts.shape == (len(PROMPTS), settings["num_samples"])
     expected = opened.generate(PROMPTS, **settings)
     assert [text.decode() for text in texts.numpy().reshape(-1)] == expected
@@ -81,16 +71,17 @@ def test_the_pieces_of_a_stream_join_to_the_text(opened, prompt, case):
 
 
 def test_a_stream_holds_back_the_possible_start_of_a_stop_string(opened):
-    text = opened.generate("Ana sat", 30, temperature=0.0)[0]
+    text = opened.generate("Ana sat", 32, temperature=0.0)[0]
     stop = text[10:14]
-    pieces = list(opened.stream("Ana sat", 30, temperature=0.0, stop=[stop]))
+    pieces = list(opened.stream("Ana sat", 32, temperature=0.0, stop=[stop]))
     assert "".join(pieces) == text[: text.index(stop)]
     # The start of a stop string at the end of the text is part of the text.
     nearly = text[-2:] + "\x00"
-    assert "".join(opened.stream("Ana sat", 30, temperature=0.0, stop=[nearly])) == text
+    assert "".join(opened.stream("Ana sat", 32, temperature=0.0, stop=[nearly])) == text
 
 
-def test_a_stream_yields_complete_characters(opened):
+def test_a_stream_yields_complete_characters(opened_without_xla):
+    opened = opened_without_xla
     tokenizer = opened.tokenizer
     # Only the bytes of a four-byte character are allowed, so most texts are cut inside one.
     keep = [tokenizer.encode("\U0001f600")[i] for i in range(4)]
@@ -104,7 +95,8 @@ def test_a_stream_yields_complete_characters(opened):
         assert "".join(opened.stream("", 100, seed=seed, **settings)) == texts[seed]
 
 
-def test_sample_i_uses_seed_plus_i(opened):
+def test_sample_i_uses_seed_plus_i(opened_without_xla):
+    opened = opened_without_xla
     samples = opened.samples(PROMPTS, 20, seed=[3, 10, 20], num_samples=2, top_k=0)
     assert [sample.seed for sample in samples] == [3, 4, 10, 11, 20, 21]
     assert [sample.prompt for sample in samples] == [p for p in PROMPTS for _ in range(2)]
@@ -112,7 +104,8 @@ def test_sample_i_uses_seed_plus_i(opened):
     assert samples == alone
 
 
-def test_tokens_end_with_the_one_that_completed_the_stop_string(opened):
+def test_tokens_end_with_the_one_that_completed_the_stop_string(opened_without_xla):
+    opened = opened_without_xla
     free = opened.samples("Ana sat", 60, seed=1)[0]
     stopped = opened.samples("Ana sat", 60, seed=1, stop=["figs"])[0]
     assert stopped.text == free.text[: free.text.index("figs")]

@@ -8,9 +8,9 @@ from minigpt.errors import UserError
 from minigpt.inference import samples
 
 
-@pytest.fixture(scope="module")
-def opened(tiny_run):
-    return minigpt.load(tiny_run)
+@pytest.fixture
+def opened(opened_without_xla):
+    return opened_without_xla
 
 
 @pytest.mark.parametrize("prompts", [5, None, [5], ["Ana", None], b"Ana"])
