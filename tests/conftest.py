@@ -101,7 +101,17 @@ def tiny_settings(file: Path, **sections: dict) -> dict:
 
 
 @pytest.fixture
-def no_export(monkeypatch: pytest.MonkeyPatch) -> None:
+def decoding_without_xla(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where few tokens are generated and any will do: compiling takes longer than generating them.
+
+    For decoding with XLA there are tests/generation, test_samples.py, test_saved_model.py and the
+    commands in processes of their own.
+    """
+    monkeypatch.setattr(CachedGPT, "jit_compile", False)
+
+
+@pytest.fixture
+def no_export(monkeypatch: pytest.MonkeyPatch, decoding_without_xla: None) -> None:
     """Trainings end without an export, which takes longer than all else in a small one."""
     monkeypatch.setattr("minigpt.training.pipeline.export_best", lambda run, task: {})
 

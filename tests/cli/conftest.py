@@ -7,6 +7,11 @@ from tests.cli.running import SMALL, minigpt
 from tests.conftest import tiny_text
 
 
+@pytest.fixture(autouse=True)
+def commands_of_this_process(decoding_without_xla) -> None:
+    """Commands in other processes have XLA."""
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
     """An empty folder in which `minigpt train --text book.txt` has run."""

@@ -6,11 +6,11 @@ import sys
 
 import minigpt as package
 from tests.cli.running import called, minigpt
-from tests.export.test_saved_model import FRESH, PROMPTS
+from tests.export.test_saved_model import FRESH, NEW, PROMPTS
 from tests.huggingface.folders import expected, huggingface_folder
 
 
-def test_import_sample_evaluate_export(tmp_path):
+def test_import_sample_evaluate_export(tmp_path, decoding_without_xla):
     huggingface_folder("narrow", tmp_path / "folder")
     done = minigpt("import", "folder", "--run", "runs/gpt2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -41,7 +41,7 @@ def test_import_sample_evaluate_export(tmp_path):
         check=True,
     ).stdout
     opened = package.load(tmp_path / "runs" / "gpt2")
-    assert json.loads(out) == opened.generate(PROMPTS, 30, top_k=1)
+    assert json.loads(out) == opened.generate(PROMPTS, NEW, top_k=1)
     done = called("export", "runs/gpt2", "--format=huggingface", "--output=back", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "back").iterdir()} == {
