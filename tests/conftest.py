@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import keras
 import pytest
 import tensorflow as tf
 
@@ -101,17 +102,23 @@ def tiny_settings(file: Path, **sections: dict) -> dict:
 
 
 @pytest.fixture
-def decoding_without_xla(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where few tokens are generated and any will do: compiling takes longer than generating them.
+def without_xla(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a few steps or tokens are enough: XLA takes longer to compile than all else together.
 
-    For decoding with XLA there are tests/generation, test_samples.py, test_saved_model.py and the
-    commands in processes of their own.
+    What is tested with XLA: the runs of the session fixtures, tests/generation, tests/models,
+    test_samples.py, test_saved_model.py, and commands in processes of their own.
     """
+    compile_model = keras.Model.compile
+
+    def without(model: keras.Model, *arguments: Any, **options: Any) -> None:
+        compile_model(model, *arguments, **{**options, "jit_compile": False})
+
+    monkeypatch.setattr(keras.Model, "compile", without)
     monkeypatch.setattr(CachedGPT, "jit_compile", False)
 
 
 @pytest.fixture
-def no_export(monkeypatch: pytest.MonkeyPatch, decoding_without_xla: None) -> None:
+def no_export(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trainings end without an export, which takes longer than all else in a small one."""
     monkeypatch.setattr("minigpt.training.pipeline.export_best", lambda run, task: {})
 

@@ -8,7 +8,7 @@ from tests.conftest import tiny_text
 
 
 @pytest.fixture(autouse=True)
-def commands_of_this_process(decoding_without_xla) -> None:
+def commands_of_this_process(without_xla) -> None:
     """Commands in other processes have XLA."""
 
 

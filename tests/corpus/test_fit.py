@@ -48,7 +48,7 @@ def test_python_toml_and_overrides_choose_alike(tmp_path):
         assert fit_to_text(config) == expected
 
 
-def test_training_has_the_chosen_settings(tmp_path, no_export):
+def test_training_has_the_chosen_settings(tmp_path, no_export, without_xla):
     data = {"source": "files", "paths": [text_of(5_000, tmp_path)]}
     small = {"embed_dim": 8, "num_heads": 2, "num_layers": 1}
     settings = {"data": data, "model": small, "training": {"epochs": 1}}

@@ -213,9 +213,12 @@ def _prepare(job: dict[str, Any]) -> None:
         # Logs that it finds no GPU. The program hides that when it imports TensorFlow.
         sys.modules["tensorflow"].config.list_physical_devices("GPU")
     if job.get("no_export"):
+        from minigpt.generation.step_models import CachedGPT
         from minigpt.training import pipeline
 
         pipeline.export_best = lambda run, task: {}
+        # Compiling takes longer than generating so few tokens.
+        CachedGPT.jit_compile = False
     if job.get("clock_goes_back"):
         real, moments = time.time, itertools.count()
         time.time = lambda: real() - 3600 * next(moments)

@@ -1,5 +1,6 @@
 """Choosing the next token, against formulas and a plain numpy formulation."""
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,18 @@ from minigpt.generation.sampling import (
 )
 
 
+@functools.cache
+def in_graph(function, jit=False):
+    """Traced and compiled once for each shape, not once for each call."""
+    return tf.function(function, jit_compile=jit)
+
+
 def sample_many(logits, draws, **settings):
     """Draws from one row of logits with seeds 0..draws-1."""
     rows = tf.tile(tf.constant([logits], tf.float32), [draws, 1])
     settings = SamplingSettings(**settings).as_tensors()
     # A graph: the seeds are taken one by one.
-    return tf.function(sample)(rows, tf.range(draws), tf.constant(3), settings).numpy()
+    return in_graph(sample)(rows, tf.range(draws), tf.constant(3), settings).numpy()
 
 
 def expected_probabilities(logits, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0):
@@ -165,7 +172,7 @@ def test_few_candidates_draw_the_same_as_all(settings, jit):
     settings, seeds, step = settings.as_tensors(), tf.range(64), tf.constant(3)
     candidates, token_ids = shape_distribution(logits, settings, logits.shape[1])
     right = tf.gather(token_ids, draw(candidates, seeds, step), axis=1, batch_dims=1)
-    drawn = tf.function(sample, jit_compile=jit)(logits, seeds, step, settings)
+    drawn = in_graph(sample, jit)(logits, seeds, step, settings)
     np.testing.assert_array_equal(drawn, right)
 
 
@@ -176,7 +183,5 @@ def test_noise_is_that_of_tensorflow_with_xla_and_without():
     for step in range(20):
         noise = [tf.random.stateless_uniform([], [seed, step], alg="philox") for seed in seeds]
         for jit in (False, True):
-            drawn = tf.function(draw, jit_compile=jit)(
-                candidates, tf.constant(seeds), tf.constant(step)
-            )
+            drawn = in_graph(draw, jit)(candidates, tf.constant(seeds), tf.constant(step))
             np.testing.assert_array_equal(drawn, [int(x >= 0.5) for x in noise])

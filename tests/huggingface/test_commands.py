@@ -10,7 +10,7 @@ from tests.export.test_saved_model import FRESH, NEW, PROMPTS
 from tests.huggingface.folders import expected, huggingface_folder
 
 
-def test_import_sample_evaluate_export(tmp_path, decoding_without_xla):
+def test_import_sample_evaluate_export(tmp_path, without_xla):
     huggingface_folder("narrow", tmp_path / "folder")
     done = minigpt("import", "folder", "--run", "runs/gpt2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -245,7 +245,7 @@ def test_a_corpus_downloads_the_vocabulary(tmp_path):
         open_corpus(wrong.data, wrong.tokenizer)
 
 
-def test_a_run_does_not_need_the_downloaded_files(tmp_path, monkeypatch, no_export):
+def test_a_run_does_not_need_the_downloaded_files(tmp_path, monkeypatch, no_export, without_xla):
     """Trains on a text, deletes the two files, and evaluates."""
     monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
     for file in (ENCODER, MERGES):
