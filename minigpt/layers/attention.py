@@ -166,9 +166,13 @@ class CausalSelfAttention(Attention):
 
     def build(self, input_shape: Any) -> None:
         # One matrix product is faster than three.
-        queries = self.num_heads * self.head_dim
-        keys_and_values = self.num_kv_heads * (self.head_dim + self.value_dim)
-        self.qkv = self.build_projection(input_shape, queries + keys_and_values, "qkv")
+        heads = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
+        sizes = (self.head_dim, self.head_dim, self.value_dim)
+        widths = tuple(count * size for count, size in zip(heads, sizes, strict=True))
+        self.qkv = self.build_projection(input_shape, sum(widths), "qkv")
+        if self.config.is_modern:
+            # Muon updates each matrix by itself, as if they were three layers.
+            self.qkv.kernel.column_parts = widths
         super().build(input_shape)
 
     def call(self, x: Any, training: bool | None = None) -> Any:

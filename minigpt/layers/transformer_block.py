@@ -94,6 +94,9 @@ class Block(keras.layers.Layer):
     def build(self, input_shape: Any) -> None:
         self.attention.build(input_shape)
         self.expand.build(input_shape)
+        if self.config.is_modern:
+            # Muon updates each matrix by itself, as if they were two layers.
+            self.expand.kernel.column_parts = (self.config.ff_size, self.config.ff_size)
         self.contract.build((*input_shape[:-1], self.config.ff_size))
         self.norm1.build(input_shape)
         self.norm2.build(input_shape)

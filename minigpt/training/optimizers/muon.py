@@ -17,6 +17,9 @@ class Muon(keras.optimizers.Muon):
     Matrices of equal shape are updated together, and their Newton–Schulz steps are computed on the
     smaller square matrix. The update of all other variables is traced once per shape instead of once
     per variable.
+
+    A Keras variable with an attribute `column_parts`, the widths of several matrices side by side, is
+    updated as if each of them were a variable of its own.
     """
 
     def _distributed_tf_update_step(
@@ -28,17 +31,23 @@ class Muon(keras.optimizers.Muon):
             if self.adam_velocities[self._get_variable_index(variable)] is not None:
                 others.append((gradient, variable))
             else:
-                matrices[variable.dtype, tuple(variable.shape)].append((gradient, variable))
+                kind = variable.dtype, tuple(variable.shape), self._parts(variable)
+                matrices[kind].append((gradient, variable))
         adam_rate = learning_rate * self.adam_lr_ratio * self._bias_correction()
         super()._distributed_tf_update_step(distribution, others, adam_rate)
-        for pairs in matrices.values():
+        for (_, _, parts), pairs in matrices.items():
             gradients, variables = zip(*pairs, strict=True)
             distribution.extended.update(
                 variables[0],
                 lambda _, *args: self._update_matrices(*args),
-                args=(gradients, variables, learning_rate),
+                args=(gradients, variables, parts, learning_rate),
                 group=False,
             )
+
+    def _parts(self, variable: Any) -> tuple[int, ...]:
+        """Returns the widths of the matrices that a variable consists of."""
+        keras_variable = self._trainable_variables[self._get_variable_index(variable)]
+        return getattr(keras_variable, "column_parts", (variable.shape[1],))
 
     def _bias_correction(self) -> Any:
         """float32[], the factor of Adam's learning rate (Kingma & Ba 2015, end of section 2)."""
@@ -62,8 +71,10 @@ class Muon(keras.optimizers.Muon):
         self.assign_add(v, v_change)
         self.assign_sub(variable, change)
 
-    def _update_matrices(self, gradients: Any, variables: Any, learning_rate: Any) -> None:
-        """Muon's update of matrices of equal shape, [R, C]."""
+    def _update_matrices(
+        self, gradients: Any, variables: Any, parts: tuple[int, ...], learning_rate: Any
+    ) -> None:
+        """Muon's update of matrices of equal shape, [R, C], and equal parts."""
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         momentums = [self.momentums[self._get_variable_index(v)] for v in variables]
         for momentum, gradient in zip(momentums, gradients, strict=True):
@@ -71,9 +82,24 @@ class Muon(keras.optimizers.Muon):
         direction = tf.stack([tf.convert_to_tensor(momentum) for momentum in momentums])
         if self.nesterov:
             direction = tf.stack(gradients) + self.momentum * direction
-        updates = self.zeropower_via_newtonschulz5(direction, self.ns_steps)
+        updates = self._orthogonalize_parts(direction, parts)
         for variable, update in zip(variables, tf.unstack(updates), strict=True):
             self.assign_sub(variable, self.lr_adjust(learning_rate * update))
+
+    def _orthogonalize_parts(self, x: Any, parts: tuple[int, ...]) -> Any:
+        """float[N, R, C] → the same shape: the updates, before `lr_adjust` for matrices [R, C]."""
+        if len(parts) == 1:
+            return self.zeropower_via_newtonschulz5(x, self.ns_steps)
+        matrices = tf.split(x, parts, axis=-1)
+        if len(set(parts)) == 1:
+            together = self.zeropower_via_newtonschulz5(tf.concat(matrices, 0), self.ns_steps)
+            updates = tf.split(together, len(parts), axis=0)
+        else:
+            updates = [self.zeropower_via_newtonschulz5(m, self.ns_steps) for m in matrices]
+        rows, columns = x.shape[1:]
+        # `lr_adjust` multiplies by the root of the longer side, here of the side of each part.
+        scales = [(max(rows, width) / max(rows, columns)) ** 0.5 for width in parts]
+        return tf.concat([s * u for s, u in zip(scales, updates, strict=True)], -1)
 
     def zeropower_via_newtonschulz5(self, x: Any, steps: int) -> Any:
         """float[..., R, C] → the same shape: approximately U Vᵀ, where each matrix is U S Vᵀ."""

@@ -53,3 +53,21 @@ def test_updates_are_those_of_keras(settings):
     for ours, theirs, before in zip(*weights, start, strict=True):
         assert np.abs(theirs - before).max() > 0.01
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("parts", [(16, 16, 16), (24, 8, 16)])
+def test_parts_of_a_matrix_are_updated_like_matrices(parts):
+    draw = np.random.default_rng(3)
+    start = draw.normal(size=(12, 48)).astype("float32")
+    ends = np.cumsum(parts)[:-1]
+    whole = keras.Variable(start)
+    whole.column_parts = parts
+    pieces = [keras.Variable(piece) for piece in np.split(start, ends, axis=1)]
+    ours, keras_own = Muon(learning_rate=0.02), keras.optimizers.Muon(learning_rate=0.02)
+    for _ in range(3):
+        gradient = draw.normal(size=start.shape).astype("float32")
+        ours.apply([gradient], [whole])
+        keras_own.apply(np.split(gradient, ends, axis=1), pieces)
+    assert np.abs(whole.numpy() - start).max() > 0.01
+    joined = np.concatenate([piece.numpy() for piece in pieces], 1)
+    np.testing.assert_allclose(whole.numpy(), joined, atol=1e-5)
