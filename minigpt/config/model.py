@@ -1,7 +1,7 @@
 """Settings of `[model]`: the description of a transformer. Models and blocks take the whole object."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -26,36 +26,57 @@ DropoutRate = Annotated[
         "sum of the embeddings, except in a GPT with block = 'post_norm'"
     ),
 ]
+
+
+def _block_name(value: Any) -> Any:
+    """Returns the current name of a block: "post" and "pre" are values of the former setting `norm`."""
+    return f"{value}_norm" if value in ("post", "pre") else value
+
+
 BlockName = Annotated[
     Literal["post_norm", "pre_norm", "modern"],
-    # The values of `norm`, the former name of this setting.
-    BeforeValidator(lambda value: {"post": "post_norm", "pre": "pre_norm"}.get(value, value)),
+    BeforeValidator(_block_name),
     Field(
         description="post_norm (Vaswani et al. 2017), pre_norm (GPT-2) or modern: RMSNorm, normalized "
-        "queries and keys, a gated feed-forward network and no biases (Qwen3)"
+        "queries and keys, a gated feed-forward network and no biases (Qwen3). In a GPT, the defaults of "
+        "position, activation, qkv_bias and tie_embeddings depend on it: those of GPT-2 are learned, "
+        "gelu_tanh, true and true"
     ),
 ]
 Position = Annotated[
     Literal["learned", "sinusoidal", "rotary"],
     Field(
-        description="how positions are encoded: a trained table, a fixed one, or rotated queries and keys; "
-        "rotary by default in a modern block"
+        description="how positions are encoded: a trained table, a fixed one, or rotated queries and keys"
     ),
 ]
 Activation = Annotated[
     Literal["relu", "gelu", "gelu_tanh", "silu", "relu_squared"],
     Field(
-        description="activation function of the feed-forward network, or of its gate in a modern block, "
-        "where silu is the default"
+        description="activation function of the feed-forward network, or of its gate in a modern block"
     ),
+]
+QkvBias = Annotated[bool, Field(description="whether queries, keys and values have a bias")]
+TieEmbeddings = Annotated[
+    bool, Field(description="whether the head's matrix is the transposed token table")
 ]
 ScaleEmbeddings = Annotated[
     bool, Field(description="whether token vectors are multiplied by sqrt(embed_dim)")
 ]
 
 
-# Defaults that differ in a modern block. They are those of Qwen3.
-MODERN_DEFAULTS = {"position": "rotary", "activation": "silu", "qkv_bias": False}
+# The variants of GPT-2 and of Qwen3: what the settings are by default if a block is chosen.
+GPT2 = {
+    "position": "learned",
+    "activation": "gelu_tanh",
+    "qkv_bias": True,
+    "tie_embeddings": True,
+}
+QWEN3 = {
+    "position": "rotary",
+    "activation": "silu",
+    "qkv_bias": False,
+    "tie_embeddings": False,
+}
 
 
 class TransformerConfig(Section):
@@ -65,6 +86,9 @@ class TransformerConfig(Section):
       Letters in the descriptions: T context, D model width, H heads, K width of a head's queries and
       keys, U width of a head's values, F inner width of the feed-forward network, L blocks.
     """
+
+    # Block → the defaults that differ from those of the class.
+    defaults_of_blocks: ClassVar[dict[str, dict[str, Any]]] = {}
 
     kind: Literal["gpt", "encoder_decoder"] = Field(description="the kind of model")
     max_len: int = Field(
@@ -96,23 +120,18 @@ class TransformerConfig(Section):
     ff_dropout_rate: Rate = Field(
         0.0, description="dropout rate inside the feed-forward network, after the activation"
     )
-    block: BlockName = "pre_norm"
+    block: BlockName = "modern"
     norm_epsilon: float = Field(
         1e-6, gt=0, description="added to the variance in LayerNorm, to the mean square in RMSNorm"
     )
-    qkv_bias: bool = Field(
-        True,
-        description="whether queries, keys and values have a bias; false by default in a modern block",
-    )
+    qkv_bias: QkvBias = False
     scale_embeddings: ScaleEmbeddings = False
-    position: Position = "learned"
+    position: Position = "rotary"
     rotary_base: float = Field(
         10_000.0, gt=0, description="base of the wavelengths of rotary positions"
     )
-    activation: Activation = "gelu_tanh"
-    tie_embeddings: bool = Field(
-        True, description="whether the head's matrix is the transposed token table"
-    )
+    activation: Activation = "silu"
+    tie_embeddings: TieEmbeddings = False
 
     @field_validator("num_heads")
     @classmethod
@@ -159,7 +178,8 @@ class TransformerConfig(Section):
         values = dict(values)
         if "norm" in values:
             values.setdefault("block", values.pop("norm"))
-        return (MODERN_DEFAULTS if values.get("block") == "modern" else {}) | values
+        block = _block_name(values.get("block"))
+        return (cls.defaults_of_blocks.get(block, {}) if isinstance(block, str) else {}) | values
 
     @property
     def is_modern(self) -> bool:
@@ -193,20 +213,31 @@ class TransformerConfig(Section):
 class GPTConfig(TransformerConfig):
     """A decoder-only Transformer, which continues a text."""
 
+    defaults_of_blocks: ClassVar[dict[str, dict[str, Any]]] = {
+        "post_norm": GPT2,
+        "pre_norm": GPT2,
+    }
+
     kind: Literal["gpt"] = Field("gpt", description="a GPT, which continues a text")
 
 
 class EncoderDecoderConfig(TransformerConfig):
     """The Transformer of Vaswani et al. 2017, for pairs. The defaults of the variants are the paper's."""
 
+    defaults_of_blocks: ClassVar[dict[str, dict[str, Any]]] = {
+        "modern": QWEN3 | {"scale_embeddings": False}
+    }
+
     kind: Literal["encoder_decoder"] = Field(
         "encoder_decoder", description="an encoder-decoder, which translates; for pairs"
     )
     dropout_rate: DropoutRate = 0.1
     block: BlockName = "post_norm"
+    qkv_bias: QkvBias = True
     scale_embeddings: ScaleEmbeddings = True
     position: Position = "sinusoidal"
     activation: Activation = "relu"
+    tie_embeddings: TieEmbeddings = True
 
 
 AnyTransformer = Annotated[
@@ -224,7 +255,7 @@ def split_settings(
     Args:
       arguments: settings by name, `kind` among them if it is not "gpt", and other arguments.
       defaults: values of absent settings that differ from those of the kind. In a modern block those of
-        `MODERN_DEFAULTS` apply instead.
+        `QWEN3` apply instead.
     Returns:
       The description, and the other arguments.
     Raises:
@@ -236,5 +267,5 @@ def split_settings(
     settings = {name: value for name, value in arguments.items() if name in names}
     others = {name: value for name, value in arguments.items() if name not in names}
     if settings.get("block", defaults.get("block")) == "modern":
-        defaults = {name: value for name, value in defaults.items() if name not in MODERN_DEFAULTS}
+        defaults = {name: value for name, value in defaults.items() if name not in QWEN3}
     return _ADAPTER.validate_python({**defaults, **settings}), others

@@ -73,7 +73,7 @@ class Attention(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         if config is None:
-            config, kwargs = split_settings(kwargs)
+            config, kwargs = split_settings(kwargs, block="pre_norm")
         super().__init__(**kwargs)
         self.config = config.resolved()
         self.num_heads = config.num_heads

@@ -35,7 +35,7 @@ def learned(kind: str, vocab_size: int, lowercase: bool = False) -> Tokenizer:
 
 def random_gpt(vocab_size: int, **changes) -> GPT:
     sizes = {"max_len": 16, "embed_dim": 8, "num_heads": 2, "num_layers": 2}
-    model = build_gpt(GPTConfig(**{**sizes, **changes}), vocab_size)
+    model = build_gpt(GPTConfig(**{"block": "pre_norm", **sizes, **changes}), vocab_size)
     draw = np.random.default_rng(0)
     for variable in model.trainable_variables:
         variable.assign(variable + draw.normal(size=variable.shape, scale=0.3))

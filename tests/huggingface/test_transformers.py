@@ -53,7 +53,9 @@ def small_tokenizer() -> GPT2Tokenizer:
 
 def random_gpt(vocab_size: int, **sizes) -> GPT:
     """Returns a model in which every part changes the logits; gains are near 1 but not 1."""
-    model = build_gpt(GPTConfig(**{"max_len": 96, "norm_epsilon": 1e-5, **sizes}), vocab_size)
+    model = build_gpt(
+        GPTConfig(**{"block": "pre_norm", "max_len": 96, "norm_epsilon": 1e-5, **sizes}), vocab_size
+    )
     draw = np.random.default_rng(7)
     scale = 2 / model.embedding.embed_dim**0.5
     for variable in model.trainable_variables:

@@ -29,7 +29,9 @@ PAIRS = EncoderDecoderConfig(embed_dim=8, num_heads=2, ff_dim=12, value_dim=5)
         Dense(3, "relu"),
         TokenAndPositionEmbedding(5, 7, 8, position="sinusoidal", dropout_rate=0.25),
         CausalSelfAttention(
-            GPTConfig(num_heads=2, head_dim=3, attention_dropout_rate=0.25), "he_normal", "zeros"
+            GPTConfig(num_heads=2, head_dim=4, num_kv_heads=1, attention_dropout_rate=0.25),
+            "he_normal",
+            "zeros",
         ),
         BidirectionalSelfAttention(PAIRS),
         CrossAttention(PAIRS),
