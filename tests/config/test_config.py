@@ -47,8 +47,44 @@ def test_dumped_config_reads_back_equal():
 
 
 def test_head_dim_and_ff_dim_are_resolved():
-    model = load_config({"model": {"embed_dim": 24, "num_heads": 3}}).model.resolved()
-    assert (model.head_dim, model.ff_dim) == (8, 96)
+    settings = {"embed_dim": 24, "num_heads": 3}
+    model = load_config({"model": settings | {"block": "pre_norm"}}).model.resolved()
+    assert (model.head_dim, model.ff_dim) == (8, 4 * 24)
+    model = load_config({"model": settings | {"num_kv_heads": 1}}).model.resolved()
+    assert (model.head_dim, model.ff_dim, model.num_kv_heads) == (8, 24 * 8 // 3, 1)
+    # 8/3 of 32 is between 64 and 96.
+    assert load_config({"model": {"embed_dim": 32}}).model.resolved().ff_dim == 96
+
+
+def test_heads_that_do_not_fit():
+    for setting, problem in [
+        ("num_kv_heads=3", "model.num_kv_heads = 3: should divide model.num_heads = 4"),
+        ("head_dim=7", "model.position = 'rotary': needs an even head_dim, not 7"),
+    ]:
+        with pytest.raises(UserError) as caught:
+            load_config(None, [f"model.{setting}"])
+        assert problem in caught.value.problems
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, ("modern", "rotary", "silu", False, False)),
+        ({"block": "pre_norm"}, ("pre_norm", "learned", "gelu_tanh", True, True)),
+        ({"norm": "pre"}, ("pre_norm", "learned", "gelu_tanh", True, True)),
+        ({"norm": "post", "activation": "relu"}, ("post_norm", "learned", "relu", True, True)),
+        (
+            {"block": "modern", "position": "sinusoidal"},
+            ("modern", "sinusoidal", "silu", False, False),
+        ),
+    ],
+)
+def test_defaults_depend_on_the_block(settings, expected):
+    model = load_config({"model": settings}).model
+    found = (model.block, model.position, model.activation, model.qkv_bias, model.tie_embeddings)
+    assert found == expected
+    overrides = [f"model.{name}={value}" for name, value in settings.items()]
+    assert load_config(None, overrides).model == model
 
 
 def test_all_problems_are_reported_together():
@@ -92,7 +128,7 @@ def test_problem_names_where_it_comes_from(tmp_path):
 
 def test_head_dim_frees_the_width_from_the_heads():
     assert (
-        load_config({"model": {"embed_dim": 64, "num_heads": 5, "head_dim": 7}}).model.head_dim == 7
+        load_config({"model": {"embed_dim": 64, "num_heads": 5, "head_dim": 6}}).model.head_dim == 6
     )
 
 

@@ -32,7 +32,7 @@ def test_files_instead_of_pairs_give_a_gpt():
         assert config.data == load_config(None, overrides).data
         assert (config.model.kind, config.model.block, config.model.embed_dim) == (
             "gpt",
-            "pre_norm",
+            "modern",
             192,
         )
         assert (config.training.label_smoothing, config.training.batch_size) == (0.0, 128)
