@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from minigpt.config import TransformerConfig
+from minigpt.config.model import GPT2 as GPT2_DEFAULTS
 from minigpt.huggingface.architecture import (
     ACTIVATIONS,
     HEAD,
@@ -92,6 +93,8 @@ class GPT2(Architecture):
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
         heads_width = config.embed_dim / config.num_heads
         return {
+            **GPT2_DEFAULTS,
+            "block": self.block,
             "head_dim": heads_width,
             "value_dim": heads_width,
             "num_kv_heads": config.num_heads,

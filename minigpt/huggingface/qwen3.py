@@ -3,7 +3,7 @@
 from typing import Any
 
 from minigpt.config import TransformerConfig
-from minigpt.config.model import MODERN_DEFAULTS
+from minigpt.config.model import QWEN3
 from minigpt.huggingface.architecture import (
     ACTIVATIONS,
     HEAD,
@@ -89,7 +89,7 @@ class Qwen3(Architecture):
         return reader.result(settings, vocab_size, end_token(reader.content, None))
 
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
-        return {**MODERN_DEFAULTS, "block": self.block, "value_dim": config.head_sizes[0]}
+        return {**QWEN3, "block": self.block, "value_dim": config.head_sizes[0]}
 
     def config_json(
         self, config: TransformerConfig, vocab_size: int, end_id: int
