@@ -28,7 +28,7 @@ from minigpt.huggingface.architectures import architecture_of_model
 from minigpt.models import build_model
 
 assert Path(minigpt.__file__).is_relative_to(Path.cwd()), minigpt.__file__
-SIZES = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 1}
+SIZES = {"block": "pre_norm", "max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 1}
 PAIRS = {"kind": "encoder_decoder", **SIZES}
 ids = np.random.default_rng(0).integers(0, 13, (3, 8)).astype("int32")
 lengths = np.array([8, 3, 1], "int32")
