@@ -18,7 +18,12 @@ from minigpt.config.training import TrainingConfig
 STORIES_DEFAULTS: dict[str, dict[str, Any]] = {
     "data": {"val_fraction": 0.05},
     # Training stays within the time limit on slower machines.
-    "training": {"steps_per_epoch": 140, "max_minutes": 4.5},
+    "training": {
+        "steps_per_epoch": 180,
+        "max_minutes": 4.5,
+        "learning_rate": 6e-3,
+        "warmup_steps": 10,
+    },
     "sampling": {
         "prompts": ["Once upon a time", "Lily could not find her"],
         "max_new_tokens": 80,

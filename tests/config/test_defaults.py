@@ -43,7 +43,7 @@ def as_now(settings: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
 
 
 # The configurations whose recipe has been measured anew.
-NEW_RECIPES = {"default", "imdb", "python", "shakespeare_character"}
+NEW_RECIPES = {"default", "shakespeare_character"}
 
 
 @pytest.mark.parametrize("name", sorted(shipped_configs().keys() - NEW_RECIPES))
