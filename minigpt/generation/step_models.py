@@ -123,7 +123,9 @@ class CachedGPT(StepModel):
             return ban(model.logits(latents), banned)
         # Banning before adding the bias keeps XLA from fusing the product: see `layers.dense`.
         scores = ban(tf.matmul(latents, tf.cast(head.kernel, latents.dtype)), banned)
-        return tf.cast(scores + tf.cast(head.bias, latents.dtype), tf.float32)
+        if head.bias is not None:
+            scores += tf.cast(head.bias, latents.dtype)
+        return tf.cast(scores, tf.float32)
 
 
 class UncachedModel(StepModel):

@@ -27,7 +27,7 @@ def text_of(size: int, folder: Path) -> str:
 def test_the_choice_is_that_of_the_earlier_version(case, tmp_path):
     size, *overrides = case.split()
     path = text_of(int(size), tmp_path)
-    found = flat(config_for_text([path], overrides))
+    found = flat(config_for_text([path], [*overrides, "model.block=pre_norm"]))
     assert found["data.paths"] == [path]
     assert found == as_now(SETTINGS["chosen"][case], found) | {"data.paths": [path]}
 

@@ -251,7 +251,7 @@ def test_other_tokenizers(kind, tmp_path, monkeypatch):
     served = tf.saved_model.load(str(tmp_path / "a" / "b")).signatures
     prompts = ["ANA sat", "", "unseen ż"]
     assert serve(served, prompts, top_k=0) == minigpt.TextModel(model, tokenizer).generate(
-        prompts, 30, top_k=0
+        prompts, NEW, top_k=0
     )
 
 
