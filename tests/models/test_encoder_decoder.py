@@ -11,6 +11,8 @@ VOCAB_SIZE = 13
 KINDS = [
     {"position": "sinusoidal", "scale_embeddings": True},
     {"position": "learned", "tie_embeddings": False, "value_dim": 6, "qkv_bias": False},
+    {"block": "pre_norm", "position": "rotary"},
+    {"block": "modern", "num_kv_heads": 1},
 ]
 
 
@@ -24,7 +26,7 @@ def small_model(seed: int = 0, **changes) -> EncoderDecoder:
     return model
 
 
-@pytest.fixture(params=KINDS, ids=lambda kind: kind["position"])
+@pytest.fixture(params=KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
 def model(request) -> EncoderDecoder:
     return small_model(**request.param)
 
@@ -56,7 +58,8 @@ def test_the_amount_of_padding_changes_nothing(model, inputs):
     before = model(inputs).numpy()
     for row, length in enumerate(lengths):
         one_row = (source[row : row + 1, :length], lengths[row : row + 1], target[row : row + 1])
-        np.testing.assert_allclose(model(one_row).numpy()[0], before[row], atol=1e-5)
+        # Normalizing short vectors enlarges the rounding errors of sums in another order.
+        np.testing.assert_allclose(model(one_row).numpy()[0], before[row], atol=5e-5)
 
 
 def test_a_target_token_changes_no_earlier_logits(model, inputs):
