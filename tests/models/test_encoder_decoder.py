@@ -120,9 +120,11 @@ def halves(weight, parts):
     return np.split(weight, parts, axis=-1)
 
 
-def test_equals_the_equations_of_the_paper(inputs):
-    """Section 3 of the paper, written out in NumPy for one pair."""
-    model = small_model(scale_embeddings=True, position="sinusoidal", activation="relu")
+@pytest.mark.parametrize("block_kind", ["post_norm", "pre_norm"])
+def test_equals_the_equations_of_the_paper(block_kind, inputs):
+    """Section 3 of the paper, written out in NumPy for one pair; pre-norm as in section 2.3 of GPT-2."""
+    variants = {"scale_embeddings": True, "position": "sinusoidal", "activation": "relu"}
+    model = small_model(block=block_kind, **variants)
     source, lengths, target = inputs
     row, heads, width = 1, 2, 8
     weights = {v.path.split("/", 1)[1]: v.numpy().astype("float64") for v in model.variables}
@@ -153,25 +155,30 @@ def test_equals_the_equations_of_the_paper(inputs):
         (w, b) = matrix(f"{name}/qkv")
         return [*zip(halves(w, 3), halves(b, 3), strict=True), matrix(f"{name}/output")]
 
-    x = embed(source[row, : lengths[row]])
-    for layer in range(2):
-        block = f"encoder_block{layer}"
-        x = norm(
-            f"{block}/norm1",
-            x + attention(x, x, True, source_weights(f"{block}/attention"), heads),
-        )
-        x = norm(f"{block}/norm2", x + feed_forward(block, x))
-    y = embed(target[row])
-    for layer in range(2):
-        block = f"decoder_block{layer}"
+    def residual(name, x, sublayer):
+        if block_kind == "post_norm":
+            return norm(name, x + sublayer(x))
+        return x + sublayer(norm(name, x))
+
+    def encode(block, x):
+        own = source_weights(f"{block}/attention")
+        x = residual(f"{block}/norm1", x, lambda x: attention(x, x, True, own, heads))
+        return residual(f"{block}/norm2", x, lambda x: feed_forward(block, x))
+
+    def decode(block, y, x):
+        own, cross = self_weights(f"{block}/attention"), source_weights(f"{block}/cross_attention")
         causal = np.tri(len(y))
-        y = norm(
-            f"{block}/norm1",
-            y + attention(y, y, causal, self_weights(f"{block}/attention"), heads),
-        )
-        cross = source_weights(f"{block}/cross_attention")
-        y = norm(f"{block}/cross_norm", y + attention(y, x, True, cross, heads))
-        y = norm(f"{block}/norm2", y + feed_forward(block, y))
+        y = residual(f"{block}/norm1", y, lambda y: attention(y, y, causal, own, heads))
+        y = residual(f"{block}/cross_norm", y, lambda y: attention(y, x, True, cross, heads))
+        return residual(f"{block}/norm2", y, lambda y: feed_forward(block, y))
+
+    x, y = embed(source[row, : lengths[row]]), embed(target[row])
+    for layer in range(2):
+        x = encode(f"encoder_block{layer}", x)
+    x = x if block_kind == "post_norm" else norm("encoder_norm", x)
+    for layer in range(2):
+        y = decode(f"decoder_block{layer}", y, x)
+    y = y if block_kind == "post_norm" else norm("decoder_norm", y)
     np.testing.assert_allclose(model(inputs).numpy()[row], y @ table.T, atol=1e-4)
 
 
