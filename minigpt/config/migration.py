@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from minigpt.config.model import rename_norm
 from minigpt.config.record import FORMAT
 from minigpt.config.section import UNSET
 from minigpt.config.tokenizer import GPT2_VOCAB_SIZE
@@ -93,7 +94,8 @@ def migrate(sections: Mapping[str, Any], is_record: bool = False) -> dict[str, A
     Returns:
       A copy without the format number.
     Raises:
-      ValueError: the format is not a number, or belongs to a later version.
+      ValueError: the format is not a number or belongs to a later version, or a setting and its former
+        name contradict each other.
     """
     number = sections.get("format", 1)
     if type(number) is not int or number < 1:
@@ -109,12 +111,12 @@ def migrate(sections: Mapping[str, Any], is_record: bool = False) -> dict[str, A
         for name, settings in sections.items()
         if name != "format"
     }
+    if isinstance(model := sections.get("model"), dict):
+        sections["model"] = rename_norm(model)
     if number > 1:
         return sections
-    for (section, old_name), name in _RENAMED.items():
-        settings = sections.get(section)
-        if isinstance(settings, dict) and old_name in settings:
-            settings[name] = settings.pop(old_name)
+    if isinstance(training := sections.get("training"), dict) and "plan" in training:
+        training["step_limits"] = training.pop("plan")
     if is_record:
         _complete_record(sections)
     return sections

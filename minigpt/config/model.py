@@ -33,6 +33,24 @@ def _block_name(value: Any) -> Any:
     return f"{value}_norm" if value in ("post", "pre") else value
 
 
+def rename_norm(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a copy of the settings with `block` in place of `norm`, its former name.
+
+    Raises:
+      ValueError: both are given and differ.
+    """
+    settings = dict(settings)
+    if "norm" in settings:
+        norm = settings.pop("norm")
+        block = settings.setdefault("block", norm)
+        if _block_name(block) != _block_name(norm):
+            raise ValueError(
+                f"model.norm = {norm!r}: contradicts model.block = {block!r}; norm is the former name "
+                "of block"
+            )
+    return settings
+
+
 BlockName = Annotated[
     Literal["post_norm", "pre_norm", "modern"],
     BeforeValidator(_block_name),
@@ -175,9 +193,7 @@ class TransformerConfig(Section):
     def _add_defaults_of_the_block(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
-        values = dict(values)
-        if "norm" in values:
-            values.setdefault("block", values.pop("norm"))
+        values = rename_norm(values)
         block = _block_name(values.get("block"))
         return (cls.defaults_of_blocks.get(block, {}) if isinstance(block, str) else {}) | values
 
@@ -261,8 +277,8 @@ def split_settings(
     Raises:
       ValueError: a setting is not valid.
     """
-    # `norm` is the former name of `block`, which saved models contain.
-    arguments = {"block" if name == "norm" else name: value for name, value in arguments.items()}
+    # Saved models contain the former name of `block`.
+    arguments = rename_norm(arguments)
     names = {*GPTConfig.model_fields, *EncoderDecoderConfig.model_fields}
     settings = {name: value for name, value in arguments.items() if name in names}
     others = {name: value for name, value in arguments.items() if name not in names}

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from minigpt.config import dump_config, load_config, load_record, shipped_configs
+from minigpt.config import GPTConfig, dump_config, load_config, load_record, shipped_configs
+from minigpt.config.model import split_settings
 from minigpt.errors import UserError
 from minigpt.runs.run import Run
 
@@ -119,6 +120,31 @@ def test_the_former_name_of_step_limits_is_read_from_overrides():
     assert load_config(None, ["training.plan=[[1, 2]]"]).training.step_limits == [[1, 2]]
     with pytest.raises(UserError, match=r"^training\.step_limits = 'x': should be"):
         load_config(None, ["training.plan=x"])
+
+
+@pytest.mark.parametrize("number", [{}, {"format": 1}, {"format": 2}])
+def test_the_former_name_of_block_may_not_contradict_it(number, tmp_path):
+    def model_of(*overrides, **model):
+        return load_config(number | {"model": model}, overrides).model
+
+    assert model_of(norm="pre").block == "pre_norm"
+    assert model_of(norm="pre", block="pre_norm").block == "pre_norm"
+    assert model_of("model.block=modern", norm="pre").block == "modern"
+    file = tmp_path / "config.toml"
+    file.write_text(tomli_w.dumps(number | {"model": {"norm": "pre", "block": "modern"}}))
+    with pytest.raises(UserError) as caught:
+        load_config(file)
+    (line,) = caught.value.problems
+    assert line == (
+        f"{file}: model.norm = 'pre': contradicts model.block = 'modern'; norm is the former name of block"
+    )
+    for refused in (
+        lambda: GPTConfig(norm="pre", block="modern"),
+        lambda: split_settings({"norm": "pre", "block": "modern"}),
+        lambda: split_settings({"block": "modern", "norm": "pre"}),
+    ):
+        with pytest.raises(ValueError, match=r"'pre': contradicts model\.block = 'modern'"):
+            refused()
 
 
 def test_settings_without_effect_are_dropped():
