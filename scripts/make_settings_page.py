@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Union
 
 from pydantic.fields import FieldInfo
 
-from minigpt.config import SECTIONS, load_config
+from minigpt.config import SECTIONS, TransformerConfig, load_config
 from minigpt.config.fit import settings_to_fit
 from minigpt.config.schema import STORIES_DEFAULTS, selector, variants
 from minigpt.config.section import SHA256_PATTERN, Section
@@ -39,7 +39,8 @@ A setting is a key of a section in a TOML file, or an argument of `--set`:
 `minigpt train --config FILE` reads a file, and `--set` changes one setting of it. `"none"` unsets a setting
 whose type includes none. Training writes every setting to the `config.toml` of its run.
 
-A setting that is left out has the default of its section below, with the exceptions in this table. The
+A setting that is left out has the default of its section below, with two exceptions. In `[model]`, some
+defaults depend on `model.block`; that section lists them. In all sections, some depend on the text. The
 defaults in the column "stories" suit the bundled stories (`data.source = "stories"`). For any other text,
 minigpt chooses the values marked "chosen" to fit the length of the text, prints them and records them. The
 configurations that come with minigpt set all of them.
@@ -197,7 +198,24 @@ def section_text(section: str) -> str:
         parts += [f"### {section}.{chosen_by} = {json.dumps(name)}\n"]
         parts += [" ".join((kind.__doc__ or "").split()) + "\n"]
         parts += [table(own)] if own else []
+        parts += [block_defaults(kind)] if issubclass(kind, TransformerConfig) else []
     return "\n".join(parts)
+
+
+def block_defaults(kind: type[TransformerConfig]) -> str:
+    """Returns the table of the defaults that depend on the block."""
+    names, _, _ = parts_of(kind.model_fields["block"].annotation, [])
+    blocks = [kind.model_validate({"block": name}) for name in typing.get_args(names)]
+    lines = [
+        "Defaults that depend on `model.block`:\n",
+        f"| setting | {' | '.join(toml(block.block) for block in blocks)} |",
+        "|---|" + "---|" * len(blocks),
+    ]
+    for name in kind.model_fields:
+        values = [getattr(block, name) for block in blocks]
+        if name != "block" and len(set(values)) > 1:
+            lines.append(f"| `model.{name}` | {' | '.join(map(toml, values))} |")
+    return "\n".join(lines) + "\n"
 
 
 def exceptions() -> str:

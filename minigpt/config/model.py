@@ -56,9 +56,8 @@ BlockName = Annotated[
     BeforeValidator(_block_name),
     Field(
         description="post_norm (Vaswani et al. 2017), pre_norm (GPT-2) or modern: RMSNorm, normalized "
-        "queries and keys, a gated feed-forward network and no biases (Qwen3). In a GPT, the defaults of "
-        "position, activation, qkv_bias and tie_embeddings depend on it: those of GPT-2 are learned, "
-        "gelu_tanh, true and true"
+        "queries and keys, a gated feed-forward network and no biases (Qwen3); the defaults of position, "
+        "activation, qkv_bias, tie_embeddings and, in an encoder-decoder, scale_embeddings depend on it"
     ),
 ]
 Position = Annotated[
@@ -238,7 +237,8 @@ class GPTConfig(TransformerConfig):
 
 
 class EncoderDecoderConfig(TransformerConfig):
-    """The Transformer of Vaswani et al. 2017, for pairs. The defaults of the variants are the paper's."""
+    """The Transformer of Vaswani et al. 2017, for pairs. The defaults of the variants are the paper's or,
+    in a modern block, Qwen3's."""
 
     defaults_of_blocks: ClassVar[dict[str, dict[str, Any]]] = {
         "modern": QWEN3 | {"scale_embeddings": False}
