@@ -1,5 +1,6 @@
 """Reading the settings of config.json; every problem is one line."""
 
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +61,7 @@ class ConfigReader:
         return float(value)
 
     def positive(self, name: str, default: float, value: Any = None) -> float:
-        """Returns a number greater than 0.
+        """Returns a finite number greater than 0.
 
         Args:
           name: the setting.
@@ -68,8 +69,9 @@ class ConfigReader:
           value: the value, if it is not the entry of that name.
         """
         value = self.content.get(name, default) if value is None else value
-        if type(value) not in (int, float) or not value > 0:
-            self.problem(name, value, "should be greater than 0")
+        # JSON has whole numbers that no float can hold.
+        if type(value) not in (int, float) or not 0 < value <= sys.float_info.max:
+            self.problem(name, value, "should be a finite number greater than 0")
             return default
         return float(value)
 

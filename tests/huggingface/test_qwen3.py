@@ -189,6 +189,10 @@ def test_refuses_other_architectures_and_variants(tmp_path):
     assert "should be one table" in problems(tmp_path, rope_parameters=rope)[0]
     rope = {"rope_type": "default", "rope_theta": 0}
     assert "rope_parameters.rope_theta = 0: should" in problems(tmp_path, rope_parameters=rope)[0]
+    for huge in (2**1024, float("inf")):
+        for changes in ({"rms_norm_eps": huge}, {"rope_parameters": {"rope_theta": huge}}):
+            (line,) = problems(tmp_path, **changes)
+            assert line.endswith(f" = {huge}: should be a finite number greater than 0")
     both = {"attention_bias": True, "rope_scaling": {"type": "dynamic", "factor": 2.0}}
     assert len(problems(tmp_path, **both)) == 2
     # Limits of minigpt.
