@@ -202,6 +202,11 @@ class TransformerConfig(Section):
         return self.block == "modern"
 
     @property
+    def use_bias(self) -> bool:
+        """Whether dense layers have a bias, except those that `qkv_bias` decides."""
+        return not self.is_modern
+
+    @property
     def head_sizes(self) -> tuple[int, int]:
         """K and U; values that are unset are computed."""
         head_dim = self.head_dim or self.embed_dim // self.num_heads

@@ -25,6 +25,20 @@ def relu_squared(x: Any) -> Any:
     return ops.square(ops.relu(x))
 
 
+def gated(activation: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns the function float[..., 2 F] → float[..., F]: f(gate) ⊙ values (Shazeer 2020, SwiGLU).
+
+    Args:
+      activation: f.
+    """
+
+    def function(x: Any) -> Any:
+        gate, values = ops.split(x, 2, axis=-1)
+        return activation(gate) * values
+
+    return function
+
+
 # The names are those of `model.activation` in minigpt/config/model.py.
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "relu": keras.activations.relu,

@@ -65,6 +65,10 @@ class Attention(keras.layers.Layer):
       output_initializer: of the kernel of the output projection; the same if None.
     """
 
+    # Set in a modern block.
+    query_norm: Any = None
+    key_norm: Any = None
+
     def __init__(
         self,
         config: TransformerConfig | None = None,
@@ -92,7 +96,7 @@ class Attention(keras.layers.Layer):
             self.key_norm.build((None, None, None, self.head_dim))
         self.output_projection = Dense(
             input_shape[-1],
-            use_bias=not self.config.is_modern,
+            use_bias=self.config.use_bias,
             kernel_initializer=self.output_initializer,
             dtype=self.dtype_policy,
             name="output",
@@ -100,25 +104,31 @@ class Attention(keras.layers.Layer):
         self.output_projection.build((*input_shape[:-1], self.num_heads * self.value_dim))
         self.built = True
 
-    def build_projection(self, input_shape: Any, width: int, name: str) -> Dense:
-        """Returns a built dense layer with `width` outputs."""
+    def build_projection(self, input_shape: Any, name: str, *widths: int) -> Dense:
+        """Returns a built dense layer that computes vectors of these widths, side by side.
+
+        One matrix product is faster than one for each of them.
+        """
         projection = Dense(
-            width,
+            sum(widths),
             use_bias=self.config.qkv_bias,
             kernel_initializer=self.kernel_initializer,
             dtype=self.dtype_policy,
             name=name,
         )
         projection.build(input_shape)
+        if self.config.is_modern:
+            # Muon updates each matrix by itself, as if they were several layers.
+            projection.kernel.column_parts = widths
         return projection
 
     def normalize_query(self, query: Any) -> Any:
         """Normalizes queries float[B, H, T, K] in a modern block."""
-        return self.query_norm(query) if self.config.is_modern else query
+        return query if self.query_norm is None else self.query_norm(query)
 
     def normalize_key(self, key: Any) -> Any:
         """Normalizes keys float[B, G, S, K] in a modern block."""
-        return self.key_norm(key) if self.config.is_modern else key
+        return key if self.key_norm is None else self.key_norm(key)
 
     def rotate(self, x: Any, positions: Any) -> Any:
         """Encodes positions in queries or keys; see `PositionEncoding.rotate`."""
@@ -165,14 +175,9 @@ class CausalSelfAttention(Attention):
     """
 
     def build(self, input_shape: Any) -> None:
-        # One matrix product is faster than three.
-        heads = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
-        sizes = (self.head_dim, self.head_dim, self.value_dim)
-        widths = tuple(count * size for count, size in zip(heads, sizes, strict=True))
-        self.qkv = self.build_projection(input_shape, sum(widths), "qkv")
-        if self.config.is_modern:
-            # Muon updates each matrix by itself, as if they were three layers.
-            self.qkv.kernel.column_parts = widths
+        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        values = self.num_kv_heads * self.value_dim
+        self.qkv = self.build_projection(input_shape, "qkv", queries, keys, values)
         super().build(input_shape)
 
     def call(self, x: Any, training: bool | None = None) -> Any:

@@ -16,9 +16,10 @@ class BidirectionalAttention(Attention):
     """
 
     def build(self, input_shape: Any) -> None:
-        self.query = self.build_projection(input_shape, self.num_heads * self.head_dim, "query")
-        width = self.num_kv_heads * (self.head_dim + self.value_dim)
-        self.key_value = self.build_projection(input_shape, width, "key_value")
+        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        values = self.num_kv_heads * self.value_dim
+        self.query = self.build_projection(input_shape, "query", queries)
+        self.key_value = self.build_projection(input_shape, "key_value", keys + values)
         super().build(input_shape)
 
     def encode_positions(self, x: Any) -> Any:

@@ -3,11 +3,10 @@
 from typing import Any, ClassVar
 
 import keras
-from keras import ops
 
 from minigpt.config import TransformerConfig
 from minigpt.config.model import split_settings
-from minigpt.layers.activations import ACTIVATIONS
+from minigpt.layers.activations import ACTIVATIONS, gated
 from minigpt.layers.attention import Attention, CausalSelfAttention
 from minigpt.layers.dense import Dense
 from minigpt.layers.norms import build_norm
@@ -59,18 +58,21 @@ class Block(keras.layers.Layer):
         policy = self.dtype_policy
         self.attention = self.build_attention(self.attention_class, "attention")
         self.activation = ACTIVATIONS[config.activation]
-        # The gate and what it multiplies are computed by one matrix product, which is faster than two.
+        width, function = config.ff_size, self.activation
+        if config.is_modern:
+            # The gate and what it multiplies: one matrix product is faster than two.
+            width, function = 2 * width, gated(function)
         self.expand = Dense(
-            2 * config.ff_size if config.is_modern else config.ff_size,
-            None if config.is_modern else self.activation,
-            use_bias=not config.is_modern,
+            width,
+            function,
+            use_bias=config.use_bias,
             kernel_initializer=self.kernel_initializer,
             dtype=policy,
             name="expand",
         )
         self.contract = Dense(
             config.embed_dim,
-            use_bias=not config.is_modern,
+            use_bias=config.use_bias,
             kernel_initializer=self.output_initializer,
             dtype=policy,
             name="contract",
@@ -94,10 +96,10 @@ class Block(keras.layers.Layer):
     def build(self, input_shape: Any) -> None:
         self.attention.build(input_shape)
         self.expand.build(input_shape)
-        if self.config.is_modern:
-            # Muon updates each matrix by itself, as if they were two layers.
-            self.expand.kernel.column_parts = (self.config.ff_size, self.config.ff_size)
-        self.contract.build((*input_shape[:-1], self.config.ff_size))
+        ff_size = self.config.ff_size
+        # Muon updates the matrix of a gate by itself, as if it were another layer's.
+        self.expand.kernel.column_parts = (ff_size,) * (self.expand.units // ff_size)
+        self.contract.build((*input_shape[:-1], ff_size))
         self.norm1.build(input_shape)
         self.norm2.build(input_shape)
         self.built = True
@@ -107,11 +109,7 @@ class Block(keras.layers.Layer):
 
         It is W₂ f(W₁ x), with biases; in a modern block, W₂ (f(W₁ x) ⊙ W₃ x) (Shazeer 2020, SwiGLU).
         """
-        hidden = self.expand(x)
-        if self.config.is_modern:
-            gate, values = ops.split(hidden, 2, axis=-1)
-            hidden = self.activation(gate) * values
-        return self.contract(self.ff_dropout(hidden, training=training))
+        return self.contract(self.ff_dropout(self.expand(x), training=training))
 
     def sublayer_input(self, x: Any, norm: Any) -> Any:
         """Returns the input of a sublayer, normalized except in a post-norm block."""

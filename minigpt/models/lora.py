@@ -25,9 +25,10 @@ def enable_lora(model: GPT, rank: int) -> None:
         if layer is not None:
             layer.trainable = False
     for block in model.blocks:
-        block.norm1.trainable = block.norm2.trainable = False
-        if block.config.is_modern:
-            block.attention.query_norm.trainable = block.attention.key_norm.trainable = False
+        attention = block.attention
+        for norm in (block.norm1, block.norm2, attention.query_norm, attention.key_norm):
+            if norm is not None:
+                norm.trainable = False
     for dense in _adapted_layers(model):
         dense.enable_lora(rank)
         if dense.bias is not None:
