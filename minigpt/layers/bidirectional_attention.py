@@ -19,7 +19,7 @@ class BidirectionalAttention(Attention):
         queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
         values = self.num_kv_heads * self.value_dim
         self.query = self.build_projection(input_shape, "query", queries)
-        self.key_value = self.build_projection(input_shape, "key_value", keys + values)
+        self.key_value = self.build_projection(input_shape, "key_value", keys, values)
         super().build(input_shape)
 
     def encode_positions(self, x: Any) -> Any:
