@@ -7,7 +7,11 @@ from minigpt.layers.attention import CausalSelfAttention
 from minigpt.layers.bidirectional_attention import BidirectionalSelfAttention, CrossAttention
 from minigpt.layers.embedding import TokenAndPositionEmbedding
 from minigpt.layers.encoder_decoder_blocks import DecoderBlock, EncoderBlock
-from minigpt.layers.transformer_block import PreNormTransformerBlock, TransformerBlock
+from minigpt.layers.transformer_block import (
+    ModernTransformerBlock,
+    PreNormTransformerBlock,
+    TransformerBlock,
+)
 
 __all__ = [
     "BidirectionalSelfAttention",
@@ -15,6 +19,7 @@ __all__ = [
     "CrossAttention",
     "DecoderBlock",
     "EncoderBlock",
+    "ModernTransformerBlock",
     "PreNormTransformerBlock",
     "TokenAndPositionEmbedding",
     "TransformerBlock",

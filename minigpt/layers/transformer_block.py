@@ -19,7 +19,8 @@ class Block(keras.layers.Layer):
     the sublayer. With `block = "modern"` there are no biases, and the feed-forward network is gated.
 
     The arguments of the Keras example work too: `TransformerBlock(embed_dim, num_heads, ff_dim,
-    dropout_rate=0.1)`, with other settings by keyword. In that case `activation` is "relu" by default.
+    dropout_rate=0.1)`, with other settings by keyword. In that case `activation` is "relu" by default,
+    except in a modern block.
 
     Args:
       config: the description of the transformer; or `embed_dim`, see above.
@@ -27,7 +28,7 @@ class Block(keras.layers.Layer):
       kernel_initializer: of all matrices except the two of `output_initializer`.
       output_initializer: of the matrices whose product is added to the shortcut; the same if None.
     Raises:
-      ValueError: a setting is not valid.
+      ValueError: a setting is not valid, or the description is of a different kind of block.
     """
 
     attention_class: type[Attention]
@@ -48,8 +49,12 @@ class Block(keras.layers.Layer):
             defaults = {"activation": "relu", **self.implied_settings}
             config, kwargs = split_settings(arguments, **defaults)
         super().__init__(**kwargs)
-        if block := self.implied_settings.get("block"):
-            config = config.model_copy(update={"block": block})
+        block = self.implied_settings.get("block", config.block)
+        if config.block != block:
+            raise ValueError(
+                f"`config.block` should be {block!r} for {type(self).__name__}. "
+                f"Received: {config.block!r}"
+            )
         self.config = config = config.resolved()
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)

@@ -1,5 +1,7 @@
 """The blocks compared with their definitions, written out in NumPy."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -7,11 +9,13 @@ import pytest
 from minigpt.config import GPTConfig
 from minigpt.layers import (
     CausalSelfAttention,
+    ModernTransformerBlock,
     PreNormTransformerBlock,
     TokenAndPositionEmbedding,
     TransformerBlock,
 )
 from minigpt.layers.activations import gelu_tanh, relu_squared
+from minigpt.layers.transformer_block import BLOCKS
 
 
 def layer_norm(x: np.ndarray, epsilon: float = 1e-6) -> np.ndarray:
@@ -52,6 +56,24 @@ def test_pre_norm_equals_its_definition(x):
     np.testing.assert_allclose(out, x1 + feed_forward(layer_norm(x1)), atol=1e-5)
 
 
+def test_modern_equals_its_definition(x):
+    block = ModernTransformerBlock(embed_dim=8, num_heads=2, ff_dim=12)
+    assert (block.config.position, block.config.activation) == ("rotary", "silu")
+    block.build(x.shape)
+    draw = np.random.default_rng(1)
+    block.set_weights([draw.normal(size=w.shape, scale=0.5) for w in block.get_weights()])
+
+    def norm(layer, x):
+        (gain,) = layer.get_weights()
+        return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6) * gain
+
+    x1 = x + keras.ops.convert_to_numpy(block.attention(norm(block.norm1, x)))
+    (expand,), (contract,) = block.expand.get_weights(), block.contract.get_weights()
+    gate, values = np.split(norm(block.norm2, x1) @ expand, 2, axis=-1)
+    expected = x1 + (gate / (1 + np.exp(-gate)) * values) @ contract
+    np.testing.assert_allclose(block(x), expected, atol=1e-5)
+
+
 def test_dropout_inside_the_feed_forward_network(x):
     block = TransformerBlock(8, 2, 12, dropout_rate=0.0, ff_dropout_rate=0.5)
     block.build(x.shape)
@@ -63,7 +85,9 @@ def test_dropout_inside_the_feed_forward_network(x):
     assert (keras.ops.convert_to_numpy(block.feed_forward(x)) == 1.0).all()
 
 
-@pytest.mark.parametrize("kind", [TransformerBlock, PreNormTransformerBlock])
+@pytest.mark.parametrize(
+    "kind", [TransformerBlock, PreNormTransformerBlock, ModernTransformerBlock]
+)
 @pytest.mark.parametrize("length", [5, None])
 def test_a_functional_model_of_the_layers(kind, length, tmp_path):
     """The construction of the Keras example."""
@@ -122,6 +146,16 @@ def test_the_arguments_of_the_keras_example_equal_a_description(x):
 def test_wrong_arguments_are_refused(arguments, settings):
     with pytest.raises((TypeError, ValueError)):
         TransformerBlock(*arguments, **settings)
+
+
+@pytest.mark.parametrize("kind, block", [(kind, name) for name, kind in BLOCKS.items()])
+def test_a_description_of_another_kind_of_block_is_refused(kind, block):
+    assert kind(GPTConfig(block=block)).config.block == block
+    other = "pre_norm" if block == "modern" else "modern"
+    message = f"`config.block` should be '{block}' for {kind.__name__}. Received: '{other}'"
+    for arguments, settings in (((GPTConfig(block=other),), {}), ((8, 2, 12), {"block": other})):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            kind(*arguments, **settings)
 
 
 def test_activations_equal_their_formulas():
