@@ -19,7 +19,8 @@ class GPT(LanguageModel):
     With `block = "post_norm"` it has the structure and the initial weights of the Keras example; with
     "pre_norm" those of GPT-2, which also applies dropout to the sum of the embeddings and has a final norm;
     with "modern" the structure of Qwen3. Settings given as keyword arguments have the Keras example's
-    defaults. Arguments are those of `LanguageModel`.
+    defaults; if `block = "modern"` is among them, position, activation, biases and head have Qwen3's.
+    Arguments are those of `LanguageModel`.
     """
 
     keyword_defaults: ClassVar[dict[str, Any]] = {
