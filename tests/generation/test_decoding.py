@@ -122,11 +122,21 @@ def test_drawn_tokens_are_those_of_a_naive_loop_even_past_the_context(top_k, dec
     assert expected != [naive_greedy(model, prompt, 12, [0, END]) for prompt in PROMPTS]
 
 
-@pytest.mark.parametrize("tied", [False, True])
-def test_a_large_head_gives_the_same(monkeypatch, tied):
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"block": "modern", "tie_embeddings": True},
+        {"block": "modern", "tie_embeddings": False},
+        {"block": "pre_norm", "tie_embeddings": False},
+    ],
+    ids=["tied", "without bias", "with bias"],
+)
+def test_a_large_head_gives_the_same(monkeypatch, kind):
     """A large head is multiplied in another way, on all cores."""
     monkeypatch.setattr("minigpt.generation.step_models.LARGE_BYTES", 0)
-    model, prompts = small_gpt(seed=3, tie_embeddings=tied), [[3, 4, 5], [6]]
+    model, prompts = small_gpt(seed=3, **kind), [[3, 4, 5], [6]]
+    has_bias = model.head is not None and model.head.bias is not None
+    assert has_bias == (kind["block"] == "pre_norm")
     decoder = Decoder(model, END, [END])
     expected = [naive_greedy(model, prompt, 3, [0, END]) for prompt in prompts]
     assert continuation(decoder, prompts, 3, top_k=1, banned=[0]) == expected

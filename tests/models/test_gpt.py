@@ -17,11 +17,12 @@ KINDS = [
     for block in ("post_norm", "pre_norm")
     for position in ("learned", "sinusoidal")
     for tie in (False, True)
-] + [
+]
+MODERN = [
     {"block": "modern", "tie_embeddings": True},
     {"block": "modern", "tie_embeddings": False, "num_kv_heads": 1},
-    {"block": "pre_norm", "position": "rotary", "num_kv_heads": 1},
 ]
+KINDS += [*MODERN, {"block": "pre_norm", "position": "rotary", "num_kv_heads": 1}]
 
 
 def small_gpt(seed: int = 0, **changes) -> GPT:
@@ -75,6 +76,20 @@ def test_reloads_with_the_same_logits(model, ids, tmp_path):
     again = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(again(ids), model(ids))
     assert again.get_config() == model.get_config()
+
+
+def test_parts_of_kernels_that_muon_updates_by_themselves(tmp_path):
+    sizes = {"num_heads": 4, "num_kv_heads": 2, "head_dim": 6, "value_dim": 5, "ff_dim": 20}
+    for block, projections, gates in (
+        ("modern", (24, 12, 10), (20, 20)),
+        ("pre_norm", None, (20,)),
+    ):
+        model = small_gpt(block=block, **sizes)
+        model.save(tmp_path / "model.keras")
+        for found in (model, keras.models.load_model(tmp_path / "model.keras")):
+            for layer in found.blocks:
+                assert getattr(layer.attention.qkv.kernel, "column_parts", None) == projections
+                assert layer.expand.kernel.column_parts == gates
 
 
 def expected_parameters(config: TransformerConfig, vocab_size: int) -> int:
@@ -156,7 +171,9 @@ def test_gpt2_has_the_published_number_of_parameters(name, parameters):
     assert (config.tokenizer.kind, config.model.max_len) == ("gpt2", 1024)
 
 
-@pytest.mark.parametrize("kind", KINDS[::5], ids=lambda kind: "-".join(map(str, kind.values())))
+@pytest.mark.parametrize(
+    "kind", [*KINDS[::5], *MODERN], ids=lambda kind: "-".join(map(str, kind.values()))
+)
 def test_overfits_one_batch(kind, ids):
     model = build_gpt(
         GPTConfig(max_len=8, embed_dim=16, num_heads=2, num_layers=2, **kind), VOCAB_SIZE
