@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from benchmarks.measuring import Context, Outcome
-from benchmarks.quality import Looks, cosine
+from benchmarks.quality import TimedEvaluation, cosine
 from benchmarks.quality_texts import held_out_stories, read_ids
 from benchmarks.sizes import Sizes
 from benchmarks.watching import Finished, watch
@@ -31,17 +31,18 @@ def pytorch(context: Context, seconds: float) -> Outcome:
         result: torch.Tensor = model(ids, use_cache=False).logits
         return result
 
-    looks = Looks(context, held_out_stories(val, facts), nats_of(logits), ends=(seconds,))
+    held_out = held_out_stories(val, facts)
+    evaluation = TimedEvaluation(context, held_out, nats_of(logits), ends=(seconds,))
     fit(
         model,
         logits,
         parameter_groups(model),
         random_windows(train, sizes.length, sizes.batch_size),
-        looks,
-        lambda step: cosine(step, looks.share, HIGHEST, LOWEST, WARMUP),
+        evaluation,
+        lambda step: cosine(step, evaluation.share, HIGHEST, LOWEST, WARMUP),
         fused=True,
     )
-    return looks.outcome()
+    return evaluation.outcome()
 
 
 def keras_hub(context: Context, seconds: float) -> Outcome:
@@ -54,18 +55,21 @@ def keras_hub(context: Context, seconds: float) -> Outcome:
 
     train, val, facts = read_ids(context, "stories")
     sizes = Sizes(**facts["sizes"])
-    looks: list[Looks] = []
+    evaluation: TimedEvaluation
 
-    def look(model: Any, step: int, event: str) -> None:
+    def observe(model: Any, step: int, event: str) -> None:
+        nonlocal evaluation
         if event == "begin":
             held_out = held_out_stories(val, facts)
-            looks.append(Looks(context, held_out, nats_of(model), ends=(seconds,)))
-        elif looks[0].over(step):
+            evaluation = TimedEvaluation(context, held_out, nats_of(model), ends=(seconds,))
+        else:
+            evaluation.evaluate_if_due(step)
+        if evaluation.is_over:
             raise Finished
-        rate = cosine(step, looks[0].share, HIGHEST, LOWEST, WARMUP)
+        rate = cosine(step, evaluation.share, HIGHEST, LOWEST, WARMUP)
         model.optimizer.learning_rate = rate
 
-    watch(look)
+    watch(observe)
     keras.utils.set_random_seed(0)
     ids = tf.constant(train)
 
@@ -79,4 +83,4 @@ def keras_hub(context: Context, seconds: float) -> Outcome:
     dataset = tf.data.Dataset.range(10**9).map(windows).prefetch(2)
     with suppress(Finished):
         build(sizes, jit=False).fit(dataset, epochs=1, verbose=0)
-    return looks[0].outcome()
+    return evaluation.outcome()

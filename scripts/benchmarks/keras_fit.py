@@ -31,11 +31,11 @@ def fit_speed(
     imported = resident()
     steady = SteadySpeed(sizes.tokens_per_step, FIRST, steps, seconds)
 
-    def look(model: Any, step: int, event: str) -> None:
+    def observe(model: Any, step: int, event: str) -> None:
         if event == "step" and steady.seen(step):
             raise Finished
 
-    watch(look)
+    watch(observe)
     keras.utils.set_random_seed(0)
     rows = np.random.default_rng(0).integers(
         sizes.vocab_size, size=(batches * sizes.batch_size, sizes.length + 1), dtype=np.int32

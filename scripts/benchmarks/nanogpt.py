@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from benchmarks.held_out import windows
 from benchmarks.measuring import Context, Outcome
-from benchmarks.quality import Looks, cosine
+from benchmarks.quality import TimedEvaluation, cosine
 from benchmarks.quality_texts import read_characters
 from benchmarks.sizes import CHARACTERS
 from benchmarks.torch_fit import fit, nats_of, parameter_groups, random_windows
@@ -86,7 +86,7 @@ def quality(
     )
     torch.manual_seed(1337)
     model = Model(len(characters))
-    looks = Looks(
+    evaluation = TimedEvaluation(
         context,
         windows(held_out, CHARACTERS.length, len(val.encode()), len(characters)),
         nats_of(model),
@@ -99,13 +99,13 @@ def quality(
         model,
         parameter_groups(model),
         random_windows(ids, CHARACTERS.length, CHARACTERS.batch_size),
-        looks,
+        evaluation,
         lambda step: cosine(
             step,
-            looks.share if steps is None else (step - WARMUP) / (steps - WARMUP),
+            evaluation.share if steps is None else (step - WARMUP) / (steps - WARMUP),
             HIGHEST,
             LOWEST,
             WARMUP,
         ),
     )
-    return looks.outcome()
+    return evaluation.outcome()

@@ -74,12 +74,12 @@ def grow(context: Context, megabytes: int, steps: int, seconds: float) -> Outcom
     """Measures tokens per second of steady steps, and peak anonymous memory including the token store."""
     steady = SteadySpeed(DEFAULT.tokens_per_step, FIRST, steps, seconds)
 
-    def look(model: Any, step: int, event: str) -> None:
+    def observe(model: Any, step: int, event: str) -> None:
         if event == "step" and steady.seen(step):
             raise Finished
 
     memory = MostAnonymous()
-    train(context, _config(context, megabytes), look)
+    train(context, _config(context, megabytes), observe)
     return {"value": steady.tokens_per_second, "memory": memory.end(), "steps": steady.counted}
 
 
@@ -89,10 +89,10 @@ class MostAnonymous:
     def __init__(self) -> None:
         self._most = 0
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._sample, daemon=True)
         self._thread.start()
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         while not self._over.wait(0.05):
             self._most = max(self._most, resident("RssAnon"))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.held_out import HeldOut, beginnings, windows
 from benchmarks.measuring import Context, Outcome
-from benchmarks.quality import Looks
+from benchmarks.quality import TimedEvaluation
 from benchmarks.quality_texts import folder, read_characters, read_ids
 from benchmarks.watching import Finished
 
@@ -39,34 +39,36 @@ def until(
     import minigpt  # noqa: F401
 
     config = _in_one_epoch(_settings(context, text, overrides))
-    looks: list[Looks] = []
+    evaluations: list[TimedEvaluation] = []
     steps = config.training.epochs * (config.training.steps_per_epoch or 0)
 
-    def look(model: Any, step: int, event: str) -> None:
+    def observe(model: Any, step: int, event: str) -> None:
         if event == "begin":
             from benchmarks.keras_fit import nats_of
 
             began = time.perf_counter()
             held_out = _held_out(context, text, config, model)
             taken = time.perf_counter() - began
-            looks.append(
-                Looks(
+            evaluations.append(
+                TimedEvaluation(
                     context,
                     held_out,
                     nats_of(model),
                     goals=goals,
                     stops_at_goals=True,
-                    looking=taken,
+                    evaluation_seconds=taken,
                 )
             )
-        elif looks[0].over(step, model.stop_training or step == steps):
+        else:
+            evaluations[0].evaluate_if_due(step, model.stop_training or step == steps)
+        if evaluations[0].is_over:
             raise Finished
 
     from benchmarks.our_training import train
 
-    with _clock_without(looks):
-        train(context, config, look)
-    return looks[0].outcome()
+    with _clock_without(evaluations):
+        train(context, config, observe)
+    return evaluations[0].outcome()
 
 
 def _settings(context: Context, text: str, overrides: Sequence[str]) -> Any:
@@ -102,12 +104,12 @@ def _in_one_epoch(config: Any) -> Any:
     return config.model_copy(update={"training": training.model_copy(update=changed)})
 
 
-def _clock_without(looks: list[Looks]) -> Any:
+def _clock_without(evaluations: list[TimedEvaluation]) -> Any:
     """Stops the clock of `training.max_minutes` during evaluations."""
     from minigpt.training.callbacks import clock
 
     def now() -> float:
-        return time.perf_counter() - (looks[0].looking if looks else 0.0)
+        return time.perf_counter() - sum(each.evaluation_seconds for each in evaluations)
 
     return patch.object(clock, "time", SimpleNamespace(perf_counter=now))
 

@@ -127,13 +127,13 @@ def speed(context: Context, system: str, steps: int, seconds: float) -> Outcome:
         raise ValueError(f"{system}: its batches differ from `sizes.py`")
     steady = SteadySpeed(sizes.tokens_per_step, FIRST, steps, seconds)
 
-    def look(model: Any, step: int, event: str) -> None:
+    def observe(model: Any, step: int, event: str) -> None:
         if event == "begin" and _sizes(model, sizes) != sizes:
             raise ValueError(f"{system}: {_sizes(model, sizes)} in place of {sizes}")
         if event == "step" and steady.seen(step):
             raise Finished
 
-    imported = train(context, config, look)
+    imported = train(context, config, observe)
     return {
         "value": steady.tokens_per_second,
         "memory": resident("VmHWM") - imported,
@@ -157,11 +157,11 @@ def _sizes(model: Any, sizes: Sizes) -> Sizes:
     )
 
 
-def train(context: Context, config: Any, look: Any) -> int:
-    """Trains until `look` raises `Finished`; returns the memory after the imports, in bytes."""
+def train(context: Context, config: Any, observe: Any) -> int:
+    """Trains until `observe` raises `Finished`; returns the memory after the imports, in bytes."""
     import minigpt
 
-    watch(look)
+    watch(observe)
     command = minigpt.train
     imported = resident()
     with TemporaryDirectory(dir=context.work) as folder:
@@ -176,13 +176,13 @@ def start(context: Context, steps: int) -> Outcome:
     """Measures seconds from the start of the process to the end of an update, default configuration."""
     seconds = 0.0
 
-    def look(model: Any, step: int, event: str) -> None:
+    def observe(model: Any, step: int, event: str) -> None:
         nonlocal seconds
         if event == "step" and step >= steps:
             seconds = context.seconds()
             raise Finished
 
-    train(context, settings(context, "default"), look)
+    train(context, settings(context, "default"), observe)
     return {"value": seconds}
 
 
@@ -203,7 +203,7 @@ def losses(context: Context, steps: int) -> Outcome:
     ]
     loss = 0.0
 
-    def look(model: Any, step: int, event: str) -> None:
+    def observe(model: Any, step: int, event: str) -> None:
         nonlocal loss
         if event == "begin":
             np.savez(
@@ -216,7 +216,7 @@ def losses(context: Context, steps: int) -> Outcome:
             loss = batch_loss(model, *batches[-1])
             raise Finished
 
-    train(context, config, look)
+    train(context, config, observe)
     return {"value": loss}
 
 

@@ -12,7 +12,7 @@ from benchmarks.measuring import Context, Outcome
 _LATER = 0.04
 # A quick evaluation uses one row of this many ...
 _ONE_OF = 16
-# ... and a full one follows if its score is at most this share above the target. The first full one shows
+# ... and a full one follows if its score is at most this share above the goal. The first full one shows
 # how much the quick ones differ from it; the same rows differ by about the same share later.
 _FIRST, _NEAR = 0.2, 0.04
 
@@ -20,7 +20,7 @@ _FIRST, _NEAR = 0.2, 0.04
 Point = tuple[float, int, float]
 
 
-class Looks:
+class TimedEvaluation:
     """Evaluates a model during training. The time of an evaluation is not counted.
 
     Args:
@@ -31,12 +31,13 @@ class Looks:
       ends: seconds of training at which the model is evaluated; the last one ends the training.
       last_step: the update that ends the training.
       stops_at_goals: whether the training ends when all goals are reached.
-      looking: seconds that were spent on evaluation before.
+      evaluation_seconds: seconds that were spent on evaluation before.
 
     Attributes:
       points: all full evaluations.
       reached_ends: those at `ends` or `last_step`.
-      looking: seconds that were spent on evaluation.
+      evaluation_seconds: seconds that were spent on evaluation.
+      is_over: whether the training should end.
     """
 
     def __init__(
@@ -49,14 +50,15 @@ class Looks:
         ends: Sequence[float] = (),
         last_step: int | None = None,
         stops_at_goals: bool = False,
-        looking: float = 0.0,
+        evaluation_seconds: float = 0.0,
     ) -> None:
         self.context, self.held_out, self.nats = context, held_out, nats
         self.goals, self.ends = sorted(goals, reverse=True), sorted(ends)
         self.last_step = last_step
         self.limit = self.ends[-1] if ends else math.inf
         self.stops_at_goals = stops_at_goals
-        self.looking = looking
+        self.evaluation_seconds = evaluation_seconds
+        self.is_over = False
         self.points: list[Point] = []
         self.reached_ends: list[Point] = []
         self._next = 0.0
@@ -66,15 +68,15 @@ class Looks:
     @property
     def seconds(self) -> float:
         """Seconds from the start of the process, without evaluations."""
-        return self.context.seconds() - self.looking
+        return self.context.seconds() - self.evaluation_seconds
 
     @property
     def share(self) -> float:
         """The share of the time limit that is over, 0 to 1; for schedules."""
         return min(1.0, self.seconds / self.limit)
 
-    def over(self, step: int, is_last: bool = False) -> bool:
-        """Evaluates the model if it is time; returns whether the training should end.
+    def evaluate_if_due(self, step: int, is_last: bool = False) -> None:
+        """Evaluates the model if it is time, and sets `is_over`.
 
         Args:
           step: updates that are done.
@@ -87,7 +89,7 @@ class Looks:
         while due < len(self.ends) and seconds >= self.ends[due]:
             due += 1
         if is_last or due:
-            self._look(seconds, step)
+            self._evaluate(seconds, step)
             self.reached_ends += [self.points[-1]] * max(1, due)
             del self.ends[:due]
             is_last |= bool(due) and not self.ends
@@ -96,12 +98,12 @@ class Looks:
             quick = self.held_out.score(self.nats, _ONE_OF)
             near = _FIRST if self._scale is None else _NEAR
             if quick * (self._scale or 1.0) <= self.goals[0] * (1 + near):
-                self._look(seconds, step)
+                self._evaluate(seconds, step)
                 self._scale = self.points[-1][2] / quick
-        self.looking += time.perf_counter() - began
-        return is_last or (self.stops_at_goals and not self.goals)
+        self.evaluation_seconds += time.perf_counter() - began
+        self.is_over = is_last or (self.stops_at_goals and not self.goals)
 
-    def _look(self, seconds: float, step: int) -> None:
+    def _evaluate(self, seconds: float, step: int) -> None:
         score = self.held_out.score(self.nats)
         self.points.append((seconds, step, score))
         while self.goals and score <= self.goals[0]:
@@ -113,7 +115,7 @@ class Looks:
             "value": self.points[-1][0],
             "points": self.points,
             "ends": self.reached_ends,
-            "evaluation": self.looking,
+            "evaluation_seconds": self.evaluation_seconds,
         }
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from benchmarks.held_out import Nats
-from benchmarks.quality import Looks
+from benchmarks.quality import TimedEvaluation
 
 # int[B, T] → logits float[B, T, V].
 Forward = Callable[[torch.Tensor], torch.Tensor]
@@ -50,7 +50,7 @@ def fit(
     forward: Forward,
     groups: list[dict[str, Any]],
     batches: Iterator[torch.Tensor],
-    looks: Looks,
+    evaluation: TimedEvaluation,
     rate: Callable[[int], float],
     fused: bool = False,
 ) -> None:
@@ -61,13 +61,13 @@ def fit(
       forward: computes the logits.
       groups: the parameters, as AdamW takes them.
       batches: inputs and targets, int64[B, T + 1].
-      looks: evaluates the model.
+      evaluation: evaluates the model, and says when to end.
       rate: number of updates that are done → learning rate.
       fused: whether AdamW uses its fused kernel.
     """
     optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.99), fused=fused)
     step = 0
-    while not (step and looks.over(step)):
+    while not evaluation.is_over:
         for group in optimizer.param_groups:
             group["lr"] = rate(step)
         rows = next(batches)
@@ -78,3 +78,4 @@ def fit(
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         step += 1
+        evaluation.evaluate_if_due(step)

@@ -107,26 +107,29 @@ def quality(context: Context, seconds: Sequence[float]) -> Outcome:
     import tensorflow as tf
 
     from benchmarks.keras_fit import nats_of
-    from benchmarks.quality import Looks
+    from benchmarks.quality import TimedEvaluation
     from benchmarks.quality_texts import held_out_words, read_ids
 
     train, val, facts = read_ids(context, "words")
-    looks: list[Looks] = []
+    evaluation: TimedEvaluation
 
-    def look(model: Any, step: int, event: str) -> None:
+    def observe(model: Any, step: int, event: str) -> None:
+        nonlocal evaluation
         if event == "begin":
             held_out = held_out_words(val, facts["vocab_size"])
-            looks.append(Looks(context, held_out, nats_of(model), ends=seconds))
-        elif looks[0].over(step):
+            evaluation = TimedEvaluation(context, held_out, nats_of(model), ends=seconds)
+        else:
+            evaluation.evaluate_if_due(step)
+        if evaluation.is_over:
             raise Finished
 
-    watch(look)
+    watch(observe)
     keras.utils.set_random_seed(0)
     rows = tf.data.Dataset.from_tensor_slices((train[:, :-1], train[:, 1:]))
     rows = rows.shuffle(len(train)).repeat().batch(WORDS.batch_size).prefetch(2)
     with suppress(Finished):
         build(WORDS, "auto").fit(rows, verbose=0)
-    return looks[0].outcome()
+    return evaluation.outcome()
 
 
 def set_weights(model: Any, arrays: dict[str, Any]) -> None:
@@ -167,13 +170,13 @@ def start(context: Context, jit: bool | str, steps: int) -> Outcome:
 
     seconds = 0.0
 
-    def look(model: Any, step: int, event: str) -> None:
+    def observe(model: Any, step: int, event: str) -> None:
         nonlocal seconds
         if event == "step" and step >= steps:
             seconds = context.seconds()
             raise Finished
 
-    watch(look)
+    watch(observe)
     batches = vectorized(context.work / "stories.txt", DEFAULT)
     model = build(DEFAULT, jit)
     with suppress(Finished):

@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 from benchmarks.held_out import CODE_POINTS, beginnings, cut_documents, windows
-from benchmarks.quality import Looks, cosine, crossing
+from benchmarks.quality import TimedEvaluation, cosine, crossing
 
 
 def target_as_nats(inputs, targets):
@@ -80,12 +80,12 @@ def test_time_of_a_score_is_interpolated(points, goal, seconds):
 
 
 class Training:
-    """A fake training: a second a step, a score that falls by 0.01 a step, evaluations of 100 seconds."""
+    """Simulates a run: 1 s and 0.01 less of the score per step, 100 s per evaluation."""
 
     def __init__(self, monkeypatch, **options):
         self.now, self.step, self.calls = 0.0, 0, []
         monkeypatch.setattr("time.perf_counter", lambda: self.now)
-        self.looks = Looks(self, self, None, **options)
+        self.evaluation = TimedEvaluation(self, self, None, **options)
 
     def seconds(self):
         return self.now
@@ -98,8 +98,9 @@ class Training:
     def run(self):
         while True:
             self.step, self.now = self.step + 1, self.now + 1
-            if self.looks.over(self.step):
-                return self.looks.outcome()
+            self.evaluation.evaluate_if_due(self.step)
+            if self.evaluation.is_over:
+                return self.evaluation.outcome()
 
 
 def test_training_ends_at_the_last_goal_and_evaluations_take_no_time(monkeypatch):
@@ -111,14 +112,14 @@ def test_training_ends_at_the_last_goal_and_evaluations_take_no_time(monkeypatch
     # Far from a goal, evaluations are quick: 4.8 and 4.16 are near the first one, 3.12 is near the second.
     full = [step for step, one_of in training.calls if one_of == 1]
     assert 20 <= full[0] < 25 and full[1] >= 84 and not any(110 < step < 188 for step in full)
-    assert outcome["evaluation"] == 100 * len(training.calls)
+    assert outcome["evaluation_seconds"] == 100 * len(training.calls)
 
 
 def test_misleading_estimate_is_corrected(monkeypatch):
     """The rows of the quick evaluations are a tenth harder than the text."""
     training = Training(monkeypatch, goals=[4.0], stops_at_goals=True)
     plain = training.score
-    training.looks.held_out = SimpleNamespace(
+    training.evaluation.held_out = SimpleNamespace(
         score=lambda nats, one_of=1: plain(nats, one_of) * (1.09 if one_of > 1 else 1)
     )
     points = training.run()["points"]
@@ -147,8 +148,9 @@ def test_peer_trains_on_after_its_goals(monkeypatch):
 def test_last_update_is_evaluated_without_the_goal(monkeypatch):
     training = Training(monkeypatch, goals=[1.0], stops_at_goals=True)
     training.now = training.step = 7
-    assert training.looks.over(7, is_last=True)
-    assert training.looks.outcome()["points"] == [(7, 7, 4.93)]
+    training.evaluation.evaluate_if_due(7, is_last=True)
+    assert training.evaluation.is_over
+    assert training.evaluation.outcome()["points"] == [(7, 7, 4.93)]
 
 
 def test_learning_rate_follows_the_share_of_the_time(monkeypatch):
@@ -156,6 +158,6 @@ def test_learning_rate_follows_the_share_of_the_time(monkeypatch):
     assert [cosine(9, share, 1.0, 0.1, 4) for share in (0, 0.5, 1)] == pytest.approx([1, 0.55, 0.1])
     training = Training(monkeypatch, ends=[20])
     training.now = 5
-    assert training.looks.share == 0.25
+    assert training.evaluation.share == 0.25
     training.now = 50
-    assert training.looks.share == 1
+    assert training.evaluation.share == 1
