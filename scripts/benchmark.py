@@ -216,7 +216,7 @@ def main() -> int:
     show(console, *results, skipped)
     if given.quick:
         console.print("--quick: these figures are not meaningful")
-    met = [r.met for r in results[0] if r.mark] + [r.met for r in results[1]]
+    met = [r.met for r in results[0] if r.target] + [r.met for r in results[1]]
     minutes = (time.monotonic() - began) / 60
     console.print(
         f"{sum(met)} of {len(met)} meet their target; {minutes:.0f} min"

@@ -18,7 +18,7 @@ from benchmarks.quality_texts import folder, read_characters, read_ids
 from benchmarks.watching import Finished
 
 # What minigpt trains on the words: a configuration for the same text, with the peers' vocabulary. Start and
-# time limit together take no longer than the mark of the case.
+# time limit together take no longer than the target of the case.
 WORDS_BASE = "imdb"
 WORDS_SETTINGS = ("training.max_minutes=1.75",)
 

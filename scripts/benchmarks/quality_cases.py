@@ -1,4 +1,4 @@
-"""The cases of time to quality: what the peers train on and how long, and the marks for minigpt."""
+"""The cases of time to quality: what the peers train on and how long, and the targets for minigpt."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ class Goal:
       words: who sets it, for the report.
       fixed: the score, if nobody sets it.
       end: otherwise, the number of the peers' evaluation whose lowest score it is.
-      ratio: minimum ratio of the peer's seconds to ours; None for no mark.
-      seconds: maximum seconds of ours; None for no mark.
+      ratio: minimum ratio of the peer's seconds to ours; None for no target.
+      seconds: maximum seconds of ours; None for no target.
     """
 
     words: str
@@ -30,7 +30,8 @@ class Goal:
     seconds: float | None = None
 
     @property
-    def mark(self) -> str:
+    def target(self) -> str:
+        """The requirement, for the report; "" for none."""
         parts = [f"≥ {self.ratio:.3g} ×"] if self.ratio is not None else []
         return ", ".join(parts + ([f"≤ {self.seconds:.3g} s"] if self.seconds is not None else []))
 
@@ -101,7 +102,7 @@ def build_quality_cases(quick: bool, texts: Texts) -> list[QualityCase]:
     )
     start, words_seconds = (25, (30, 40, 50)) if quick else (0, (129, 259, 623))
     default_seconds, text_seconds = start or 180, start or 300
-    marks = (None, None, 120.0)
+    words_limits = (None, None, 120.0)
     return [
         QualityCase(
             "quality",
@@ -129,8 +130,8 @@ def build_quality_cases(quick: bool, texts: Texts) -> list[QualityCase]:
             "words",
             {"tutorial": Measurement("tutorial:quality", {"seconds": words_seconds})},
             tuple(
-                Goal(f"after {after} s", end=number, seconds=mark)
-                for number, (after, mark) in enumerate(zip(words_seconds, marks, strict=True))
+                Goal(f"after {after} s", end=end, seconds=limit)
+                for end, (after, limit) in enumerate(zip(words_seconds, words_limits, strict=True))
             ),
             (Measurement("quality_texts:prepare_words", {"imdb": texts.imdb}),),
             missing="" if texts.imdb else _NO_ARCHIVE,

@@ -1,4 +1,4 @@
-"""The table of time to quality: target, who set it, seconds of both sides."""
+"""The table of time to quality: score to reach, who set it, seconds of both sides."""
 
 import statistics
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ class Timing:
     """One round of a goal.
 
     Attributes:
-      score: the target; None if no peer set one.
+      score: the score to reach; None if no peer set one.
       peer: the peer that set it, or reached a fixed one first.
       peer_seconds, our_seconds: when it was reached; None if it was not.
       last: our last evaluation, if any.
@@ -32,20 +32,20 @@ class Timing:
 
 @dataclass
 class QualityResult:
-    """One line of the table. The target, a score, and the seconds are medians of the rounds.
+    """One line of the table. The score to reach and the seconds are medians of the rounds.
 
-    `ours` and `ratio` are None if a round did not reach the target; `last` then holds our last score and
+    `ours` and `ratio` are None if a round did not reach the score; `last` then holds our last score and
     its seconds.
     """
 
     case: str
-    target: float | None
+    score_to_reach: float | None
     unit: str
     set_by: str
     ours: float | None
     peer: float | None
     ratio: float | None
-    mark: str
+    target: str
     met: bool
     last: tuple[float, float] | None = None
     notes: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class QualityResult:
 def summarize_quality(
     case: QualityCase, goal: Goal, timings: Sequence[Timing], notes: Sequence[str]
 ) -> QualityResult:
-    """Computes the medians and the ratio, and whether the mark is met."""
+    """Computes the medians and the ratio, and whether the target is met."""
     ours = _median([timing.our_seconds for timing in timings])
     peer = _median([timing.peer_seconds for timing in timings])
     ratio = peer / ours if peer is not None and ours is not None else None
@@ -76,7 +76,7 @@ def summarize_quality(
         ours,
         peer,
         ratio,
-        goal.mark,
+        goal.target,
         met,
         (missed[0][2], missed[0][0]) if missed else None,
         list(notes),
@@ -97,19 +97,19 @@ def quality_failed(result: QualityResult) -> bool:
 
 def quality_table(results: Sequence[QualityResult], markdown: bool = False) -> Table:
     """Returns the table, in Markdown for a file."""
-    columns = ("case", "target", "set by", "ours", "peer", "ratio", "mark", "met")
+    columns = ("case", "score to reach", "set by", "ours", "peer", "ratio", "target", "met")
     shown = Table(*columns, box=MARKDOWN if markdown else HEAVY_HEAD, show_lines=not markdown)
     for result in results:
         met = "[green]yes[/]" if result.met else "[red]no[/]"
         shown.add_row(
             result.case,
-            "–" if result.target is None else f"{result.target:.3f} {result.unit}",
+            "–" if result.score_to_reach is None else f"{result.score_to_reach:.3f} {result.unit}",
             result.set_by,
             _ours(result),
             "–" if result.peer is None else f"{number(result.peer)} s",
             "–" if result.ratio is None else f"{number(result.ratio)} ×",
-            result.mark or "–",
-            met if result.mark else "–",
+            result.target or "–",
+            met if result.target else "–",
         )
     return shown
 

@@ -71,12 +71,12 @@ def run_quality_case(
             name: peers.run(f"{case.name}: {name}, {of}", party)
             for name, party in case.peers.items()
         }
-        targets = {goal: target(goal, runs) for goal in case.goals}
-        scores = [score for score, _, _ in targets.values() if score is not None]
+        to_reach = {goal: score_to_reach(goal, runs) for goal in case.goals}
+        scores = [score for score, _, _ in to_reach.values() if score is not None]
         ours: Outcome = {"points": []}
         if scores:
             ours = measure(f"{case.name}: {OURS}, {of}", case.ours(scores, overrides))
-        for goal, (score, name, seconds) in targets.items():
+        for goal, (score, name, seconds) in to_reach.items():
             points = ours.get("points", [])
             reached = crossing(points, score) if score is not None else None
             timings[goal].append(Timing(score, name, seconds, reached, points[-1:]))
@@ -96,7 +96,7 @@ def run_quality_case(
     return results
 
 
-def target(goal: Goal, runs: dict[str, Outcome]) -> tuple[float | None, str, float | None]:
+def score_to_reach(goal: Goal, runs: dict[str, Outcome]) -> tuple[float | None, str, float | None]:
     """Returns the score of a goal, the peer that set it or reached it first, and that peer's seconds.
 
     The score is None if no peer has a run; the seconds are None if no peer reached the score.

@@ -1,4 +1,4 @@
-"""Time to quality in scripts/benchmark.py: targets, rounds, the table, the cases. Nothing is timed here."""
+"""Time to quality in scripts/benchmark.py: scores to reach, rounds, table, cases. Nothing is timed here."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 import benchmark
 from benchmarks.quality_cases import Goal, QualityCase, Texts, build_quality_cases
 from benchmarks.quality_report import Timing, quality_remarks, quality_table, summarize_quality
-from benchmarks.quality_running import Peers, run_quality_case, target
+from benchmarks.quality_running import Peers, run_quality_case, score_to_reach
 from benchmarks.rounds import Measurement
 from rich.console import Console
 
@@ -31,28 +31,28 @@ def printed(results):
     return [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines[2:]]
 
 
-# The target
+# The score to reach
 
 
-def test_target_is_the_lowest_score_of_the_peers_at_that_end():
+def test_score_to_reach_is_the_lowest_of_the_peers_at_that_end():
     runs = {
         "a": {"ends": [[10, 1, 5.0], [21, 2, 3.0]]},
         "b": {"ends": [[11, 9, 4.0], [20, 18, 3.5]]},
         "c": {"failed": "why"},
     }
-    assert target(Goal("", end=0), runs) == (4.0, "b", 11)
-    assert target(Goal("", end=1), runs) == (3.0, "a", 21)
-    assert target(Goal(""), {"c": {"failed": "why"}}) == (None, "", None)
+    assert score_to_reach(Goal("", end=0), runs) == (4.0, "b", 11)
+    assert score_to_reach(Goal("", end=1), runs) == (3.0, "a", 21)
+    assert score_to_reach(Goal(""), {"c": {"failed": "why"}}) == (None, "", None)
 
 
-def test_fixed_target_is_timed_by_the_quickest_peer():
+def test_fixed_score_is_timed_by_the_quickest_peer():
     runs = {
         "a": {"points": [[10, 1, 5.0], [20, 2, 3.0]]},
         "b": {"points": [[10, 1, 4.0]]},
         "c": {"points": [[30, 1, 2.0]]},
     }
-    assert target(Goal("", fixed=4.5), runs) == (4.5, "b", 10)
-    assert target(Goal("", fixed=1.0), runs) == (1.0, "", None)
+    assert score_to_reach(Goal("", fixed=4.5), runs) == (4.5, "b", 10)
+    assert score_to_reach(Goal("", fixed=1.0), runs) == (1.0, "", None)
 
 
 class Runner:
@@ -90,7 +90,7 @@ def test_minigpt_trains_until_the_score_of_the_round(tmp_path):
     (result,) = run_quality_case(case(goal, rounds=3), peers, overrides=["a.b=1"])
     wanted = [{"text": "prose", "goals": [score], "overrides": ["a.b=1"]} for score in (3, 2, 2.5)]
     assert [arguments for who, arguments in runner.asked if who == "ours"] == wanted
-    assert (result.target, result.ours, result.peer, result.rounds) == (2.5, 30, 110, 3)
+    assert (result.score_to_reach, result.ours, result.peer, result.rounds) == (2.5, 30, 110, 3)
     assert result.ratio == pytest.approx(110 / 30) and result.met
     assert "minigpt with a.b=1" in result.notes
     assert not (tmp_path / "peers.json").exists()
@@ -111,7 +111,7 @@ def test_peer_is_trained_once_if_its_run_is_reused(tmp_path):
     assert again.run("quality-x: peer, 1", PEER)["value"] == 7
 
 
-def test_missed_target_shows_how_far_training_came(tmp_path):
+def test_missed_score_shows_how_far_training_came(tmp_path):
     runner = Runner(peer=[peer_run(100, 3.0)], ours=[our_run((50, 4), (70, 3.25))])
     goal = Goal("after 9 steps", seconds=75)
     results = run_quality_case(case(goal), Peers(runner, False, "", tmp_path / "x"))
@@ -124,7 +124,7 @@ def test_failed_measurement_ends_the_case(tmp_path):
     results = run_quality_case(
         case(Goal("a"), Goal("b"), rounds=3), Peers(runner, True, "", tmp_path / "x")
     )
-    assert [(result.target, result.ours, result.met) for result in results] == [
+    assert [(result.score_to_reach, result.ours, result.met) for result in results] == [
         (None, None, False)
     ] * 2
     assert len(runner.asked) == 1
@@ -141,12 +141,12 @@ def test_failed_measurement_ends_the_case(tmp_path):
         (Goal("", ratio=2, seconds=49), False),
     ],
 )
-def test_mark_is_a_ratio_or_seconds(goal, met):
+def test_target_is_a_ratio_or_seconds(goal, met):
     result = summarize_quality(case(goal), goal, [Timing(3.0, "peer", 100.0, 50.0)], [])
     assert result.met is met
 
 
-def test_table_says_who_set_the_target():
+def test_table_says_who_set_the_score():
     goal = Goal("after 180 s", seconds=75)
     timing = Timing(0.2512, "PyTorch", 180.4, 60.0)
     (cells,) = printed([summarize_quality(case(goal), goal, [timing], [])])
@@ -170,6 +170,19 @@ def test_quality_cases():
     words = build_quality_cases(False, Texts(imdb="a"))[2]
     assert [goal.words for goal in words.goals] == ["after 129 s", "after 259 s", "after 623 s"]
     assert words.peers["tutorial"].arguments["seconds"] == (129, 259, 623)
+
+
+def test_targets():
+    cases = build_quality_cases(False, Texts(imdb="a"))
+    found = {case.name: [(goal.ratio, goal.seconds) for goal in case.goals] for case in cases}
+    assert found == {
+        "quality": [(4, None)],
+        "quality-characters": [(4, None)],
+        "quality-words": [(None, None), (None, None), (None, 120)],
+        "quality-default": [(None, 75)],
+        "quality-text": [(None, 75)],
+    }
+    assert [case.goals[-1].target for case in cases[1:4]] == ["≥ 4 ×", "≤ 120 s", "≤ 75 s"]
 
 
 def test_what_is_absent_is_skipped_in_one_line(monkeypatch, capsys, tmp_path):
