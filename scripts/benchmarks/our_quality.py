@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.held_out import HeldOut, beginnings, windows
 from benchmarks.measuring import Context, Outcome
 from benchmarks.quality import TimedEvaluation
-from benchmarks.quality_texts import folder, read_characters, read_ids
+from benchmarks.quality_texts import folder, read_characters, read_ids, with_file
 from benchmarks.watching import Finished
 
 # What minigpt trains on the words: a configuration for the same text, with the peers' vocabulary. Start and
@@ -77,10 +77,7 @@ def _settings(context: Context, text: str, overrides: Sequence[str]) -> Any:
     if text == "stories":
         return minigpt.load_config("default", overrides)
     if text == "shakespeare":
-        path = folder(context, text) / "text.txt"
-        return minigpt.load_config(
-            "shakespeare_character", [f"data.url={path.as_uri()}", *overrides]
-        )
+        return with_file("shakespeare_character", folder(context, text) / "text.txt", overrides)
     if text == "prose":
         from minigpt.corpus.fit import config_for_text
 

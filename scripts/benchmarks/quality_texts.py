@@ -7,6 +7,7 @@ Token ids: `train.npy`, `val.npy` and `facts.json`.
 import hashlib
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,7 @@ def prepare_shakespeare(context: Context, path: str | None) -> Outcome:
         path = str(download(SHAKESPEARE_URL, SHAKESPEARE_SHA256))
     text = _new_folder(context, "shakespeare") / "text.txt"
     shutil.copyfile(path, text)
-    import minigpt
-
-    data = minigpt.load_config("shakespeare_character", [f"data.url={text.as_uri()}"]).data
-    return _split(text, data)
+    return _split(text, with_file("shakespeare_character", text).data)
 
 
 def prepare_prose(context: Context, path: str | None, imdb: str | None) -> Outcome:
@@ -65,7 +63,7 @@ def _write_reviews(path: Path, archive: str) -> None:
 
     size = 0
     with open(path, "wb") as file:
-        for piece in open_source(_imdb(archive).data).pieces():
+        for piece in open_source(with_file("imdb_keras_example", archive).data).pieces():
             review = piece.text + b"\n\n"
             size += len(review)
             if size > _PROSE_BYTES:
@@ -91,23 +89,27 @@ def read_characters(context: Context, name: str) -> tuple[str, str]:
     return train, val
 
 
-def _imdb(archive: str, *overrides: str) -> Any:
-    """Returns the tutorial's configuration, with a local archive, whose checksum may be another one."""
+def with_file(name: str, path: str | Path, overrides: Sequence[str] = ()) -> Any:
+    """Returns a configuration with a local file in place of its download.
+
+    Args:
+      name: the name of a shipped configuration.
+      path: the file; its checksum may be another one.
+      overrides: settings, as `SECTION.KEY=VALUE`.
+    """
     import minigpt
 
-    with open(archive, "rb") as file:
+    with open(path, "rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    url = Path(archive).absolute().as_uri()
-    return minigpt.load_config(
-        "imdb_keras_example", [f"data.url={url}", f"data.sha256={sha256}", *overrides]
-    )
+    url = Path(path).absolute().as_uri()
+    return minigpt.load_config(name, [f"data.url={url}", f"data.sha256={sha256}", *overrides])
 
 
 def prepare_words(context: Context, imdb: str) -> Outcome:
     """Makes the ids of the reviews: the 20,000 most frequent words, lower-cased, marks as words."""
     from minigpt.corpus.token_store import open_corpus
 
-    config = _imdb(imdb)
+    config = with_file("imdb_keras_example", imdb)
     corpus = open_corpus(config.data, config.tokenizer)
     path = _new_folder(context, "words")
     end = corpus.tokenizer.end_id

@@ -74,6 +74,10 @@ def test_shakespeare_may_be_any_file(context, tmp_path):
     quality_texts.prepare_shakespeare(context, str(book))
     train, val = quality_texts.read_characters(context, "shakespeare")
     assert train == BOOK[: int(0.9 * len(BOOK))] and train + val == BOOK
+    config = our_quality._settings(context, "shakespeare", ["training.seed=7"])
+    # Raises if the checksum is that of tiny Shakespeare.
+    held_out = held_out_by_minigpt(context, "shakespeare", config)
+    assert held_out.counted.sum() == len(val) - 1 and config.training.seed == 7
 
 
 def test_words_are_those_of_the_tutorial_for_both_sides(context, archive):
