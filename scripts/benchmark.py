@@ -17,9 +17,11 @@ import time
 from importlib import metadata, util
 from pathlib import Path
 from typing import NoReturn
+from unittest.mock import patch
 
 from benchmarks.case import Case
 from benchmarks.cases import build_cases
+from benchmarks.our_quality import check_overrides
 from benchmarks.quality_cases import QualityCase, Texts, build_quality_cases
 from benchmarks.quality_report import QualityResult, quality_failed, quality_remarks, quality_table
 from benchmarks.quality_running import Peers, run_quality_case
@@ -112,10 +114,36 @@ def arguments() -> tuple[argparse.Namespace, list[QualityCase], list[Case]]:
         parser.error(
             f"{', '.join(missing)} not installed: pip install -c constraints.txt -e '.[benchmark]'"
         )
-    skipped = [case for case in quality if case.why_skipped()]
-    if len(skipped) == len(quality) and not cases:
-        parser.error("; ".join(f"{case.name}: {case.why_skipped()}" for case in skipped))
+    timed = [case for case in quality if not case.why_skipped()]
+    if not timed and not cases:
+        parser.error("; ".join(f"{case.name}: {case.why_skipped()}" for case in quality))
+    for option, value in (("--set", given.set), ("--reuse-peers", given.reuse_peers)):
+        if value and not timed:
+            parser.error(f"{option}: has no effect without one of {', '.join(quality_names)}")
+    # Now, because the peers train first.
+    if given.set and (problems := override_problems(timed, given.set)):
+        parser.error("; ".join(problems))
     return given, quality, cases
+
+
+def override_problems(cases: list[QualityCase], overrides: list[str]) -> list[str]:
+    """Returns what is wrong with settings of minigpt in these cases, each problem once."""
+    problems: list[str] = []
+    # minigpt sets environment variables when it is imported. The peers should not inherit them.
+    with patch.dict(os.environ):
+        from minigpt.errors import ArgumentProblem, UserError
+
+        for case in cases:
+            try:
+                check_overrides(case.text, overrides)
+            except UserError as error:
+                problems += [
+                    problem.as_option({"overrides": "--set"})
+                    if isinstance(problem, ArgumentProblem)
+                    else problem
+                    for problem in error.problems
+                ]
+    return list(dict.fromkeys(problems))
 
 
 def machine() -> str:

@@ -17,9 +17,14 @@ from benchmarks.quality import TimedEvaluation
 from benchmarks.quality_texts import folder, read_characters, read_ids, with_file
 from benchmarks.watching import Finished
 
-# What minigpt trains on the words: a configuration for the same text, with the peers' vocabulary. Start and
-# time limit together take no longer than the target of the case.
-WORDS_BASE = "imdb"
+# What minigpt trains on each text. None: what `--text` chooses for the prose.
+CONFIGURATIONS = {
+    "shakespeare": "shakespeare_character",
+    "prose": None,
+    "words": "imdb",
+    "stories": "default",
+}
+# The words have the peers' vocabulary. Start and time limit together take no longer than the target.
 WORDS_SETTINGS = ("training.max_minutes=1.75",)
 
 
@@ -71,24 +76,38 @@ def until(
     return evaluations[0].outcome()
 
 
+def check_overrides(text: str, overrides: Sequence[str]) -> None:
+    """Raises a `UserError` if the settings of a case are wrong. Reads no text and imports no TensorFlow.
+
+    Args:
+      text, overrides: as for `until`.
+    """
+    import minigpt
+
+    words = ("tokenizer.kind=word", *WORDS_SETTINGS) if text == "words" else ()
+    paths = ["text.txt"] if text == "prose" else []
+    minigpt.load_config(CONFIGURATIONS[text], [*words, *overrides], paths)
+
+
 def _settings(context: Context, text: str, overrides: Sequence[str]) -> Any:
     import minigpt
 
-    if text == "stories":
-        return minigpt.load_config("default", overrides)
-    if text == "shakespeare":
-        return with_file("shakespeare_character", folder(context, text) / "text.txt", overrides)
-    if text == "prose":
+    name = CONFIGURATIONS[text]
+    if name is None:
         from minigpt.corpus.fit import config_for_text
 
         return config_for_text([str(folder(context, text) / "text.txt")], overrides)
+    if text == "stories":
+        return minigpt.load_config(name, overrides)
+    if text == "shakespeare":
+        return with_file(name, folder(context, text) / "text.txt", overrides)
     settings = read_ids(context, text)[2]["settings"]
     same_words = [
         f"{section}.{key}={json.dumps(value)}"
         for section, values in settings.items()
         for key, value in values.items()
     ]
-    return minigpt.load_config(WORDS_BASE, [*same_words, *WORDS_SETTINGS, *overrides])
+    return minigpt.load_config(name, [*same_words, *WORDS_SETTINGS, *overrides])
 
 
 def _in_one_epoch(config: Any) -> Any:

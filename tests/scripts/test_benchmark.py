@@ -187,6 +187,11 @@ def test_all_cases_are_there():
         (["quality", "--shakespeare", "/nowhere"], "--shakespeare /nowhere: no such file"),
         (["tokenize", "--output", "/"], "--output /: should be a file in a writable folder"),
         (["tokenize", "--output", "/no/x.json"], "--output /no/x.json: should be a file in a"),
+        (
+            ["tokenize", "--set", "training.epochs=1"],
+            "--set: has no effect without one of quality, ",
+        ),
+        (["tokenize", "--reuse-peers"], "--reuse-peers: has no effect without one of quality, "),
         (["sample-one"], "keras_hub, torch, transformers not installed: pip install"),
     ],
 )

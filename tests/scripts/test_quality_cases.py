@@ -213,6 +213,26 @@ def test_nothing_left_to_run_is_an_error_of_one_line(monkeypatch, capsys):
     assert line.startswith("benchmark.py: quality-words: set MINIGPT_IMDB")
 
 
+def test_settings_are_checked_before_the_peers_train(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(benchmark.util, "find_spec", lambda name: object())
+    (tmp_path / "text").write_text("a text")
+    # Each case has limits of its own: 100 words or characters are enough.
+    command = ["benchmark.py", f"--imdb={tmp_path / 'text'}", "--set", "tokenizer.vocab_size=100"]
+    monkeypatch.setattr("sys.argv", [*command, "quality", "quality-words"])
+    given, quality, _ = benchmark.arguments()
+    assert given.set == ["tokenizer.vocab_size=100"] and len(quality) == 2
+    command += ["quality-default", "quality-text", "--set=training.epoch=1", "--set=nonsense"]
+    monkeypatch.setattr("sys.argv", command)
+    with pytest.raises(SystemExit) as refused:
+        benchmark.arguments()
+    assert refused.value.code == 2
+    assert capsys.readouterr().err == (
+        "benchmark.py: --set nonsense: should be SECTION.KEY=VALUE, such as training.epochs=3; "
+        "--set tokenizer.vocab_size = 100: should be greater than or equal to 259; "
+        "--set training.epoch = 1: unknown setting; did you mean training.epochs?\n"
+    )
+
+
 def test_time_to_quality_is_printed_first(monkeypatch, capsys, tmp_path):
     goal = Goal("fixed", fixed=2.75, ratio=4)
     found = summarize_quality(case(goal), goal, [Timing(2.75, "nanoGPT", 80.0, 16.0)], ["a note"])
