@@ -29,8 +29,11 @@ def build(sizes: Sizes, jit: bool) -> Any:
         )(x)
     x = keras.layers.LayerNormalization()(x)
     model = keras.Model(ids, embedding.token_embedding(x, reverse=True))
+    optimizer = keras.optimizers.AdamW(1e-3, weight_decay=0.1, beta_2=0.99, global_clipnorm=1.0)
+    # By name, because the biases of attention are arrays [heads, size].
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     model.compile(
-        keras.optimizers.AdamW(1e-3, weight_decay=0.1, beta_2=0.99, global_clipnorm=1.0),
+        optimizer,
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=jit,
     )
