@@ -50,6 +50,7 @@ def test_config_round_trip(layer):
     again = keras.saving.deserialize_keras_object(config)
     assert type(again) is type(layer)
     assert again.get_config() == layer.get_config()
+    assert getattr(again, "config", None) == getattr(layer, "config", None)
 
 
 def serialized(class_name: str, **settings) -> dict:
