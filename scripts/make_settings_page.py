@@ -42,8 +42,8 @@ whose type includes none. Training writes every setting to the `config.toml` of 
 A setting that is left out has the default of its section below, with two exceptions. In `[model]`, some
 defaults depend on `model.block`; that section lists them. In all sections, some depend on the text. The
 defaults in the column "stories" suit the bundled stories (`data.source = "stories"`). For any other text,
-minigpt chooses the values marked "chosen" to fit the length of the text, prints them and records them. The
-configurations that come with minigpt set all of them.
+minigpt chooses the values marked "chosen" to fit the length of the text and the time limit, prints them and
+records them. The configurations that come with minigpt set all of them.
 
 {exceptions}"""
 ABOUT = {

@@ -1,5 +1,6 @@
-"""Settings that suit a text of a given size. With them, training takes about ten minutes on two cores."""
+"""Settings that suit the size of a text and the time limit."""
 
+import math
 from typing import Any
 
 from minigpt.config.loading import load_config
@@ -8,9 +9,17 @@ from minigpt.config.schema import Config
 
 Settings = dict[str, dict[str, Any]]
 
+# The time limit if none is set.
 MAX_MINUTES = 10.0
 # Texts with fewer bytes are learned character by character.
-CHARACTERS_BELOW = 300_000
+CHARACTERS_BELOW = 60_000
+# Passes over the text after which the held-out loss was lowest, with the dropout rate chosen here.
+PASSES = 12
+# Bytes held out at most. Evaluating them takes one to two seconds.
+MAX_HELD_OUT = 200_000
+# Speed of training on two cores with AVX-512, in weights times tokens. On a slower machine, `max_minutes`
+# shortens training.
+WEIGHT_TOKENS_PER_SECOND = 22e9
 
 
 def settings_to_fit(config: Config) -> set[str]:
@@ -61,9 +70,10 @@ def _unset_settings(config: Config, size: int, characters: int) -> Settings:
 
 
 def _settings_for(config: Config, size: int, characters: int) -> Settings:
-    settings = settings_for_size(size, characters)
+    minutes = config.training.max_minutes or MAX_MINUTES
+    settings = settings_for_size(size, characters, minutes)
     if config.data.source == "pairs":
-        return settings_for_pairs(settings)
+        return settings_for_pairs(settings, size)
     if config.tokenizer.kind == "gpt2":
         # The size of the published vocabulary is fixed.
         settings["tokenizer"] = {}
@@ -72,48 +82,62 @@ def _settings_for(config: Config, size: int, characters: int) -> Settings:
     return settings
 
 
-def settings_for_size(size: int, characters: int) -> Settings:
-    """Returns sections of a configuration for a text of `size` bytes.
+def settings_for_size(size: int, characters: int, minutes: float) -> Settings:
+    """Returns sections of a configuration for a text of `size` bytes and a time limit.
 
-    A short text gets characters, a small model, many passes, and dropout against memorization. A longer
-    text gets byte pairs, longer sequences, a larger model and fewer passes.
+    The values are the best of those measured with prose, code and Russian (EXPERIMENTS.md). The length limits
+    what can be learned from a short text: it gets a narrow model and `PASSES` passes, with dropout and a
+    high weight decay, and training stops when the held-out loss rises. The time limits what can be learned
+    from a long one: the model is as wide as the time allows.
     """
     if size < CHARACTERS_BELOW:
-        embed_dim, num_layers = (
-            (64, 2) if size < 30_000 else (96, 3) if size < 100_000 else (128, 4)
-        )
-        max_len, batch_size = (64, 8) if size < 30_000 else (128, 32)
         # The vocabulary contains two special tokens: padding and the end token. Bytes are not counted.
         tokenizer = {"kind": "character", "vocab_size": max(512, characters + 2)}
-        dropout_rate, bytes_per_token = 0.2, 1.0
+        bytes_per_token = 1.0
     else:
-        vocab_size = min(8192, max(512, 2 ** round(size / 1000 - 1).bit_length()))
+        vocab_size = min(4096, max(512, 2 ** round(math.log2(size / 500))))
         tokenizer = {"kind": "byte_pair", "vocab_size": vocab_size}
-        max_len, embed_dim, num_layers = (256, 256, 4) if size >= 20_000_000 else (128, 192, 4)
-        dropout_rate = 0.2 if size < 3_000_000 else 0.1 if size < 20_000_000 else 0.0
-        batch_size, bytes_per_token = 32, 3.0
-    tokens = 0.9 * size / bytes_per_token
-    # At most 30 passes over the text, and ten epochs of at least one step each.
-    steps = max(10, min(3000, int(30 * tokens / (max_len * batch_size))))
+        bytes_per_token = 2.0 if vocab_size < 1024 else 3.0
+    embed_dim, num_layers = _model_for(size, minutes)
+    max_len, batch_size = (64, 8) if size < CHARACTERS_BELOW else (128, 16)
+    val_fraction = max(1e-6, round(min(0.1, MAX_HELD_OUT / size), 6)) if size else 0.1
+    text_tokens = (1 - val_fraction) * size / bytes_per_token
+    weights = 12 * num_layers * embed_dim**2 + tokenizer["vocab_size"] * embed_dim
+    trained = min(PASSES * text_tokens, 60 * minutes * WEIGHT_TOKENS_PER_SECOND / weights)
+    epochs = 5 if minutes < 5 else 10
+    # At least ten updates.
+    steps_per_epoch = max(10 // epochs, round(trained / (max_len * batch_size * epochs)))
+    passes = trained / max(1.0, text_tokens)
     return {
-        "data": {"val_fraction": 0.1 if size < 10_000_000 else round(1e6 / size, 6)},
+        "data": {"val_fraction": val_fraction},
         "tokenizer": tokenizer,
         "model": {
             "max_len": max_len,
             "embed_dim": embed_dim,
             "num_layers": num_layers,
             "num_heads": 4,
-            "dropout_rate": dropout_rate,
+            "dropout_rate": 0.2 if passes > 4 else 0.1 if passes > 2 else 0.0,
         },
         "training": {
-            "epochs": 10,
-            "steps_per_epoch": max(1, steps // 10),
-            "max_minutes": MAX_MINUTES,
+            "epochs": epochs,
+            "steps_per_epoch": steps_per_epoch,
+            "max_minutes": minutes,
             "batch_size": batch_size,
-            "warmup_steps": max(1, steps // 20),
+            "warmup_steps": min(20, max(1, epochs * steps_per_epoch // 20)),
+            "weight_decay": 1.0 if passes > 4 else 0.1,
+            "early_stopping_patience": 3,
         },
         "sampling": {"max_new_tokens": 100 if bytes_per_token == 1 else 60},
     }
+
+
+def _model_for(size: int, minutes: float) -> tuple[int, int]:
+    """Returns the width and the number of blocks."""
+    if size < CHARACTERS_BELOW:
+        return 128, 2 if size < 10_000 else 3
+    if size < 300_000 or minutes < 2:
+        return 128, 4
+    return (192, 4) if size < 1_000_000 or minutes < 6 else (256, 4)
 
 
 def settings_for_fine_tuning(settings: Settings) -> Settings:
@@ -124,7 +148,7 @@ def settings_for_fine_tuning(settings: Settings) -> Settings:
     return {
         "data": settings["data"],
         "training": {
-            "epochs": settings["training"]["epochs"],
+            "epochs": 10,
             "max_minutes": settings["training"]["max_minutes"],
             "steps_per_epoch": 20,
             "batch_size": 4,
@@ -139,13 +163,11 @@ def settings_for_fine_tuning(settings: Settings) -> Settings:
     }
 
 
-def settings_for_pairs(settings: Settings) -> Settings:
+def settings_for_pairs(settings: Settings, size: int) -> Settings:
     """Returns the sections for pairs of sentences; an epoch is one pass over the pairs."""
+    dropout_rate = 0.2 if size < 3_000_000 else 0.1 if size < 20_000_000 else 0.0
     return {
         "tokenizer": settings["tokenizer"],
-        "model": {"dropout_rate": settings["model"]["dropout_rate"]},
-        "training": {
-            "epochs": settings["training"]["epochs"],
-            "max_minutes": settings["training"]["max_minutes"],
-        },
+        "model": {"dropout_rate": dropout_rate},
+        "training": {"epochs": 10, "max_minutes": settings["training"]["max_minutes"]},
     }

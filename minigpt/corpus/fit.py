@@ -37,7 +37,7 @@ def config_for_text(
 
 
 def fit_to_text(config: Config) -> Config:
-    """Fills in the sizes and steps that the user has not set, by the number of bytes of the text.
+    """Fills in the sizes and steps that the user has not set, by the text's bytes and the time limit.
 
     The bundled stories have defaults of their own. A configuration that sets everything is returned
     unchanged, without reading the text.

@@ -2,17 +2,18 @@
 
 import json
 import logging
+import random
 from pathlib import Path
 
 import pytest
 
 import minigpt
 from minigpt.config import load_config
+from minigpt.config.fit import fitted
 from minigpt.corpus.fit import config_for_text, fit_to_text
 from minigpt.corpus.token_store import reopen_corpus
 from minigpt.errors import UserError
 from minigpt.tokenizers import load_tokenizer
-from tests.config.test_defaults import SETTINGS, as_now, flat
 
 LINE = "Ana sat on the hill and ate 7 figs.\n"
 
@@ -23,13 +24,67 @@ def text_of(size: int, folder: Path) -> str:
     return str(file)
 
 
-@pytest.mark.parametrize("case", SETTINGS["chosen"])
-def test_the_choice_is_that_of_the_earlier_version(case, tmp_path):
-    size, *overrides = case.split()
-    path = text_of(int(size), tmp_path)
-    found = flat(config_for_text([path], [*overrides, "model.block=pre_norm"]))
-    assert found["data.paths"] == [path]
-    assert found == as_now(SETTINGS["chosen"][case], found) | {"data.paths": [path]}
+SIZES = (5_000, 20_000, 100_000, 500_000, 2_000_000, 10_000_000, 60_000_000, 10**9)
+
+
+@pytest.mark.parametrize("minutes", [0.5, 1, 3, 10, 60])
+@pytest.mark.parametrize("size", SIZES)
+def test_every_choice_is_a_configuration_within_its_limits(size, minutes):
+    given = load_config(None, [f"training.max_minutes={minutes}"], text=["book.txt"])
+    config, _ = fitted(given, size, characters=80)
+    training, model = config.training, config.model
+    tokens = training.epochs * training.steps_per_epoch * training.batch_size * model.max_len
+    assert 0 < config.data.val_fraction * size <= 200_000
+    assert training.epochs * training.steps_per_epoch >= 10
+    assert training.warmup_steps <= training.epochs * training.steps_per_epoch / 2
+    assert training.max_minutes == minutes
+    # No token is shorter than a byte, so that this is at most the number of passes over the text.
+    assert tokens / size < 13
+    if tokens / size > 5:
+        assert model.dropout_rate > 0
+    assert training.early_stopping_patience < training.epochs
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_more_time_never_chooses_a_smaller_model_or_fewer_updates(size):
+    chosen = []
+    for minutes in (1, 3, 10, 60):
+        given = load_config(None, [f"training.max_minutes={minutes}"], text=["book.txt"])
+        chosen.append(fitted(given, size, 80)[0])
+    widths = [config.model.embed_dim for config in chosen]
+    assert widths == sorted(widths)
+    assert widths[0] < widths[-1] or size < 300_000
+
+
+def test_without_a_limit_the_choice_is_that_for_ten_minutes(tmp_path):
+    path = text_of(5_000, tmp_path)
+    overrides = ["training.max_minutes=none"]
+    unlimited, limited = config_for_text([path], overrides), config_for_text([path])
+    assert unlimited.training.max_minutes is None
+    assert limited.training.max_minutes == 10
+    assert unlimited.model == limited.model
+    assert unlimited.training.steps_per_epoch == limited.training.steps_per_epoch
+
+
+def test_a_short_text_is_learned_in_characters_and_a_longer_one_in_byte_pairs(tmp_path):
+    kinds = [
+        config_for_text([text_of(size, tmp_path)]).tokenizer.kind
+        for size in (5_000, 50_000, 100_000)
+    ]
+    assert kinds == ["character", "character", "byte_pair"]
+
+
+def test_training_ends_before_the_text_is_memorized(tmp_path, no_export, without_xla):
+    # Random letters: whatever is learned beyond their frequencies makes the held-out loss worse.
+    rng = random.Random(1)
+    (tmp_path / "book.txt").write_text("".join(rng.choices("abcdefgh ", k=3000)))
+    overrides = ["training.epochs=40", "training.steps_per_epoch=20", "model.dropout_rate=0"]
+    overrides += ["training.schedule=constant", "training.warmup_steps=1"]
+    run = minigpt.train(config_for_text([str(tmp_path / "book.txt")], overrides), tmp_path / "run")
+    lines = run.metrics_file.read_text().splitlines()
+    losses = [json.loads(line)["val_loss"] for line in lines]
+    assert len(losses) < 40
+    assert losses.index(min(losses)) == len(losses) - 1 - 3
 
 
 def test_python_toml_and_overrides_choose_alike(tmp_path):
