@@ -85,17 +85,18 @@ def _settings_for(config: Config, size: int, characters: int) -> Settings:
 def settings_for_size(size: int, characters: int, minutes: float) -> Settings:
     """Returns sections of a configuration for a text of `size` bytes and a time limit.
 
-    The values are the best of those measured with prose, code and Russian (EXPERIMENTS.md). The length limits
-    what can be learned from a short text: it gets a narrow model and `PASSES` passes, with dropout and a
-    high weight decay, and training stops when the held-out loss rises. The time limits what can be learned
-    from a long one: the model is as wide as the time allows.
+    The values are the best of those measured with prose, code and Russian (EXPERIMENTS.md). The length
+    limits what can be learned from a short text: it gets a small model and `PASSES` passes, with dropout
+    and a high weight decay, and training stops when the held-out loss rises. The time limits what can be
+    learned from a long one: the more time, the wider the model.
     """
     if size < CHARACTERS_BELOW:
         # The vocabulary contains two special tokens: padding and the end token. Bytes are not counted.
         tokenizer = {"kind": "character", "vocab_size": max(512, characters + 2)}
         bytes_per_token = 1.0
     else:
-        vocab_size = min(4096, max(512, 2 ** round(math.log2(size / 500))))
+        largest = 2048 if minutes < 6 else 4096
+        vocab_size = min(largest, max(512, 2 ** round(math.log2(size / 500))))
         tokenizer = {"kind": "byte_pair", "vocab_size": vocab_size}
         bytes_per_token = 2.0 if vocab_size < 1024 else 3.0
     embed_dim, num_layers = _model_for(size, minutes)
@@ -135,9 +136,12 @@ def _model_for(size: int, minutes: float) -> tuple[int, int]:
     """Returns the width and the number of blocks."""
     if size < CHARACTERS_BELOW:
         return 128, 2 if size < 10_000 else 3
-    if size < 300_000 or minutes < 2:
+    if size < 300_000:
         return 128, 4
-    return (192, 4) if size < 1_000_000 or minutes < 6 else (256, 4)
+    if size < 1_000_000:
+        return 128 if minutes < 2 else 192, 4
+    # Within a given time, a narrow model that sees more tokens learns more than a wide one.
+    return 96 if minutes < 2 else 128 if minutes < 6 else 192 if minutes < 20 else 256, 4
 
 
 def settings_for_fine_tuning(settings: Settings) -> Settings:
