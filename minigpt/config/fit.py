@@ -9,6 +9,7 @@ from minigpt.config.schema import Config
 
 Settings = dict[str, dict[str, Any]]
 
+AGAINST_MEMORIZATION = ("weight_decay", "early_stopping_patience")
 # The time limit if none is set.
 MAX_MINUTES = 10.0
 # Texts with fewer bytes are learned character by character.
@@ -59,7 +60,7 @@ def fitted(config: Config, size: int, characters: int) -> tuple[Config, Settings
 
 def _unset_settings(config: Config, size: int, characters: int) -> Settings:
     """Returns the settings for the text that the user has not set."""
-    return {
+    chosen = {
         name: {
             key: value
             for key, value in settings.items()
@@ -67,6 +68,11 @@ def _unset_settings(config: Config, size: int, characters: int) -> Settings:
         }
         for name, settings in _settings_for(config, size, characters).items()
     }
+    if config.training.init_from is None and "steps_per_epoch" not in chosen["training"]:
+        # These suit the number of steps chosen here. A user who sets it gets the defaults.
+        for key in AGAINST_MEMORIZATION:
+            chosen["training"].pop(key, None)
+    return chosen
 
 
 def _settings_for(config: Config, size: int, characters: int) -> Settings:

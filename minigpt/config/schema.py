@@ -17,9 +17,12 @@ from minigpt.config.training import TrainingConfig
 # Defaults that suit the bundled stories only. Other texts get theirs from `corpus.fit`.
 STORIES_DEFAULTS: dict[str, dict[str, Any]] = {
     "data": {"val_fraction": 0.05},
+    # A whole story is seen at once.
+    "model": {"max_len": 256, "embed_dim": 128},
     # Training stays within the time limit on slower machines.
     "training": {
-        "steps_per_epoch": 180,
+        "steps_per_epoch": 500,
+        "batch_size": 8,
         "max_minutes": 4.5,
         "learning_rate": 6e-3,
         "warmup_steps": 10,

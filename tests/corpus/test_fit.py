@@ -66,6 +66,14 @@ def test_without_a_limit_the_choice_is_that_for_ten_minutes(tmp_path):
     assert unlimited.training.steps_per_epoch == limited.training.steps_per_epoch
 
 
+def test_who_sets_the_number_of_steps_gets_the_default_recipe(tmp_path):
+    path = text_of(5_000, tmp_path)
+    training = config_for_text([path], ["training.steps_per_epoch=7"]).training
+    assert (training.weight_decay, training.early_stopping_patience) == (0.1, None)
+    training = config_for_text([path], ["training.early_stopping_patience=1"]).training
+    assert (training.weight_decay, training.early_stopping_patience) == (1.0, 1)
+
+
 def test_a_short_text_is_learned_in_characters_and_a_longer_one_in_byte_pairs(tmp_path):
     kinds = [
         config_for_text([text_of(size, tmp_path)]).tokenizer.kind
@@ -78,8 +86,7 @@ def test_training_ends_before_the_text_is_memorized(tmp_path, no_export, without
     # Random letters: whatever is learned beyond their frequencies makes the held-out loss worse.
     rng = random.Random(1)
     (tmp_path / "book.txt").write_text("".join(rng.choices("abcdefgh ", k=3000)))
-    overrides = ["training.epochs=40", "training.steps_per_epoch=20", "model.dropout_rate=0"]
-    overrides += ["training.schedule=constant", "training.warmup_steps=1"]
+    overrides = ["training.epochs=40", "training.schedule=constant", "model.dropout_rate=0"]
     run = minigpt.train(config_for_text([str(tmp_path / "book.txt")], overrides), tmp_path / "run")
     lines = run.metrics_file.read_text().splitlines()
     losses = [json.loads(line)["val_loss"] for line in lines]
@@ -130,7 +137,7 @@ def test_what_was_chosen_is_logged(tmp_path, caplog):
 
 def test_settings_that_do_not_go_with_the_choice(tmp_path):
     path = text_of(5_000, tmp_path)
-    with pytest.raises(UserError, match=r"num_heads = 6: should divide model\.embed_dim = 64"):
+    with pytest.raises(UserError, match=r"num_heads = 6: should divide model\.embed_dim = 128"):
         config_for_text([path], ["model.num_heads=6"])
 
 
