@@ -98,18 +98,16 @@ def settings_for_size(size: int, characters: int, minutes: float) -> Settings:
     """
     if size < CHARACTERS_BELOW:
         # The vocabulary contains two special tokens: padding and the end token. Bytes are not counted.
-        tokenizer = {"kind": "character", "vocab_size": max(512, characters + 2)}
-        bytes_per_token = 1.0
+        kind, vocab_size, bytes_per_token = "character", max(512, characters + 2), 1.0
     else:
         largest = 2048 if minutes < 6 else 4096
-        vocab_size = min(largest, max(512, 2 ** round(math.log2(size / 500))))
-        tokenizer = {"kind": "byte_pair", "vocab_size": vocab_size}
+        kind, vocab_size = "byte_pair", min(largest, max(512, 2 ** round(math.log2(size / 500))))
         bytes_per_token = 2.0 if vocab_size < 1024 else 3.0
     embed_dim, num_layers = _model_for(size, minutes)
     max_len, batch_size = (64, 8) if size < CHARACTERS_BELOW else (128, 16)
     val_fraction = max(1e-6, round(min(0.1, MAX_HELD_OUT / size), 6)) if size else 0.1
     text_tokens = (1 - val_fraction) * size / bytes_per_token
-    weights = 12 * num_layers * embed_dim**2 + tokenizer["vocab_size"] * embed_dim
+    weights = 12 * num_layers * embed_dim**2 + vocab_size * embed_dim
     trained = min(PASSES * text_tokens, 60 * minutes * WEIGHT_TOKENS_PER_SECOND / weights)
     epochs = 5 if minutes < 5 else 10
     # At least ten updates.
@@ -117,7 +115,7 @@ def settings_for_size(size: int, characters: int, minutes: float) -> Settings:
     passes = trained / max(1.0, text_tokens)
     return {
         "data": {"val_fraction": val_fraction},
-        "tokenizer": tokenizer,
+        "tokenizer": {"kind": kind, "vocab_size": vocab_size},
         "model": {
             "max_len": max_len,
             "embed_dim": embed_dim,
