@@ -91,10 +91,11 @@ def _settings_for(config: Config, size: int, characters: int) -> Settings:
 def settings_for_size(size: int, characters: int, minutes: float) -> Settings:
     """Returns sections of a configuration for a text of `size` bytes and a time limit.
 
-    The values are the best of those measured with prose, code and Russian (EXPERIMENTS.md). The length
-    limits what can be learned from a short text: it gets a small model and `PASSES` passes, with dropout
-    and a high weight decay, and training stops when the held-out loss rises. The time limits what can be
-    learned from a long one: the more time, the wider the model.
+    The values are the best of those measured with prose, code and Russian (EXPERIMENTS.md); lengths and
+    times in between were not measured. The length limits what can be learned from a short text: it gets a
+    small model and `PASSES` passes, with dropout and a high weight decay, and training stops when the
+    held-out loss rises. The time limits what can be learned from a long one: the more time, the wider the
+    model.
     """
     if size < CHARACTERS_BELOW:
         # The vocabulary contains two special tokens: padding and the end token. Bytes are not counted.
