@@ -1,26 +1,48 @@
 """Settings that suit the size of a text and the time limit."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
+from minigpt.config.fit_steps import filled, set_or, steps_for, warmup
 from minigpt.config.loading import load_config
 from minigpt.config.record import FORMAT
 from minigpt.config.schema import Config
+from minigpt.config.tokenizer import BytePairConfig
 
 Settings = dict[str, dict[str, Any]]
 
-AGAINST_MEMORIZATION = ("weight_decay", "early_stopping_patience")
 # The time limit if none is set.
 MAX_MINUTES = 10.0
 # Texts with fewer bytes are learned character by character.
 CHARACTERS_BELOW = 60_000
-# Passes over the text after which the held-out loss was lowest, with the dropout rate chosen here.
-PASSES = 12
-# Bytes held out at most. Evaluating them takes one to two seconds.
-MAX_HELD_OUT = 200_000
-# Speed of training on two cores with AVX-512, in weights times tokens. On a slower machine, `max_minutes`
-# shortens training.
+# Bytes held out, about: the split takes whole documents, at least one. Evaluating 200 KB takes one to two
+# seconds.
+HELD_OUT = 200_000
+# Speed of training on two cores, in weights times tokens. Measured with AVX-512: 32e9 with a width of 192; 15e9
+# with one of 96 in a minute that includes compilation.
 WEIGHT_TOKENS_PER_SECOND = 22e9
+# Estimates for English.
+CHARACTERS_PER_WORD = 5.0
+BYTES_PER_TOKEN_OF_GPT2 = 4.0
+
+
+@dataclass(frozen=True)
+class TextSize:
+    """The size of a text.
+
+    Attributes:
+      bytes: of UTF-8.
+      characters: Unicode code points.
+      different_characters: needed for fewer than `CHARACTERS_BELOW` bytes.
+      training_share: share of the characters that the split leaves for training; None if the text has not
+        been split.
+    """
+
+    bytes: int
+    characters: int
+    different_characters: int = 0
+    training_share: float | None = None
 
 
 def settings_to_fit(config: Config) -> set[str]:
@@ -35,106 +57,188 @@ def settings_to_fit(config: Config) -> set[str]:
         return set()
     return {
         f"{section}.{key}"
-        for section, settings in _unset_settings(config, 0, 0).items()
+        for section, settings in _unset_settings(config, TextSize(0, 0)).items()
         for key in settings
     }
 
 
-def fitted(config: Config, size: int, characters: int) -> tuple[Config, Settings]:
+def fitted(config: Config, text: TextSize) -> tuple[Config, Settings]:
     """Fills in what the user has not set.
 
     Args:
       config: the settings of the user.
-      size: bytes of the text.
-      characters: number of different characters; needed for fewer than `CHARACTERS_BELOW` bytes.
+      text: the size of the text.
     Returns:
       The complete settings, and those that were chosen here.
     Raises:
       UserError: if settings of the user are incompatible with the chosen ones.
     """
     given = config.model_dump(exclude_unset=True)
-    chosen = _unset_settings(config, size, characters)
+    chosen = _unset_settings(config, text)
     sections = {name: chosen.get(name, {}) | given.get(name, {}) for name in chosen | given}
     return load_config({"format": FORMAT} | sections), chosen
 
 
-def _unset_settings(config: Config, size: int, characters: int) -> Settings:
+def _unset_settings(config: Config, text: TextSize) -> Settings:
     """Returns the settings for the text that the user has not set."""
-    chosen = {
+    if config.data.source == "pairs":
+        settings = settings_for_pairs(config, text)
+    elif config.training.init_from is not None:
+        settings = settings_for_fine_tuning(config, text)
+    else:
+        settings = settings_for_text(config, text)
+    return {
         name: {
             key: value
-            for key, value in settings.items()
+            for key, value in values.items()
             if key not in getattr(config, name).model_fields_set
         }
-        for name, settings in _settings_for(config, size, characters).items()
+        for name, values in settings.items()
     }
-    if config.training.init_from is None and "steps_per_epoch" not in chosen["training"]:
-        # These suit the number of steps chosen here. A user who sets it gets the defaults.
-        for key in AGAINST_MEMORIZATION:
-            chosen["training"].pop(key, None)
-    return chosen
 
 
-def _settings_for(config: Config, size: int, characters: int) -> Settings:
-    minutes = config.training.max_minutes or MAX_MINUTES
-    settings = settings_for_size(size, characters, minutes)
-    if config.data.source == "pairs":
-        return settings_for_pairs(settings, size)
-    if config.tokenizer.kind == "gpt2":
-        # The size of the published vocabulary is fixed.
-        settings["tokenizer"] = {}
-    if config.training.init_from is not None:
-        return settings_for_fine_tuning(settings)
-    return settings
+def settings_for_text(config: Config, text: TextSize) -> Settings:
+    """Returns sections of a configuration for a text and a time limit.
 
+    The values are the best of those measured (EXPERIMENTS.md): 5, 20 and 100 KB of prose, code and Russian,
+    by steps; 500 KB of prose in 3 min; 60 MB of code in 1 and 3 min. The width of 192 for a long text in
+    10 min is that of `configs/imdb.toml`, measured in 11 min. The rest is extrapolated. What the user has
+    set is not changed, and the steps suit it.
 
-def settings_for_size(size: int, characters: int, minutes: float) -> Settings:
-    """Returns sections of a configuration for a text of `size` bytes and a time limit.
-
-    The values are the best of those measured with prose, code and Russian (EXPERIMENTS.md); lengths and
-    times in between were not measured. The length limits what can be learned from a short text: it gets a
-    small model and `PASSES` passes, with dropout and a high weight decay, and training stops when the
-    held-out loss rises. The time limits what can be learned from a long one: the more time, the wider the
-    model.
+    The length limits what can be learned from a short text: it gets a small model and `PASSES` passes, with
+    dropout and a high weight decay, and training stops when the held-out loss rises. The time limits what
+    can be learned from a long one: the more time, the wider the model, up to a width of 256.
     """
-    if size < CHARACTERS_BELOW:
-        # The vocabulary contains two special tokens: padding and the end token. Bytes are not counted.
-        kind, vocab_size, bytes_per_token = "character", max(512, characters + 2), 1.0
-    else:
-        largest = 2048 if minutes < 6 else 4096
-        kind, vocab_size = "byte_pair", min(largest, max(512, 2 ** round(math.log2(size / 500))))
-        bytes_per_token = 2.0 if vocab_size < 1024 else 3.0
-    embed_dim, num_layers = _model_for(size, minutes)
-    max_len, batch_size = (64, 8) if size < CHARACTERS_BELOW else (128, 16)
-    val_fraction = max(1e-6, round(min(0.1, MAX_HELD_OUT / size), 6)) if size else 0.1
-    text_tokens = (1 - val_fraction) * size / bytes_per_token
+    minutes = _minutes(config)
+    tokenizer = _tokenizer_for(config, text)
+    kind = set_or(config.tokenizer, "kind", tokenizer["kind"])
+    vocab_size = tokenizer.get("vocab_size", config.tokenizer.vocab_size)
+    vocab_size = set_or(config.tokenizer, "vocab_size", vocab_size)
+    val_fraction = _val_fraction_for(text)
+    share = _training_share(config, text, val_fraction)
+    tokens = share * _tokens(text, kind, vocab_size)
+    # The number of characters is exact, all others are estimates.
+    length, max_len, batch_size = _batch_for(
+        config, text, tokens if kind == "character" else tokens / 2
+    )
+    width, blocks = _model_for(text.bytes, minutes)
+    model = {"max_len": max_len, "embed_dim": width, "num_layers": blocks, "num_heads": 4}
+    embed_dim = set_or(config.model, "embed_dim", width)
+    num_layers = set_or(config.model, "num_layers", blocks)
     weights = 12 * num_layers * embed_dim**2 + vocab_size * embed_dim
-    trained = min(PASSES * text_tokens, 60 * minutes * WEIGHT_TOKENS_PER_SECOND / weights)
-    epochs = 5 if minutes < 5 else 10
-    # At least ten updates.
-    steps_per_epoch = max(10 // epochs, round(trained / (max_len * batch_size * epochs)))
-    passes = trained / max(1.0, text_tokens)
+    steps = steps_for(
+        config.training,
+        epochs=5 if minutes < 5 else 10,
+        tokens=tokens,
+        tokens_per_step=length * batch_size * config.training.accumulate_steps,
+        tokens_in_time=60 * minutes * WEIGHT_TOKENS_PER_SECOND / weights,
+    )
+    # A weight holds a few bits, and so does a token: a model cannot memorize a text that has more tokens
+    # than the model has weights.
+    passes = steps.passes if tokens < weights else 0.0
     return {
         "data": {"val_fraction": val_fraction},
-        "tokenizer": {"kind": kind, "vocab_size": vocab_size},
-        "model": {
-            "max_len": max_len,
-            "embed_dim": embed_dim,
-            "num_layers": num_layers,
-            "num_heads": 4,
-            "dropout_rate": 0.2 if passes > 4 else 0.1 if passes > 2 else 0.0,
-        },
+        "tokenizer": tokenizer,
+        "model": model | {"dropout_rate": 0.2 if passes > 4 else 0.1 if passes > 2 else 0.0},
         "training": {
-            "epochs": epochs,
-            "steps_per_epoch": steps_per_epoch,
+            "epochs": steps.epochs,
+            "steps_per_epoch": steps.per_epoch,
             "max_minutes": minutes,
             "batch_size": batch_size,
-            "warmup_steps": min(20, max(1, epochs * steps_per_epoch // 20)),
+            "warmup_steps": warmup(steps.total, 20),
             "weight_decay": 1.0 if passes > 4 else 0.1,
             "early_stopping_patience": 3,
         },
-        "sampling": {"max_new_tokens": 100 if bytes_per_token == 1 else 60},
+        "sampling": {"max_new_tokens": 100 if kind == "character" else 60},
     }
+
+
+def settings_for_fine_tuning(config: Config, text: TextSize) -> Settings:
+    """Returns the sections for a model that is already trained: no sizes, few and short sequences.
+
+    Published models are large. These settings let two cores complete a useful number of steps.
+    """
+    val_fraction = _val_fraction_for(text)
+    training = config.training
+    tokens = _training_share(config, text, val_fraction) * text.bytes / BYTES_PER_TOKEN_OF_GPT2
+    length, batch_size = (
+        set_or(training, "sequence_length", 128),
+        set_or(training, "batch_size", 4),
+    )
+    if length is not None:
+        fixed = training.model_fields_set
+        length, batch_size = filled(
+            tokens / 2, length, batch_size, "sequence_length" in fixed, "batch_size" in fixed
+        )
+    epochs, per_epoch = set_or(training, "epochs", 10), set_or(training, "steps_per_epoch", 20)
+    return {
+        "data": {"val_fraction": val_fraction},
+        "training": {
+            "epochs": epochs,
+            "max_minutes": _minutes(config),
+            "steps_per_epoch": per_epoch,
+            "batch_size": batch_size,
+            "sequence_length": length,
+            "optimizer": "adamw",
+            "adam_beta_2": 0.999,
+            "learning_rate": 1e-4,
+            "warmup_steps": warmup(epochs * (per_epoch or 20), 10),
+            "weight_decay": 0.01,
+            "early_stopping_patience": 3,
+        },
+        "sampling": {"max_new_tokens": 100 if text.bytes < CHARACTERS_BELOW else 60},
+    }
+
+
+def settings_for_pairs(config: Config, text: TextSize) -> Settings:
+    """Returns the sections for pairs of sentences; an epoch is one pass over the pairs."""
+    dropout_rate = 0.2 if text.bytes < 3_000_000 else 0.1 if text.bytes < 20_000_000 else 0.0
+    return {
+        "tokenizer": _tokenizer_for(config, text),
+        "model": {"dropout_rate": dropout_rate},
+        "training": {"epochs": 10, "max_minutes": _minutes(config)},
+    }
+
+
+def _minutes(config: Config) -> float:
+    return config.training.max_minutes or MAX_MINUTES
+
+
+def _val_fraction_for(text: TextSize) -> float:
+    return max(1e-6, round(min(0.1, HELD_OUT / text.bytes), 6)) if text.bytes else 0.1
+
+
+def _training_share(config: Config, text: TextSize, val_fraction: float) -> float:
+    if text.training_share is not None:
+        return text.training_share
+    return 1 - set_or(config.data, "val_fraction", val_fraction)
+
+
+def _tokenizer_for(config: Config, text: TextSize) -> dict[str, Any]:
+    """Returns the kind, and the size of the vocabulary if it depends on the text."""
+    is_short = text.bytes < CHARACTERS_BELOW
+    kind = set_or(config.tokenizer, "kind", "character" if is_short else "byte_pair")
+    if kind == "character":
+        # The vocabulary contains two special tokens: padding and the end token. Bytes are not counted.
+        return {"kind": kind, "vocab_size": max(512, text.different_characters + 2)}
+    if kind == "byte_pair" and is_short:
+        return {"kind": kind, "vocab_size": BytePairConfig.model_fields["vocab_size"].default}
+    if kind == "byte_pair":
+        largest = 2048 if _minutes(config) < 6 else 4096
+        size = min(largest, max(512, 2 ** round(math.log2(text.bytes / 500))))
+        return {"kind": kind, "vocab_size": size}
+    return {"kind": kind}
+
+
+def _tokens(text: TextSize, kind: str, vocab_size: int) -> float:
+    """Estimates the tokens of a text."""
+    if kind == "character":
+        return text.characters
+    if kind == "word":
+        return text.characters / CHARACTERS_PER_WORD
+    if kind == "gpt2":
+        return text.bytes / BYTES_PER_TOKEN_OF_GPT2
+    return text.bytes / (2.0 if vocab_size < 1024 else 3.0)
 
 
 def _model_for(size: int, minutes: float) -> tuple[int, int]:
@@ -149,34 +253,17 @@ def _model_for(size: int, minutes: float) -> tuple[int, int]:
     return 96 if minutes < 2 else 128 if minutes < 6 else 192 if minutes < 20 else 256, 4
 
 
-def settings_for_fine_tuning(settings: Settings) -> Settings:
-    """Returns the sections for a model that is already trained: no sizes, few and short sequences.
+def _batch_for(config: Config, text: TextSize, tokens: float) -> tuple[int, int, int]:
+    """Returns the length of a training sequence, the context and the sequences in a batch.
 
-    Published models are large. These settings let two cores complete a useful number of steps.
+    Args:
+      tokens: tokens that are certainly available for training.
     """
-    return {
-        "data": settings["data"],
-        "training": {
-            "epochs": 10,
-            "max_minutes": settings["training"]["max_minutes"],
-            "steps_per_epoch": 20,
-            "batch_size": 4,
-            "sequence_length": 128,
-            "optimizer": "adamw",
-            "adam_beta_2": 0.999,
-            "learning_rate": 1e-4,
-            "warmup_steps": 10,
-            "weight_decay": 0.01,
-        },
-        "sampling": settings["sampling"],
-    }
-
-
-def settings_for_pairs(settings: Settings, size: int) -> Settings:
-    """Returns the sections for pairs of sentences; an epoch is one pass over the pairs."""
-    dropout_rate = 0.2 if size < 3_000_000 else 0.1 if size < 20_000_000 else 0.0
-    return {
-        "tokenizer": settings["tokenizer"],
-        "model": {"dropout_rate": dropout_rate},
-        "training": {"epochs": 10, "max_minutes": settings["training"]["max_minutes"]},
-    }
+    max_len, batch_size = (64, 8) if text.bytes < CHARACTERS_BELOW else (128, 16)
+    max_len = set_or(config.model, "max_len", max_len)
+    batch_size = set_or(config.training, "batch_size", batch_size)
+    length = min(config.training.sequence_length or max_len, max_len)
+    fixed_length = "max_len" in config.model.model_fields_set or length < max_len
+    fixed_batch = "batch_size" in config.training.model_fields_set
+    length, batch_size = filled(tokens, length, batch_size, fixed_length, fixed_batch)
+    return length, max_len if fixed_length else length, batch_size

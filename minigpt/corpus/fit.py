@@ -3,11 +3,16 @@
 import logging
 from collections.abc import Callable, Sequence
 
-from minigpt.config import Config, load_config
-from minigpt.config.fit import CHARACTERS_BELOW, fitted, settings_to_fit
+from minigpt.config import Config, DataConfig, PairsConfig, load_config
+from minigpt.config.fit import CHARACTERS_BELOW, TextSize, fitted, settings_to_fit
+from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.sources import open_source
+from minigpt.corpus.split import split_corpus
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.notices import deprecated_report
+
+# The bytes of UTF-8 that do not begin a character.
+_CONTINUATION = bytes(range(0x80, 0xC0))
 
 logger = logging.getLogger(__name__)
 
@@ -47,14 +52,36 @@ def fit_to_text(config: Config) -> Config:
     """
     if not settings_to_fit(config):
         return config
-    size, characters = 0, set[str]()
-    for piece in open_source(config.data).pieces():
-        size += len(piece.text)
-        if size < CHARACTERS_BELOW:
-            characters.update(piece.text.decode(errors="ignore"))
-    result, chosen = fitted(config, size, len(characters))
-    logger.info("Chosen for %s bytes of text (each of these can be set):", f"{size:,}")
+    text = _measure(config.data)
+    result, chosen = fitted(config, text)
+    logger.info("Chosen for %s bytes of text (each of these can be set):", f"{text.bytes:,}")
     for section, settings in chosen.items():
         for key, value in settings.items():
             logger.info("  %s.%s = %r", section, key, value)
     return result
+
+
+def _measure(data: DataConfig) -> TextSize:
+    """Returns the size of a text. A short one is split, since its batch depends on what is left."""
+    size = characters = 0
+    different, kept = set[str](), list[Piece]()
+    for piece in open_source(data).pieces():
+        size += len(piece.text)
+        characters += _characters(piece.text)
+        if size < CHARACTERS_BELOW:
+            different.update(piece.text.decode(errors="ignore"))
+            kept.append(piece)
+    share = None
+    if size < CHARACTERS_BELOW and not isinstance(data, PairsConfig):
+        documents = ingest(kept)
+        # `open_corpus` reports a text without documents.
+        if len(documents):
+            # The share that is chosen for a short text is the default.
+            train, _ = split_corpus(documents, data)
+            share = sum(len(text) for text, _ in train.pieces()) / characters
+    return TextSize(size, characters, len(different), share)
+
+
+def _characters(text: bytes) -> int:
+    """Counts characters, also of a piece that begins or ends within one."""
+    return len(text.translate(None, _CONTINUATION))
