@@ -80,6 +80,7 @@ TINY_SETTINGS = {
         "warmup_steps": 0,
         "weight_decay": 0.0,
         "clip_norm": "none",
+        "early_stopping_patience": "none",
     },
     "sampling": {"prompts": ["Ana sat", ""], "max_new_tokens": 12},
 }
