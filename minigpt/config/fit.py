@@ -19,8 +19,8 @@ CHARACTERS_BELOW = 60_000
 # Bytes held out, about: the split takes whole documents, at least one. Evaluating 200 KB takes one to two
 # seconds.
 HELD_OUT = 200_000
-# Speed of training on two cores, in weights times tokens. Measured with AVX-512: 32e9 with a width of 192; 15e9
-# with one of 96 in a minute that includes compilation.
+# Speed of training on two cores, in weights times tokens. Measured with AVX-512: 32e9 with a width of 192,
+# 15e9 with one of 96 in a minute that includes compilation.
 WEIGHT_TOKENS_PER_SECOND = 22e9
 # Estimates for English.
 CHARACTERS_PER_WORD = 5.0

@@ -1,4 +1,4 @@
-"""Sizes and steps that are chosen for a text."""
+"""A text is measured, and what suits it is chosen."""
 
 import json
 import logging
@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 import minigpt
-from minigpt.config import load_config
-from minigpt.config.fit import fitted
+from minigpt.config import Config, dump_config, load_config
+from minigpt.config.fit import settings_to_fit
+from minigpt.corpus.batches import check_fills_batch
 from minigpt.corpus.fit import config_for_text, fit_to_text
-from minigpt.corpus.token_store import reopen_corpus
+from minigpt.corpus.token_store import open_corpus, reopen_corpus
 from minigpt.errors import UserError
 from minigpt.tokenizers import load_tokenizer
+from tests.config.fitting import passes_of, steps_of
 
 LINE = "Ana sat on the hill and ate 7 figs.\n"
 
@@ -22,38 +24,6 @@ def text_of(size: int, folder: Path) -> str:
     file = folder / "book.txt"
     file.write_text((LINE * (size // len(LINE) + 1))[:size])
     return str(file)
-
-
-SIZES = (200, 5_000, 20_000, 100_000, 500_000, 2_000_000, 10_000_000, 60_000_000, 10**9)
-
-
-@pytest.mark.parametrize("minutes", [0.5, 1, 3, 10, 60])
-@pytest.mark.parametrize("size", SIZES)
-def test_every_choice_is_a_configuration_within_its_limits(size, minutes):
-    given = load_config(None, [f"training.max_minutes={minutes}"], text=["book.txt"])
-    config, _ = fitted(given, size, characters=80)
-    training, model = config.training, config.model
-    tokens = training.epochs * training.steps_per_epoch * training.batch_size * model.max_len
-    assert 0 < config.data.val_fraction * size <= 200_000
-    assert training.epochs * training.steps_per_epoch >= 10
-    assert training.warmup_steps <= training.epochs * training.steps_per_epoch / 2
-    assert training.max_minutes == minutes
-    # No token is shorter than a byte, so that this is at most the number of passes over the text.
-    assert tokens / size < 13 or size < 1000
-    if tokens / size > 5:
-        assert model.dropout_rate > 0
-    assert training.early_stopping_patience < training.epochs
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_more_time_never_chooses_a_narrower_model(size):
-    chosen = []
-    for minutes in (1, 3, 10, 60):
-        given = load_config(None, [f"training.max_minutes={minutes}"], text=["book.txt"])
-        chosen.append(fitted(given, size, 80)[0])
-    widths = [config.model.embed_dim for config in chosen]
-    assert widths == sorted(widths)
-    assert widths[0] < widths[-1] or size < 300_000
 
 
 def test_without_a_limit_the_choice_is_that_for_ten_minutes(tmp_path):
@@ -66,12 +36,66 @@ def test_without_a_limit_the_choice_is_that_for_ten_minutes(tmp_path):
     assert unlimited.training.steps_per_epoch == limited.training.steps_per_epoch
 
 
-def test_who_sets_the_number_of_steps_gets_the_default_recipe(tmp_path):
-    path = text_of(5_000, tmp_path)
-    training = config_for_text([path], ["training.steps_per_epoch=7"]).training
-    assert (training.weight_decay, training.early_stopping_patience) == (0.1, None)
-    training = config_for_text([path], ["training.early_stopping_patience=1"]).training
-    assert (training.weight_decay, training.early_stopping_patience) == (1.0, 1)
+def test_passes_are_counted_in_characters(tmp_path):
+    text = "Анна сидела на холме и ела 7 смокв.\n" * 500
+    (tmp_path / "book.txt").write_text(text)
+    config = config_for_text([str(tmp_path / "book.txt")])
+    assert len(text.encode()) > 1.5 * len(text)
+    assert 11 < passes_of(config, len(text)) < 13
+    # Beyond the length up to which a text is kept for counting.
+    (tmp_path / "book.txt").write_text(text * 4)
+    config = config_for_text([str(tmp_path / "book.txt")], ["tokenizer.kind=character"])
+    assert 11 < passes_of(config, 4 * len(text)) < 13
+
+
+def fills_batches(config: Config) -> None:
+    """Raises a `UserError` if the text is too short for one batch."""
+    corpus = open_corpus(config.data, config.tokenizer)
+    check_fills_batch(corpus.train.tokens, config.sequence_length, config.training.batch_size)
+
+
+@pytest.mark.parametrize("given", [[], ["training.batch_size=1"], ["model.max_len=2"]])
+@pytest.mark.parametrize("text", [LINE[:4], LINE[:20], LINE * 6, LINE * 16, "猫坐在山上。" * 30])
+def test_the_smallest_text_fills_a_batch(text, given, tmp_path, cache):
+    (tmp_path / "book.txt").write_text(text)
+    config = config_for_text([str(tmp_path / "book.txt")], given)
+    fills_batches(config)
+    assert steps_of(config) >= 10
+    assert config.training.warmup_steps <= steps_of(config) / 10
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    # Longer words, and longer pairs, than most texts have.
+    [("word", "children remember summer "), ("byte_pair", LINE)],
+)
+def test_a_short_text_fills_a_batch_with_a_given_tokenizer(kind, line, tmp_path, cache):
+    (tmp_path / "book.txt").write_text((line * 40)[:1000])
+    fills_batches(config_for_text([str(tmp_path / "book.txt")], [f"tokenizer.kind={kind}"]))
+
+
+def test_a_short_text_fills_a_batch_though_its_longest_document_is_held_out(tmp_path, cache):
+    short = [f"{number} figs" for number in range(11)]
+    separator = "data.document_separator=@"
+    for place in range(12):
+        documents = [*short[:place], LINE * 80, *short[place:]]
+        (tmp_path / "book.txt").write_text("@".join(documents))
+        config = config_for_text([str(tmp_path / "book.txt")], [separator])
+        fills_batches(config)
+        if config.training.batch_size < 8:
+            return
+    raise AssertionError("the long document is never held out")
+
+
+def test_what_is_chosen_for_pairs(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("a hill\tein Berg\n" * 20 + "a fig\teine Feige\n")
+    data = {"source": "pairs", "paths": [str(tmp_path / "pairs.tsv")]}
+    given = {"data": data, "model": {"kind": "encoder_decoder"}, "tokenizer": {"kind": "word"}}
+    config = fit_to_text(load_config(given))
+    assert (config.tokenizer.kind, config.tokenizer.vocab_size) == ("word", 20_000)
+    assert (config.model.dropout_rate, config.model.max_len) == (0.2, 128)
+    training = config.training
+    assert (training.epochs, training.steps_per_epoch, training.max_minutes) == (10, None, 10)
 
 
 def test_a_short_text_is_learned_in_characters_and_a_longer_one_in_byte_pairs(tmp_path):
@@ -122,8 +146,13 @@ def test_training_has_the_chosen_settings(tmp_path, no_export, without_xla):
 
 def test_a_complete_configuration_reads_no_text(tmp_path):
     config = config_for_text([text_of(5_000, tmp_path)])
+    (tmp_path / "config.toml").write_text(dump_config(config))
     (tmp_path / "book.txt").unlink()
     assert fit_to_text(config) is config
+    # Nothing is chosen again from what a run has written.
+    again = load_config(tmp_path / "config.toml")
+    assert settings_to_fit(again) == set()
+    assert fit_to_text(again) is again
     assert fit_to_text(load_config(None)) == load_config(None)
 
 

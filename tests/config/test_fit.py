@@ -1,0 +1,122 @@
+"""Sizes and steps that are chosen for the size of a text."""
+
+import pytest
+
+from tests.config.fitting import chosen_for, passes_of, steps_of
+
+SIZES = (200, 5_000, 20_000, 100_000, 500_000, 2_000_000, 10_000_000, 60_000_000, 10**9)
+
+
+@pytest.mark.parametrize("minutes", [0.5, 1, 3, 10, 60])
+@pytest.mark.parametrize("size", SIZES)
+def test_every_choice_is_a_configuration_within_its_limits(size, minutes):
+    config = chosen_for(size, f"training.max_minutes={minutes}")
+    training, steps = config.training, steps_of(config)
+    assert 0 < config.data.val_fraction * size <= 200_000
+    assert steps >= 10
+    assert 1 <= training.warmup_steps <= steps / 10
+    assert training.max_minutes == minutes
+    assert passes_of(config, size) < 13
+    if size <= 100_000:
+        # As many as were measured to be best, unless the steps are few and large.
+        assert passes_of(config, size) > (11 if size > 200 else 10)
+        assert (training.weight_decay, config.model.dropout_rate) == (1.0, 0.2)
+    if size >= 60_000_000:
+        assert (training.weight_decay, config.model.dropout_rate) == (0.1, 0.0)
+    assert training.early_stopping_patience == 3 < training.epochs
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_more_time_never_chooses_a_narrower_model(size):
+    widths = [
+        chosen_for(size, f"training.max_minutes={minutes}").model.embed_dim
+        for minutes in (1, 3, 10, 60)
+    ]
+    assert widths == sorted(widths)
+    assert widths[0] < widths[-1] or size < 300_000
+
+
+def test_a_long_text_is_planned_for_a_machine_of_twice_the_speed():
+    # Measured with this choice: 12,600 tokens per second. The clock shortens a plan, and never extends it.
+    config = chosen_for(10**8)
+    assert (config.model.embed_dim, config.tokenizer.vocab_size) == (192, 4096)
+    tokens = steps_of(config) * config.training.batch_size * config.sequence_length
+    assert 1.2 < tokens / (12_600 * 600) < 2
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["training.batch_size=64"],
+        ["model.max_len=16"],
+        ["training.sequence_length=16"],
+        ["training.accumulate_steps=4"],
+        ["training.epochs=1"],
+        ["training.epochs=3", "model.embed_dim=16"],
+        ["data.val_fraction=0.5"],
+        ["tokenizer.kind=word"],
+        ["tokenizer.kind=byte_pair", "tokenizer.vocab_size=300"],
+    ],
+    ids=" ".join,
+)
+def test_the_steps_suit_what_the_user_sets(given):
+    config = chosen_for(50_000, *given)
+    # The steps of an epoch are rounded.
+    assert 11 < passes_of(config, 50_000) < 13
+    assert config.training.warmup_steps <= steps_of(config) / 10
+    assert config.training.weight_decay == (0.1 if "model.embed_dim=16" in given else 1.0)
+
+
+def test_a_wide_model_makes_fewer_steps_in_the_same_time():
+    narrow, wide = (steps_of(chosen_for(10**9, f"model.embed_dim={d}")) for d in (192, 768))
+    assert wide < narrow / 8
+
+
+@pytest.mark.parametrize(
+    ("steps", "recipe"), [(1, (0.1, 0.0)), (4, (0.1, 0.1)), (9, (1.0, 0.2)), ("none", (1.0, 0.2))]
+)
+def test_the_recipe_suits_the_passes_that_the_user_sets(steps, recipe):
+    # Six epochs of 512 characters a step. "none": six passes.
+    config = chosen_for(5_000, f"training.steps_per_epoch={steps}", "training.epochs=6")
+    training = config.training
+    assert (training.weight_decay, config.model.dropout_rate) == recipe
+    assert training.early_stopping_patience == 3
+    patient = chosen_for(5_000, "training.early_stopping_patience=none").training
+    assert (patient.weight_decay, patient.early_stopping_patience) == (1.0, None)
+
+
+def test_a_text_with_more_tokens_than_the_model_has_weights_needs_no_dropout():
+    for size, recipe in ((10**9, (0.1, 0.0)), (2_000_000, (1.0, 0.2))):
+        config = chosen_for(size, "training.max_minutes=10000")
+        assert passes_of(config, size) > 11
+        assert (config.training.weight_decay, config.model.dropout_rate) == recipe
+
+
+@pytest.mark.parametrize(
+    ("kind", "vocab_size"),
+    [("word", 20_000), ("byte_pair", 2048), ("gpt2", 50_257), ("character", 512)],
+)
+def test_a_kind_that_the_user_sets_has_a_vocabulary_of_its_own(kind, vocab_size):
+    assert chosen_for(20_000, f"tokenizer.kind={kind}").tokenizer.vocab_size == vocab_size
+    assert chosen_for(20_000, f"tokenizer.kind={kind}").sampling.max_new_tokens == (
+        100 if kind == "character" else 60
+    )
+    assert (
+        chosen_for(200_000, "tokenizer.kind=byte_pair").tokenizer == chosen_for(200_000).tokenizer
+    )
+
+
+def test_what_is_chosen_for_fine_tuning():
+    training = chosen_for(50_000, "training.init_from=runs/a").training
+    assert (training.optimizer, training.learning_rate, training.warmup_steps) == (
+        "adamw",
+        1e-4,
+        10,
+    )
+    assert (training.epochs, training.early_stopping_patience) == (10, 3)
+    assert (training.batch_size, training.sequence_length) == (4, 128)
+    assert (
+        chosen_for(50_000, "training.init_from=a", "training.epochs=1").training.warmup_steps == 1
+    )
+    short = chosen_for(1_000, "training.init_from=runs/a").training
+    assert (short.batch_size + 1) * short.sequence_length < 0.9 * 1_000 / 5
