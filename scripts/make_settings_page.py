@@ -43,7 +43,7 @@ A setting that is left out has the default of its section below, with two except
 defaults depend on `model.block`; that section lists them. In all sections, some depend on the text. The
 defaults in the column "stories" suit the bundled stories (`data.source = "stories"`). For any other text,
 minigpt chooses the values marked "chosen" to fit the length of the text and the time limit, prints them and
-records them. The configurations that come with minigpt set all of them.
+records them. What a configuration sets is not chosen.
 
 {exceptions}"""
 ABOUT = {

@@ -17,7 +17,7 @@ from minigpt.config.training import TrainingConfig
 # Defaults that suit the bundled stories only. Other texts get theirs from `corpus.fit`.
 STORIES_DEFAULTS: dict[str, dict[str, Any]] = {
     "data": {"val_fraction": 0.05},
-    # A whole story is seen at once.
+    # Most stories fit into the context.
     "model": {"max_len": 256, "embed_dim": 128},
     # Training stays within the time limit on slower machines.
     "training": {

@@ -1,4 +1,4 @@
-"""Settings of `[training]`. The defaults are the recipe of all shipped configurations with Muon."""
+"""Settings of `[training]`. The defaults are a recipe with Muon, which most shipped configurations vary."""
 
 from typing import Annotated, Literal
 
