@@ -9,15 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from minigpt.tokenizers import Tokenizer
-from minigpt.tokenizers.byte_pair import (
-    ESCAPE,
-    ESCAPED_ESCAPE,
-    ESCAPED_SPACE,
-    SPACE,
-    BytePairTokenizer,
-)
+from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
+from minigpt.tokenizers.escapes import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.word import SEPARATE, WHITE_SPACE, WordTokenizer
 

@@ -3,8 +3,7 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,33 +14,13 @@ from minigpt.generation import Decoder, SamplingSettings
 from minigpt.generation.decoding import STOP_CHECK_EVERY
 from minigpt.generation.loop import DecodeState
 from minigpt.inference.prompts import check_prompt
-from minigpt.inference.streaming import ContinuationText
+from minigpt.inference.sample import Sample
 from minigpt.models.memory_estimate import machine_bytes
 from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.continuation import ContinuationText
 
 # The share of the machine's memory that one batch may use.
 MEMORY_SHARE = 0.25
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A prompt and its continuation.
-
-    Attributes:
-      prompt: the prompt, as given.
-      text: the continuation, without the stop string that ended it. Without a stop string, the decoded
-        prompt followed by `text` equals the decoded sequence.
-      seed: the seed of the draws.
-      tokens: ids of the continuation, up to the token that completed the stop string.
-    """
-
-    prompt: str
-    text: str
-    seed: int
-    tokens: list[int]
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class _Row(NamedTuple):

@@ -16,7 +16,8 @@ from minigpt.evaluation.text import Evaluator
 from minigpt.generation import Decoder
 from minigpt.inference.decoders import build_decoder
 from minigpt.inference.prompts import as_texts, check_prompt, describe, unknown_tokens_message
-from minigpt.inference.samples import Sample, generate, stream
+from minigpt.inference.sample import Sample
+from minigpt.inference.samples import generate, stream
 from minigpt.models import GPT
 from minigpt.tokenizers import Tokenizer
 

@@ -4,62 +4,31 @@ Each kind of tokenizer is a subclass of `Tokenizer` in its own file. The same to
 operations is in the file of the same name in `graph/`. Both give the same ids and the same text.
 """
 
-from collections.abc import Iterable
-from pathlib import Path
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from minigpt.config import TokenizerConfig
-from minigpt.errors import UserError
-from minigpt.tokenizers.base import Tokenizer
-from minigpt.tokenizers.byte_pair import BytePairTokenizer
-from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer
-from minigpt.tokenizers.tokenizer_file import read_state, state_path
-from minigpt.tokenizers.word import WordTokenizer
+if TYPE_CHECKING:
+    # An alias marks a name as public for type checkers.
+    from minigpt.tokenizers.base import Tokenizer as Tokenizer
+    from minigpt.tokenizers.kinds import KINDS as KINDS
+    from minigpt.tokenizers.kinds import learn_tokenizer as learn_tokenizer
+    from minigpt.tokenizers.kinds import load_tokenizer as load_tokenizer
+    from minigpt.tokenizers.kinds import tokenizer_classes as tokenizer_classes
 
-__all__ = ["Tokenizer", "learn_tokenizer", "load_tokenizer"]
-
-KINDS: dict[str, type[Tokenizer]] = {
-    tokenizer.kind: tokenizer
-    for tokenizer in (WordTokenizer, CharacterTokenizer, BytePairTokenizer, GPT2Tokenizer)
+# A module is imported when its name is first used: the portable file needs a vocabulary, but no sentencepiece.
+_MODULES = {
+    "KINDS": "minigpt.tokenizers.kinds",
+    "Tokenizer": "minigpt.tokenizers.base",
+    "learn_tokenizer": "minigpt.tokenizers.kinds",
+    "load_tokenizer": "minigpt.tokenizers.kinds",
+    "tokenizer_classes": "minigpt.tokenizers.kinds",
 }
-# Classes of earlier formats, the newest first. Runs that were trained with them use them.
-EARLIER: dict[str, tuple[type[Tokenizer], ...]] = {"character": (ClosedCharacterTokenizer,)}
+
+__all__ = sorted(_MODULES)
 
 
-def tokenizer_classes(kind: str) -> tuple[type[Tokenizer], ...]:
-    """Returns the classes of a kind, one for each format, the newest first."""
-    return KINDS[kind], *EARLIER.get(kind, ())
-
-
-def learn_tokenizer(
-    texts: Iterable[str], config: TokenizerConfig, tokenizer_class: type[Tokenizer] | None = None
-) -> Tokenizer:
-    """Learns a vocabulary from text. The same texts give the same vocabulary.
-
-    Args:
-      texts: documents, read once and in order. May be empty.
-      config: the kind and its settings. A short text gives fewer entries than `vocab_size`.
-      tokenizer_class: one of the classes of this kind; by default the newest one.
-    Raises:
-      UserError: this kind of tokenizer is not learned.
-      ValueError: a text contains half of a surrogate pair.
-    """
-    tokenizer_class = tokenizer_class or KINDS[config.kind]
-    return tokenizer_class.learn(texts, **config.model_dump(exclude={"kind"}))
-
-
-def load_tokenizer(folder: Path) -> Tokenizer:
-    """Reads a tokenizer that `Tokenizer.save` wrote, of any kind.
-
-    Raises:
-      UserError: a file is missing, damaged, or was written by a newer version.
-    """
-    state = read_state(folder)
-    kind = state["kind"]
-    if kind not in KINDS:
-        raise UserError(
-            f"{state_path(folder)}: kind = {kind!r}: should be one of {', '.join(KINDS)}"
-        )
-    classes = tokenizer_classes(kind)
-    return next((c for c in classes if c.format == state.get("format")), classes[0]).load(folder)
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
+    return value

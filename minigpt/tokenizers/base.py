@@ -1,7 +1,6 @@
-"""The interface of all tokenizers, and what they share: decoding, encoding on all cores, saving."""
+"""The interface of all tokenizers, and what they share: encoding on all cores, and saving."""
 
 import abc
-import codecs
 import functools
 import hashlib
 import json
@@ -19,12 +18,13 @@ from minigpt.errors import UserError
 from minigpt.storage.atomic import replace_file
 from minigpt.tokenizers import grouping
 from minigpt.tokenizers.tokenizer_file import read_state, setting, state_path
+from minigpt.tokenizers.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from minigpt.tokenizers.graph.base import GraphTokenizer
 
 
-class Tokenizer(abc.ABC):
+class Tokenizer(Vocabulary, abc.ABC):
     """Maps text to token ids and back, with a fixed vocabulary. Does not use TensorFlow.
 
     A subclass defines `kind`, the two attributes `end_id` and `unknown_id`, `undrawable_ids`, and the
@@ -33,10 +33,6 @@ class Tokenizer(abc.ABC):
     Attributes:
       format: the number of the format of `tokenizer.json`. If a kind changes what it learns or how it
         encodes, the new class has the next number and the old class stays, for the runs that use it.
-      pieces: the bytes that each id adds to decoded text; b"" for special tokens.
-      separator: the bytes between two pieces of decoded text.
-      end_id: the id of the end token. No text is encoded to it, not even the literal "<end>".
-      unknown_id: the id of `[UNK]`; None if every text can be encoded without it.
       undrawable_ids: the ids that a sampler must never draw.
       byte_ids: the ids of bytes that the setting `vocab_size` does not count. They encode characters
         without a token of their own, which `count_unknown` counts.
@@ -49,16 +45,13 @@ class Tokenizer(abc.ABC):
 
     kind: ClassVar[str]
     format: ClassVar[int] = 1
-    separator: ClassVar[bytes] = b""
     cut_after: ClassVar[re.Pattern[str]] = re.compile("\n")
     max_learn_bytes: ClassVar[int] = 64_000_000
-    end_id: int
-    unknown_id: int | None
     undrawable_ids: tuple[int, ...]
     byte_ids: tuple[int, ...] = ()
 
     def __init__(self, pieces: Sequence[bytes], lowercase: bool) -> None:
-        self.pieces = tuple(pieces)
+        super().__init__(pieces)
         self.lowercase = lowercase
         self.lossless = not lowercase
 
@@ -71,19 +64,6 @@ class Tokenizer(abc.ABC):
           texts: documents, read once and in order.
           args, kwargs: the settings of this kind in `config.tokenizer`, without `kind`, by their names.
         """
-
-    @property
-    def vocab_size(self) -> int:
-        return len(self.pieces)
-
-    def piece(self, token: int) -> str:
-        """Returns a readable form of a token: its text, "[UNK]", "<end>", or bytes as "<E2 82>"."""
-        if token in (self.unknown_id, self.end_id):
-            return "[UNK]" if token == self.unknown_id else "<end>"
-        try:
-            return self._restore(self.pieces[token].decode())
-        except UnicodeDecodeError:
-            return f"<{self.pieces[token].hex(' ').upper()}>"
 
     def encode(self, text: str) -> np.ndarray:
         """Returns the token ids of a text, without an end token.
@@ -119,37 +99,6 @@ class Tokenizer(abc.ABC):
         They are encoded as `[UNK]`, or as bytes if there are `byte_ids`.
         """
         return 0 if self.unknown_id is None else int((self.encode(text) == self.unknown_id).sum())
-
-    def decode(self, ids: Sequence[int] | np.ndarray) -> str:
-        """Returns the text of any sequence of ids.
-
-        Special tokens add nothing. An incomplete character at the end is left out, because the next
-        ids may complete it. Other bytes that are not valid UTF-8 become U+FFFD.
-
-        Raises:
-          TypeError: an id is not an integer.
-          ValueError: an id is outside the vocabulary.
-        """
-        ids = _as_integers(ids)
-        outside = ids[(ids < 0) | (ids >= self.vocab_size)]
-        if outside.size:
-            raise ValueError(
-                f"ids should be from 0 to {self.vocab_size - 1}. Received: {int(outside[0])}"
-            )
-        pieces = (self.pieces[i] for i in ids.tolist())
-        data = self.separator.join(piece for piece in pieces if piece)
-        return self._restore(codecs.getincrementaldecoder("utf-8")("replace").decode(data))
-
-    def _restore(self, text: str) -> str:
-        """Undoes the escaping of `encode`. Maps prefixes of a text to prefixes of its result."""
-        return text
-
-    def continuation(
-        self, prompt_ids: Sequence[int] | np.ndarray, new_ids: Sequence[int] | np.ndarray
-    ) -> str:
-        """Returns the text that new ids add: decode(prompt + new) without decode(prompt)."""
-        ids = np.concatenate([_as_integers(prompt_ids), _as_integers(new_ids)])
-        return self.decode(ids)[len(self.decode(prompt_ids)) :]
 
     def graph(self) -> "GraphTokenizer":
         """Returns the same tokenizer in TensorFlow operations; always the same object.
@@ -228,11 +177,3 @@ class Tokenizer(abc.ABC):
     def fingerprint(self) -> str:
         """Returns 64 hexadecimal digits, equal for tokenizers with the same behavior."""
         return hashlib.sha256(json.dumps(self._state(), sort_keys=True).encode()).hexdigest()
-
-
-def _as_integers(ids: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Returns the ids as int64[T]; TypeError if they are of a different type."""
-    array = np.asarray(ids).reshape(-1)
-    if array.size and not np.issubdtype(array.dtype, np.integer):
-        raise TypeError(f"ids should be integers. Received: {array.dtype}")
-    return array.astype(np.int64)

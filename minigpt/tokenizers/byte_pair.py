@@ -17,6 +17,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair_learning import BASE_SIZE, WORD, learn_model, merged
+from minigpt.tokenizers.escapes import SPACE, escaped, unescaped
 from minigpt.tokenizers.grouping import checked
 from minigpt.tokenizers.tokenizer_file import read_checked_file
 from minigpt.tokenizers.unicode_tables import lower
@@ -24,10 +25,6 @@ from minigpt.tokenizers.unicode_tables import lower
 if TYPE_CHECKING:
     from minigpt.tokenizers.graph.byte_pair import BytePairGraph
 
-# sentencepiece writes a space as U+2581 and cannot distinguish it from a U+2581 of the text. Therefore
-# a U+2581 of the text is replaced by an escape sequence, as is the escape character (DLE, which is rare).
-SPACE, ESCAPE = "\u2581", "\x10"
-ESCAPED_ESCAPE, ESCAPED_SPACE = ESCAPE + "a", ESCAPE + "b"
 MODEL_FILE = "sentencepiece.model"
 
 
@@ -89,9 +86,7 @@ class BytePairTokenizer(Tokenizer):
         return [np.array(ids, np.int32) for ids in self._processor.encode(prepared, num_threads=1)]
 
     def _restore(self, text: str) -> str:
-        # An incomplete escape sequence is left out, because the next id may complete it.
-        text = text.removesuffix(ESCAPE)
-        return text.replace(ESCAPED_SPACE, SPACE).replace(ESCAPED_ESCAPE, ESCAPE)
+        return unescaped(text)
 
     def _build_graph(self) -> "BytePairGraph":
         from minigpt.tokenizers.graph.byte_pair import BytePairGraph
@@ -112,9 +107,7 @@ class BytePairTokenizer(Tokenizer):
 
 def _prepare(text: str, lowercase: bool) -> str:
     """Lower-cases the text if wanted, and escapes U+2581."""
-    if lowercase:
-        text = lower(text)
-    return text.replace(ESCAPE, ESCAPED_ESCAPE).replace(SPACE, ESCAPED_SPACE)
+    return escaped(lower(text) if lowercase else text)
 
 
 def _piece_bytes(piece: Any) -> bytes:

@@ -3,13 +3,8 @@
 import tensorflow as tf
 import tensorflow_text
 
-from minigpt.tokenizers.byte_pair import (
-    ESCAPE,
-    ESCAPED_ESCAPE,
-    ESCAPED_SPACE,
-    SPACE,
-    BytePairTokenizer,
-)
+from minigpt.tokenizers.byte_pair import BytePairTokenizer
+from minigpt.tokenizers.escapes import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
 from minigpt.tokenizers.graph.base import GraphTokenizer
 
 

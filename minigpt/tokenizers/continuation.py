@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from minigpt.generation.stop_strings import find_stop, partial_stop_length
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.stop_strings import find_stop, partial_stop_length
+from minigpt.tokenizers.vocabulary import Vocabulary
 
 # Bytes of a text that may still affect how the next token is decoded: an escape character, and a
 # character of four bytes without its last byte.
@@ -17,14 +17,14 @@ class IncrementalDetokenizer:
     """Decodes a continuation token by token, in constant time per token.
 
     Each token is decoded together with the few tokens before it that determine its text: the joined
-    results equal `Tokenizer.continuation`.
+    results equal `Vocabulary.continuation`.
 
     Args:
       tokenizer: the tokenizer.
       prompt_ids: int32[P].
     """
 
-    def __init__(self, tokenizer: Tokenizer, prompt_ids: Sequence[int] | np.ndarray) -> None:
+    def __init__(self, tokenizer: Vocabulary, prompt_ids: Sequence[int] | np.ndarray) -> None:
         self._tokenizer = tokenizer
         self._context: deque[int] = deque()
         self._context_bytes = 0
@@ -71,7 +71,7 @@ class ContinuationText:
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, prompt_ids: Sequence[int] | np.ndarray, stops: Sequence[str]
+        self, tokenizer: Vocabulary, prompt_ids: Sequence[int] | np.ndarray, stops: Sequence[str]
     ) -> None:
         self.stopped = False
         self.tokens: list[int] = []

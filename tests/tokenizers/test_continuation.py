@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minigpt.generation.stop_strings import find_stop
-from minigpt.inference.streaming import ContinuationText, IncrementalDetokenizer
 from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.continuation import ContinuationText, IncrementalDetokenizer
+from minigpt.tokenizers.stop_strings import find_stop
 from tests.conftest import tiny_text
 from tests.settings import tokenizer_config
 

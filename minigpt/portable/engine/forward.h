@@ -1,0 +1,35 @@
+/* The forward pass: from token ids to latents and logits. */
+#ifndef MINIGPT_FORWARD_H
+#define MINIGPT_FORWARD_H
+
+#include "model.h"
+
+/* Keys and values of the tokens that were read. */
+typedef struct {
+    float *keys;   /* [G, capacity, K] */
+    float *values; /* [G, capacity, U] */
+} Cache;
+
+/* What decoding stores: caches of all blocks, and for an encoder-decoder those of the encoded source. */
+typedef struct {
+    uint32_t capacity; /* tokens, at most max_len */
+    uint32_t length;   /* tokens that were read */
+    Cache *caches;     /* [L] */
+    uint32_t source_length;
+    Cache *sources;    /* [L], of capacity source_length */
+} Context;
+
+/* Takes the memory for `capacity` tokens. */
+bool open_context(Context *context, const Model *model, uint32_t capacity);
+
+/* Encodes the source of an encoder-decoder. source_length: 1 to max_len. */
+bool encode_source(Context *context, const Model *model, const int32_t *ids, uint32_t source_length);
+
+/* Reads tokens that follow those in the context, and writes the latents of each: [count, D].
+   context->length + count is at most the capacity. */
+bool read_tokens(Context *context, const Model *model, const int32_t *ids, uint32_t count, float *latents);
+
+/* latents: [count, D]; logits: [count, V]. */
+bool compute_logits(const Model *model, const float *latents, uint32_t count, float *logits);
+
+#endif

@@ -1,0 +1,33 @@
+/* The layers of a transformer. x is [count, D] unless said otherwise. */
+#ifndef MINIGPT_LAYERS_H
+#define MINIGPT_LAYERS_H
+
+#include "forward.h"
+
+/* The tokens that are computed together, with the cosines and sines of their positions. */
+typedef struct {
+    uint32_t first, count; /* positions */
+    const float *cosines;  /* [count, K / 2]; NULL without rotary positions */
+    const float *sines;
+} Span;
+
+bool make_span(Span *span, const Model *model, uint32_t first, uint32_t count);
+
+/* Writes the sum of the vectors of tokens and positions. */
+void embed(const Model *model, const int32_t *ids, const Span *span, float *x);
+
+void normalize(const Model *model, const Norm *norm, const float *x, uint32_t count, float *y);
+
+bool apply_dense(const Dense *dense, const float *x, uint32_t count, float *y);
+
+/* Computes keys and values of x and writes them to the cache from the position span->first on. Rotates the keys if `rotates`. */
+bool write_keys_and_values(
+    const Model *model, const Attention *attention, const float *x, const Span *span, bool rotates, Cache *cache, uint32_t capacity);
+
+/* Attends from each token of x to the cache: to the tokens up to its own if `is_causal`, otherwise to `visible` tokens. */
+bool attend(const Model *model, const Attention *attention, const float *x, const Span *span, bool rotates, bool is_causal,
+    uint32_t visible, const Cache *cache, uint32_t capacity, float *y);
+
+bool feed_forward(const Model *model, const Block *block, const float *x, uint32_t count, float *y);
+
+#endif

@@ -1,0 +1,141 @@
+/* Temperature, top-k, top-p, min-p and the draw.
+
+   Candidates are taken from a heap, the most probable first, and only as many as are needed: sorting a whole vocabulary would take
+   longer than a small model's forward pass. */
+#include "sampling.h"
+
+#include "functions.h"
+
+typedef struct {
+    float weight; /* the probability, relative to that of the most probable token */
+    uint32_t id;
+} Candidate;
+
+/* More probable, or the lower id among equals. */
+static bool is_before(const Candidate *a, const Candidate *b)
+{
+    return a->weight > b->weight || (a->weight == b->weight && a->id < b->id);
+}
+
+static void sift_down(Candidate *heap, uint32_t count, uint32_t parent)
+{
+    Candidate moved = heap[parent];
+    for (;;) {
+        uint32_t child = 2 * parent + 1;
+        if (child >= count)
+            break;
+        if (child + 1 < count && is_before(&heap[child + 1], &heap[child]))
+            child++;
+        if (!is_before(&heap[child], &moved))
+            break;
+        heap[parent] = heap[child];
+        parent = child;
+    }
+    heap[parent] = moved;
+}
+
+static void make_heap(Candidate *heap, uint32_t count)
+{
+    for (uint32_t i = count / 2; i-- > 0;)
+        sift_down(heap, count, i);
+}
+
+/* Moves the first candidate behind the others: afterwards the heap is one shorter. Returns it. */
+static Candidate pop(Candidate *heap, uint32_t *count)
+{
+    Candidate first = heap[0];
+    heap[0] = heap[--*count];
+    heap[*count] = first;
+    if (*count)
+        sift_down(heap, *count, 0);
+    return first;
+}
+
+uint32_t most_probable(const float *logits, uint32_t vocab_size)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < vocab_size; i++)
+        if (logits[i] > logits[best])
+            best = i;
+    return best;
+}
+
+/* Replaces logits by their weights: e^((logit - largest) / temperature). */
+static void weigh(float *logits, uint32_t vocab_size, float temperature)
+{
+    float largest = logits[most_probable(logits, vocab_size)];
+    uint32_t i = 0;
+    for (; i + 4 <= vocab_size; i += 4)
+        store4(logits + i, exp4((load4(logits + i) - splat4(largest)) / splat4(temperature)));
+    for (; i < vocab_size; i++)
+        logits[i] = exp1((logits[i] - largest) / temperature);
+}
+
+/* Takes the candidates that top-k, top-p and min-p keep. Returns how many; they are at the end of the array, the first one last. */
+static uint32_t take_kept(Candidate *heap, uint32_t vocab_size, const SamplingSettings *settings, double *kept)
+{
+    uint32_t left = vocab_size, most = vocab_size, k = (uint32_t)settings->top_k;
+    double all = 0, before = 0;
+    if (settings->top_k > 0 && k < vocab_size) {
+        /* The probabilities of top-p are those among the k. */
+        most = k;
+        for (uint32_t i = 0; i < k; i++)
+            all += pop(heap, &left).weight;
+        make_heap(heap + left, k);
+        heap += left;
+        left = k;
+    } else {
+        for (uint32_t i = 0; i < vocab_size; i++)
+            all += heap[i].weight;
+    }
+    uint32_t taken = 0;
+    for (; taken < most && left; taken++) {
+        bool has_mass = settings->top_p >= 1 || before / all < settings->top_p;
+        bool is_likely = heap[0].weight >= settings->min_p;
+        if (taken && !(has_mass && is_likely))
+            break;
+        before += pop(heap, &left).weight;
+    }
+    *kept = before;
+    return taken;
+}
+
+int32_t draw_token(float *logits, uint32_t vocab_size, const SamplingSettings *settings, int32_t step)
+{
+    if (!(settings->temperature > 0) || settings->top_k == 1)
+        return (int32_t)most_probable(logits, vocab_size);
+    uint32_t mark = memory_mark();
+    Candidate *heap = allocate((uint64_t)vocab_size * sizeof(Candidate));
+    if (!heap)
+        return -1;
+    weigh(logits, vocab_size, settings->temperature);
+    double all = 0;
+    for (uint32_t i = 0; i < vocab_size; i++) {
+        heap[i] = (Candidate){logits[i], i};
+        all += logits[i];
+    }
+    make_heap(heap, vocab_size);
+    uint32_t left = vocab_size;
+    bool is_cut = (settings->top_k > 0 && (uint32_t)settings->top_k < vocab_size) || settings->top_p < 1 || settings->min_p > 0;
+    if (is_cut) {
+        uint32_t taken = take_kept(heap, vocab_size, settings, &all);
+        /* The kept ones as a heap of their own. */
+        heap += vocab_size - taken;
+        left = taken;
+        make_heap(heap, taken);
+    }
+    /* Inverse transform sampling over the candidates, the most probable first. */
+    double threshold = (double)uniform(settings->seed, step) * all, sum = 0;
+    int32_t chosen = (int32_t)heap[0].id;
+    while (left) {
+        Candidate candidate = pop(heap, &left);
+        if (!(candidate.weight > 0))
+            break;
+        chosen = (int32_t)candidate.id;
+        sum += candidate.weight;
+        if (sum > threshold)
+            break;
+    }
+    release_to(mark);
+    return chosen;
+}

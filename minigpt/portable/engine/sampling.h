@@ -1,0 +1,22 @@
+/* Choosing the next token: the settings and their order are those of minigpt/generation/sampling.py. */
+#ifndef MINIGPT_SAMPLING_H
+#define MINIGPT_SAMPLING_H
+
+#include "engine.h"
+
+typedef struct {
+    float temperature, top_p, min_p, repetition_penalty;
+    int32_t top_k, seed;
+} SamplingSettings;
+
+/* Returns the token with the largest logit, the lowest id among equals. */
+uint32_t most_probable(const float *logits, uint32_t vocab_size);
+
+/* Draws a token. logits: [vocab_size], -inf for banned tokens, penalties applied; overwritten.
+   step: the number of tokens drawn before. Returns a negative number after `fail`. */
+int32_t draw_token(float *logits, uint32_t vocab_size, const SamplingSettings *settings, int32_t step);
+
+/* random.c: a float32 in [0, 1), the same as tf.random.stateless_uniform([], [seed, step], alg="philox"). */
+float uniform(int32_t seed, int32_t step);
+
+#endif

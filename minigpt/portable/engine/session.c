@@ -1,0 +1,253 @@
+/* The functions that the host calls: open a file, encode text, continue it, score it, translate. */
+#include "forward.h"
+#include "sampling.h"
+#include "tokenizer.h"
+
+static Gguf file;
+static Model model;
+static Tokenizer tokenizer;
+static const int32_t *undrawable_ids;
+static uint32_t undrawable_count;
+static bool is_open;
+
+static SamplingSettings settings = {.temperature = 1, .top_p = 1, .repetition_penalty = 1};
+static bool *banned;          /* [V] */
+static bool everything_banned;
+
+/* The text that is being continued. */
+static Context context;
+static int32_t *tokens;       /* the prompt and what was added */
+static uint32_t token_count, new_count, limit;
+static bool *seen;            /* [V] */
+static float *latents, *logits;
+static bool has_ended;
+static uint32_t text_mark;    /* the memory before the text */
+
+static bool read_tokenizer(void)
+{
+    static const char *const kinds[] = {"byte_pair", "character", "word", "gpt2", NULL};
+    int kind = get_choice(&file, "minigpt.tokenizer.kind", kinds);
+    uint32_t ends, ranks, bytes, pieces;
+    if (kind < 0 || !get_bool(&file, "minigpt.tokenizer.lowercase", &tokenizer.lowercase)
+        || !get_uint32(&file, "minigpt.tokenizer.end_id", &tokenizer.end_id)
+        || !get_int32(&file, "minigpt.tokenizer.unknown_id", &tokenizer.unknown_id)
+        || !get_array(&file, "minigpt.tokenizer.pieces", GGUF_UINT8, (const void **)&tokenizer.pieces, &pieces)
+        || !get_array(&file, "minigpt.tokenizer.piece_ends", GGUF_UINT32, (const void **)&tokenizer.piece_ends, &ends)
+        || !get_array(&file, "minigpt.tokenizer.ranks", GGUF_INT32, (const void **)&tokenizer.ranks, &ranks)
+        || !get_array(&file, "minigpt.tokenizer.byte_ids", GGUF_INT32, (const void **)&tokenizer.byte_ids, &bytes)
+        || !get_array(&file, "minigpt.tokenizer.undrawable_ids", GGUF_INT32, (const void **)&undrawable_ids, &undrawable_count))
+        return false;
+    tokenizer.kind = (TokenizerKind)kind;
+    tokenizer.vocab_size = ends;
+    bool fits = ends > 0 && ends <= model.vocab_size && ranks == ends && bytes == 256 && tokenizer.end_id < ends
+        && tokenizer.unknown_id >= -1 && tokenizer.unknown_id < (int64_t)ends && tokenizer.piece_ends[ends - 1] == pieces;
+    for (uint32_t i = 1; fits && i < ends; i++)
+        fits = tokenizer.piece_ends[i - 1] <= tokenizer.piece_ends[i];
+    for (uint32_t i = 0; fits && i < 256; i++)
+        fits = tokenizer.byte_ids[i] >= -1 && tokenizer.byte_ids[i] < (int64_t)ends;
+    for (uint32_t i = 0; fits && i < undrawable_count; i++)
+        fits = undrawable_ids[i] >= 0 && (uint32_t)undrawable_ids[i] < ends;
+    return fits ? index_pieces(&tokenizer) : fail("the tables of minigpt.tokenizer do not fit together", NULL);
+}
+
+/* Opens a portable file that the host wrote to memory from `allocate`. It stays there. */
+EXPORT("open_file") bool open_file(const uint8_t *data, uint32_t size)
+{
+    uint32_t format;
+    is_open = false;
+    if (!read_gguf(&file, data, size) || !get_uint32(&file, "minigpt.format", &format))
+        return false;
+    if (format != 1)
+        return fail("minigpt.format: is newer than this version of minigpt", NULL);
+    if (!read_model(&model, &file) || !read_tokenizer())
+        return false;
+    banned = allocate(model.vocab_size);
+    seen = allocate(model.vocab_size);
+    latents = allocate((uint64_t)model.embed_dim * 4);
+    logits = allocate((uint64_t)model.vocab_size * 4);
+    if (!banned || !seen || !latents || !logits)
+        return false;
+    text_mark = memory_mark();
+    return is_open = true;
+}
+
+/* Returns a `Value`, or NULL: how the host reads the keys of the file. */
+EXPORT("find_key") const Value *find_key(const char *name, uint32_t size)
+{
+    return find_value(&file, name, size);
+}
+
+/* Encodes UTF-8 text. Returns NULL after an error. */
+EXPORT("encode_text") const Encoded *encode_text(const uint8_t *text, uint32_t size)
+{
+    static Encoded encoded;
+    return is_open && encode(&tokenizer, text, size, &encoded) ? &encoded : NULL;
+}
+
+EXPORT("set_sampling")
+void set_sampling(float temperature, int32_t top_k, float top_p, float min_p, float repetition_penalty, int32_t seed)
+{
+    settings = (SamplingSettings){temperature, top_p, min_p, repetition_penalty, top_k, seed};
+}
+
+static bool are_tokens(const int32_t *ids, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (ids[i] < 0 || (uint32_t)ids[i] >= model.vocab_size)
+            return fail("a token is outside the vocabulary", NULL);
+    return true;
+}
+
+/* Sets the tokens that are never generated, besides those that the tokenizer names. */
+EXPORT("set_banned") bool set_banned(const int32_t *ids, uint32_t count)
+{
+    if (!is_open || !are_tokens(ids, count))
+        return false;
+    memset(banned, 0, model.vocab_size);
+    for (uint32_t i = 0; i < undrawable_count; i++)
+        banned[undrawable_ids[i]] = true;
+    for (uint32_t i = tokenizer.vocab_size; i < model.vocab_size; i++)
+        banned[i] = true;
+    for (uint32_t i = 0; i < count; i++)
+        banned[ids[i]] = true;
+    everything_banned = true;
+    for (uint32_t i = 0; i < model.vocab_size; i++)
+        everything_banned &= banned[i];
+    return true;
+}
+
+/* Reads tokens from a position on, in the parts that the memory for latents allows; keeps the latents of the last one. */
+static bool read_all(const int32_t *ids, uint32_t count)
+{
+    enum { PART = 256 };
+    uint32_t mark = memory_mark();
+    float *part = allocate((uint64_t)(count < PART ? count : PART) * model.embed_dim * 4);
+    if (!part)
+        return false;
+    for (uint32_t t = 0; t < count; t += PART) {
+        uint32_t size = count - t < PART ? count - t : PART;
+        if (!read_tokens(&context, &model, ids + t, size, part))
+            return false;
+        memcpy(latents, part + (uint64_t)(size - 1) * model.embed_dim, (uint64_t)model.embed_dim * 4);
+    }
+    release_to(mark);
+    return true;
+}
+
+static bool start_text(const int32_t *ids, uint32_t count, uint32_t max_new_tokens)
+{
+    uint64_t most = (uint64_t)count + max_new_tokens;
+    if (most > UINT32_MAX / 8)
+        return fail("out of memory", NULL);
+    tokens = allocate(most * 4);
+    if (!tokens || !open_context(&context, &model, most < model.max_len ? (uint32_t)most : model.max_len))
+        return false;
+    memcpy(tokens, ids, (uint64_t)count * 4);
+    token_count = count;
+    new_count = 0;
+    limit = max_new_tokens;
+    has_ended = false;
+    memset(seen, 0, model.vocab_size);
+    return true;
+}
+
+/* Starts the continuation of a prompt. An empty one starts a document: after an end token. */
+EXPORT("start") bool start(const int32_t *ids, uint32_t count, uint32_t max_new_tokens)
+{
+    if (!is_open || model.kind != GPT)
+        return fail("this model does not continue text", NULL);
+    int32_t end_id = (int32_t)tokenizer.end_id;
+    if (!are_tokens(ids, count) || !start_text(count ? ids : &end_id, count ? count : 1, max_new_tokens))
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        seen[ids[i]] = true;
+    return true;
+}
+
+/* Starts the translation of a source, end token included. */
+EXPORT("start_translation") bool start_translation(const int32_t *ids, uint32_t count, uint32_t max_new_tokens)
+{
+    if (!is_open || model.kind != ENCODER_DECODER)
+        return fail("this model does not translate", NULL);
+    if (count == 0 || count > model.max_len)
+        return fail("a source has too many tokens, or none", NULL);
+    int32_t end_id = (int32_t)tokenizer.end_id;
+    uint32_t most = max_new_tokens < model.max_len ? max_new_tokens : model.max_len;
+    return are_tokens(ids, count) && start_text(&end_id, 1, most) && encode_source(&context, &model, ids, count);
+}
+
+/* Computes the logits after the last token. Beyond the context, all positions shift with every token, so that no cached key stays
+   valid: the newest max_len tokens are read again. */
+static bool next_logits(void)
+{
+    if (token_count > model.max_len) {
+        context.length = 0;
+        if (!read_all(tokens + token_count - model.max_len, model.max_len))
+            return false;
+    } else if (!read_all(tokens + context.length, token_count - context.length)) {
+        return false;
+    }
+    return compute_logits(&model, latents, 1, logits);
+}
+
+static int32_t choose(void)
+{
+    float penalty = settings.repetition_penalty > 0 ? settings.repetition_penalty : 1;
+    for (uint32_t i = 0; i < model.vocab_size; i++) {
+        if (banned[i])
+            logits[i] = -__builtin_inff();
+        else if (seen[i] && model.kind == GPT)
+            logits[i] = logits[i] > 0 ? logits[i] / penalty : logits[i] * penalty;
+    }
+    /* If every token is banned, the text ends. */
+    if (everything_banned)
+        return (int32_t)tokenizer.end_id;
+    if (model.kind == ENCODER_DECODER)
+        return (int32_t)most_probable(logits, model.vocab_size);
+    return draw_token(logits, model.vocab_size, &settings, (int32_t)new_count);
+}
+
+/* Adds up to `count` tokens, until the end token or max_new_tokens. Returns how many; -1 after an error. */
+EXPORT("add_tokens") int32_t add_tokens(uint32_t count)
+{
+    int32_t added = 0;
+    for (; count && !has_ended && new_count < limit; count--) {
+        int32_t token = next_logits() ? choose() : -1;
+        if (token < 0)
+            return -1;
+        has_ended = token == (int32_t)tokenizer.end_id;
+        if (has_ended)
+            break;
+        tokens[token_count++] = token;
+        new_count++;
+        added++;
+        seen[token] = true;
+    }
+    return added;
+}
+
+/* Returns the end of the tokens: the newest one is before it. */
+EXPORT("new_tokens_end") const int32_t *new_tokens_end(void)
+{
+    return tokens + token_count;
+}
+
+/* Ends a text: its memory is free for the next one. */
+EXPORT("finish") void finish(void)
+{
+    release_to(text_mark);
+}
+
+/* Scores every next token of a text: [count, V], NULL after an error. The text must be finished afterwards. */
+EXPORT("score") const float *score(const int32_t *ids, uint32_t count)
+{
+    if (!is_open || model.kind != GPT || count > model.max_len) {
+        fail("a text has more tokens than the context", NULL);
+        return NULL;
+    }
+    float *all = are_tokens(ids, count) ? allocate((uint64_t)count * model.embed_dim * 4) : NULL;
+    float *scores = all ? allocate((uint64_t)count * model.vocab_size * 4) : NULL;
+    if (!scores || !open_context(&context, &model, count) || !read_tokens(&context, &model, ids, count, all))
+        return NULL;
+    return compute_logits(&model, all, count, scores) ? scores : NULL;
+}

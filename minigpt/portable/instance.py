@@ -1,0 +1,199 @@
+"""The engine in Python: an instance of engine.wasm with an open file. Needs NumPy and wasmtime only."""
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import wasmtime
+
+from minigpt.errors import UserError
+
+_FILE = Path(__file__).parent / "engine" / "engine.wasm"
+# The type numbers of GGUF.
+_DTYPES = {0: "u1", 4: "<u4", 5: "<i4", 6: "<f4", 7: "?"}
+_STRING = 8
+
+
+class EngineError(RuntimeError):
+    """An error that the engine reports; the argument is its message."""
+
+
+@functools.cache
+def _module() -> tuple[wasmtime.Engine, wasmtime.Module]:
+    """Compiles the engine. wasmtime keeps the machine code: later processes need not compile it again."""
+    config = wasmtime.Config()
+    try:
+        config.cache = True
+    except wasmtime.WasmtimeError:  # The home directory is missing or cannot be written.
+        config = wasmtime.Config()
+    engine = wasmtime.Engine(config)
+    return engine, wasmtime.Module(engine, _FILE.read_bytes())
+
+
+class Engine:
+    """An instance of the engine with one open file. It continues one text at a time.
+
+    Args:
+      path: a portable file.
+    Raises:
+      UserError: the file cannot be read, or is not a portable file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        engine, module = _module()
+        self._store = wasmtime.Store(engine)
+        self._exports = wasmtime.Instance(self._store, module, []).exports(self._store)
+        self._memory: Any = self._exports["memory"]
+        self._banned: tuple[int, ...] | None = None
+        try:
+            address, size = self._load(path)
+            self._checked("open_file", address, size)
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror or error}") from None
+        except EngineError as error:
+            raise UserError(f"{path}: {error}") from None
+
+    def _load(self, path: Path) -> tuple[int, int]:
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            address = self._allocate(size)
+            # Directly into the engine's memory: large files are not copied.
+            read = file.readinto(self._view(address, size).data)
+        if read != size:
+            raise EngineError("changed while it was read")
+        return address, size
+
+    def key(self, name: str) -> Any:
+        """Returns the value of a key: a number, a string or an array; None if there is none."""
+        address = self._call("find_key", *self._write(name.encode()))
+        if not address:
+            return None
+        _, _, kind, is_array, count, data, size = self._view(address, 28).view("<u4").tolist()
+        content = self._view(data, size).copy()
+        if kind == _STRING:
+            return content.tobytes().decode()
+        values = content.view(_DTYPES[kind])
+        return values[:count] if is_array else values[0].item()
+
+    def encode(self, text: str) -> tuple[np.ndarray, int]:
+        """Encodes a text.
+
+        Returns:
+          int32[T], the token ids; and the number of words or characters that are not in the vocabulary.
+        """
+        mark = self._call("memory_mark")
+        encoded = self._checked("encode_text", *self._write(text.encode()))
+        address, count, unknown = self._view(encoded, 12).view("<u4").tolist()
+        ids = self._view(address, 4 * count).view("<i4").copy()
+        self._call("release_to", mark)
+        return ids, unknown
+
+    def set_sampling(
+        self,
+        temperature: float,
+        top_k: int,
+        top_p: float,
+        min_p: float,
+        repetition_penalty: float,
+        seed: int,
+        banned_tokens: Sequence[int] = (),
+    ) -> None:
+        """Sets how tokens are chosen; see `minigpt.generation.sampling.SamplingSettings`."""
+        numbers = (float(temperature), int(top_k), float(top_p), float(min_p))
+        self._call("set_sampling", *numbers, float(repetition_penalty), int(seed))
+        if self._banned != tuple(banned_tokens):
+            mark = self._call("memory_mark")
+            self._checked("set_banned", *self._write_ids(banned_tokens))
+            self._call("release_to", mark)
+            self._banned = tuple(banned_tokens)
+
+    def start(self, ids: Sequence[int] | np.ndarray, max_new_tokens: int) -> None:
+        """Starts the continuation of a prompt."""
+        self._start("start", ids, max_new_tokens)
+
+    def start_translation(self, ids: Sequence[int] | np.ndarray, max_new_tokens: int) -> None:
+        """Starts the translation of a source, end token included."""
+        self._start("start_translation", ids, max_new_tokens)
+
+    def _start(self, function: str, ids: Sequence[int] | np.ndarray, max_new_tokens: int) -> None:
+        if self._banned is None:
+            self._checked("set_banned", 0, 0)
+            self._banned = ()
+        self._call("finish")
+        self._checked(function, *self._write_ids(ids), max_new_tokens)
+
+    def add_tokens(self, count: int) -> list[int]:
+        """Adds up to `count` tokens; fewer if the text ends. Returns the ids of the new ones."""
+        added = self._call("add_tokens", count)
+        if added < 0:
+            raise EngineError(self._message())
+        end = self._call("new_tokens_end")
+        return self._view(end - 4 * added, 4 * added).view("<i4").tolist()
+
+    def score(self, ids: Sequence[int] | np.ndarray, vocab_size: int) -> np.ndarray:
+        """Scores every next token of a text.
+
+        Args:
+          ids: int32[T], T ≤ max_len.
+          vocab_size: V.
+        Returns:
+          float32[T, V].
+        """
+        self._call("finish")
+        count = len(ids)
+        address = self._checked("score", *self._write_ids(ids))
+        scores = self._view(address, 4 * count * vocab_size).view("<f4").copy()
+        self._call("finish")
+        return scores.reshape(count, vocab_size)
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        function: Any = self._exports[name]
+        result = function(self._store, *arguments)
+        # WebAssembly's integers have no sign; addresses above 2 GB would be negative.
+        return result & 0xFFFFFFFF if name in _ADDRESSES else result
+
+    def _checked(self, name: str, *arguments: Any) -> Any:
+        result = self._call(name, *arguments)
+        if not result:
+            raise EngineError(self._message())
+        return result
+
+    def _message(self) -> str:
+        address = self._call("error_message")
+        return ctypes.string_at(ctypes.addressof(self._memory.data_ptr(self._store).contents) + address).decode(
+            "utf-8", "replace"
+        )
+
+    def _allocate(self, size: int) -> int:
+        address: int = self._checked("allocate", size)
+        return address
+
+    def _write(self, data: bytes) -> tuple[int, int]:
+        address = self._allocate(len(data))
+        self._view(address, len(data))[:] = np.frombuffer(data, np.uint8)
+        return address, len(data)
+
+    def _write_ids(self, ids: Sequence[int] | np.ndarray) -> tuple[int, int]:
+        return self._write(np.asarray(ids, "<i4").tobytes())[0], len(ids)
+
+    def _view(self, address: int, size: int) -> np.ndarray:
+        """uint8[size], the memory at an address. Valid until the engine is called: its memory may move."""
+        end = self._memory.data_len(self._store)
+        if address + size > end:
+            raise EngineError("an address is outside the memory")
+        memory = np.ctypeslib.as_array(self._memory.data_ptr(self._store), (end,))
+        return memory[address : address + size]
+
+
+_ADDRESSES = {
+    "allocate",
+    "encode_text",
+    "error_message",
+    "find_key",
+    "memory_mark",
+    "new_tokens_end",
+    "score",
+}

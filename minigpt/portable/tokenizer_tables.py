@@ -1,0 +1,97 @@
+"""The tables of a tokenizer in a portable file: docs/portable-file.md describes them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+
+from minigpt.errors import UserError
+from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.byte_pair import BytePairTokenizer
+from minigpt.tokenizers.character import CharacterTokenizer
+from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.word import WordTokenizer
+
+
+def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Returns the values of the keys `minigpt.tokenizer.*`, without this prefix.
+
+    Returns:
+      kind: str.
+      lowercase: bool.
+      end_id, unknown_id: int; -1 if there is no unknown token.
+      undrawable_ids: int32[N].
+      pieces: uint8[N], the bytes of all pieces.
+      piece_ends: uint32[V], where the bytes of each piece end.
+      ranks: int32[V], the priority of each piece in merging; -1 for tokens that are not pieces of text.
+      byte_ids: int32[256], the token of each byte, or -1.
+    Raises:
+      UserError: the file format does not have this kind of tokenizer.
+    """
+    if type(tokenizer) not in BUILDERS:
+        raise UserError(f"tokenizer.kind = {tokenizer.kind!r}: has no form in a portable file")
+    ranks, byte_ids = BUILDERS[type(tokenizer)](tokenizer)
+    return {
+        "kind": tokenizer.kind,
+        "lowercase": tokenizer.lowercase,
+        "end_id": tokenizer.end_id,
+        "unknown_id": -1 if tokenizer.unknown_id is None else tokenizer.unknown_id,
+        "undrawable_ids": np.array(tokenizer.undrawable_ids, np.int32),
+        "pieces": np.frombuffer(b"".join(tokenizer.pieces), np.uint8),
+        "piece_ends": np.cumsum([len(piece) for piece in tokenizer.pieces], dtype=np.uint32),
+        "ranks": ranks,
+        "byte_ids": byte_ids,
+    }
+
+
+# The ranks, int32[V], and the ids of the bytes, int32[256].
+Built = tuple[np.ndarray, np.ndarray]
+
+
+def _byte_pair(tokenizer: BytePairTokenizer) -> Built:
+    pieces = ModelProto.FromString(tokenizer.model).pieces
+    is_text = np.array([piece.type == piece.NORMAL for piece in pieces])
+    scores = np.array([piece.score for piece in pieces])
+    ranks = np.full(len(pieces), -1, np.int32)
+    # sentencepiece merges the best score first. Pieces with the same score would get the same rank.
+    ranks[is_text] = np.unique(-scores[is_text], return_inverse=True)[1]
+    byte_ids = {
+        tokenizer.pieces[i]: i for i, piece in enumerate(pieces) if piece.type == piece.BYTE
+    }
+    return ranks, _byte_ids(byte_ids)
+
+
+def _character(tokenizer: CharacterTokenizer) -> Built:
+    return _in_order(tokenizer, tokenizer.byte_ids[-1] + 1), tokenizer.byte_table
+
+
+def _words(tokenizer: ClosedCharacterTokenizer | WordTokenizer) -> Built:
+    return _in_order(tokenizer, tokenizer.end_id + 1), _byte_ids({})
+
+
+def _gpt2(tokenizer: GPT2Tokenizer) -> Built:
+    ranks = np.full(tokenizer.vocab_size, -1, np.int32)
+    rank = {first + second: number for number, (first, second) in enumerate(tokenizer.merges)}
+    for token, i in tokenizer.encoder.items():
+        ranks[i] = rank.get(token, 0)  # Single bytes are not merged from others.
+    return ranks, _byte_ids({piece: i for i, piece in enumerate(tokenizer.pieces)})
+
+
+BUILDERS: dict[type, Callable[[Any], Built]] = {
+    GPT2Tokenizer: _gpt2,
+    BytePairTokenizer: _byte_pair,
+    CharacterTokenizer: _character,
+    ClosedCharacterTokenizer: _words,
+    WordTokenizer: _words,
+}
+
+
+def _in_order(tokenizer: Tokenizer, first: int) -> np.ndarray:
+    """Returns ranks of pieces that are not merged: 0, 1, ... from the id `first` on."""
+    return np.maximum(np.arange(tokenizer.vocab_size, dtype=np.int32) - np.int32(first), -1)
+
+
+def _byte_ids(ids: dict[bytes, int]) -> np.ndarray:
+    return np.array([ids.get(bytes([byte]), -1) for byte in range(256)], np.int32)

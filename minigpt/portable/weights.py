@@ -1,0 +1,109 @@
+"""The weights of a model as the tensors of a portable file: names, shapes and parts. Imports no TensorFlow."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from minigpt.config import TransformerConfig
+
+
+class _Weight(NamedTuple):
+    """A weight of the Keras model.
+
+    Attributes:
+      names: the tensors that it holds, one after the other.
+      sizes: their numbers of outputs.
+      is_kernel: whether it is stored as [inputs, outputs]: its transpose is written.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    is_kernel: bool
+
+
+def named_tensors(
+    config: TransformerConfig, weights: Sequence[np.ndarray]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields the tensors of a portable file (docs/portable-file.md).
+
+    Args:
+      config: the description of the model.
+      weights: the values of `model.weights`, in their order.
+    Yields:
+      Name, and float32[outputs, inputs], float32[V or max_len, D] or float32[size].
+    Raises:
+      ValueError: the weights are not those of the described model.
+    """
+    described = list(_weights(config.resolved()))
+    for weight, values in zip(described, weights, strict=True):
+        array = np.asarray(values, np.float32)
+        array = array.T if weight.is_kernel else array
+        if weight.sizes and sum(weight.sizes) != len(array):
+            raise ValueError(f"{weight.names[0]} should have {sum(weight.sizes)} rows")
+        ends = np.cumsum(weight.sizes)[:-1]
+        parts = np.split(array, ends) if len(weight.names) > 1 else [array]
+        yield from zip(weight.names, map(np.ascontiguousarray, parts), strict=True)
+
+
+def _weights(config: TransformerConfig) -> Iterator[_Weight]:
+    """Yields the weights in the order in which Keras lists them: a layer's own, then those of its layers."""
+    if config.position == "learned":
+        yield _Weight(("position_embd.weight",), (config.max_len,), False)
+    yield _Weight(("token_embd.weight",), (), False)
+    if config.kind == "gpt":
+        for layer in range(config.num_layers):
+            yield from _block(config, f"blk.{layer}.")
+        if config.block != "post_norm":
+            yield from _norm(config, "output_norm")
+    else:
+        for layer in range(config.num_layers):
+            yield from _block(config, f"enc.blk.{layer}.", is_encoder=True)
+        for layer in range(config.num_layers):
+            yield from _block(config, f"dec.blk.{layer}.")
+            yield from _attention(config, f"dec.blk.{layer}.cross_attn_", is_fused=False)
+            yield from _norm(config, f"dec.blk.{layer}.cross_attn_norm")
+        if config.block != "post_norm":
+            yield from _norm(config, "enc.output_norm")
+            yield from _norm(config, "dec.output_norm")
+    if not config.tie_embeddings:
+        yield from _dense(("output",), (), config.use_bias)
+
+
+def _block(config: TransformerConfig, prefix: str, is_encoder: bool = False) -> Iterator[_Weight]:
+    yield from _attention(config, f"{prefix}attn_", is_fused=not is_encoder)
+    expand = ("ffn_gate", "ffn_up") if config.is_modern else ("ffn_up",)
+    sizes = (config.ff_size,) * len(expand)
+    yield from _dense(tuple(prefix + name for name in expand), sizes, config.use_bias)
+    yield from _dense((f"{prefix}ffn_down",), (), config.use_bias)
+    yield from _norm(config, f"{prefix}attn_norm")
+    yield from _norm(config, f"{prefix}ffn_norm")
+
+
+def _attention(config: TransformerConfig, prefix: str, is_fused: bool) -> Iterator[_Weight]:
+    """Queries, keys and values are one weight if `is_fused`, otherwise keys and values are."""
+    key_dim, value_dim = config.head_sizes
+    groups = config.num_kv_heads or config.num_heads
+    names = tuple(prefix + part for part in "qkv")
+    sizes = (config.num_heads * key_dim, groups * key_dim, groups * value_dim)
+    if is_fused:
+        yield from _dense(names, sizes, config.qkv_bias)
+    else:
+        yield from _dense(names[:1], sizes[:1], config.qkv_bias)
+        yield from _dense(names[1:], sizes[1:], config.qkv_bias)
+    if config.is_modern:
+        yield _Weight((f"{prefix}q_norm.weight",), (), False)
+        yield _Weight((f"{prefix}k_norm.weight",), (), False)
+    yield from _dense((f"{prefix}output",), (), config.use_bias)
+
+
+def _dense(names: tuple[str, ...], sizes: tuple[int, ...], bias: bool) -> Iterator[_Weight]:
+    yield _Weight(tuple(f"{name}.weight" for name in names), sizes, True)
+    if bias:
+        yield _Weight(tuple(f"{name}.bias" for name in names), sizes, False)
+
+
+def _norm(config: TransformerConfig, name: str) -> Iterator[_Weight]:
+    yield _Weight((f"{name}.weight",), (), False)
+    if not config.is_modern:
+        yield _Weight((f"{name}.bias",), (), False)

@@ -1,0 +1,79 @@
+"""A vocabulary: the bytes of each token id, and the text of a sequence of ids. Needs NumPy only."""
+
+import codecs
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+
+class Vocabulary:
+    """The tokens of a tokenizer, and how text is made of them.
+
+    A subclass defines the attributes `end_id` and `unknown_id`.
+
+    Attributes:
+      pieces: the bytes that each id adds to decoded text; b"" for special tokens.
+      separator: the bytes between two pieces of decoded text.
+      end_id: the id of the end token. No text is encoded to it, not even the literal "<end>".
+      unknown_id: the id of `[UNK]`; None if every text can be encoded without it.
+    """
+
+    separator: ClassVar[bytes] = b""
+    end_id: int
+    unknown_id: int | None
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self.pieces = tuple(pieces)
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.pieces)
+
+    def piece(self, token: int) -> str:
+        """Returns a readable form of a token: its text, "[UNK]", "<end>", or bytes as "<E2 82>"."""
+        if token in (self.unknown_id, self.end_id):
+            return "[UNK]" if token == self.unknown_id else "<end>"
+        try:
+            return self._restore(self.pieces[token].decode())
+        except UnicodeDecodeError:
+            return f"<{self.pieces[token].hex(' ').upper()}>"
+
+    def decode(self, ids: Sequence[int] | np.ndarray) -> str:
+        """Returns the text of any sequence of ids.
+
+        Special tokens add nothing. An incomplete character at the end is left out, because the next
+        ids may complete it. Other bytes that are not valid UTF-8 become U+FFFD.
+
+        Raises:
+          TypeError: an id is not an integer.
+          ValueError: an id is outside the vocabulary.
+        """
+        ids = _as_integers(ids)
+        outside = ids[(ids < 0) | (ids >= self.vocab_size)]
+        if outside.size:
+            raise ValueError(
+                f"ids should be from 0 to {self.vocab_size - 1}. Received: {int(outside[0])}"
+            )
+        pieces = (self.pieces[i] for i in ids.tolist())
+        data = self.separator.join(piece for piece in pieces if piece)
+        return self._restore(codecs.getincrementaldecoder("utf-8")("replace").decode(data))
+
+    def _restore(self, text: str) -> str:
+        """Undoes the escaping of `encode`. Maps prefixes of a text to prefixes of its result."""
+        return text
+
+    def continuation(
+        self, prompt_ids: Sequence[int] | np.ndarray, new_ids: Sequence[int] | np.ndarray
+    ) -> str:
+        """Returns the text that new ids add: decode(prompt + new) without decode(prompt)."""
+        ids = np.concatenate([_as_integers(prompt_ids), _as_integers(new_ids)])
+        return self.decode(ids)[len(self.decode(prompt_ids)) :]
+
+
+def _as_integers(ids: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Returns the ids as int64[T]; TypeError if they are of a different type."""
+    array = np.asarray(ids).reshape(-1)
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(f"ids should be integers. Received: {array.dtype}")
+    return array.astype(np.int64)
