@@ -50,6 +50,11 @@ if TYPE_CHECKING:
     from minigpt.inference.loading import load as load
     from minigpt.inference.text_model import TextModel as TextModel
     from minigpt.inference.translation_model import TranslationModel as TranslationModel
+    from minigpt.portable.loading import load_portable as load_portable
+    from minigpt.portable.text_model import PortableTextModel as PortableTextModel
+    from minigpt.portable.translation_model import (
+        PortableTranslationModel as PortableTranslationModel,
+    )
     from minigpt.runs.run import Run as Run
     from minigpt.training.callbacks.text_generator import TextGenerator as TextGenerator
     from minigpt.training.pipeline import resume as resume
@@ -59,6 +64,8 @@ if TYPE_CHECKING:
 _MODULES = {
     "Config": "minigpt.config",
     "PairEvaluation": "minigpt.evaluation",
+    "PortableTextModel": "minigpt.portable.text_model",
+    "PortableTranslationModel": "minigpt.portable.translation_model",
     "Run": "minigpt.runs.run",
     "TextGenerator": "minigpt.training.callbacks.text_generator",
     "TextModel": "minigpt.inference.text_model",
@@ -70,11 +77,21 @@ _MODULES = {
     "import_run": "minigpt.huggingface.importing",
     "load": "minigpt.inference.loading",
     "load_config": "minigpt.config",
+    "load_portable": "minigpt.portable.loading",
     "resume": "minigpt.training.pipeline",
     "train": "minigpt.training.pipeline",
 }
 _lock = threading.RLock()
-_WITHOUT_KERAS = {"Config", "Run", "UserError", "config_for_text", "load_config"}
+_WITHOUT_KERAS = {
+    "Config",
+    "PortableTextModel",
+    "PortableTranslationModel",
+    "Run",
+    "UserError",
+    "config_for_text",
+    "load_config",
+    "load_portable",
+}
 
 __all__ = sorted(_MODULES)
 

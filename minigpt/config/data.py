@@ -39,6 +39,9 @@ class DataConfig(Section):
         0.1,
         description="share of the documents held out for validation; copies of a document stay together",
     )
+    license: str | None = Field(
+        None, min_length=1, description="licence of the text, which the portable file names"
+    )
 
 
 class StoriesConfig(DataConfig):

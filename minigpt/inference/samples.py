@@ -9,10 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.config import SamplingConfig
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.generation import Decoder, SamplingSettings
 from minigpt.generation.decoding import STOP_CHECK_EVERY
 from minigpt.generation.loop import DecodeState
+from minigpt.inference.arguments import check_seeds
 from minigpt.inference.prompts import check_prompt
 from minigpt.inference.sample import Sample
 from minigpt.models.memory_estimate import machine_bytes
@@ -238,14 +239,11 @@ def _check(
         for token in sampling.banned_tokens
         if token >= tokenizer.vocab_size
     ]
-    if num_samples < 1:
-        problems.append(ArgumentProblem("num_samples", num_samples, "should be at least 1"))
     if sampling.beams > 1 and num_samples > sampling.beams:
         problem = f"should be at most beams = {sampling.beams}"
         problems.append(ArgumentProblem("num_samples", num_samples, problem))
-    limit = 2**31 - num_samples
-    problem = f"should be from 0 to {limit}, because sample i uses seed + i"
-    problems += [ArgumentProblem("seed", seed, problem) for seed in seeds if not 0 <= seed <= limit]
+    with gathering(problems):
+        check_seeds(seeds, num_samples)
     if problems:
         raise UserError(*problems)
     for prompt in prompts:

@@ -14,6 +14,7 @@ from minigpt.errors import UserError
 from minigpt.evaluation import Evaluation, score
 from minigpt.evaluation.text import Evaluator
 from minigpt.generation import Decoder
+from minigpt.inference.arguments import as_token_ids, seeds_of
 from minigpt.inference.decoders import build_decoder
 from minigpt.inference.prompts import as_texts, check_prompt, describe, unknown_tokens_message
 from minigpt.inference.sample import Sample
@@ -112,7 +113,7 @@ class TextModel:
         **settings: Any,
     ) -> Iterator[Sample]:
         prompts = as_texts("prompts", prompts)
-        seeds = _seeds(seed, len(prompts))
+        seeds = seeds_of(seed, len(prompts))
         if not isinstance(num_samples, int | np.integer):
             raise TypeError(f"`num_samples` must be an integer. Received: {num_samples!r}")
         sampling = sampling_config(max_new_tokens=max_new_tokens, **settings)
@@ -132,7 +133,7 @@ class TextModel:
         """
         if not isinstance(prompt, str):
             raise TypeError(f"`prompt` must be a string. Received: {prompt!r}")
-        (seed,) = _seeds(seed, 1)
+        (seed,) = seeds_of(seed, 1)
         sampling = sampling_config(max_new_tokens=max_new_tokens, **settings)
         self._warn_of_unknown([prompt], stacklevel=3)
         return stream(self._decoder, self.tokenizer, prompt, seed, sampling)
@@ -180,20 +181,7 @@ class TextModel:
         return tf.cast(self.model.latents(self._token_ids(token_ids)), tf.float32).numpy()
 
     def _token_ids(self, token_ids: Any) -> np.ndarray:
-        ids = np.asarray(token_ids)
-        if ids.size and ids.dtype.kind not in "iu":
-            raise TypeError(f"`token_ids` must be integers. Received: an array of {ids.dtype}")
-        if ids.ndim != 2 or ids.shape[1] > self.model.max_len:
-            raise ValueError(
-                f"`token_ids` must have the shape [B, T] with T ≤ max_len = {self.model.max_len}. "
-                f"Received: shape {ids.shape}"
-            )
-        if ids.size and not 0 <= ids.min() <= ids.max() < self.model.vocab_size:
-            raise ValueError(
-                f"`token_ids` must be from 0 to {self.model.vocab_size - 1}. Received: ids from "
-                f"{ids.min()} to {ids.max()}"
-            )
-        return ids.astype(np.int32)
+        return as_token_ids(token_ids, self.model.max_len, self.model.vocab_size)
 
     def evaluate(self, texts: str | Sequence[str]) -> Evaluation:
         """Scores the model on texts, each one document.
@@ -208,18 +196,3 @@ class TextModel:
         part = encode_texts(documents, self.tokenizer)
         loss = Evaluator(self.model).loss(part.ids)
         return score(loss, part, self.tokenizer.lossless)
-
-
-def _seeds(seed: Any, count: int) -> list[int]:
-    """Returns `count` seeds from one integer or from a sequence of them."""
-    seeds = np.asarray(seed)
-    if seeds.size and seeds.dtype.kind not in "iu":
-        raise TypeError(f"`seed` must be one integer or one per prompt. Received: {seed!r}")
-    if seeds.ndim == 0:
-        return [int(seeds)] * count
-    if seeds.shape != (count,):
-        raise ValueError(
-            "`seed` must be one integer or one per prompt. "
-            f"Received: seeds of shape {seeds.shape} for {count} prompts"
-        )
-    return seeds.tolist()

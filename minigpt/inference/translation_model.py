@@ -13,12 +13,9 @@ from minigpt.errors import UserError
 from minigpt.evaluation import PairEvaluation
 from minigpt.evaluation.pairs import evaluate_pairs
 from minigpt.generation import Translator, translate_ids
-from minigpt.inference.prompts import as_texts, check_prompt, describe
+from minigpt.inference.prompts import WHITE_SPACE, as_texts, check_prompt, describe
 from minigpt.models import EncoderDecoder
 from minigpt.tokenizers import Tokenizer
-
-# White space that is stripped from sentences, here, in pair files and in exported graphs.
-WHITE_SPACE = " \t\n\v\f\r"
 
 
 class TranslationModel:

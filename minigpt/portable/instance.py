@@ -1,6 +1,5 @@
 """The engine in Python: an instance of engine.wasm with an open file. Needs NumPy and wasmtime only."""
 
-import ctypes
 import functools
 from collections.abc import Sequence
 from pathlib import Path
@@ -163,9 +162,8 @@ class Engine:
 
     def _message(self) -> str:
         address = self._call("error_message")
-        return ctypes.string_at(ctypes.addressof(self._memory.data_ptr(self._store).contents) + address).decode(
-            "utf-8", "replace"
-        )
+        message = self._view(address, 512).tobytes()
+        return message[: message.index(0)].decode("utf-8", "replace")
 
     def _allocate(self, size: int) -> int:
         address: int = self._checked("allocate", size)

@@ -1,4 +1,4 @@
-"""The weights of a model as the tensors of a portable file: names, shapes and parts. Imports no TensorFlow."""
+"""The weights of a model as the tensors of a portable file: names, shapes, parts. No TensorFlow."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -47,7 +47,7 @@ def named_tensors(
 
 
 def _weights(config: TransformerConfig) -> Iterator[_Weight]:
-    """Yields the weights in the order in which Keras lists them: a layer's own, then those of its layers."""
+    """Yields the weights in the order of Keras: those of a layer itself, then those of its layers."""
     if config.position == "learned":
         yield _Weight(("position_embd.weight",), (config.max_len,), False)
     yield _Weight(("token_embd.weight",), (), False)

@@ -125,7 +125,8 @@ def _write_own(
     """Adds the keys that the engine reads."""
     writer.add_uint32("minigpt.format", FORMAT)
     writer.add_string("minigpt.version", minigpt.__version__)
-    settings = config.model_dump(mode="json", exclude={"data"})
+    # These two can name files of the user.
+    settings = config.model_dump(mode="json", exclude={"data": True, "training": {"init_from"}})
     writer.add_string("minigpt.config", json.dumps(settings))
     writer.add_string("minigpt.training", json.dumps(dict(training)))
     for key in ("kind", "block", "position", "activation"):

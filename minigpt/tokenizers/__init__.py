@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from minigpt.tokenizers.kinds import load_tokenizer as load_tokenizer
     from minigpt.tokenizers.kinds import tokenizer_classes as tokenizer_classes
 
-# A module is imported when its name is first used: the portable file needs a vocabulary, but no sentencepiece.
+# A module is imported when its name is first used: a portable file needs no sentencepiece.
 _MODULES = {
     "KINDS": "minigpt.tokenizers.kinds",
     "Tokenizer": "minigpt.tokenizers.base",

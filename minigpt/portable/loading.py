@@ -1,0 +1,22 @@
+"""Opens a portable file."""
+
+from pathlib import Path
+
+from minigpt.portable.instance import Engine
+from minigpt.portable.text_model import PortableTextModel
+from minigpt.portable.translation_model import PortableTranslationModel
+
+
+def load_portable(path: str | Path) -> PortableTextModel | PortableTranslationModel:
+    """Opens a portable file, `model.gguf`. Needs NumPy and wasmtime, but no TensorFlow.
+
+    Args:
+      path: the file.
+    Returns:
+      A `PortableTextModel`; a `PortableTranslationModel` if the model was trained on pairs.
+    Raises:
+      UserError: the file cannot be read, or is not a portable file.
+    """
+    engine = Engine(Path(path))
+    is_gpt = engine.key("minigpt.model.kind") == "gpt"
+    return (PortableTextModel if is_gpt else PortableTranslationModel)(engine, Path(path))

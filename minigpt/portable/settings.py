@@ -1,0 +1,93 @@
+"""Sampling settings without pydantic: the names, limits and messages of `minigpt.config.SamplingConfig`."""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+from minigpt.errors import ArgumentProblem, UserError
+
+# Setting → smallest and largest value, and whether the smallest one itself is excluded.
+_LIMITS: dict[str, tuple[float, float, bool]] = {
+    "max_new_tokens": (0, 1_000_000, False),
+    "temperature": (0, math.inf, False),
+    "top_k": (0, 2**31 - 1, False),
+    "top_p": (0, 1, True),
+    "min_p": (0, 1, False),
+    "repetition_penalty": (0, math.inf, True),
+    "beams": (1, 1000, False),
+    "length_penalty": (-math.inf, math.inf, False),
+}
+_INTEGERS = {"max_new_tokens", "top_k", "beams"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a text is continued; the meaning of each setting is that of `[sampling]`.
+
+    Raises:
+      UserError: a value is outside its limits.
+    """
+
+    max_new_tokens: int = 40
+    temperature: float = 1.0
+    top_k: int = 10
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    beams: int = 1
+    length_penalty: float = 1.0
+    stop: tuple[str, ...] = ()
+    banned_tokens: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        problems = [
+            ArgumentProblem(name, getattr(self, name), problem)
+            for name in _LIMITS
+            if (problem := _problem(name, getattr(self, name)))
+        ]
+        problems += _list_problems("stop", self.stop, str)
+        problems += _list_problems("banned_tokens", self.banned_tokens, int)
+        if problems:
+            raise UserError(*problems)
+
+
+def settings_of(values: dict[str, Any]) -> Settings:
+    """Returns checked settings.
+
+    Raises:
+      UserError: a name is unknown, or a value cannot be used.
+    """
+    known = [field.name for field in fields(Settings)]
+    if unknown := [name for name in values if name not in known]:
+        message = f"unknown setting; should be one of {', '.join(known)}"
+        raise UserError(*(ArgumentProblem(name, values[name], message) for name in unknown))
+    return Settings(**values)
+
+
+def _problem(name: str, value: Any) -> str | None:
+    low, high, is_excluded = _LIMITS[name]
+    kind = "integer" if name in _INTEGERS else "number"
+    types = int if name in _INTEGERS else (int, float)
+    if isinstance(value, bool) or not isinstance(value, types):
+        return f"should be a valid {kind}"
+    if not math.isfinite(value):
+        return "should be a finite number"
+    if value < low or (is_excluded and value == low):
+        return f"should be greater than {'' if is_excluded else 'or equal to '}{low}"
+    return f"should be less than or equal to {high}" if value > high else None
+
+
+def _list_problems(name: str, values: Any, kind: type) -> list[ArgumentProblem]:
+    if not isinstance(values, list | tuple):
+        return [ArgumentProblem(name, values, "should be a valid list")]
+    problems = []
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, kind):
+            expected = "string" if kind is str else "integer"
+            problems.append(ArgumentProblem(name, value, f"should be a valid {expected}"))
+        elif value == "":
+            problems.append(ArgumentProblem(name, value, "should have at least 1 character"))
+        elif isinstance(value, int) and value < 0:
+            problem = "should be greater than or equal to 0"
+            problems.append(ArgumentProblem(name, value, problem))
+    return problems
