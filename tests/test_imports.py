@@ -26,6 +26,7 @@ ORDER = [
     "huggingface",
     "evaluation",
     "inference",
+    "portable",
     "export",
     "training",
     "cli",

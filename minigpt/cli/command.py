@@ -77,13 +77,18 @@ def open_run(path: Path, kind: str) -> "minigpt.Run":
       UserError: there is no run, or its model is of the other kind.
     """
     run = minigpt.Run(path)
-    if run.config.model.kind != kind:
+    check_kind(path, run.config.model.kind, kind)
+    return run
+
+
+def check_kind(path: Path, found: str, needed: str) -> None:
+    """Raises a `UserError` if the model at `path` is not of the kind that the command needs."""
+    if found != needed:
         problem = {
             "gpt": "is a translation model; use `minigpt translate`",
             "encoder_decoder": "is not a translation model; use `minigpt sample`",
         }
-        raise UserError(ArgumentProblem("run", path, problem[kind]))
-    return run
+        raise UserError(ArgumentProblem("run", path, problem[needed]))
 
 
 def program_name() -> str:

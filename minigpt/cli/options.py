@@ -6,6 +6,12 @@ from typing import Annotated
 import typer
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory.")]
+ModelArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Run directory, or a portable file: model.gguf.")
+]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", help="Print whether the engine or TensorFlow runs the model.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 TextOption = Annotated[
     list[str] | None,

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-import minigpt
-from minigpt.cli.command import command, open_run
+from minigpt.cli.command import command
 from minigpt.cli.input import is_interactive, read_lines
 from minigpt.cli.interactive import prompt_loop
-from minigpt.cli.options import JsonOption, RunArgument
+from minigpt.cli.opening import OpenedModel
+from minigpt.cli.options import JsonOption, ModelArgument, VerboseOption
 from minigpt.cli.output import SampleHeadings, print_json, print_message, print_text
 from minigpt.cli.sampling_options import check_options, sampling_config
 from minigpt.inference.prompts import unknown_tokens_message
@@ -36,7 +36,7 @@ OPTIONS = {
 
 @command(OPTIONS)
 def sample(
-    run: RunArgument,
+    run: ModelArgument,
     prompt: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="Text to continue. Repeatable.")
     ] = None,
@@ -81,6 +81,7 @@ def sample(
         bool, typer.Option("--stream", help="Print text while it is generated.")
     ] = False,
     as_json: JsonOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Continue prompts with a trained model.
 
@@ -100,15 +101,14 @@ def sample(
         "banned_tokens": ban,
         "seed": seed,
     }
-    opened = open_run(run, "gpt")
-    sampling = sampling_config(opened.config.sampling, options)
+    opened = OpenedModel(run, "gpt")
+    sampling = sampling_config(opened.sampling, options)
     check_options(sampling.beams, options, as_stream, as_json)
     interactive = not prompt and is_interactive()
     prompts = prompt or ([] if interactive else _piped_prompts())
     if interactive:
         print_message(f"Loading {run} ...")
-    model = minigpt.load(opened)
-    assert isinstance(model, minigpt.TextModel)
+    model = opened.load(sampling.beams, verbose)
     settings = sampling.model_dump(exclude={"prompts", "print_every", "seed"})
     draws = sampling.beams == 1 and sampling.temperature > 0
 

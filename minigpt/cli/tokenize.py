@@ -7,14 +7,14 @@ import typer
 import minigpt
 from minigpt.cli.command import command
 from minigpt.cli.input import read_lines
-from minigpt.cli.options import JsonOption, RunArgument
+from minigpt.cli.options import JsonOption, ModelArgument
 from minigpt.cli.output import print_json, print_text
 from minigpt.inference.prompts import check_prompt
 
 
 @command({"run": "RUN", "prompt": "--text", "text": "--text"})
 def tokenize(
-    run: RunArgument,
+    run: ModelArgument,
     text: Annotated[
         list[str] | None,
         typer.Option(
@@ -24,7 +24,10 @@ def tokenize(
     as_json: JsonOption = False,
 ) -> None:
     """Show the tokens of a text: pieces, ids, bytes per token."""
-    tokenizer = minigpt.Run(run).load_tokenizer()
+    is_file = run.is_file()
+    tokenizer = (
+        minigpt.load_portable(run).tokenizer if is_file else minigpt.Run(run).load_tokenizer()
+    )
     for line in text or read_lines():
         check_prompt(line)
         ids = tokenizer.encode(line).tolist()

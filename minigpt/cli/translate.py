@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-import minigpt
-from minigpt.cli.command import command, open_run
+from minigpt.cli.command import command
 from minigpt.cli.input import is_interactive, read_lines
 from minigpt.cli.interactive import prompt_loop
-from minigpt.cli.options import JsonOption, RunArgument
+from minigpt.cli.opening import OpenedModel
+from minigpt.cli.options import JsonOption, ModelArgument, VerboseOption
 from minigpt.cli.output import print_json, print_message, print_text
 from minigpt.cli.sampling_options import sampling_config
 from minigpt.errors import UserError
@@ -27,7 +27,7 @@ OPTIONS = {
 
 @command(OPTIONS)
 def translate(
-    run: RunArgument,
+    run: ModelArgument,
     text: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="Sentence. Repeatable.")
     ] = None,
@@ -42,15 +42,14 @@ def translate(
         int | None, typer.Option(min=0, help="Maximum number of tokens of a translation.")
     ] = None,
     as_json: JsonOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Translate sentences, one per line.
 
     Without --text and --file, sentences are read from standard input.
     """
-    opened = open_run(run, "encoder_decoder")
-    sampling = sampling_config(
-        opened.config.sampling, {"beams": beams, "length_penalty": length_penalty}
-    )
+    opened = OpenedModel(run, "encoder_decoder")
+    sampling = sampling_config(opened.sampling, {"beams": beams, "length_penalty": length_penalty})
     if length_penalty is not None and sampling.beams == 1:
         raise UserError(
             f"--length-penalty {length_penalty}: has an effect only with --beams 2 or more"
@@ -61,8 +60,7 @@ def translate(
         sources += read_lines(file)
     if interactive:
         print_message(f"Loading {run} ...")
-    model = minigpt.load(opened)
-    assert isinstance(model, minigpt.TranslationModel)
+    model = opened.load(sampling.beams, verbose)
 
     def translate_all(texts: list[str]) -> None:
         for source in texts:

@@ -1,82 +1,100 @@
-"""The portable file of a run. Imports TensorFlow only for models without a usable checkpoint."""
+"""The portable file of a run. Imports TensorFlow only if no checkpoint holds the weights as they are."""
 
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-
 from minigpt.portable.writing import WeightsType, write_portable
+from minigpt.runs.checkpoints import (
+    BrokenCheckpointError,
+    best_checkpoint_name,
+    checkpoint_paths,
+    read_checkpoint,
+)
 from minigpt.runs.run import Run
 
 
-def write_run_file(run: Run, path: Path, weights_type: WeightsType = "float32") -> None:
+def write_run_file(
+    run: Run,
+    path: Path,
+    weights_type: WeightsType = "float32",
+    weights: Sequence[np.ndarray] | None = None,
+) -> None:
     """Writes the best model of a run as a portable file, whole or not at all.
 
     Args:
       run: the run.
       path: the file; an existing one is replaced.
       weights_type: how matrices are stored.
+      weights: the values of `model.weights` of the best model, if it is loaded already.
     Raises:
       UserError: the run has no model.
       OSError: the file cannot be written.
     """
-    weights, epoch = _weights(run)
     write_portable(
         path,
         run.config,
         run.load_tokenizer(),
-        weights,
+        _weights(run) if weights is None else weights,
         name=run.path.absolute().name,
-        training=_training_facts(run, epoch),
+        training=_training_facts(run),
         weights_type=weights_type,
     )
 
 
-def _weights(run: Run) -> tuple[list[np.ndarray], int | None]:
-    """Returns the weights of the best model in the order of `model.weights`, and the number of its epoch."""
-    has_factors = run.config.training.lora_rank is not None
-    if has_factors or not any(run.checkpoints_folder.glob("step-*")):
-        return [np.asarray(weight) for weight in run.load_model().get_weights()], None
-    checkpoint = run.best_checkpoint()
-    names = sorted(name for name in checkpoint.arrays if name.startswith("weights/"))
-    progress = checkpoint.progress
-    # A checkpoint within an epoch belongs to no line of metrics.jsonl.
-    epoch = progress.epoch if "-epoch-" in checkpoint.path.name else None
-    return [checkpoint.arrays[name] for name in names], epoch
+def is_current(run: Run) -> bool:
+    """Returns whether the portable file of a run is newer than its checkpoints and its model."""
+    try:
+        written = run.portable_file.stat().st_mtime_ns
+        others = [run.model_file, *checkpoint_paths(run.checkpoints_folder)]
+        return all(path.stat().st_mtime_ns <= written for path in others if path.exists())
+    except OSError:
+        return False
 
 
-def _training_facts(run: Run, epoch: int | None) -> dict[str, Any]:
+def _weights(run: Run) -> list[np.ndarray]:
+    """Returns the weights of the best model in the order of `model.weights`."""
+    arrays = None
+    if run.config.training.lora_rank is None and any(checkpoint_paths(run.checkpoints_folder)):
+        arrays = _finished_arrays(run) if run.model_file.is_file() else run.best_checkpoint().arrays
+    if arrays is None:
+        return run.load_model().get_weights()
+    return [arrays[name] for name in sorted(arrays) if name.startswith("weights/")]
+
+
+def _finished_arrays(run: Run) -> dict[str, np.ndarray] | None:
+    """Returns the arrays of the best checkpoint; None if it is damaged: model.keras has the weights too."""
+    name = _best_name(run)
+    try:
+        return read_checkpoint(run.checkpoints_folder / name).arrays if name else None
+    except BrokenCheckpointError:
+        return None
+
+
+def _best_name(run: Run) -> str | None:
+    paths = checkpoint_paths(run.checkpoints_folder)
+    return best_checkpoint_name(paths[-1]) if paths else None
+
+
+def _training_facts(run: Run) -> dict[str, Any]:
     """Returns the keys of `minigpt.training`; null for what is not known."""
     facts: dict[str, Any] = dict.fromkeys(("step", "epoch", "val_loss", "val_bits_per_byte"))
+    epoch = re.search(r"-epoch-(\d+)$", _best_name(run) or "")
     for record in _records(run.metrics_file):
-        if record.get("epoch") == epoch:
+        if epoch and record.get("epoch") == int(epoch[1]):
             facts = {name: record.get(name) for name in facts}
-    facts["text_fingerprint"] = None
-    if run.corpus_file.is_file():
-        facts["text_fingerprint"] = run.corpus["fingerprint"]
-    return facts
+    fingerprint = run.corpus["fingerprint"] if run.corpus_file.is_file() else None
+    return facts | {"text_fingerprint": fingerprint}
 
 
 def _records(file: Path) -> list[dict[str, Any]]:
     """Returns the lines of metrics.jsonl; none if it is missing or damaged: they are additional facts."""
     try:
-        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError):
+        lines = file.read_text(encoding="utf-8").splitlines()
+        return [record for line in lines if isinstance(record := json.loads(line), dict)]
+    except (OSError, ValueError, RecursionError):
         return []
-
-
-def portable_file(run: Run) -> Path:
-    """Returns the path of a run's portable file, which may not exist."""
-    return run.path / "model.gguf"
-
-
-def is_current(run: Run) -> bool:
-    """Returns whether the portable file exists and is not older than the newest checkpoint and the model."""
-    try:
-        written = portable_file(run).stat().st_mtime_ns
-    except OSError:
-        return False
-    newer = [run.model_file, *run.checkpoints_folder.glob("step-*")]
-    return all(path.stat().st_mtime_ns <= written for path in newer if path.exists())

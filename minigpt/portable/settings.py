@@ -18,6 +18,8 @@ _LIMITS: dict[str, tuple[float, float, bool]] = {
     "length_penalty": (-math.inf, math.inf, False),
 }
 _INTEGERS = {"max_new_tokens", "top_k", "beams"}
+# Settings of `[sampling]` that concern training.
+_WITHOUT_EFFECT = {"prompts", "seed", "print_every", "translations"}
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ def settings_of(values: dict[str, Any]) -> Settings:
       UserError: a name is unknown, or a value cannot be used.
     """
     known = [field.name for field in fields(Settings)]
+    values = {name: value for name, value in values.items() if name not in _WITHOUT_EFFECT}
     if unknown := [name for name in values if name not in known]:
         message = f"unknown setting; should be one of {', '.join(known)}"
         raise UserError(*(ArgumentProblem(name, values[name], message) for name in unknown))

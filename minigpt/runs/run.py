@@ -8,6 +8,7 @@ metrics.jsonl    one object for each epoch
 samples.jsonl    the samples written after each epoch
 model.keras      the best model, after training has ended
 saved_model/     the same model, from text to text, for programs without minigpt
+model.gguf       the same model with its tokenizer in one portable file
 lock             held by the process that trains
 """
 
@@ -61,6 +62,7 @@ class Run:
         self.checkpoints_folder = self.path / "checkpoints"
         self.model_file = self.path / "model.keras"
         self.saved_model_folder = self.path / "saved_model"
+        self.portable_file = self.path / "model.gguf"
         check_run(self.path)
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ from minigpt.errors import ArgumentProblem, UserError
 from minigpt.export import export_saved_model
 from minigpt.interrupts import Interrupted, stop_if_interrupted
 from minigpt.notices import notices_to
+from minigpt.portable.run_file import write_run_file
 from minigpt.runs.run import Run, as_run, save_model
 from minigpt.storage.atomic import atomic_folder
 from minigpt.training import messages
@@ -165,7 +166,7 @@ def compile_model(task: Task, model: keras.Model) -> None:
 
 
 def export_best(run: Run, task: Task) -> dict[str, Any]:
-    """Writes the best model into the run, for Keras and as a SavedModel.
+    """Writes the best model into the run: for Keras, as a SavedModel and as a portable file.
 
     Returns:
       Final scores of the model; see `Task.final_scores`.
@@ -175,6 +176,7 @@ def export_best(run: Run, task: Task) -> dict[str, Any]:
     best = run.load_model()
     with atomic_folder(run.saved_model_folder, replace=True) as folder:
         export_saved_model(best, task.corpus.tokenizer, folder)
+    write_run_file(run, run.portable_file, weights=best.get_weights())
     # Last: if this file exists, everything else does.
     save_model(best, run.model_file)
     return task.final_scores(best)
