@@ -9,16 +9,10 @@ from minigpt.cli.command import check_kind, open_run
 from minigpt.cli.output import print_message
 from minigpt.config import sampling_config
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.portable.loading import load_portable
-from minigpt.portable.run_file import is_current, write_run_file
-from minigpt.portable.text_model import PortableTextModel
-from minigpt.portable.translation_model import PortableTranslationModel
 from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
 
 # TensorFlow takes longer to start, but computes larger models faster: docs/performance.md.
 LARGE_BYTES = 300_000_000
-
-Portable = PortableTextModel | PortableTranslationModel
 
 
 class OpenedModel:
@@ -36,9 +30,9 @@ class OpenedModel:
     def __init__(self, path: Path, kind: str) -> None:
         self._path = path
         self._run: minigpt.Run | None = None
-        self._portable: Portable | None = None
+        self._portable: Any = None
         if path.is_file():
-            self._portable = load_portable(path)
+            self._portable = minigpt.load_portable(path)
             check_kind(path, self._portable.config["model"]["kind"], kind)
             self.sampling = sampling_config(**self._portable.config["sampling"])
         else:
@@ -75,23 +69,26 @@ class OpenedModel:
         return minigpt.load(self._run) if reason else _portable_model(self._run)
 
 
-def _portable_model(run: "minigpt.Run") -> Portable:
+def _portable_model(run: "minigpt.Run") -> Any:
     """Loads the portable file of a run, and writes it first if it is missing, old or damaged."""
-    if is_current(run):
+    if run.has_current_portable_file:
         try:
-            return load_portable(run.portable_file)
+            return minigpt.load_portable(run.portable_file)
         except UserError as error:
             print_message(f"{error}; it is written again")
+    # Importing the library that writes the file takes as long as everything else here.
+    from minigpt.portable.run_file import write_run_file
+
     try:
         write_run_file(run, run.portable_file)
         print_message(f"Wrote {run.portable_file}, from which the model starts faster.")
-        return load_portable(run.portable_file)
+        return minigpt.load_portable(run.portable_file)
     except OSError:
         # The directory cannot be written.
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / run.portable_file.name
             write_run_file(run, file)
-            return load_portable(file)
+            return minigpt.load_portable(file)
 
 
 def _model_bytes(run: "minigpt.Run") -> int:

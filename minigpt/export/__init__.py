@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 from minigpt.export.huggingface import export_huggingface
 from minigpt.export.keras_file import export_keras
 from minigpt.export.saved_model import export_saved_model
 from minigpt.notices import deprecated_report
+from minigpt.portable.exporting import export_portable
+from minigpt.portable.writing import WeightsType
 from minigpt.runs.run import Run, as_run
 
 FORMATS = {
@@ -14,6 +17,8 @@ FORMATS = {
     "keras": export_keras,
     "huggingface": export_huggingface,
 }
+# The portable file is made of the run, not of a loaded model.
+PORTABLE = "gguf"
 
 
 def export_run(
@@ -22,29 +27,41 @@ def export_run(
     output: str | Path | None = None,
     report: Callable[[str], object] | None = None,
     *,
+    weights: WeightsType = "float32",
     folder: str | Path | None = None,
 ) -> None:
-    """Writes a run's best model to a new folder.
+    """Writes a run's best model for other programs.
 
     Damaged checkpoints, and the one that is used instead, are logged as warnings.
 
     Args:
       run: a run, or its directory.
-      format: one of `FORMATS`.
-      output: the folder, new or empty.
+      format: one of `FORMATS`, or "gguf".
+      output: a new or empty folder; for "gguf", a new file.
       report: deprecated; called with every message that is logged.
+      weights: for "gguf", how matrices are stored: "float32", "float16" or "int8".
       folder: the name of `output` in earlier versions.
     Raises:
-      UserError: the run has no model, the format does not support the model, or the folder is not empty
-        or cannot be written.
-      ValueError: the format is unknown.
+      UserError: the run has no model, the format does not support the model, or the output exists or cannot
+        be written.
+      ValueError: the format or the kind of weights is unknown, or the format has no other weights.
     """
-    if format not in FORMATS:
-        raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
+    formats = (*FORMATS, PORTABLE)
+    if format not in formats:
+        raise ValueError(f"`format` must be one of {', '.join(formats)}. Received: {format!r}")
+    kinds = get_args(WeightsType) if format == PORTABLE else ("float32",)
+    if weights not in kinds:
+        raise ValueError(
+            f"`weights` must be one of {', '.join(kinds)} for {format!r}. Received: {weights!r}"
+        )
     output = folder if output is None else output
     if output is None:
         raise TypeError("export_run() is missing the argument `output`")
     run = as_run(run)
+    if format == PORTABLE:
+        with deprecated_report(report):
+            export_portable(run, Path(output), weights)
+        return
     with deprecated_report(report):
         model, tokenizer = run.load_model(), run.load_tokenizer()
     FORMATS[format](model, tokenizer, Path(output))

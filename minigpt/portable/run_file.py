@@ -46,16 +46,6 @@ def write_run_file(
     )
 
 
-def is_current(run: Run) -> bool:
-    """Returns whether the portable file of a run is newer than its checkpoints and its model."""
-    try:
-        written = run.portable_file.stat().st_mtime_ns
-        others = [run.model_file, *checkpoint_paths(run.checkpoints_folder)]
-        return all(path.stat().st_mtime_ns <= written for path in others if path.exists())
-    except OSError:
-        return False
-
-
 def _weights(run: Run) -> list[np.ndarray]:
     """Returns the weights of the best model in the order of `model.weights`."""
     arrays = None

@@ -158,6 +158,16 @@ class Run:
         except (ValueError, TypeError, KeyError, RecursionError):
             raise UserError(f"{self.corpus_file}: damaged, not as training wrote it") from None
 
+    @property
+    def has_current_portable_file(self) -> bool:
+        """Whether model.gguf exists and is not older than the checkpoints and model.keras."""
+        try:
+            written = self.portable_file.stat().st_mtime_ns
+            others = [self.model_file, *checkpoint_paths(self.checkpoints_folder)]
+            return all(path.stat().st_mtime_ns <= written for path in others if path.exists())
+        except OSError:
+            return False
+
     def load_tokenizer(self) -> Tokenizer:
         """Loads the run's tokenizer.
 

@@ -91,7 +91,8 @@ class Compiled:
         """Returns the ids and the number of unknown words or characters, or the error message."""
         data = text.encode() if isinstance(text, str) else text
         mark = self.call("memory_mark")
-        encoded = self.call("encode_text", self.copied(data), len(data))
+        # The byte after the text would complete a character.
+        encoded = self.call("encode_text", self.copied(data + b"\x80"), len(data))
         if not encoded:
             self.call("release_to", mark)
             return self.read(self.call("error_message"), 512).split(b"\0")[0].decode()
