@@ -12,6 +12,7 @@ RUN_FILES = {
     "checkpoints",
     "model.keras",
     "saved_model",
+    "model.gguf",
     "lock",
 }
 

@@ -160,11 +160,11 @@ class Run:
 
     @property
     def has_current_portable_file(self) -> bool:
-        """Whether model.gguf exists and is not older than the checkpoints and model.keras."""
+        """Whether model.gguf exists and is not older than what it is made of."""
+        sources = checkpoint_paths(self.checkpoints_folder) or [self.model_file]
         try:
             written = self.portable_file.stat().st_mtime_ns
-            others = [self.model_file, *checkpoint_paths(self.checkpoints_folder)]
-            return all(path.stat().st_mtime_ns <= written for path in others if path.exists())
+            return all(path.stat().st_mtime_ns <= written for path in sources)
         except OSError:
             return False
 

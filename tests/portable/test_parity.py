@@ -1,0 +1,187 @@
+"""The engine against the Keras model: the same logits, and the same text except at near ties."""
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+
+import minigpt
+from minigpt.portable.settings import Settings
+from tests.generation.naive import newest_logits
+from tests.portable.models import GPT_SHAPES, PAIR_SHAPES, TOKENIZERS, Built, build
+from tests.portable.near_ties import is_near_tie
+
+PROMPTS = ["", "Ana sat", "Béla sat on the roof", "Čeněk ate 3 figs.\nDirk", "xyz \U0001f600 ▁"]
+
+
+def portable(built: Built, path: Path, *arguments: Any) -> Any:
+    return minigpt.load_portable(built.write(path / "model.gguf", *arguments))
+
+
+def some_ids(vocab_size: int, shape: tuple[int, int] = (2, 24)) -> np.ndarray:
+    return np.random.default_rng(1).integers(0, vocab_size, shape)
+
+
+@pytest.mark.parametrize("shape", GPT_SHAPES)
+def test_logits(shape, tmp_path):
+    built = build(GPT_SHAPES[shape])
+    model = portable(built, tmp_path)
+    ids = some_ids(model.vocab_size)
+    expected = built.model(ids).numpy()
+    np.testing.assert_allclose(
+        model.logits(ids), expected, rtol=0, atol=1e-5 * np.abs(expected).max()
+    )
+    # Shorter texts are not padded, and a text does not depend on another one.
+    np.testing.assert_array_equal(model.logits(ids[1:, :7]), model.logits(ids)[1:, :7])
+
+
+@pytest.mark.parametrize("weights_type", ["float16", "int8"])
+@pytest.mark.parametrize("shape", ["gpt2", "modern"])
+def test_logits_of_rounded_weights(shape, weights_type, tmp_path):
+    """The engine computes with the numbers that the library of the format reads."""
+    built = build(GPT_SHAPES[shape])
+    model = portable(built, tmp_path, weights_type)
+    ids = some_ids(model.vocab_size)
+    tensors = {
+        tensor.name: gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+        for tensor in gguf.GGUFReader(tmp_path / "model.gguf").tensors
+    }
+    exact = built.model(ids).numpy()
+    for weight in built.model.weights:
+        weight.assign(_rounded(weight.path, weight.numpy(), tensors))
+    rounded = built.model(ids).numpy()
+    scale = np.abs(exact).max()
+    # Rounding the weights changes the logits; the engine makes the same change.
+    assert np.abs(rounded - exact).max() > (1e-4 if weights_type == "float16" else 5e-3) * scale
+    # The engine rounds what it multiplies by integers to 16 bits.
+    tolerance = 1e-5 if weights_type == "float16" else 5e-4
+    np.testing.assert_allclose(model.logits(ids), rounded, rtol=0, atol=tolerance * scale)
+
+
+def _rounded(path: str, value: np.ndarray, tensors: dict[str, np.ndarray]) -> np.ndarray:
+    """Returns the tensor of a file that holds a weight: the one that is nearest to it."""
+    if value.ndim != 2 or "position" in path:
+        return value
+    wanted = value if "embedding" in path else value.T
+    parts = [t for t in tensors.values() if t.ndim == 2 and t.shape[1] == wanted.shape[1]]
+    rows, start = [], 0
+    while start < len(wanted):
+        fitting = [t for t in parts if start + len(t) <= len(wanted)]
+        nearest = min(fitting, key=lambda t: np.abs(t - wanted[start : start + len(t)]).max())
+        assert np.abs(nearest - wanted[start : start + len(nearest)]).max() < 0.01
+        rows.append(nearest)
+        start += len(nearest)
+    result = np.concatenate(rows)
+    return result if "embedding" in path else result.T
+
+
+def settings_of_prompt(number: int) -> dict[str, Any]:
+    """Every second prompt is greedy; the others have every option."""
+    if number % 2:
+        return {"temperature": 0.0}
+    draw = random.Random(number)
+    return {
+        "temperature": draw.choice([0.5, 1.0, 1.5]),
+        "top_k": draw.choice([0, 5, 50]),
+        "top_p": draw.choice([1.0, 0.9]),
+        "min_p": draw.choice([0.0, 0.02]),
+        "repetition_penalty": draw.choice([1.0, 1.3]),
+        "banned_tokens": draw.choice([[], [5, 9]]),
+        "stop": draw.choice([[], ["ate", "\n"]]),
+    }
+
+
+def compare_texts(built: Built, file: Any, prompts: list[str], new_tokens: int) -> Counter[str]:
+    """Compares the texts of a Keras model and of its portable file.
+
+    Returns:
+      How many are "same", and how many "tied": they differ, and the first difference is a near tie.
+    """
+    expected_model, found = built.text_model(), Counter[str]()
+    for number, prompt in enumerate(prompts):
+        settings = settings_of_prompt(number)
+        arguments = {"max_new_tokens": new_tokens, "seed": number, **settings}
+        (expected,) = expected_model.samples(prompt, **arguments)
+        (sample,) = file.samples(prompt, **arguments)
+        if sample == expected:
+            found["same"] += 1
+            continue
+        pairs = zip(sample.tokens, expected.tokens, strict=False)
+        at = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+        if at is None:
+            at = min(len(sample.tokens), len(expected.tokens))
+        text = [*built.tokenizer.encode(prompt), *expected.tokens[:at]]
+        banned = [*built.tokenizer.undrawable_ids, *settings.get("banned_tokens", [])]
+        logits = newest_logits(built.model, text or [built.tokenizer.end_id], banned)
+        checked = Settings(new_tokens, **settings)
+        assert is_near_tie(logits, text, checked, number, at), (prompt, settings, sample, expected)
+        found["tied"] += 1
+    return found
+
+
+@pytest.mark.usefixtures("without_xla")
+@pytest.mark.parametrize(
+    ("shape", "tokenizer"),
+    [("keras", "word"), ("gpt2", "byte_pair"), ("annotated", "character"), ("modern", "byte_pair")],
+)
+@pytest.mark.filterwarnings("ignore:.* unknown to the tokenizer")
+def test_texts(shape, tokenizer, tmp_path):
+    """Half of the texts get longer than the context."""
+    built = build(GPT_SHAPES[shape], tokenizer)
+    prompts = [f"{prompt}{i}"[: 3 * i] for i in range(3) for prompt in PROMPTS][:13]
+    found = compare_texts(built, portable(built, tmp_path), prompts, 20)
+    assert found["same"] >= 11, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@pytest.mark.parametrize("shape", GPT_SHAPES)
+@pytest.mark.filterwarnings("ignore:.* unknown to the tokenizer")
+def test_a_thousand_texts(shape, tokenizer, tmp_path):
+    """Together 1,050 prompts x 64 tokens. A text counts once: after a difference, all tokens differ."""
+    built = build(GPT_SHAPES[shape], tokenizer, max_len=48)
+    draw = random.Random(0)
+    words = " ".join(PROMPTS).split(" ")
+    prompts = [" ".join(draw.choices(words, k=draw.randint(0, 12))) for _ in range(50)]
+    found = compare_texts(built, portable(built, tmp_path), prompts, 64)
+    print(f"{shape}, {tokenizer}: {found['same']} the same, {found['tied']} near ties")
+    assert found["tied"] <= 2, found
+
+
+@pytest.mark.parametrize("shape", PAIR_SHAPES)
+def test_translations(shape, tmp_path):
+    # With smaller weights, a model repeats the same token for every source.
+    built = build({"kind": "encoder_decoder", **PAIR_SHAPES[shape]}, spread=0.7)
+    expected = minigpt.TranslationModel(built.model, built.tokenizer)
+    model = portable(built, tmp_path)
+    sources = ["Ana sat on the hill.", " \t", "Béla", "Čeněk ate figs. " * 9, "hill", "9", "Dirk,"]
+    with pytest.warns(UserWarning, match="only the first 23 are translated"):
+        translations = expected.translate(sources)
+    with pytest.warns(UserWarning, match="source 4 has .* only the first 23 are translated"):
+        assert model.translate(sources) == translations
+    assert len(set(translations)) >= 3, translations
+    assert model.translate("Béla", max_new_tokens=3) == expected.translate("Béla", max_new_tokens=3)
+
+
+@pytest.mark.usefixtures("without_xla")
+def test_streams_and_samples(tmp_path):
+    built = build(GPT_SHAPES["modern"])
+    model, expected = portable(built, tmp_path), built.text_model()
+    arguments = {"seed": 3, "temperature": 0.8, "top_k": 0}
+    pieces = list(model.stream("Ana", 30, **arguments))
+    assert "".join(pieces) == expected.generate("Ana", 30, **arguments)[0]
+    assert len(pieces) > 10
+    prompts = ["Ana", "Béla sat"]
+    samples = model.samples(prompts, 9, num_samples=2, **arguments)
+    assert samples == expected.samples(prompts, 9, num_samples=2, **arguments)
+    assert model.generate(prompts, 9, seed=[4, 5]) == expected.generate(prompts, 9, seed=[4, 5])
+
+
+def test_everything_banned_ends_the_text(tmp_path):
+    model = portable(build(GPT_SHAPES["modern"]), tmp_path)
+    (sample,) = model.samples("Ana", 9, banned_tokens=list(range(model.vocab_size)))
+    assert (sample.text, sample.tokens) == ("", [])
