@@ -236,8 +236,7 @@ bool has_tensor(const Gguf *file, const char *name)
     return tensor_named(file, name);
 }
 
-/* Returns the bytes of a row, 0 if the type is unknown or does not have such rows. */
-static uint64_t row_bytes(uint32_t type, uint64_t columns)
+uint64_t row_bytes(uint32_t type, uint64_t columns)
 {
     switch (type) {
     case TENSOR_F32: return columns * 4;

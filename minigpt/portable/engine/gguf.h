@@ -61,6 +61,8 @@ int get_choice(const Gguf *file, const char *name, const char *const *choices);
 /* Returns a tensor of the given shape, or NULL after `fail`. columns: the inner dimension; rows: the outer one, 0 for a vector.
    *data is the first byte; all bytes are inside the file. */
 const Tensor *find_tensor(const Gguf *file, const char *name, uint64_t columns, uint64_t rows, const uint8_t **data);
+/* Returns the bytes of a row, 0 if the type is unknown or does not have such rows. */
+uint64_t row_bytes(uint32_t type, uint64_t columns);
 /* Returns whether there is a tensor of this name. */
 bool has_tensor(const Gguf *file, const char *name);
 

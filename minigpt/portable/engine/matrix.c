@@ -3,7 +3,7 @@
 
 #include "vectors.h"
 
-enum { BLOCK = 32 };
+enum { BLOCK = 32, GROUP = 4 };
 
 static float half_to_float(uint16_t half)
 {
@@ -33,109 +33,103 @@ static bool read_halves(Matrix *matrix, const uint8_t *data, uint64_t count)
     return true;
 }
 
-static bool read_integers(Matrix *matrix, const uint8_t *data, uint64_t count)
+static bool read_integers(Matrix *matrix, const uint8_t *data)
 {
-    int8_t *integers = allocate(count);
-    float *scales = allocate(count / BLOCK * 4);
+    uint32_t blocks = matrix->columns / BLOCK, groups = (matrix->rows + GROUP - 1) / GROUP;
+    int8_t *integers = allocate((uint64_t)groups * GROUP * matrix->columns);
+    float *scales = allocate((uint64_t)groups * GROUP * blocks * 4);
     if (!integers || !scales)
         return false;
-    for (uint64_t block = 0; block < count / BLOCK; block++, data += 2 + BLOCK) {
-        uint16_t scale;
-        memcpy(&scale, data, 2);
-        scales[block] = half_to_float(scale);
-        memcpy(integers + block * BLOCK, data + 2, BLOCK);
-    }
+    for (uint32_t r = 0; r < matrix->rows; r++)
+        for (uint32_t block = 0; block < blocks; block++, data += 2 + BLOCK) {
+            size_t at = ((size_t)(r / GROUP) * blocks + block) * GROUP + r % GROUP;
+            uint16_t scale;
+            memcpy(&scale, data, 2);
+            scales[at] = half_to_float(scale);
+            memcpy(integers + at * BLOCK, data + 2, BLOCK);
+        }
     matrix->integers = integers;
     matrix->scales = scales;
     return true;
 }
 
-bool read_matrix(Matrix *matrix, const Gguf *file, const char *name, uint64_t columns, uint64_t rows)
+bool read_rows(Matrix *matrix, const Gguf *file, const char *name, uint64_t columns, uint64_t rows, uint32_t first, uint32_t count)
 {
     const uint8_t *data;
     const Tensor *tensor = find_tensor(file, name, columns, rows, &data);
     if (!tensor)
         return false;
-    *matrix = (Matrix){.rows = (uint32_t)rows, .columns = (uint32_t)columns};
+    *matrix = (Matrix){.rows = count, .columns = (uint32_t)columns};
+    data += first * row_bytes(tensor->type, columns);
     if (tensor->type == TENSOR_F16)
-        return read_halves(matrix, data, rows * columns);
+        return read_halves(matrix, data, count * columns);
     if (tensor->type == TENSOR_Q8_0)
-        return read_integers(matrix, data, rows * columns);
+        return read_integers(matrix, data);
     matrix->floats = (const float *)data;
     return true;
 }
 
-Matrix matrix_rows(const Matrix *matrix, uint32_t first, uint32_t count)
+bool read_matrix(Matrix *matrix, const Gguf *file, const char *name, uint64_t columns, uint64_t rows)
 {
-    Matrix part = *matrix;
-    uint64_t start = (uint64_t)first * matrix->columns;
-    part.rows = count;
-    if (matrix->floats) {
-        part.floats += start;
-    } else {
-        part.integers += start;
-        part.scales += start / BLOCK;
-    }
-    return part;
+    return read_rows(matrix, file, name, columns, rows, 0, (uint32_t)rows);
 }
 
 void copy_row(const Matrix *matrix, uint32_t row, float *to)
 {
-    uint64_t start = (uint64_t)row * matrix->columns;
-    for (uint32_t c = 0; c < matrix->columns; c++)
-        to[c] = matrix->floats ? matrix->floats[start + c]
-                               : (float)matrix->integers[start + c] * matrix->scales[(start + c) / BLOCK];
+    uint32_t columns = matrix->columns;
+    if (matrix->floats) {
+        memcpy(to, matrix->floats + (size_t)row * columns, columns * 4);
+        return;
+    }
+    for (uint32_t c = 0; c < columns; c++) {
+        size_t at = ((size_t)(row / GROUP) * (columns / BLOCK) + c / BLOCK) * GROUP + row % GROUP;
+        to[c] = (float)matrix->integers[at * BLOCK + c % BLOCK] * matrix->scales[at];
+    }
 }
 
-/* The products of ROWS rows with VECTORS vectors. The order of the additions is the same for every ROWS and VECTORS. */
-#define FLOAT_KERNEL(ROWS, VECTORS)                                                                                 \
+/* The products of ROWS rows with VECTORS vectors. Each is added in PARTS parts: additions need not wait for each other. */
+#define FLOAT_KERNEL(ROWS, VECTORS, PARTS)                                                                          \
     static void floats_##ROWS##x##VECTORS(const float *w, const float *x, uint32_t columns, float *y, uint32_t rows)  \
     {                                                                                                               \
-        f32x4 sums[ROWS][VECTORS] = {0};                                                                            \
-        uint32_t whole = columns & ~3u;                                                                             \
-        for (uint32_t c = 0; c < whole; c += 4) {                                                                   \
-            f32x4 columns_of[VECTORS];                                                                              \
-            _Pragma("unroll") for (int v = 0; v < VECTORS; v++) columns_of[v] = load4(x + (uint64_t)v * columns + c);  \
-            _Pragma("unroll") for (int r = 0; r < ROWS; r++) {                                                      \
-                f32x4 weights = load4(w + (uint64_t)r * columns + c);                                               \
-                _Pragma("unroll") for (int v = 0; v < VECTORS; v++) sums[r][v] += weights * columns_of[v];          \
+        f32x4 sums[ROWS][VECTORS][PARTS] = {0};                                                                     \
+        uint32_t whole = columns - columns % (4 * PARTS);                                                           \
+        for (uint32_t c = 0; c < whole; c += 4 * PARTS)                                                             \
+            _Pragma("unroll") for (uint32_t p = 0; p < PARTS; p++)                                                  \
+                _Pragma("unroll") for (uint32_t v = 0; v < VECTORS; v++)                                            \
+            {                                                                                                       \
+                f32x4 entries = load4(x + v * columns + c + 4 * p);                                                 \
+                _Pragma("unroll") for (uint32_t r = 0; r < ROWS; r++) sums[r][v][p] +=                              \
+                    load4(w + r * columns + c + 4 * p) * entries;                                                   \
             }                                                                                                       \
-        }                                                                                                           \
-        for (int r = 0; r < ROWS; r++)                                                                              \
-            for (int v = 0; v < VECTORS; v++) {                                                                     \
-                float sum = sum4(sums[r][v]);                                                                       \
+        for (uint32_t r = 0; r < ROWS; r++)                                                                         \
+            for (uint32_t v = 0; v < VECTORS; v++) {                                                                \
+                f32x4 all = sums[r][v][0];                                                                          \
+                _Pragma("unroll") for (uint32_t p = 1; p < PARTS; p++) all += sums[r][v][p];                        \
+                float sum = sum4(all);                                                                              \
                 for (uint32_t c = whole; c < columns; c++)                                                          \
-                    sum += w[(uint64_t)r * columns + c] * x[(uint64_t)v * columns + c];                             \
-                y[(uint64_t)v * rows + r] = sum;                                                                    \
+                    sum += w[r * columns + c] * x[v * columns + c];                                                 \
+                y[v * rows + r] = sum;                                                                              \
             }                                                                                                       \
     }
 
-FLOAT_KERNEL(8, 1)
-FLOAT_KERNEL(4, 2)
-FLOAT_KERNEL(1, 2)
-FLOAT_KERNEL(1, 1)
+/* A single vector: the time is that of reading the weights, which is fastest one row after the other. */
+FLOAT_KERNEL(1, 1, 4)
+FLOAT_KERNEL(4, 2, 1)
+FLOAT_KERNEL(1, 2, 1)
 
 static void multiply_floats(const Matrix *matrix, const float *x, uint32_t count, float *y)
 {
     uint32_t rows = matrix->rows, columns = matrix->columns, t = 0;
-    for (; t + 2 <= count; t += 2) {
-        const float *vectors = x + (uint64_t)t * columns;
-        float *results = y + (uint64_t)t * rows;
+    for (; t + 2 <= count; t += 2, x += 2 * (size_t)columns, y += 2 * (size_t)rows) {
         uint32_t r = 0;
         for (; r + 4 <= rows; r += 4)
-            floats_4x2(matrix->floats + (uint64_t)r * columns, vectors, columns, results + r, rows);
+            floats_4x2(matrix->floats + (size_t)r * columns, x, columns, y + r, rows);
         for (; r < rows; r++)
-            floats_1x2(matrix->floats + (uint64_t)r * columns, vectors, columns, results + r, rows);
+            floats_1x2(matrix->floats + (size_t)r * columns, x, columns, y + r, rows);
     }
-    for (; t < count; t++) {
-        const float *vector = x + (uint64_t)t * columns;
-        float *results = y + (uint64_t)t * rows;
-        uint32_t r = 0;
-        for (; r + 8 <= rows; r += 8)
-            floats_8x1(matrix->floats + (uint64_t)r * columns, vector, columns, results + r, rows);
-        for (; r < rows; r++)
-            floats_1x1(matrix->floats + (uint64_t)r * columns, vector, columns, results + r, rows);
-    }
+    if (t < count)
+        for (uint32_t r = 0; r < rows; r++)
+            floats_1x1(matrix->floats + (size_t)r * columns, x, columns, y + r, rows);
 }
 
 /* Rounds each block of 32 entries to 16-bit integers, which are much more exact than the 8-bit weights. */
@@ -169,11 +163,13 @@ static bool multiply_integers(const Matrix *matrix, const float *x, uint32_t cou
         round_vector(x, columns, integers, scales);
         const int8_t *weights = matrix->integers;
         const float *weight_scales = matrix->scales;
-        uint32_t r = 0;
-        for (; r + 4 <= matrix->rows; r += 4, weights += 4 * (uint64_t)columns, weight_scales += 4 * (uint64_t)blocks)
-            sum_blocks_of_4(weights, weight_scales, integers, scales, blocks, y + r);
-        for (; r < matrix->rows; r++, weights += columns, weight_scales += blocks)
-            y[r] = sum_blocks(weights, weight_scales, integers, scales, blocks);
+        for (uint32_t r = 0; r < matrix->rows; r += GROUP) {
+            f32x4 sums = {0};
+            for (uint32_t block = 0; block < blocks; block++, weights += GROUP * BLOCK, weight_scales += GROUP)
+                sums += to_floats(dot_group(weights, integers + block * BLOCK)) * (load4(weight_scales) * splat4(scales[block]));
+            for (uint32_t i = 0; i < GROUP && r + i < matrix->rows; i++)
+                y[r + i] = sums[i];
+        }
     }
     release_to(mark);
     return true;

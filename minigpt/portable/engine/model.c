@@ -72,16 +72,18 @@ static bool read_dense(Dense *dense, const Gguf *file, const Name *prefix, const
 /* Queries, keys and values in one matrix, as GPT-2 has them. */
 static bool read_fused(Attention *attention, const Model *model, const Gguf *file, const Name *prefix)
 {
-    Dense fused, *parts[] = {&attention->query, &attention->key, &attention->value};
+    Dense *parts[] = {&attention->query, &attention->key, &attention->value};
     uint32_t sizes[] = {model->num_heads * model->head_dim, model->num_kv_heads * model->head_dim,
         model->num_kv_heads * model->value_dim};
-    uint64_t rows = (uint64_t)sizes[0] + sizes[1] + sizes[2], first = 0;
-    if (!read_dense(&fused, file, prefix, "qkv", model->embed_dim, rows))
+    uint64_t rows = (uint64_t)sizes[0] + sizes[1] + sizes[2];
+    const float *bias;
+    if (!read_bias(&bias, file, tensor_name(prefix, "qkv", ".bias"), rows))
         return false;
-    for (int i = 0; i < 3; i++) {
-        parts[i]->weight = matrix_rows(&fused.weight, (uint32_t)first, sizes[i]);
-        parts[i]->bias = fused.bias ? fused.bias + first : NULL;
-        first += sizes[i];
+    for (uint32_t i = 0, first = 0; i < 3; first += sizes[i++]) {
+        const char *name = tensor_name(prefix, "qkv", ".weight");
+        if (!read_rows(&parts[i]->weight, file, name, model->embed_dim, rows, first, sizes[i]))
+            return false;
+        parts[i]->bias = bias ? bias + first : NULL;
     }
     return true;
 }

@@ -33,22 +33,28 @@ static inline float sum4(f32x4 vector)
     return (vector[0] + vector[1]) + (vector[2] + vector[3]);
 }
 
-/* Returns four sums of eight products each, of 32 weights and 32 numbers. No sum exceeds 32 bits. */
-static inline i32x4 dot32(const int8_t *weights, const int16_t *numbers)
+/* Returns four sums: of the products of 32 numbers with each of four times 32 weights. No sum exceeds 32 bits. */
+static inline i32x4 dot_group(const int8_t *weights, const int16_t *numbers)
 {
 #ifdef __wasm_simd128__
-    v128_t sums = wasm_i32x4_const_splat(0);
-    for (int half = 0; half < 2; half++) {
-        v128_t bytes = wasm_v128_load(weights + 16 * half);
-        v128_t low = wasm_v128_load(numbers + 16 * half), high = wasm_v128_load(numbers + 16 * half + 8);
-        sums = wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(wasm_i16x8_extend_low_i8x16(bytes), low));
-        sums = wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(wasm_i16x8_extend_high_i8x16(bytes), high));
+    v128_t x[4], sums[4];
+    for (int part = 0; part < 4; part++)
+        x[part] = wasm_v128_load(numbers + 8 * part);
+    for (int row = 0; row < 4; row++, weights += 32) {
+        v128_t first = wasm_i32x4_dot_i16x8(wasm_i16x8_load8x8(weights), x[0]);
+        v128_t second = wasm_i32x4_dot_i16x8(wasm_i16x8_load8x8(weights + 8), x[1]);
+        v128_t third = wasm_i32x4_dot_i16x8(wasm_i16x8_load8x8(weights + 16), x[2]);
+        v128_t fourth = wasm_i32x4_dot_i16x8(wasm_i16x8_load8x8(weights + 24), x[3]);
+        sums[row] = wasm_i32x4_add(wasm_i32x4_add(first, second), wasm_i32x4_add(third, fourth));
     }
-    return (i32x4)sums;
+    /* Transposed: each row has four partial sums. */
+    v128_t left = wasm_i32x4_add(wasm_i32x4_shuffle(sums[0], sums[1], 0, 4, 1, 5), wasm_i32x4_shuffle(sums[0], sums[1], 2, 6, 3, 7));
+    v128_t right = wasm_i32x4_add(wasm_i32x4_shuffle(sums[2], sums[3], 0, 4, 1, 5), wasm_i32x4_shuffle(sums[2], sums[3], 2, 6, 3, 7));
+    return (i32x4)wasm_i32x4_add(wasm_i32x4_shuffle(left, right, 0, 1, 4, 5), wasm_i32x4_shuffle(left, right, 2, 3, 6, 7));
 #else
     i32x4 sums = {0};
-    for (int i = 0; i < 32; i++)
-        sums[i / 2 % 4] += (int32_t)weights[i] * numbers[i];
+    for (int i = 0; i < 4 * 32; i++)
+        sums[i / 32] += (int32_t)weights[i] * numbers[i % 32];
     return sums;
 #endif
 }
@@ -56,29 +62,6 @@ static inline i32x4 dot32(const int8_t *weights, const int16_t *numbers)
 static inline f32x4 to_floats(i32x4 integers)
 {
     return __builtin_convertvector(integers, f32x4);
-}
-
-static inline float sum_blocks(
-    const int8_t *weights, const float *weight_scales, const int16_t *numbers, const float *scales, uint32_t blocks)
-{
-    f32x4 sums = {0};
-    for (uint32_t block = 0; block < blocks; block++)
-        sums += to_floats(dot32(weights + 32 * block, numbers + 32 * block)) * splat4(weight_scales[block] * scales[block]);
-    return sum4(sums);
-}
-
-/* Does the same for four rows: their additions need not wait for each other. */
-static inline void sum_blocks_of_4(const int8_t *weights, const float *weight_scales, const int16_t *numbers,
-    const float *scales, uint32_t blocks, float *results)
-{
-    f32x4 sums[4] = {0};
-    for (uint32_t block = 0; block < blocks; block++)
-        for (uint32_t r = 0; r < 4; r++) {
-            uint64_t at = (uint64_t)r * blocks + block;
-            sums[r] += to_floats(dot32(weights + 32 * at, numbers + 32 * block)) * splat4(weight_scales[at] * scales[block]);
-        }
-    for (int r = 0; r < 4; r++)
-        results[r] = sum4(sums[r]);
 }
 
 #endif
