@@ -1,21 +1,29 @@
 """Sampling settings without pydantic: the names, limits and messages of `minigpt.config.SamplingConfig`."""
 
 import math
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
 from minigpt.errors import ArgumentProblem, UserError
 
-# Setting → smallest and largest value, and whether the smallest one itself is excluded.
-_LIMITS: dict[str, tuple[float, float, bool]] = {
-    "max_new_tokens": (0, 1_000_000, False),
-    "temperature": (0, math.inf, False),
-    "top_k": (0, 2**31 - 1, False),
-    "top_p": (0, 1, True),
-    "min_p": (0, 1, False),
-    "repetition_penalty": (0, math.inf, True),
-    "beams": (1, 1000, False),
-    "length_penalty": (-math.inf, math.inf, False),
+# Setting → what its values should be: a comparison and a limit.
+_LIMITS: dict[str, tuple[tuple[str, float], ...]] = {
+    "max_new_tokens": ((">=", 0), ("<=", 1_000_000)),
+    "temperature": ((">=", 0),),
+    "top_k": ((">=", 0), ("<", 2**31)),
+    "top_p": ((">", 0), ("<=", 1)),
+    "min_p": ((">=", 0), ("<=", 1)),
+    "repetition_penalty": ((">", 0),),
+    "beams": ((">=", 1), ("<=", 1000)),
+    "length_penalty": (),
+}
+_COMPARISONS: dict[str, tuple[Callable[[float, float], bool], str]] = {
+    ">=": (operator.ge, "greater than or equal to"),
+    ">": (operator.gt, "greater than"),
+    "<=": (operator.le, "less than or equal to"),
+    "<": (operator.lt, "less than"),
 }
 _INTEGERS = {"max_new_tokens", "top_k", "beams"}
 # Settings of `[sampling]` that concern training.
@@ -68,16 +76,17 @@ def settings_of(values: dict[str, Any]) -> Settings:
 
 
 def _problem(name: str, value: Any) -> str | None:
-    low, high, is_excluded = _LIMITS[name]
     kind = "integer" if name in _INTEGERS else "number"
     types = int if name in _INTEGERS else (int, float)
     if isinstance(value, bool) or not isinstance(value, types):
         return f"should be a valid {kind}"
     if not math.isfinite(value):
         return "should be a finite number"
-    if value < low or (is_excluded and value == low):
-        return f"should be greater than {'' if is_excluded else 'or equal to '}{low}"
-    return f"should be less than or equal to {high}" if value > high else None
+    for comparison, limit in _LIMITS[name]:
+        holds, words = _COMPARISONS[comparison]
+        if not holds(value, limit):
+            return f"should be {words} {limit}"
+    return None
 
 
 def _list_problems(name: str, values: Any, kind: type) -> list[ArgumentProblem]:
