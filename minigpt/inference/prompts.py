@@ -2,21 +2,16 @@
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minigpt.errors import ArgumentProblem, UserError
-
-if TYPE_CHECKING:
-    from minigpt.portable.vocabulary import PortableTokenizer
-    from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.vocabulary import Vocabulary
 
 # White space that is stripped from sentences, here, in pair files and in exported graphs.
 WHITE_SPACE = " \t\n\v\f\r"
 
 
-def unknown_tokens_message(
-    name: str, count: int, tokenizer: "Tokenizer | PortableTokenizer"
-) -> str:
+def unknown_tokens_message(name: str, count: int, tokenizer: Vocabulary) -> str:
     """Returns the message about the text called `name`, of which `tokenizer` counts `count` as unknown."""
     unit, form = ("characters", "bytes") if tokenizer.byte_ids else ("tokens", "[UNK]")
     return f"{name}: {count} of its {unit} are unknown to the tokenizer and are read as {form}"

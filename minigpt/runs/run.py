@@ -31,7 +31,7 @@ from minigpt.runs.checkpoints import (
 )
 from minigpt.runs.paths import check_new_run, check_run, new_run_path, run_error
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
-from minigpt.storage.files import read_file
+from minigpt.storage.files import is_newer, read_file
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
@@ -162,11 +162,7 @@ class Run:
     def has_current_portable_file(self) -> bool:
         """Whether model.gguf exists and is not older than what it is made of."""
         sources = checkpoint_paths(self.checkpoints_folder) or [self.model_file]
-        try:
-            written = self.portable_file.stat().st_mtime_ns
-            return all(path.stat().st_mtime_ns <= written for path in sources)
-        except OSError:
-            return False
+        return is_newer(self.portable_file, sources)
 
     def load_tokenizer(self) -> Tokenizer:
         """Loads the run's tokenizer.

@@ -34,8 +34,6 @@ class Tokenizer(Vocabulary, abc.ABC):
       format: the number of the format of `tokenizer.json`. If a kind changes what it learns or how it
         encodes, the new class has the next number and the old class stays, for the runs that use it.
       undrawable_ids: the ids that a sampler must never draw.
-      byte_ids: the ids of bytes that the setting `vocab_size` does not count. They encode characters
-        without a token of their own, which `count_unknown` counts.
       lossless: whether `decode(encode(x)) == x` for every x without unknown tokens.
       cut_after: a long text is cut at the end of a match of this pattern. The ids of the parts, in
         order, are the ids of the text.
@@ -48,7 +46,6 @@ class Tokenizer(Vocabulary, abc.ABC):
     cut_after: ClassVar[re.Pattern[str]] = re.compile("\n")
     max_learn_bytes: ClassVar[int] = 64_000_000
     undrawable_ids: tuple[int, ...]
-    byte_ids: tuple[int, ...] = ()
 
     def __init__(self, pieces: Sequence[bytes], lowercase: bool) -> None:
         super().__init__(pieces)

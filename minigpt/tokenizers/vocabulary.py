@@ -17,11 +17,14 @@ class Vocabulary:
       separator: the bytes between two pieces of decoded text.
       end_id: the id of the end token. No text is encoded to it, not even the literal "<end>".
       unknown_id: the id of `[UNK]`; None if every text can be encoded without it.
+      byte_ids: the ids of bytes that the setting `vocab_size` does not count. They encode characters
+        without a token of their own.
     """
 
     separator: ClassVar[bytes] = b""
     end_id: int
     unknown_id: int | None
+    byte_ids: tuple[int, ...] = ()
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self.pieces = tuple(pieces)
