@@ -109,20 +109,26 @@ class Engine:
             self._call("release_to", mark)
             self._banned = tuple(banned_tokens)
 
-    def start(self, ids: Sequence[int] | np.ndarray, max_new_tokens: int) -> None:
-        """Starts the continuation of a prompt."""
-        self._start("start", ids, max_new_tokens)
+    def start(self, ids: Sequence[int] | np.ndarray, max_new_tokens: int, added: int = 0) -> None:
+        """Starts the continuation of a text.
+
+        Args:
+          ids: the prompt, and the new tokens of an earlier continuation.
+          max_new_tokens: maximum number of new tokens, earlier ones included.
+          added: how many of the ids are new tokens.
+        """
+        self._start("start", ids, added, max_new_tokens)
 
     def start_translation(self, ids: Sequence[int] | np.ndarray, max_new_tokens: int) -> None:
         """Starts the translation of a source, end token included."""
         self._start("start_translation", ids, max_new_tokens)
 
-    def _start(self, function: str, ids: Sequence[int] | np.ndarray, max_new_tokens: int) -> None:
+    def _start(self, function: str, ids: Sequence[int] | np.ndarray, *counts: int) -> None:
         if self._banned is None:
             self._checked("set_banned", 0, 0)
             self._banned = ()
         self._call("finish")
-        self._checked(function, *self._write_ids(ids), max_new_tokens)
+        self._checked(function, *self._write_ids(ids), *counts)
 
     def add_tokens(self, count: int) -> list[int]:
         """Adds up to `count` tokens; fewer if the text ends. Returns the ids of the new ones."""

@@ -74,6 +74,9 @@ class PortableTextModel(PortableModel):
     There is no beam search.
     """
 
+    # The text that the engine continues.
+    _current: object = None
+
     def generate(
         self,
         prompts: str | Sequence[str] = "",
@@ -182,23 +185,27 @@ class PortableTextModel(PortableModel):
     def _tokens(
         self, prompt: str, seed: int, settings: Settings, stride: int
     ) -> Iterator[list[int]]:
-        """Yields the new tokens, up to `stride` at a time.
+        """Yields the new tokens, up to `stride` at a time."""
+        ids, added = self.tokenizer.encode(prompt).tolist(), 0
+        text = object()
+        while True:
+            with self._lock:
+                if self._current is not text:
+                    # The engine has one text at a time: another one has been started since.
+                    self._start(ids, added, seed, settings)
+                    self._current = text
+                tokens = self._engine.add_tokens(stride)
+            if not tokens:
+                return
+            ids += tokens
+            added += len(tokens)
+            yield tokens
 
-        The lock is held until the last token: another text would take the engine's memory.
-        """
-        with self._lock:
-            self._engine.set_sampling(
-                settings.temperature,
-                settings.top_k,
-                settings.top_p,
-                settings.min_p,
-                settings.repetition_penalty,
-                seed,
-                settings.banned_tokens,
-            )
-            self._engine.start(self.tokenizer.encode(prompt), settings.max_new_tokens)
-            while tokens := self._engine.add_tokens(stride):
-                yield tokens
+    def _start(self, ids: list[int], added: int, seed: int, settings: Settings) -> None:
+        numbers = (settings.temperature, settings.top_k, settings.top_p, settings.min_p)
+        penalty, banned = settings.repetition_penalty, settings.banned_tokens
+        self._engine.set_sampling(*numbers, penalty, seed, banned)
+        self._engine.start(ids, settings.max_new_tokens, added)
 
     def _checked(self, max_new_tokens: int, settings: dict[str, Any]) -> Settings:
         checked = settings_of({"max_new_tokens": max_new_tokens, **settings})
@@ -235,5 +242,6 @@ class PortableTextModel(PortableModel):
         """
         ids = as_token_ids(token_ids, self.max_len, self.vocab_size)
         with self._lock:
+            self._current = None
             rows = [self._engine.score(row, self.vocab_size) for row in ids]
         return np.stack(rows) if rows else np.zeros((*ids.shape, self.vocab_size), np.float32)

@@ -1,7 +1,9 @@
 """The engine against the Keras model: the same logits, and the same text except at near ties."""
 
+import itertools
 import random
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +180,23 @@ def test_streams_and_samples(tmp_path):
     samples = model.samples(prompts, 9, num_samples=2, **arguments)
     assert samples == expected.samples(prompts, 9, num_samples=2, **arguments)
     assert model.generate(prompts, 9, seed=[4, 5]) == expected.generate(prompts, 9, seed=[4, 5])
+
+
+def test_streams_at_the_same_time(tmp_path):
+    """The engine has one text at a time. Streams take turns, and threads too."""
+    model = portable(build(GPT_SHAPES["gpt2"]), tmp_path)
+    options = {"temperature": 1.0, "top_k": 0, "repetition_penalty": 1.2}
+    prompts = ["Ana", "", "Béla sat on the roof"]
+    alone = [model.generate(prompt, 30, seed=7, **options)[0] for prompt in prompts]
+    streams = [model.stream(prompt, 30, seed=7, **options) for prompt in prompts]
+    texts = ["", "", ""]
+    for pieces in itertools.zip_longest(*streams, fillvalue=""):
+        model.logits([[1, 2, 3]])
+        texts = [text + piece for text, piece in zip(texts, pieces, strict=True)]
+    assert texts == alone
+    with ThreadPoolExecutor(3) as pool:
+        streamed = pool.map(lambda p: "".join(model.stream(p, 30, seed=7, **options)), prompts)
+        assert list(streamed) == alone
 
 
 def test_everything_banned_ends_the_text(tmp_path):

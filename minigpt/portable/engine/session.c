@@ -134,31 +134,37 @@ static bool read_all(const int32_t *ids, uint32_t count)
     return true;
 }
 
-static bool start_text(const int32_t *ids, uint32_t count, uint32_t max_new_tokens)
+/* Takes the memory for a text that begins with `first` tokens and grows by up to max_new_tokens. */
+static bool open_text(uint64_t first, uint32_t max_new_tokens)
 {
-    uint64_t most = (uint64_t)count + max_new_tokens;
+    uint64_t most = first + max_new_tokens;
     if (most > UINT32_MAX / 8)
         return fail("out of memory", NULL);
     tokens = allocate(most * 4);
     if (!tokens || !open_context(&context, &model, most < model.max_len ? (uint32_t)most : model.max_len))
         return false;
-    memcpy(tokens, ids, (uint64_t)count * 4);
-    token_count = count;
-    new_count = 0;
+    token_count = new_count = 0;
     limit = max_new_tokens;
     has_ended = false;
     memset(seen, 0, model.vocab_size);
     return true;
 }
 
-/* Starts the continuation of a prompt. An empty one starts a document: after an end token. */
-EXPORT("start") bool start(const int32_t *ids, uint32_t count, uint32_t max_new_tokens)
+/* Starts the continuation of a text: a prompt, and `added` tokens of an earlier continuation of it. An empty prompt starts a
+   document: after an end token. */
+EXPORT("start") bool start(const int32_t *ids, uint32_t count, uint32_t added, uint32_t max_new_tokens)
 {
     if (!is_open || model.kind != GPT)
         return fail("this model does not continue text", NULL);
-    int32_t end_id = (int32_t)tokenizer.end_id;
-    if (!are_tokens(ids, count) || !start_text(count ? ids : &end_id, count ? count : 1, max_new_tokens))
+    if (added > count || added > max_new_tokens)
+        return fail("a text has more new tokens than it may have", NULL);
+    if (!are_tokens(ids, count) || !open_text((uint64_t)count - added + 1, max_new_tokens))
         return false;
+    if (count == added)
+        tokens[token_count++] = (int32_t)tokenizer.end_id;
+    memcpy(tokens + token_count, ids, (size_t)count * 4);
+    token_count += count;
+    new_count = added;
     for (uint32_t i = 0; i < count; i++)
         seen[ids[i]] = true;
     return true;
@@ -171,9 +177,11 @@ EXPORT("start_translation") bool start_translation(const int32_t *ids, uint32_t 
         return fail("this model does not translate", NULL);
     if (count == 0 || count > model.max_len)
         return fail("a source has too many tokens, or none", NULL);
-    int32_t end_id = (int32_t)tokenizer.end_id;
     uint32_t most = max_new_tokens < model.max_len ? max_new_tokens : model.max_len;
-    return are_tokens(ids, count) && start_text(&end_id, 1, most) && encode_source(&context, &model, ids, count);
+    if (!are_tokens(ids, count) || !open_text(1, most))
+        return false;
+    tokens[token_count++] = (int32_t)tokenizer.end_id;
+    return encode_source(&context, &model, ids, count);
 }
 
 /* Computes the logits after the last token. Beyond the context, all positions shift with every token, so that no cached key stays
