@@ -7,7 +7,7 @@ from typing import Any
 import minigpt
 from minigpt.cli.command import check_kind, open_run
 from minigpt.cli.output import print_message
-from minigpt.config import sampling_config
+from minigpt.config import SamplingConfig, sampling_config
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
 
@@ -33,8 +33,8 @@ class OpenedModel:
         self._portable: Any = None
         if path.is_file():
             self._portable = minigpt.load_portable(path)
-            check_kind(path, self._portable.config["model"]["kind"], kind)
-            self.sampling = sampling_config(**self._portable.config["sampling"])
+            check_kind(path, self._portable.kind, kind)
+            self.sampling = _sampling_settings(self._portable, path)
         else:
             self._run = open_run(path, kind)
             self.sampling = self._run.config.sampling
@@ -67,6 +67,17 @@ class OpenedModel:
                 f"Running on TensorFlow: {reason}." if reason else "Running on the engine."
             )
         return minigpt.load(self._run) if reason else _portable_model(self._run)
+
+
+def _sampling_settings(model: Any, path: Path) -> SamplingConfig:
+    """Returns the sampling settings in a portable file. A file may come from anybody."""
+    settings = model.config.get("sampling")
+    if not isinstance(settings, dict):
+        raise UserError(f"{path}: minigpt.config: has no section sampling")
+    try:
+        return sampling_config(**settings)
+    except UserError as error:
+        raise UserError(*(f"{path}: {problem}" for problem in error.problems)) from None
 
 
 def _portable_model(run: "minigpt.Run") -> Any:

@@ -66,14 +66,20 @@ class Engine:
         return address, size
 
     def key(self, name: str) -> Any:
-        """Returns the value of a key: a number, a string or an array; None if there is none."""
+        """Returns the value of a key: a number, a string or an array; None if there is none.
+
+        Raises:
+          ValueError: the value has another type, or a string is not UTF-8.
+        """
         address = self._call("find_key", *self._write(name.encode()))
         if not address:
             return None
         _, _, kind, is_array, count, data, size = self._view(address, 28).view("<u4").tolist()
         content = self._view(data, size).copy()
-        if kind == _STRING:
+        if kind == _STRING and not is_array:
             return content.tobytes().decode()
+        if kind not in _DTYPES:
+            raise ValueError(f"{name} has a value of another type")
         values = content.view(_DTYPES[kind])
         return values[:count] if is_array else values[0].item()
 

@@ -46,16 +46,29 @@ class PortableModel:
         return f"{type(self).__name__}({str(self._path)!r})"
 
     @property
+    def kind(self) -> str:
+        """The kind of model, "gpt" or "encoder_decoder"."""
+        kind: str = self._engine.key("minigpt.model.kind")
+        return kind
+
+    @property
     def config(self) -> dict[str, Any]:
         """The sections `model`, `tokenizer`, `sampling` and `training` of the configuration."""
-        config: dict[str, Any] = json.loads(self._engine.key("minigpt.config"))
-        return config
+        return self._json("minigpt.config")
 
     @property
     def training(self) -> dict[str, Any]:
         """Facts about the training, such as `val_bits_per_byte`."""
-        training: dict[str, Any] = json.loads(self._engine.key("minigpt.training"))
-        return training
+        return self._json("minigpt.training")
+
+    def _json(self, name: str) -> dict[str, Any]:
+        try:
+            value = json.loads(self._engine.key(name))
+        except (TypeError, ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise UserError(f"{self._path}: {name}: damaged, not a JSON object")
+        return value
 
     def unknown_tokens(self, text: str) -> int:
         """Returns the number of words or characters of a text that the vocabulary does not contain.

@@ -26,8 +26,8 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command
         times = f"trained for {duration(clock.seconds)}; {duration(seconds)} since it was resumed"
     lines = [_bleu(scores, loop.task.config)] if scores else []
     lines += [
-        f"Done: {times}, including preparation and export. The best model is in {path}: model.keras for "
-        "Keras, saved_model/ for everything else.",
+        f"Done: {times}, including preparation and export. The best model is in {path}: model.gguf to "
+        "send to others, model.keras for Keras, saved_model/ for TensorFlow.",
         _use(loop.task.config, path, command),
     ]
     return "\n".join(lines)
