@@ -71,13 +71,10 @@ class OpenedModel:
 
 def _sampling_settings(model: Any, path: Path) -> SamplingConfig:
     """Returns the sampling settings in a portable file. A file may come from anybody."""
-    settings = model.config.get("sampling")
-    if not isinstance(settings, dict):
-        raise UserError(f"{path}: minigpt.config: has no section sampling")
     try:
-        return sampling_config(**settings)
-    except UserError as error:
-        raise UserError(*(f"{path}: {problem}" for problem in error.problems)) from None
+        return sampling_config(**model.config["sampling"])
+    except (UserError, KeyError, TypeError):
+        raise UserError(f"{path}: minigpt.config: has no valid sampling settings") from None
 
 
 def _portable_model(run: "minigpt.Run") -> Any:

@@ -98,14 +98,14 @@ def test_what_a_file_cannot_do(tiny_run, tmp_path):
     assert line == "minigpt: b.gguf: is not a GGUF file"
     # As long as before, so that the file stays valid.
     for before, after, problem in (
-        (b'"sampling": {', b'"Sampling": {', "minigpt.config: has no section sampling"),
-        (b'"top_k": 10', b'"top_k": -1', "top_k = -1: should be greater than or equal to 0"),
-        (b'{"model": {', b'{"model": [', "minigpt.config: damaged, not a JSON object"),
+        (b'"sampling": {', b'"Sampling": {', "has no valid sampling settings"),
+        (b'"top_k": 10', b'"top_k": -1', "has no valid sampling settings"),
+        (b'{"model": {', b'{"model": [', "has no valid sampling settings"),
     ):
         assert before in file.read_bytes()
         (tmp_path / "c.gguf").write_bytes(file.read_bytes().replace(before, after))
         (line,) = refused("sample", "c.gguf", cwd=tmp_path)
-        assert line == f"minigpt: c.gguf: {problem}"
+        assert line == f"minigpt: c.gguf: minigpt.config: {problem}"
 
 
 def test_an_earlier_run_gets_its_file(tiny_run, tmp_path):
