@@ -100,7 +100,7 @@ def test_what_a_file_cannot_do(tiny_run, tmp_path):
     for before, after, problem in (
         (b'"sampling": {', b'"Sampling": {', "has no valid sampling settings"),
         (b'"top_k": 10', b'"top_k": -1', "has no valid sampling settings"),
-        (b'{"model": {', b'{"model": [', "has no valid sampling settings"),
+        (b'{"tokenizer": {', b'{"tokenizer": [', "has no valid sampling settings"),
     ):
         assert before in file.read_bytes()
         (tmp_path / "c.gguf").write_bytes(file.read_bytes().replace(before, after))
