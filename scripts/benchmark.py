@@ -31,11 +31,13 @@ from benchmarks.running import run_case
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-PACKAGES = ("tensorflow", "keras", "keras-hub", "torch", "transformers", "tokenizers")
+PACKAGES = ("tensorflow", "keras", "keras-hub", "torch", "transformers", "tokenizers", "xllamacpp")
 # Packages of the extra that the modules of `benchmarks` import. The quality cases name theirs themselves.
 EXTRA = {
+    "first_word": ("torch", "transformers", "xllamacpp"),
     "keras_hub_gpt": ("keras_hub",),
     "limits": ("torch",),
+    "llama_cpp": ("xllamacpp",),
     "torch_gpt2": ("torch", "transformers"),
     "torch_qwen3": ("torch", "transformers"),
 }
@@ -62,7 +64,10 @@ def arguments() -> tuple[argparse.Namespace, list[QualityCase], list[Case]]:
     quality_names = [case.name for case in build_quality_cases(False, Texts())]
     names = quality_names + [case.name for case in build_cases(quick=False)]
     parser.add_argument(
-        "cases", nargs="*", metavar="CASE", help=f"any of {', '.join(names)}; default: all"
+        "cases",
+        nargs="*",
+        metavar="CASE",
+        help=f"any of {', '.join(names)}, or the beginning of several, as engine; default: all",
     )
     parser.add_argument("--output", type=Path, help="write the results to this file as JSON")
     for name, what in TEXTS.items():
@@ -88,7 +93,8 @@ def arguments() -> tuple[argparse.Namespace, list[QualityCase], list[Case]]:
     )
     parser.add_argument("--work", type=Path, help="keep texts, models and logs in this folder")
     given = parser.parse_args()
-    if unknown := sorted(set(given.cases) - set(names)):
+    wanted = {name for asked in given.cases for name in matching(asked, names)}
+    if unknown := sorted(asked for asked in set(given.cases) if not matching(asked, names)):
         parser.error(f"unknown case {', '.join(unknown)}; should be one of {', '.join(names)}")
     if given.rounds is not None and given.rounds < 1:
         parser.error(f"--rounds {given.rounds}: should be 1 or more")
@@ -103,7 +109,7 @@ def arguments() -> tuple[argparse.Namespace, list[QualityCase], list[Case]]:
             parser.error(f"--output {given.output}: should be a file in a writable folder")
 
     def selected(case: Case | QualityCase) -> bool:
-        return not given.cases or case.name in given.cases
+        return not given.cases or case.name in wanted
 
     texts = Texts(given.shakespeare, given.imdb, given.prose)
     quality = list(filter(selected, build_quality_cases(given.quick, texts)))
@@ -124,6 +130,13 @@ def arguments() -> tuple[argparse.Namespace, list[QualityCase], list[Case]]:
     if given.set and (problems := override_problems(timed, given.set)):
         parser.error("; ".join(problems))
     return given, quality, cases
+
+
+def matching(asked: str, names: list[str]) -> list[str]:
+    """Returns the case of this name; if there is none, those whose names begin with it and a dash."""
+    if asked in names:
+        return [asked]
+    return [name for name in names if name.startswith(f"{asked}-")]
 
 
 def override_problems(cases: list[QualityCase], overrides: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ quality          evaluation during training, and the time at which a score is re
 quality_report, report    turn measured values into ratios, tables and JSON
 limits           the roofline of the machine: matrix products and copies
 our_*            minigpt
-tutorial, torch_gpt2, torch_qwen3, keras_hub_gpt, gpt2_quality, nanogpt, tokenizers_bpe
+tutorial, torch_gpt2, torch_qwen3, keras_hub_gpt, gpt2_quality, nanogpt, tokenizers_bpe, llama_cpp
                  the programs it is compared with
+first_word       starts `minigpt sample` and the scripts *_sample, and waits for their first word
 """

@@ -29,6 +29,7 @@ class Case:
       limit: the roofline of the machine, in the same unit.
       checks: additional conditions, computed from all outcomes by name ("ours" among them).
       notes: remarks for the reader of the report.
+      all_rounds: whether every peer is measured in every round, even one that is far behind.
       rounds: 5 for short measurements, 3 for long ones.
       budget_seconds: time for all rounds; a round that would end later is not started.
     """
@@ -45,6 +46,7 @@ class Case:
     limit: Measurement | None = None
     checks: Callable[[Outcomes], dict[str, bool]] = lambda outcomes: {}
     notes: tuple[str, ...] = ()
+    all_rounds: bool = False
     rounds: int = 5
     budget_seconds: float = 300
 

@@ -2,6 +2,7 @@
 
 from benchmarks.case import Case
 from benchmarks.corpus_cases import grow, tokenize
+from benchmarks.engine_cases import engine, first_word
 from benchmarks.sampling_cases import callback, export, sampling
 from benchmarks.training_cases import start, training
 
@@ -17,6 +18,8 @@ def build_cases(quick: bool) -> list[Case]:
         *sampling(quick),
         callback(quick),
         export(quick),
+        first_word(quick),
+        *engine(quick),
         start(quick),
         tokenize(quick),
         grow(quick),

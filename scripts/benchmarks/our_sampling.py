@@ -29,7 +29,7 @@ def prepare(context: Context, model: str) -> Outcome:
     if model == "default":
         tokenizer, config = _default_tokenizer(), minigpt.load_config("default")
     else:
-        tokenizer, config = _words(sizes), Config.model_validate(_settings(sizes))
+        tokenizer, config = _words(sizes), Config.model_validate(model_settings(sizes))
     gpt = build_gpt(config.model, tokenizer.vocab_size)
     Run.create(path, config, tokenizer, None, gpt)
     return {"value": gpt.count_params()}
@@ -53,7 +53,8 @@ def _words(sizes: Sizes) -> Any:
     return WordTokenizer([word.encode() for word in words], lowercase=False)
 
 
-def _settings(sizes: Sizes) -> dict[str, Any]:
+def model_settings(sizes: Sizes) -> dict[str, Any]:
+    """Returns the configuration of a GPT-2, or of the miniature GPT, with a vocabulary of words."""
     post = sizes is WORDS
     return {
         "tokenizer": {"kind": "word", "vocab_size": sizes.vocab_size},

@@ -39,7 +39,7 @@ def run_case(case: Case, runner: Runner, rounds: int | None = None) -> Result:
             rounds or case.rounds,
             case.budget_seconds,
             case.more_is_better,
-            frozenset({OURS, *case.others}),
+            frozenset({OURS, *case.others, *(case.peers if case.all_rounds else ())}),
         )
         for name, party in case.once.items():
             outcomes[name] = [runner.measure(f"{case.name}: {name}", party)]

@@ -40,3 +40,6 @@ DEFAULT = Sizes(2048, 128, 128, 192, 4, 48, 768, 4, 16)
 MODERN = Sizes(2048, 128, 128, 192, 4, 48, 512, 4, 16, gated=True)
 GPT2_124M = Sizes(50257, 1024, 256, 768, 12, 64, 3072, 12, 4)
 SMALL = Sizes(8192, 256, 256, 256, 4, 64, 1024, 4, 1)
+# GPT-2's shape: 2 and 17 million parameters.
+ENGINE_2M = Sizes(2048, 256, 256, 192, 4, 48, 768, 4, 1)
+ENGINE_20M = Sizes(8192, 512, 512, 384, 6, 64, 1536, 8, 1)

@@ -98,6 +98,26 @@ static bool read_tensor(Cursor *cursor, Tensor *tensor)
 /* The smallest entries have a name's length and a type, or a number of dimensions, a type and an offset. */
 enum { SMALLEST_VALUE = 8 + 4 + 1, SMALLEST_TENSOR = 8 + 4 + 4 + 8 };
 
+/* No model has more; and looking all of them up takes time with the square of their number. */
+enum { MOST_TENSORS = 16384 };
+
+/* Returns whether the file is as large as its tensors. If they overlapped, a small file could need any amount of memory. */
+static bool tensors_fit(const Gguf *file)
+{
+    uint64_t left = file->tensor_data <= file->size ? file->size - file->tensor_data : 0;
+    for (uint32_t i = 0; i < file->tensor_count; i++) {
+        const Tensor *tensor = &file->tensors[i];
+        /* No product exceeds 64 bits. Other types have no bytes, and are never read. */
+        uint64_t bytes = tensor->shape[0] <= left ? row_bytes(tensor->type, tensor->shape[0]) : UINT64_MAX;
+        for (uint32_t d = 1; d < tensor->dimensions; d++)
+            bytes = tensor->shape[d] && bytes > left / tensor->shape[d] ? UINT64_MAX : bytes * tensor->shape[d];
+        if (bytes > left)
+            return fail("the file is not complete", NULL);
+        left -= bytes;
+    }
+    return true;
+}
+
 bool read_gguf(Gguf *file, const uint8_t *data, uint64_t size)
 {
     Cursor cursor = {data, data + size};
@@ -112,8 +132,8 @@ bool read_gguf(Gguf *file, const uint8_t *data, uint64_t size)
         return false;
     if (version != 3)
         return fail("is not GGUF version 3, little-endian", NULL);
-    if (values > size / SMALLEST_VALUE || tensors > size / SMALLEST_TENSOR)
-        return fail("the file is not complete", NULL);
+    if (values > size / SMALLEST_VALUE || tensors > size / SMALLEST_TENSOR || tensors > MOST_TENSORS)
+        return fail(tensors > MOST_TENSORS ? "the file has too many tensors" : "the file is not complete", NULL);
     file->values = allocate(values * sizeof(Value));
     file->tensors = allocate(tensors * sizeof(Tensor));
     if (!file->values || !file->tensors)
@@ -132,7 +152,7 @@ bool read_gguf(Gguf *file, const uint8_t *data, uint64_t size)
         return fail("general.alignment: should be a multiple of 16", NULL);
     uint64_t end = (uint64_t)(cursor.next - data);
     file->tensor_data = (end + alignment - 1) / alignment * alignment;
-    return true;
+    return tensors_fit(file);
 }
 
 const Value *find_value(const Gguf *file, const char *name, uint32_t name_size)

@@ -16,11 +16,15 @@ static Text piece_of(const Tokenizer *tokenizer, uint32_t id)
     return (Text){tokenizer->pieces + start, tokenizer->piece_ends[id] - start};
 }
 
-/* Returns the slot of a piece, or the empty slot where it belongs. Most slots are empty, so there is always one. */
+/* A million words need 50. Pieces that were made for one slot would need as many as there are pieces. */
+enum { MOST_SLOTS = 1000 };
+
+/* Returns the slot of a piece, or the empty slot where it belongs. NULL if it cannot be in the table: all of its slots have other
+   pieces. */
 static uint32_t *find_slot(const Tokenizer *tokenizer, Text piece)
 {
-    uint32_t mask = tokenizer->slot_count - 1;
-    for (uint32_t slot = hash(piece) & mask;; slot = (slot + 1) & mask) {
+    uint32_t mask = tokenizer->slot_count - 1, slot = hash(piece) & mask;
+    for (uint32_t tried = 0; tried < MOST_SLOTS; tried++, slot = (slot + 1) & mask) {
         uint32_t *found = &tokenizer->slots[slot];
         if (!*found)
             return found;
@@ -28,11 +32,13 @@ static uint32_t *find_slot(const Tokenizer *tokenizer, Text piece)
         if (other.size == piece.size && !memcmp(other.bytes, piece.bytes, piece.size))
             return found;
     }
+    return NULL;
 }
 
 int32_t find_piece(const Tokenizer *tokenizer, Text piece)
 {
-    return (int32_t)*find_slot(tokenizer, piece) - 1;
+    const uint32_t *slot = find_slot(tokenizer, piece);
+    return slot ? (int32_t)*slot - 1 : -1;
 }
 
 bool index_pieces(Tokenizer *tokenizer)
@@ -49,6 +55,8 @@ bool index_pieces(Tokenizer *tokenizer)
         if (tokenizer->ranks[id] < 0 || !piece.size)
             continue;
         uint32_t *slot = find_slot(tokenizer, piece);
+        if (!slot)
+            return fail("the tokenizer has too many pieces with the same hash", NULL);
         if (!*slot)
             *slot = id + 1;
     }

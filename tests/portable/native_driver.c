@@ -1,0 +1,159 @@
+/* The calls of a host for tests/portable/test_hostile_natively.py, compiled with sanitizers: each file is opened, encodes a text,
+   generates 3 tokens and scores.
+
+   Files are the arguments, or parts of stdin: a length, uint32, and the bytes. Writes one letter for each: what was reached.
+
+   With the first argument "--without-memory", each file is used again and again: its first allocation fails, its second one, ...
+   until all succeed. */
+#include "forward.h"
+#include "sampling.h"
+#include "tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* session.c */
+bool open_file(const uint8_t *data, uint32_t size);
+const Value *find_key(const char *name, uint32_t size);
+const Encoded *encode_text(const uint8_t *text, uint32_t size);
+void set_sampling(float temperature, int32_t top_k, float top_p, float min_p, float repetition_penalty, int32_t seed);
+bool set_banned(const int32_t *ids, uint32_t count);
+bool start(const int32_t *ids, uint32_t count, uint32_t added, uint32_t max_new_tokens);
+bool start_translation(const int32_t *ids, uint32_t count, uint32_t max_new_tokens);
+int32_t add_tokens(uint32_t count);
+const int32_t *new_tokens_end(void);
+void finish(void);
+const float *score(const int32_t *ids, uint32_t count);
+/* errors.c */
+const char *error_message(void);
+
+enum { TOKENS = 3, MOST_IDS = 12 };
+/* That of small_files.py. */
+static const char text[] = "The end: \xCE\xA3\xCE\xB1\xCE\xA3 \xE2\x96\x81 \x10 \xF0\x9F\x98\x80 it's\r\n  A\xCC\x81 12!"
+                           "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+static volatile uint32_t sum; /* Every byte of a result is read. */
+
+static uint32_t allocations, failing; /* The number of the allocation that fails, from 1 on; 0: none. */
+
+/* memory.c is compiled with this in place of calloc. */
+void *limited_calloc(size_t count, size_t size)
+{
+    void *memory = ++allocations == failing ? NULL : malloc(count * size);
+    return memory ? memset(memory, 0, count * size) : NULL;
+}
+
+static char failed(char letter)
+{
+    if (!*error_message()) {
+        fprintf(stderr, "an error has no message\n");
+        abort();
+    }
+    return letter;
+}
+
+static void read_result(const void *data, uint64_t size)
+{
+    for (uint64_t i = 0; i < size; i++)
+        sum += ((const uint8_t *)data)[i];
+}
+
+static uint32_t number(const char *name)
+{
+    uint32_t value;
+    memcpy(&value, find_key(name, (uint32_t)__builtin_strlen(name))->data, 4);
+    return value;
+}
+
+char use_file(const uint8_t *data, uint32_t size)
+{
+    release_to(0);
+    fail(NULL);
+    uint8_t *copy = allocate(size);
+    if (!copy)
+        return failed('m');
+    memcpy(copy, data, size);
+    if (!open_file(copy, size))
+        return failed('r');
+    int32_t ids[MOST_IDS];
+    uint32_t count, vocab_size = number("minigpt.model.vocab_size"), max_len = number("minigpt.model.max_len");
+    /* Without a NUL, in memory of its own. */
+    uint8_t *encodable = allocate(sizeof text - 1);
+    if (!encodable)
+        return failed('m');
+    memcpy(encodable, text, sizeof text - 1);
+    const Encoded *encoded = encode_text(encodable, sizeof text - 1);
+    if (!encoded)
+        return failed('e');
+    read_result(encoded->ids, 4 * (uint64_t)encoded->count);
+    count = encoded->count < MOST_IDS ? encoded->count : MOST_IDS;
+    memcpy(ids, encoded->ids, 4 * count);
+    set_sampling(0.8f, 5, 0.9f, 0.01f, 1.2f, 7);
+    if (!set_banned(ids, 1))
+        return failed('b');
+    finish();
+    bool is_gpt = find_key("minigpt.model.kind", 18)->size == 3;
+    uint32_t read = count < max_len ? count : max_len;
+    if (!(is_gpt ? start(ids, count, 0, TOKENS) : start_translation(ids, read, TOKENS)))
+        return failed('s');
+    int32_t added = add_tokens(TOKENS);
+    if (added < 0)
+        return failed('t');
+    read_result(new_tokens_end() - added, 4 * (uint64_t)added);
+    finish();
+    if (!is_gpt)
+        return 'T';
+    const float *scores = score(ids, read);
+    if (!scores)
+        return failed('c');
+    read_result(scores, 4 * (uint64_t)read * vocab_size);
+    finish();
+    return 'G';
+}
+
+static void use_and_tell(const uint8_t *data, uint32_t size)
+{
+    enum { SECONDS = 10 };
+    alarm(SECONDS);
+    allocations = 0;
+    char letter = use_file(data, size);
+    if (write(1, &letter, 1) != 1)
+        abort();
+}
+
+static void use_stream(FILE *stream, uint32_t size, bool without_memory)
+{
+    uint8_t *data = malloc(size ? size : 1);
+    if (!data || fread(data, 1, size, stream) != size)
+        abort();
+    failing = 0;
+    do {
+        failing += without_memory;
+        use_and_tell(data, size);
+    } while (failing && failing <= allocations);
+    free(data);
+}
+
+static void use_path(const char *path, bool without_memory)
+{
+    FILE *stream = fopen(path, "rb");
+    if (!stream || fseek(stream, 0, SEEK_END))
+        abort();
+    uint32_t size = (uint32_t)ftell(stream);
+    rewind(stream);
+    use_stream(stream, size, without_memory);
+    fclose(stream);
+}
+
+int main(int count, char **arguments)
+{
+    bool without_memory = count > 1 && __builtin_strcmp(arguments[1], "--without-memory") == 0;
+    uint32_t size;
+    if (count == 1)
+        while (fread(&size, 4, 1, stdin) == 1)
+            use_stream(stdin, size, false);
+    for (int i = 1 + without_memory; i < count; i++)
+        use_path(arguments[i], without_memory);
+    release_to(0);
+    return 0;
+}
