@@ -19,13 +19,12 @@ an interrupted training. `minigpt.load(run)` opens the model of a run, with the 
 `translate(texts)`.
 """
 
+import contextlib
 import importlib
 import os
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
-
-import wrapt
 
 from minigpt.environment import check_keras_backend, check_keras_floatx, hide_tensorflow_log
 
@@ -121,9 +120,13 @@ def _import_keras() -> None:
             sys.modules["tensorflow"].config.list_physical_devices("GPU")
 
 
-@wrapt.when_imported("keras")
 def _register_layers(keras: Any) -> None:
     """Registers the layers, so that `keras.models.load_model` finds them when minigpt is imported."""
     if keras.config.backend() == "tensorflow":
         importlib.import_module("minigpt.models.gpt")
         importlib.import_module("minigpt.models.encoder_decoder")
+
+
+# TensorFlow brings wrapt. Where neither is installed, `load_portable` works.
+with contextlib.suppress(ImportError):
+    importlib.import_module("wrapt").when_imported("keras")(_register_layers)

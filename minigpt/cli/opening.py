@@ -11,8 +11,8 @@ from minigpt.config import SamplingConfig, sampling_config
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
 
-# TensorFlow takes longer to start, but computes larger models faster: docs/performance.md.
-LARGE_BYTES = 300_000_000
+# The engine addresses 4 GB. On two cores it is faster than TensorFlow: docs/performance.md.
+LARGE_BYTES = 1_500_000_000
 
 
 class OpenedModel:
@@ -35,9 +35,12 @@ class OpenedModel:
             self._portable = minigpt.load_portable(path)
             check_kind(path, self._portable.kind, kind)
             self.sampling = _sampling_settings(self._portable, path)
-        else:
+        elif path.exists():
             self._run = open_run(path, kind)
             self.sampling = self._run.config.sampling
+        else:
+            problem = "does not exist; expected a run directory or a portable file, model.gguf"
+            raise UserError(ArgumentProblem("run", path, problem))
 
     def load(self, beams: int, verbose: bool) -> Any:
         """Loads the model.
@@ -52,8 +55,10 @@ class OpenedModel:
         """
         if self._run is None:
             if beams > 1:
-                problem = "a portable file has no beam search; give the run directory instead"
+                problem = "should be 1: a portable file has no beam search, but its run has"
                 raise UserError(ArgumentProblem("beams", beams, problem))
+            if verbose:
+                print_message("Running on the engine.")
             return self._portable
         size = _model_bytes(self._run)
         if beams > 1:
@@ -70,11 +75,15 @@ class OpenedModel:
 
 
 def _sampling_settings(model: Any, path: Path) -> SamplingConfig:
-    """Returns the sampling settings in a portable file. A file may come from anybody."""
+    """Returns the sampling settings in a portable file, which may come from anybody; no beam search."""
     try:
-        return sampling_config(**model.config["sampling"])
+        settings = sampling_config(**model.config["sampling"])
     except (UserError, KeyError, TypeError):
         raise UserError(f"{path}: minigpt.config: has no valid sampling settings") from None
+    if settings.beams == 1:
+        return settings
+    print_message(f"{path}: its setting beams = {settings.beams} needs its run; using 1.")
+    return settings.model_copy(update={"beams": 1})
 
 
 def _portable_model(run: "minigpt.Run") -> Any:

@@ -16,8 +16,8 @@ _DTYPES = {0: "u1", 4: "<u4", 5: "<i4", 6: "<f4", 7: "?"}
 _STRING = 8
 
 
-class EngineError(RuntimeError):
-    """An error that the engine reports; the argument is its message."""
+class EngineError(UserError):
+    """An error that the engine reports: the file is damaged, or a text does not fit into memory."""
 
 
 @functools.cache
@@ -26,7 +26,7 @@ def _module() -> tuple[wasmtime.Engine, wasmtime.Module]:
     config = wasmtime.Config()
     try:
         config.cache = True
-    except wasmtime.WasmtimeError:  # The home directory is missing or cannot be written.
+    except wasmtime.WasmtimeError:  # There is no folder for it. The engine is compiled each time.
         config = wasmtime.Config()
     engine = wasmtime.Engine(config)
     return engine, wasmtime.Module(engine, _FILE.read_bytes())
@@ -43,6 +43,7 @@ class Engine:
 
     def __init__(self, path: Path) -> None:
         engine, module = _module()
+        self._path = path
         self._store = wasmtime.Store(engine)
         self._exports = wasmtime.Instance(self._store, module, []).exports(self._store)
         self._memory: Any = self._exports["memory"]
@@ -52,8 +53,6 @@ class Engine:
             self._checked("open_file", address, size)
         except OSError as error:
             raise UserError(f"{path}: {error.strerror or error}") from None
-        except EngineError as error:
-            raise UserError(f"{path}: {error}") from None
 
     def _load(self, path: Path) -> tuple[int, int]:
         with path.open("rb") as file:
@@ -62,7 +61,7 @@ class Engine:
             # Directly into the engine's memory: large files are not copied.
             read = file.readinto(self._view(address, size).data)
         if read != size:
-            raise EngineError("changed while it was read")
+            raise EngineError(f"{self._path}: changed while it was read")
         return address, size
 
     def key(self, name: str) -> Any:
@@ -71,11 +70,14 @@ class Engine:
         Raises:
           ValueError: the value has another type, or a string is not UTF-8.
         """
+        mark = self._call("memory_mark")
         address = self._call("find_key", *self._write(name.encode()))
         if not address:
+            self._call("release_to", mark)
             return None
         _, _, kind, is_array, count, data, size = self._view(address, 28).view("<u4").tolist()
         content = self._view(data, size).copy()
+        self._call("release_to", mark)
         if kind == _STRING and not is_array:
             return content.tobytes().decode()
         if kind not in _DTYPES:
@@ -140,7 +142,7 @@ class Engine:
         """Adds up to `count` tokens; fewer if the text ends. Returns the ids of the new ones."""
         added = self._call("add_tokens", count)
         if added < 0:
-            raise EngineError(self._message())
+            raise EngineError(f"{self._path}: {self._message()}")
         end = self._call("new_tokens_end")
         return self._view(end - 4 * added, 4 * added).view("<i4").tolist()
 
@@ -169,7 +171,7 @@ class Engine:
     def _checked(self, name: str, *arguments: Any) -> Any:
         result = self._call(name, *arguments)
         if not result:
-            raise EngineError(self._message())
+            raise EngineError(f"{self._path}: {self._message()}")
         return result
 
     def _message(self) -> str:
@@ -193,7 +195,7 @@ class Engine:
         """uint8[size], the memory at an address. Valid until the engine is called: its memory may move."""
         end = self._memory.data_len(self._store)
         if address + size > end:
-            raise EngineError("an address is outside the memory")
+            raise RuntimeError("an address is outside the memory of the engine")
         memory = np.ctypeslib.as_array(self._memory.data_ptr(self._store), (end,))
         return memory[address : address + size]
 

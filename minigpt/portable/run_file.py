@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import minigpt
 from minigpt.portable.writing import WeightsType, write_portable
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
@@ -52,7 +53,11 @@ def _weights(run: Run) -> list[np.ndarray]:
     if run.config.training.lora_rank is None and any(checkpoint_paths(run.checkpoints_folder)):
         arrays = _finished_arrays(run) if run.model_file.is_file() else run.best_checkpoint().arrays
     if arrays is None:
-        return run.load_model().get_weights()
+        if not run.model_file.is_file():
+            run.best_checkpoint()  # Says that there is none, before TensorFlow is imported.
+        # Imported through the package, which hides TensorFlow's log.
+        weights: list[np.ndarray] = minigpt.load(run).model.get_weights()
+        return weights
     return [arrays[name] for name in sorted(arrays) if name.startswith("weights/")]
 
 

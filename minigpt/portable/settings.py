@@ -1,6 +1,8 @@
 """Sampling settings without pydantic: the names, limits and messages of `minigpt.config.SamplingConfig`."""
 
+import difflib
 import math
+import numbers
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -70,18 +72,28 @@ def settings_of(values: dict[str, Any]) -> Settings:
     known = [field.name for field in fields(Settings)]
     values = {name: value for name, value in values.items() if name not in _WITHOUT_EFFECT}
     if unknown := [name for name in values if name not in known]:
-        message = f"unknown setting; should be one of {', '.join(known)}"
-        raise UserError(*(ArgumentProblem(name, values[name], message) for name in unknown))
+        raise UserError(
+            *(ArgumentProblem(name, values[name], _unknown(name, known)) for name in unknown)
+        )
     return Settings(**values)
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    if close := difflib.get_close_matches(name, known, n=1, cutoff=0.5):
+        return f"unknown setting; did you mean {close[0]}?"
+    return f"unknown setting; should be one of {', '.join(known)}"
 
 
 def _problem(name: str, value: Any) -> str | None:
     kind = "integer" if name in _INTEGERS else "number"
-    types = int if name in _INTEGERS else (int, float)
+    types: Any = numbers.Integral if name in _INTEGERS else numbers.Real
     if isinstance(value, bool) or not isinstance(value, types):
         return f"should be a valid {kind}"
-    if not math.isfinite(value):
-        return "should be a finite number"
+    try:
+        if not math.isfinite(value):
+            return "should be a finite number"
+    except OverflowError:  # An integer that no float can hold.
+        return f"should be a valid {kind}"
     for comparison, limit in _LIMITS[name]:
         holds, words = _COMPARISONS[comparison]
         if not holds(value, limit):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import minigpt
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.inference.arguments import as_token_ids, check_seeds, seeds_of
 from minigpt.inference.prompts import as_texts, check_prompt, unknown_tokens_message
@@ -18,7 +19,7 @@ from minigpt.portable.settings import Settings, settings_of
 from minigpt.portable.vocabulary import PortableTokenizer
 from minigpt.tokenizers.continuation import ContinuationText
 
-# New tokens between two looks for stop strings.
+# New tokens between two looks for stop strings, and for Ctrl-C.
 _STRIDE = 8
 
 
@@ -30,6 +31,7 @@ class PortableModel:
       path: the file.
     Attributes:
       tokenizer: the model's tokenizer.
+      kind: "gpt" or "encoder_decoder".
       max_len: the context.
       vocab_size: V.
     """
@@ -41,29 +43,37 @@ class PortableModel:
         self.tokenizer = PortableTokenizer(engine, self._lock)
         self.max_len: int = engine.key("minigpt.model.max_len")
         self.vocab_size: int = engine.key("minigpt.model.vocab_size")
+        self.kind: str = engine.key("minigpt.model.kind")
+        self._texts = {name: engine.key(name) for name in ("minigpt.config", "minigpt.training")}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._path)!r})"
 
-    @property
-    def kind(self) -> str:
-        """The kind of model, "gpt" or "encoder_decoder"."""
-        kind: str = self._engine.key("minigpt.model.kind")
-        return kind
+    def __reduce__(self) -> tuple[Any, tuple[Path]]:
+        # A copy has an engine of its own.
+        return minigpt.load_portable, (self._path,)
 
     @property
     def config(self) -> dict[str, Any]:
-        """The sections `model`, `tokenizer`, `sampling` and `training` of the configuration."""
+        """The sections `model`, `tokenizer`, `sampling` and `training` of the configuration.
+
+        Raises:
+          UserError: the file is damaged.
+        """
         return self._json("minigpt.config")
 
     @property
     def training(self) -> dict[str, Any]:
-        """Facts about the training, such as `val_bits_per_byte`."""
+        """Facts about the training, such as `val_bits_per_byte`.
+
+        Raises:
+          UserError: the file is damaged.
+        """
         return self._json("minigpt.training")
 
     def _json(self, name: str) -> dict[str, Any]:
         try:
-            value = json.loads(self._engine.key(name))
+            value = json.loads(self._texts[name])
         except (TypeError, ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
@@ -84,7 +94,8 @@ class PortableTextModel(PortableModel):
     """A GPT in a portable file. Its methods are those of `minigpt.TextModel`.
 
     Continuations are the same as those of `TextModel`, except where two tokens are almost equally probable.
-    There is no beam search.
+    There is no beam search. Several texts can be streamed at the same time; the engine reads a text again
+    whenever it returns to it.
     """
 
     # The text that the engine continues.
@@ -164,7 +175,7 @@ class PortableTextModel(PortableModel):
         """Yields the text that `generate` returns for one prompt, in pieces as it is generated.
 
         Raises:
-          UserError: a setting or the prompt cannot be used.
+          UserError: a setting or the prompt cannot be used, or the text does not fit into memory.
           TypeError: `prompt` is not a string, or `seed` not an integer.
         """
         if not isinstance(prompt, str):
@@ -187,9 +198,8 @@ class PortableTextModel(PortableModel):
 
     def _sample(self, prompt: str, seed: int, settings: Settings) -> Sample:
         text = ContinuationText(self.tokenizer, self.tokenizer.encode(prompt), settings.stop)
-        stride = _STRIDE if settings.stop else settings.max_new_tokens
         ready = []
-        for tokens in self._tokens(prompt, seed, settings, stride):
+        for tokens in self._tokens(prompt, seed, settings, _STRIDE):
             ready.append(text.push(tokens))
             if text.stopped:
                 break
@@ -205,6 +215,7 @@ class PortableTextModel(PortableModel):
             with self._lock:
                 if self._current is not text:
                     # The engine has one text at a time: another one has been started since.
+                    self._current = None
                     self._start(ids, added, seed, settings)
                     self._current = text
                 tokens = self._engine.add_tokens(stride)

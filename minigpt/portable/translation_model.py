@@ -38,7 +38,7 @@ class PortableTranslationModel(PortableModel):
         texts = as_texts("texts", texts)
         for text in texts:
             check_prompt(text, "texts")
-        limit = self.max_len if max_new_tokens is None else max_new_tokens
+        limit = self.max_len if max_new_tokens is None else min(int(max_new_tokens), self.max_len)
         return [self._translate(text, number, limit) for number, text in enumerate(texts, 1)]
 
     def _translate(self, text: str, number: int, max_new_tokens: int) -> str:

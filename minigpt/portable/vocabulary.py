@@ -34,7 +34,8 @@ class PortableTokenizer(Vocabulary):
         self.end_id = int(key("end_id"))
         unknown_id = int(key("unknown_id"))
         self.unknown_id = None if unknown_id < 0 else unknown_id
-        self.undrawable_ids = tuple(key("undrawable_ids").tolist())
+        undrawable = key("undrawable_ids")
+        self.undrawable_ids = () if undrawable is None else tuple(undrawable.tolist())
         # Only these two kinds have words or characters that are not in the vocabulary.
         self._counts_unknown = self.kind in ("character", "word")
         has_bytes = self.kind == "character" and self.unknown_id is None

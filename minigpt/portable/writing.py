@@ -29,6 +29,12 @@ _FILE_TYPES = {
     "float16": gguf.LlamaFileType.MOSTLY_F16,
     "int8": gguf.LlamaFileType.MOSTLY_Q8_0,
 }
+# Settings that can name files of the user.
+_PRIVATE: Any = {
+    "data": True,
+    "tokenizer": {"encoder_url", "merges_url"},
+    "training": {"init_from"},
+}
 # Numbers in a block of Q8_0, which share a scale.
 _BLOCK = 32
 
@@ -125,8 +131,7 @@ def _write_own(
     """Adds the keys that the engine reads."""
     writer.add_uint32("minigpt.format", FORMAT)
     writer.add_string("minigpt.version", minigpt.__version__)
-    # These two can name files of the user.
-    settings = config.model_dump(mode="json", exclude={"data": True, "training": {"init_from"}})
+    settings = config.model_dump(mode="json", exclude=_PRIVATE)
     writer.add_string("minigpt.config", json.dumps(settings))
     writer.add_string("minigpt.training", json.dumps(dict(training)))
     for key in ("kind", "block", "position", "activation"):
@@ -145,7 +150,9 @@ def _write_own(
     for key, value in tokenizer_tables(tokenizer).items():
         name = f"minigpt.tokenizer.{key}"
         if isinstance(value, np.ndarray):
-            _add_array(writer, name, value)
+            # GGUF has no empty arrays.
+            if value.size:
+                _add_array(writer, name, value)
         elif isinstance(value, bool):
             writer.add_bool(name, value)
         elif isinstance(value, str):

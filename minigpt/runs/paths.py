@@ -24,6 +24,8 @@ def check_run(path: Path, argument: str = "run") -> None:
         problem = "is a file" if path.is_file() else "does not exist"
         problem = "contains no config.toml" if path.is_dir() else problem
         problem += "; expected a run directory written by `minigpt train`"
+        if path.suffix == ".gguf" and path.is_file():
+            problem += "; minigpt.load_portable and `minigpt sample` open a portable file"
         raise UserError(ArgumentProblem(argument, path, problem))
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import minigpt
@@ -49,15 +50,25 @@ def test_sampling_does_not_import_tensorflow(tiny_run, opened_without_xla):
     assert "gguf" not in imported
 
 
-def test_a_portable_file_needs_numpy_and_wasmtime_alone(tiny_run):
-    code = (
-        "import minigpt, os; model = minigpt.load_portable(os.environ['ARGUMENTS']); "
-        "print(model.generate('Ana sat', 8, temperature=0, stop=['x'])[0])"
-    )
-    out, imported = imported_by(code, tiny_run.portable_file)
-    assert out.strip()
-    packages = {"tensorflow", "keras", "pydantic", "sentencepiece", "gguf", "safetensors", "typer"}
-    assert not imported & packages
+ONLY = """
+import importlib.abc, os, sys
+
+class Blocked(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        package = name.partition(".")[0]
+        if package not in {"minigpt", "numpy", "wasmtime"} | sys.stdlib_module_names:
+            raise ImportError(f"{name} is not there")
+
+sys.meta_path.insert(0, Blocked())
+import minigpt
+model = minigpt.load_portable(os.environ["ARGUMENTS"])
+print(model.generate("Ana sat", 8, temperature=0, stop=["x"])[0])
+"""
+
+
+def test_a_portable_file_needs_numpy_and_wasmtime_alone(tiny_run, opened_without_xla):
+    out, imported = imported_by(ONLY, tiny_run.portable_file)
+    assert out == opened_without_xla.generate("Ana sat", 8, temperature=0)[0] + "\n"
     assert {"numpy", "wasmtime"} <= imported
 
 
@@ -86,8 +97,13 @@ def test_commands_on_a_file(tiny_run, tmp_path):
 def test_what_a_file_cannot_do(tiny_run, tmp_path):
     file = tiny_run.portable_file
     assert refused("sample", file, "--beams=3", cwd=tmp_path) == [
-        "minigpt: --beams 3: a portable file has no beam search; give the run directory instead"
+        "minigpt: --beams 3: should be 1: a portable file has no beam search, but its run has"
     ]
+    (line,) = refused("sample", "nothing.gguf", cwd=tmp_path)
+    expected = "does not exist; expected a run directory or a portable file, model.gguf"
+    assert line == f"minigpt: RUN nothing.gguf: {expected}"
+    (line,) = refused("evaluate", file, cwd=tmp_path)
+    assert line.endswith("`minigpt sample` open a portable file")
     (line,) = refused("translate", file, "--text", "a", cwd=tmp_path)
     assert line.endswith("is not a translation model; use `minigpt sample`")
     (tmp_path / "a.gguf").write_bytes(b"GGUF")
@@ -106,6 +122,17 @@ def test_what_a_file_cannot_do(tiny_run, tmp_path):
         (tmp_path / "c.gguf").write_bytes(file.read_bytes().replace(before, after))
         (line,) = refused("sample", "c.gguf", cwd=tmp_path)
         assert line == f"minigpt: c.gguf: minigpt.config: {problem}"
+
+
+def test_beams_in_the_settings_of_a_file(pair_run, tmp_path):
+    """Who gets the file has no run. The file is used without a beam search."""
+    run = minigpt.Run(shutil.copytree(pair_run.path, tmp_path / "run"))
+    sampling = run.config.sampling.model_copy(update={"beams": 5})
+    run.replace_config(run.config.model_copy(update={"sampling": sampling}))
+    run_file.write_run_file(run, tmp_path / "sent.gguf")
+    done = called("translate", tmp_path / "sent.gguf", "--text", "a b c")
+    assert done.stdout == called("translate", pair_run.path, "--beams=1", "--text", "a b c").stdout
+    assert done.stderr == f"{tmp_path}/sent.gguf: its setting beams = 5 needs its run; using 1.\n"
 
 
 def test_an_earlier_run_gets_its_file(tiny_run, tmp_path):
@@ -156,6 +183,7 @@ def test_verbose_says_what_runs_the_model(tiny_run, monkeypatch):
         return called("sample", tiny_run.path, "--prompt=Ana", "--verbose", *options).stderr
 
     assert said() == "Running on the engine.\n"
+    assert called("sample", tiny_run.portable_file, "--verbose").stderr == said()
     assert said("--beams=2") == "Running on TensorFlow: beam search.\n"
     monkeypatch.setattr(opening, "LARGE_BYTES", 1000)
     assert said().startswith("Running on TensorFlow: a model of 0 MB.")
@@ -182,6 +210,7 @@ def test_arguments_are_checked_as_by_a_text_model(tiny_run, opened_without_xla):
         {"temperature": -1},
         {"temperature": float("nan")},
         {"temperature": "a"},
+        {"temperature": 10**400},
         {"top_k": 1.5},
         {"top_k": True},
         {"top_k": 2**31},
@@ -210,7 +239,12 @@ def test_arguments_are_checked_as_by_a_text_model(tiny_run, opened_without_xla):
         for model in (portable, opened_without_xla):
             with pytest.raises(TypeError):
                 model.generate(**wrong)
-    with pytest.raises(UserError, match="topk = 1: unknown setting"):
-        portable.generate("Ana", topk=1)
+    for model in (portable, opened_without_xla):
+        with pytest.raises(UserError, match="topk = 1: unknown setting; did you mean top_k"):
+            model.generate("Ana", topk=1)
+    numbers = {"temperature": np.float32(0.5), "top_k": np.int64(3), "max_new_tokens": np.int32(5)}
+    assert portable.generate("Ana", **numbers) == portable.generate(
+        "Ana", temperature=0.5, top_k=3, max_new_tokens=5
+    )
     with pytest.raises(UserError, match="beams = 2: should be 1: a portable file has no beam"):
         portable.generate("Ana", beams=2)

@@ -28,7 +28,7 @@ def test_another_model_drops_the_settings_of_the_former_model():
 def test_files_instead_of_pairs_give_a_gpt():
     overrides = ["data.source=files", 'data.paths=["book.txt"]']
     for order in (overrides, overrides[::-1], [*overrides, "model.kind=gpt"]):
-        config = load_config("translate_eng_deu", order)
+        config = load_config("vaswani_eng_deu", order)
         assert config.data == load_config(None, overrides).data
         assert (config.model.kind, config.model.block, config.model.embed_dim) == (
             "gpt",
@@ -59,10 +59,10 @@ def test_pairs_instead_of_files_give_an_encoder_decoder():
 def test_another_override_of_the_former_kind_is_kept_and_reported():
     overrides = ["training.label_smoothing=0.2", "data.source=stories", "sampling.beams=3"]
     with pytest.raises(UserError) as caught:
-        load_config("translate_eng_deu", overrides)
+        load_config("vaswani_eng_deu", overrides)
     (line,) = caught.value.problems
     assert line.startswith("training.label_smoothing = 0.2: should be 0")
-    assert load_config("translate_eng_deu", overrides[1:]).sampling.beams == 3
+    assert load_config("vaswani_eng_deu", overrides[1:]).sampling.beams == 3
 
 
 def test_another_source_of_continuous_text_keeps_the_other_sections():

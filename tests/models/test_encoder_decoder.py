@@ -208,10 +208,22 @@ def test_number_of_parameters_equals_the_formula(num_layers):
 
 
 def test_the_shipped_config_has_the_parameters_of_the_formula():
-    config = load_config("translate_eng_deu")
+    config = load_config("vaswani_eng_deu")
     vocab_size = config.tokenizer.vocab_size
     model = build_model(config.model, vocab_size)
     assert model.count_params() == expected_parameters(config.model, vocab_size)
+
+
+def test_the_modern_shipped_config_has_the_parameters_of_its_formula():
+    """No biases, one gain for each norm, a gate, a head of its own."""
+    config = load_config("translate_eng_deu")
+    c, vocab_size = config.model.resolved(), config.tokenizer.vocab_size
+    d, inner, f = c.embed_dim, c.num_heads * c.head_dim, c.ff_dim
+    attention, feed_forward = 4 * d * inner + 2 * c.head_dim, 3 * d * f
+    encoder = attention + feed_forward + 2 * d
+    decoder = 2 * attention + feed_forward + 3 * d
+    expected = 2 * vocab_size * d + c.num_layers * (encoder + decoder) + 2 * d
+    assert build_model(config.model, vocab_size).count_params() == expected == 2_451_904
 
 
 def test_mixed_precision_still_gives_float32_logits(inputs):

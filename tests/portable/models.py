@@ -10,6 +10,8 @@ from minigpt.config import Config, load_config
 from minigpt.models import build_model
 from minigpt.portable.writing import WeightsType, write_portable
 from minigpt.tokenizers import Tokenizer, learn_tokenizer
+from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.conftest import tiny_text
 
 # One shape for each variant of a block; together they have all positions and activations.
@@ -51,7 +53,11 @@ TOKENIZERS: dict[str, dict[str, Any]] = {
     "byte_pair": {"kind": "byte_pair", "vocab_size": 320},
     "character": {"kind": "character", "vocab_size": 40},
     "word": {"kind": "word", "vocab_size": 40, "lowercase": True},
+    "gpt2": {"kind": "gpt2"},
+    # The character tokenizer of minigpt 0.1.
+    "closed_character": {"kind": "character", "vocab_size": 40},
 }
+GPT2_FILES = Path(__file__).parents[1] / "fixtures" / "gpt2"
 
 
 class Built(NamedTuple):
@@ -82,10 +88,18 @@ def build(
     if shape.get("kind") == "encoder_decoder":
         settings["data"] = {"source": "pairs", "paths": ["pairs.tsv"]}
     config = load_config(settings)
-    learned = learn_tokenizer([tiny_text(60)], config.tokenizer)
+    learned = _tokenizer(tokenizer, config)
     model = build_model(config.model, learned.vocab_size)
     draw = np.random.default_rng(0)
     for weight in model.weights:
         center = 1.0 if weight.name in ("gamma", "scale") else 0.0
         weight.assign(draw.normal(center, spread, weight.shape))
     return Built(model, learned, config)
+
+
+def _tokenizer(name: str, config: Config) -> Tokenizer:
+    if name == "gpt2":
+        files = (GPT2_FILES / "encoder.json", GPT2_FILES / "vocab.bpe")
+        return GPT2Tokenizer.from_files(*(file.read_bytes() for file in files))
+    kind = ClosedCharacterTokenizer if name == "closed_character" else None
+    return learn_tokenizer([tiny_text(60)], config.tokenizer, kind)

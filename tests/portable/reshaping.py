@@ -18,7 +18,7 @@ def reshape(draw: random.Random, file: File, is_valid: bool = True) -> None:
       file: the file that changes.
       is_valid: otherwise the sizes may not suit each other, or the content.
     """
-    rules = ("", "", "vocabulary", "heads", "rotary", "content", "types")
+    rules = ("", "", "vocabulary", "heads", "rotary", "content", "type")
     rule = "" if is_valid else draw.choice(rules)
     keys = {record.name: i for i, record in enumerate(file.keys)}
 
@@ -54,7 +54,8 @@ def reshape(draw: random.Random, file: File, is_valid: bool = True) -> None:
         for tensor in file.tensors
         for layer in range(sizes[b"num_layers"] if b"blk.0." in tensor.name else 1)
     ]
-    shapes = [(name, *shape_and_type(draw, name, sizes, rule == "types")) for name in names]
+    odd = draw.choice(names) if rule == "type" else b""
+    shapes = [(name, *shape_and_type(draw, name, sizes, name == odd)) for name in names]
     bytes_of = [size_of(shape, kind) for _, shape, kind in shapes]
     while len(file.content) < (max(bytes_of) if rule == "content" else sum(bytes_of)):
         file.content += file.content
@@ -81,7 +82,7 @@ def shape_and_type(
     """Returns the dimensions of a tensor, and a type that it can have, or any type."""
     shape = shape_of(name, sizes)
     if has_any_type:
-        return shape, draw.choice((F32, F32, F16, Q8_0))
+        return shape, draw.choice((F16, Q8_0))
     if len(shape) == 1 or b"position" in name:
         return shape, F32
     return shape, draw.choice((F32, F16) if shape[0] % 32 else (F32, F16, Q8_0))

@@ -15,7 +15,7 @@ import pytest
 from scripts.build_engine import SOURCES
 from tests.portable.gguf_parts import File
 from tests.portable.mutations import mutated
-from tests.portable.small_files import small_files
+from tests.portable.small_files import TEXT, small_files
 from tests.portable.test_hostile_files import MANY, reshaped
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("needs clang with its sanitizers")
     output = tmp_path_factory.mktemp("driver") / "driver"
     sources = [*sorted(SOURCES.glob("*.c")), Path(__file__).with_name("native_driver.c")]
-    command = ["clang", *FLAGS, "-I", str(SOURCES), *map(str, sources), "-lm", "-o", str(output)]
+    text = "".join(f"\\x{byte:02x}" for byte in TEXT.encode())
+    options = [*FLAGS, f'-DTEXT="{text}"', f"-I{SOURCES}", *map(str, sources), "-lm"]
+    command = ["clang", *options, "-o", str(output)]
     done = subprocess.run(command, capture_output=True, text=True)
     if "libclang_rt" in done.stderr:
         pytest.skip("needs the sanitizers of clang")

@@ -92,9 +92,13 @@ def test_keys(shape, tmp_path):
 def test_licence_and_private_paths(tmp_path):
     """The licence is written; no path of the user is."""
     built = build(GPT_SHAPES["modern"])
-    data = {"source": "files", "paths": ["/home/someone/secret.txt"], "license": "CC-BY-4.0"}
-    changed = load_config({"data": data, "tokenizer": {"kind": "byte_pair"}})
-    config = built.config.model_copy(update={"data": changed.data})
+    secret = "/home/someone/secret"
+    data = {"source": "files", "paths": [f"{secret}.txt"], "license": "CC-BY-4.0"}
+    urls = {name: f"file://{secret}" for name in ("encoder_url", "merges_url")}
+    settings = {"data": data, "tokenizer": {"kind": "gpt2", **urls}}
+    changed = load_config({**settings, "training": {"init_from": secret}})
+    sections = ("data", "tokenizer", "training")
+    config = built.config.model_copy(update={name: getattr(changed, name) for name in sections})
     path = built._replace(config=config).write(tmp_path / "model.gguf")
     assert contents(path)["general.license"] == "CC-BY-4.0"
     assert b"secret" not in path.read_bytes()

@@ -4,7 +4,7 @@
 
 #include "vectors.h"
 
-/* e^x within 2 units in the last place; 0 below -87.3, the largest float above 88. */
+/* e^x within 2 units in the last place; 0 below -87.3, the largest float above 88.37. */
 f32x4 exp4(f32x4 x);
 float exp1(float x);
 /* The error function within 1.2e-7 (Press et al., Numerical Recipes, section 6.2). */

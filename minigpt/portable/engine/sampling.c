@@ -7,6 +7,7 @@
 #include "functions.h"
 
 typedef struct {
+    float logit;
     float weight; /* the probability, relative to that of the most probable token */
     uint32_t id;
 } Candidate;
@@ -14,7 +15,7 @@ typedef struct {
 /* More probable, or the lower id among equals. */
 static bool is_before(const Candidate *a, const Candidate *b)
 {
-    return a->weight > b->weight || (a->weight == b->weight && a->id < b->id);
+    return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
 }
 
 static void sift_down(Candidate *heap, uint32_t count, uint32_t parent)
@@ -60,15 +61,23 @@ uint32_t most_probable(const float *logits, uint32_t vocab_size)
     return best;
 }
 
-/* Replaces logits by their weights: e^((logit - largest) / temperature). */
-static void weigh(float *logits, uint32_t vocab_size, float temperature)
+/* Writes the candidates and the sum of their weights, e^((logit - largest) / temperature). */
+static double weigh(const float *logits, uint32_t vocab_size, float temperature, Candidate *candidates)
 {
     float largest = logits[most_probable(logits, vocab_size)];
-    uint32_t i = 0;
-    for (; i + 4 <= vocab_size; i += 4)
-        store4(logits + i, exp4((load4(logits + i) - splat4(largest)) / splat4(temperature)));
-    for (; i < vocab_size; i++)
-        logits[i] = exp1((logits[i] - largest) / temperature);
+    double all = 0;
+    for (uint32_t first = 0; first < vocab_size; first += 4) {
+        f32x4 part = {0};
+        uint32_t count = vocab_size - first < 4 ? vocab_size - first : 4;
+        for (uint32_t i = 0; i < count; i++)
+            part[i] = logits[first + i];
+        f32x4 weights = exp4((part - splat4(largest)) / splat4(temperature));
+        for (uint32_t i = 0; i < count; i++) {
+            candidates[first + i] = (Candidate){part[i], weights[i], first + i};
+            all += weights[i];
+        }
+    }
+    return all;
 }
 
 /* Takes the candidates that top-k, top-p and min-p keep. Returns how many; they are at the end of the array, the first one last. */
@@ -100,7 +109,7 @@ static uint32_t take_kept(Candidate *heap, uint32_t vocab_size, const SamplingSe
     return taken;
 }
 
-int32_t draw_token(float *logits, uint32_t vocab_size, const SamplingSettings *settings, int32_t step)
+int32_t draw_token(const float *logits, uint32_t vocab_size, const SamplingSettings *settings, int32_t step)
 {
     if (!(settings->temperature > 0) || settings->top_k == 1)
         return (int32_t)most_probable(logits, vocab_size);
@@ -108,12 +117,7 @@ int32_t draw_token(float *logits, uint32_t vocab_size, const SamplingSettings *s
     Candidate *heap = allocate((uint64_t)vocab_size * sizeof(Candidate));
     if (!heap)
         return -1;
-    weigh(logits, vocab_size, settings->temperature);
-    double all = 0;
-    for (uint32_t i = 0; i < vocab_size; i++) {
-        heap[i] = (Candidate){logits[i], i};
-        all += logits[i];
-    }
+    double all = weigh(logits, vocab_size, settings->temperature, heap);
     make_heap(heap, vocab_size);
     uint32_t left = vocab_size;
     bool is_cut = (settings->top_k > 0 && (uint32_t)settings->top_k < vocab_size) || settings->top_p < 1 || settings->min_p > 0;

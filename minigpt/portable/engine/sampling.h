@@ -12,9 +12,9 @@ typedef struct {
 /* Returns the token with the largest logit, the lowest id among equals. */
 uint32_t most_probable(const float *logits, uint32_t vocab_size);
 
-/* Draws a token. logits: [vocab_size], -inf for banned tokens, penalties applied; overwritten.
+/* Draws a token. logits: [vocab_size], -inf for banned tokens, penalties applied.
    step: the number of tokens drawn before. Returns a negative number after `fail`. */
-int32_t draw_token(float *logits, uint32_t vocab_size, const SamplingSettings *settings, int32_t step);
+int32_t draw_token(const float *logits, uint32_t vocab_size, const SamplingSettings *settings, int32_t step);
 
 /* random.c: a float32 in [0, 1), the same as tf.random.stateless_uniform([], [seed, step], alg="philox"). */
 float uniform(int32_t seed, int32_t step);

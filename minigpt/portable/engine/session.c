@@ -34,8 +34,13 @@ static bool read_tokenizer(void)
         || !get_array(&file, "minigpt.tokenizer.pieces", GGUF_UINT8, (const void **)&tokenizer.pieces, &pieces)
         || !get_array(&file, "minigpt.tokenizer.piece_ends", GGUF_UINT32, (const void **)&tokenizer.piece_ends, &ends)
         || !get_array(&file, "minigpt.tokenizer.ranks", GGUF_INT32, (const void **)&tokenizer.ranks, &ranks)
-        || !get_array(&file, "minigpt.tokenizer.byte_ids", GGUF_INT32, (const void **)&tokenizer.byte_ids, &bytes)
-        || !get_array(&file, "minigpt.tokenizer.undrawable_ids", GGUF_INT32, (const void **)&undrawable_ids, &undrawable_count))
+        || !get_array(&file, "minigpt.tokenizer.byte_ids", GGUF_INT32, (const void **)&tokenizer.byte_ids, &bytes))
+        return false;
+    /* GGUF has no empty arrays: the key is missing if all tokens can be generated. */
+    static const char undrawable[] = "minigpt.tokenizer.undrawable_ids";
+    undrawable_count = 0;
+    if (find_value(&file, undrawable, sizeof undrawable - 1)
+        && !get_array(&file, undrawable, GGUF_INT32, (const void **)&undrawable_ids, &undrawable_count))
         return false;
     tokenizer.kind = (TokenizerKind)kind;
     tokenizer.vocab_size = ends;
@@ -58,7 +63,7 @@ EXPORT("open_file") bool open_file(const uint8_t *data, uint32_t size)
     if (!read_gguf(&file, data, size) || !get_uint32(&file, "minigpt.format", &format))
         return false;
     if (format != 1)
-        return fail("minigpt.format: is newer than this version of minigpt", NULL);
+        return fail("minigpt.format: should be 1; another version of minigpt wrote this file", NULL);
     if (!read_model(&model, &file) || !read_tokenizer())
         return false;
     banned = allocate(model.vocab_size);
@@ -138,12 +143,12 @@ static bool read_all(const int32_t *ids, uint32_t count)
 static bool open_text(uint64_t first, uint32_t max_new_tokens)
 {
     uint64_t most = first + max_new_tokens;
+    token_count = new_count = limit = 0;
     if (most > UINT32_MAX / 8)
         return fail("out of memory", NULL);
     tokens = allocate(most * 4);
     if (!tokens || !open_context(&context, &model, most < model.max_len ? (uint32_t)most : model.max_len))
         return false;
-    token_count = new_count = 0;
     limit = max_new_tokens;
     has_ended = false;
     memset(seen, 0, model.vocab_size);
@@ -244,6 +249,7 @@ EXPORT("new_tokens_end") const int32_t *new_tokens_end(void)
 EXPORT("finish") void finish(void)
 {
     release_to(text_mark);
+    token_count = new_count = limit = 0;
 }
 
 /* Scores every next token of a text: [count, V], NULL after an error. The text must be finished afterwards. */
