@@ -5,7 +5,7 @@ import math
 import numbers
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from minigpt.errors import ArgumentProblem, UserError
@@ -75,7 +75,10 @@ def settings_of(values: dict[str, Any]) -> Settings:
         raise UserError(
             *(ArgumentProblem(name, values[name], _unknown(name, known)) for name in unknown)
         )
-    return Settings(**values)
+    checked = Settings(**values)
+    # NumPy's numbers become those of Python, which WebAssembly takes.
+    types = {name: int if name in _INTEGERS else float for name in _LIMITS}
+    return replace(checked, **{name: types[name](getattr(checked, name)) for name in types})
 
 
 def _unknown(name: str, known: list[str]) -> str:

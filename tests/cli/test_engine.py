@@ -245,7 +245,7 @@ def test_arguments_are_checked_as_by_a_text_model(tiny_run, opened_without_xla):
     assert portable.generate("Ana", **numbers) == portable.generate(
         "Ana", temperature=0.5, top_k=3, max_new_tokens=5
     )
-    with pytest.raises(UserError, match="temperature = 1000.*: should be a valid number"):
+    with pytest.raises(UserError, match=r"temperature = 1000.*: should be a valid number"):
         portable.generate("Ana", temperature=10**400)
     with pytest.raises(UserError, match="beams = 2: should be 1: a portable file has no beam"):
         portable.generate("Ana", beams=2)
