@@ -77,8 +77,10 @@ def settings_of(values: dict[str, Any]) -> Settings:
         )
     checked = Settings(**values)
     # NumPy's numbers become those of Python, which WebAssembly takes.
-    types = {name: int if name in _INTEGERS else float for name in _LIMITS}
-    return replace(checked, **{name: types[name](getattr(checked, name)) for name in types})
+    numbers_of: dict[str, Any] = {
+        name: (int if name in _INTEGERS else float)(getattr(checked, name)) for name in _LIMITS
+    }
+    return replace(checked, **numbers_of)
 
 
 def _unknown(name: str, known: list[str]) -> str:
