@@ -31,16 +31,13 @@ class OpenedModel:
         self._path = path
         self._run: minigpt.Run | None = None
         self._portable: Any = None
-        if path.is_file():
+        if is_portable(path):
             self._portable = minigpt.load_portable(path)
             check_kind(path, self._portable.kind, kind)
             self.sampling = _sampling_settings(self._portable, path)
-        elif path.exists():
+        else:
             self._run = open_run(path, kind)
             self.sampling = self._run.config.sampling
-        else:
-            problem = "does not exist; expected a run directory or a portable file, model.gguf"
-            raise UserError(ArgumentProblem("run", path, problem))
 
     def load(self, beams: int, verbose: bool) -> Any:
         """Loads the model.
@@ -72,6 +69,15 @@ class OpenedModel:
                 f"Running on TensorFlow: {reason}." if reason else "Running on the engine."
             )
         return minigpt.load(self._run) if reason else _portable_model(self._run)
+
+
+def is_portable(path: Path) -> bool:
+    """Returns whether a path is to be opened as a portable file: by its name, or by its first bytes."""
+    try:
+        with path.open("rb") as file:
+            return path.suffix == ".gguf" or file.read(4) == b"GGUF"
+    except OSError:
+        return False
 
 
 def _sampling_settings(model: Any, path: Path) -> SamplingConfig:

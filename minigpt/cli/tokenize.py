@@ -1,12 +1,13 @@
 """`minigpt tokenize`: shows the tokens of a text."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import minigpt
 from minigpt.cli.command import command
 from minigpt.cli.input import read_lines
+from minigpt.cli.opening import is_portable
 from minigpt.cli.options import JsonOption, ModelArgument
 from minigpt.cli.output import print_json, print_text
 from minigpt.inference.prompts import check_prompt
@@ -24,10 +25,11 @@ def tokenize(
     as_json: JsonOption = False,
 ) -> None:
     """Show the tokens of a text: pieces, ids, bytes per token."""
-    is_file = run.is_file()
-    tokenizer = (
-        minigpt.load_portable(run).tokenizer if is_file else minigpt.Run(run).load_tokenizer()
-    )
+    tokenizer: Any
+    if is_portable(run):
+        tokenizer = minigpt.load_portable(run).tokenizer
+    else:
+        tokenizer = minigpt.Run(run).load_tokenizer()
     for line in text or read_lines():
         check_prompt(line)
         ids = tokenizer.encode(line).tolist()

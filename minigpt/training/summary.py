@@ -44,7 +44,10 @@ def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:
 
     tokens = size(model.embedding.token_embedding)
     blocks = (
-        {"encoder": size(*model.encoder_blocks), "decoder": size(*model.decoder_blocks)}
+        {
+            "encoder": size(*model.encoder_blocks, model.encoder_norm),
+            "decoder": size(*model.decoder_blocks, model.decoder_norm),
+        }
         if isinstance(model, EncoderDecoder)
         else {"blocks": size(*model.blocks, model.final_norm)}
     )
