@@ -60,8 +60,8 @@ def llama_vocabulary(tokenizer: Tokenizer) -> LlamaVocabulary | None:
         return _gpt2(tokenizer)
     if isinstance(tokenizer, BytePairTokenizer):
         return _byte_pair(tokenizer)
-    # llama.cpp writes a space as the character SPACE.
-    if isinstance(tokenizer, CharacterTokenizer) and SPACE not in tokenizer.characters:
+    # llama.cpp writes a space as the character SPACE, and ends a token at NUL.
+    if isinstance(tokenizer, CharacterTokenizer) and not {SPACE, "\0"} & set(tokenizer.characters):
         return _character(tokenizer)
     return None
 

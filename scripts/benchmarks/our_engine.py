@@ -46,10 +46,10 @@ def prepare(context: Context, model: str, weights: "WeightsType") -> Outcome:
 
 
 def _tokenizer(vocab_size: int) -> Any:
-    """Returns a tokenizer of characters, which llama.cpp has too: ASCII, then Chinese and Korean."""
+    """Returns a tokenizer of characters, which llama.cpp has too: ASCII without NUL, then Chinese and Korean."""
     from minigpt.tokenizers.character import CharacterTokenizer
 
-    ascii_characters = [chr(code) for code in range(128)]
+    ascii_characters = [chr(code) for code in range(1, 128)]
     ranges = range(0x3400, 0xA000), range(0xAC00, 0xD7A4), range(0x20000, 0x2A6E0)
     others = [chr(code) for code in itertools.chain(*ranges)]
     special = CharacterTokenizer(ascii_characters, b"", False).vocab_size - len(ascii_characters)

@@ -12,7 +12,9 @@ import minigpt
 from minigpt.config import load_config
 from minigpt.errors import UserError
 from minigpt.layers.positions import sinusoid
+from minigpt.portable.llama_vocabulary import llama_vocabulary
 from minigpt.portable.run_file import write_run_file
+from minigpt.tokenizers.character import CharacterTokenizer
 from tests.portable.models import GPT_SHAPES, PAIR_SHAPES, build
 
 ARCHITECTURES = {
@@ -198,3 +200,10 @@ def test_export(tiny_run, tmp_path):
         minigpt.export_run(tiny_run, "keras", tmp_path / "b", weights="int8")
     with pytest.raises(ValueError, match="must be one of float32, float16, int8 for 'gguf'"):
         minigpt.export_run(tiny_run, "gguf", tmp_path / "b", weights="int4")
+
+
+@pytest.mark.parametrize(("character", "expected"), [("b", True), ("\u2581", False), ("\0", False)])
+def test_characters_of_llama(character, expected):
+    """llama.cpp writes spaces as U+2581, and ends the text of a token at NUL."""
+    tokenizer = CharacterTokenizer(sorted(["a", character]), b"", lowercase=False)
+    assert (llama_vocabulary(tokenizer) is not None) == expected
