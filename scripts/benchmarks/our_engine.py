@@ -46,7 +46,7 @@ def prepare(context: Context, model: str, weights: "WeightsType") -> Outcome:
 
 
 def _tokenizer(vocab_size: int) -> Any:
-    """Returns a tokenizer of characters, which llama.cpp has too: ASCII without NUL, then Chinese and Korean."""
+    """Returns a tokenizer of characters that llama.cpp has too: ASCII, Chinese, Korean, no NUL."""
     from minigpt.tokenizers.character import CharacterTokenizer
 
     ascii_characters = [chr(code) for code in range(1, 128)]
