@@ -24,7 +24,7 @@ function showAbout(box, facts) {
     part("Facts", factList(facts)),
     part("What this model cannot do", listOf(limitsOf(facts))),
     trainingPart(facts),
-    samplesPart(facts),
+    ...samplesParts(facts),
   );
 }
 
@@ -41,14 +41,14 @@ function factList(facts) {
   const entries = [
     ["Parameters", `${formatInteger(facts.parameters)}, ${facts.weights} in this page`],
     ["Tokenizer", `${tokenizerName(tokenizer)}, ${formatInteger(tokenizer.vocab_size)} tokens${tokenizer.lowercase ? ", lower case" : ""}`],
-    ["Text", text?.description],
+    ["Text", text?.description && readable(text.description)],
     ["Size of the text", textSize(text)],
-    ["License of the text", text?.license],
+    ["License of the text", text?.license && readable(text.license)],
     ["Context", `${formatInteger(model.max_len)} tokens`],
     ["Shape", shapeOf(facts)],
     ["Training", trainingOf(facts)],
     ["Validation loss", lossOf(facts)],
-    ["Command", facts.command && make("code", {}, facts.command)],
+    ["Command", facts.command && make("code", {}, readable(facts.command))],
     ["minigpt", facts.version],
   ];
   const list = make("dl", { class: "facts" });
@@ -129,8 +129,8 @@ function metricsTable(metrics) {
 }
 
 // One <details> a prompt, or a source sentence; in it the samples of every epoch.
-function samplesPart(facts) {
-  if (!facts.samples.length) return null;
+function samplesParts(facts) {
+  if (!facts.samples.length) return [];
   const groups = new Map();
   for (const sample of facts.samples) {
     const name = sample.source ?? sample.prompt ?? "";
@@ -147,5 +147,5 @@ function samplesPart(facts) {
     return make("details", {}, make("summary", {}, title), list);
   });
   const note = facts.kind === "encoder_decoder" ? "What the model translated after each epoch." : "What the model wrote after each epoch.";
-  return part("Samples from the training", make("p", { class: "note" }, note), ...details);
+  return [part("Samples from the training", make("p", { class: "note" }, note), ...details)];
 }

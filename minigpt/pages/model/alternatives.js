@@ -21,8 +21,8 @@ class AlternativesView {
 
   explanation() {
     return this.onChoose
-      ? "Probabilities of the model at this place, before temperature and limits. Choose a token to continue from it."
-      : "Probabilities of the model at this place.";
+      ? "Probabilities at temperature 1, without limits. Choose a token to continue from it."
+      : "Probabilities at temperature 1, without limits.";
   }
 
   row(token, chosen, largest) {

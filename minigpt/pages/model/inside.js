@@ -1,9 +1,12 @@
 // "Look inside": the attention of every head over what the model read, and what each layer would have chosen.
 
 class InsideView {
-  constructor(box, client, kind) {
+  // onShade(index, read, source) follows the choice of heads: two views with tokens, weights and a description.
+  constructor(box, client, kind, onShade) {
     this.client = client;
     this.kind = kind;
+    this.onShade = onShade;
+    this.index = null;
     this.request = 0;
     this.state = make("p", { class: "note inside-state" });
     this.content = make("div", { class: "inside", hidden: true });
@@ -25,7 +28,7 @@ class InsideView {
       const before = tokens.slice(0, index).map((token) => token.id);
       const result = await this.client.inspect({ prompt, tokens: before, chosen: chosen.id });
       if (request !== this.request) return;
-      this.render(result, chosen);
+      this.render(result, chosen, index);
       this.state.textContent = "";
       this.content.hidden = false;
       this.parts.attention.forEach((part) => part.afterShow());
@@ -38,14 +41,24 @@ class InsideView {
     }
   }
 
-  render(result, chosen) {
+  render(result, chosen, index) {
+    this.index = null; // shades the text once, when all parts are up to date
     this.parts ??= this.build(result);
     this.parts.attention[0].update(result.context, result.attention);
     this.parts.attention[1]?.update(result.source, result.cross);
+    this.index = index;
+    this.shade();
     this.parts.lens.replaceChildren(lensTable(result.lens, chosen));
   }
 
+  shade() {
+    if (this.index === null) return;
+    const [read, source] = this.parts.attention;
+    this.onShade(this.index, read, source);
+  }
+
   build({ layers, heads }) {
+    const onShade = () => this.shade();
     const pairs = this.kind === "encoder_decoder";
     const attention = [
       new AttentionView({
@@ -56,11 +69,12 @@ class InsideView {
           "Each picture is one attention head, each row one layer. A bar is a token of the text before the chosen one, the " +
           "first token at the left. The higher the bar, the more the head attended to it.",
         shaded: pairs ? "Translation before the token" : "Text before the token",
+        onShade,
       }),
     ];
     if (pairs) {
       const intro = "The same for the tokens of the source.";
-      attention.push(new AttentionView({ layers, heads, title: "Attention to the source", intro, shaded: "Source" }));
+      attention.push(new AttentionView({ layers, heads, title: "Attention to the source", intro, shaded: "Source", onShade }));
     }
     const lens = make("div", { class: "lens-scroll", role: "group", "aria-label": "Logit lens", tabindex: "0" });
     this.content.append(
@@ -80,7 +94,10 @@ class InsideView {
 
 // One grid of heads and the tokens that it shades.
 class AttentionView {
-  constructor({ layers, heads, title, intro, shaded }) {
+  constructor({ layers, heads, title, intro, shaded, onShade }) {
+    this.onShade = onShade;
+    this.tokens = [];
+    this.weights = null;
     this.shaded = new ShadedTokens(shaded, { tabindex: "0" });
     this.grid = new HeadGrid({
       layers,
@@ -104,6 +121,7 @@ class AttentionView {
   }
 
   update(tokens, attention) {
+    this.tokens = tokens;
     this.shaded.setTokens(tokens);
     this.grid.update(attention, tokens.length);
     this.shade();
@@ -122,10 +140,12 @@ class AttentionView {
 
   shade() {
     const weights = this.grid.mean();
+    this.weights = weights;
     this.shaded.shade(weights);
     this.shows.textContent = `Shaded by ${this.grid.description()}`;
     this.reset.hidden = this.grid.selected.size === 0;
     const entries = this.shaded.largest(weights, 5);
     this.largest.replaceChildren(make("span", { class: "note" }, "Most attention:"), weightedTokens(entries));
+    this.onShade();
   }
 }

@@ -10,8 +10,7 @@ function runPage() {
 }
 
 async function openPage(client, facts) {
-  const title = facts.title || "Language model";
-  byId("title").textContent = title;
+  byId("title").textContent = readable(facts.title || "Language model");
   byId("facts-line").append(...factsLine(facts).map((fact) => make("span", {}, fact)));
   if (facts.version) byId("footer-text").append(` Made with minigpt ${facts.version}.`);
   const desk = facts.kind === "encoder_decoder" ? new Translator(client, facts) : new Writer(client, facts);

@@ -3,8 +3,10 @@
 const INSPECT_DELAY_MS = 120;
 
 class TokenPanel {
-  // onChoose(text, index, alternative) or null; onClose() returns to the text.
-  constructor({ client, kind, onChoose, onClose }) {
+  // onChoose(text, index, alternative) or null; onPin(index) chooses the token that is only pointed at; onClose() returns
+  // to the text; onShade(index, read, source) shows what
+  // was read, onUnshade() ends that.
+  constructor({ client, kind, onChoose, onPin, onClose, onShade, onUnshade }) {
     this.panel = byId("panel");
     this.views = {
       alternatives: { tab: byId("tab-alternatives"), box: byId("view-alternatives") },
@@ -14,8 +16,10 @@ class TokenPanel {
       this.views.alternatives.box,
       onChoose && ((alternative) => onChoose(this.shown.text, this.shown.index, alternative)),
     );
-    this.inside = new InsideView(this.views.inside.box, client, kind);
+    this.inside = new InsideView(this.views.inside.box, client, kind, onShade);
+    this.onPin = onPin;
     this.onClose = onClose;
+    this.onUnshade = onUnshade;
     this.shown = null; // {text: {prompt, tokens}, index}: what the panel shows now
     this.chosen = null; // what it returns to when the pointer leaves the text
     this.view = "alternatives";
@@ -32,7 +36,7 @@ class TokenPanel {
   clear() {
     this.shown = null;
     this.chosen = null;
-    clearTimeout(this.waiting);
+    this.endInside();
     this.panel.removeAttribute("data-open");
     byId("panel-body").hidden = true;
     byId("panel-close").hidden = true;
@@ -71,10 +75,19 @@ class TokenPanel {
     this.showInside();
   }
 
+  endInside() {
+    clearTimeout(this.waiting);
+    this.inside.expect();
+    this.onUnshade();
+  }
+
   // Moving quickly over many tokens inspects only the one where the movement ends.
   showInside() {
     clearTimeout(this.waiting);
-    if (this.view !== "inside" || !this.shown) return;
+    if (this.view !== "inside" || !this.shown) {
+      this.endInside();
+      return;
+    }
     const { text, index } = this.shown;
     this.inside.expect();
     this.waiting = setTimeout(() => this.inside.show(text.prompt, text.tokens, index), INSPECT_DELAY_MS);
@@ -87,8 +100,8 @@ class TokenPanel {
       tab.tabIndex = other === name ? 0 : -1;
       box.hidden = other !== name;
     }
-    if (this.shown && name === "inside") this.chosen = this.shown;
-    this.showInside();
+    if (this.shown && this.shown !== this.chosen) this.onPin(this.shown.index);
+    else this.showInside();
   }
 
   tabKey(event) {

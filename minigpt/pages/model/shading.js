@@ -9,16 +9,13 @@ class ShadedTokens {
 
   setTokens(tokens) {
     this.tokens = tokens;
-    this.spans = tokens.map((token) => {
-      const span = make("span", { class: "shade", "data-marker": tokenMarker(token) });
-      span.append(token.text);
-      return span;
-    });
+    this.spans = tokens.map(shadeSpan);
     this.node.replaceChildren(...this.spans);
   }
 
   // The largest weight has the full shade; null removes all shades.
   shade(weights) {
+    if (weights && weights.length !== this.spans.length) return;
     const largest = weights ? weights.reduce((max, weight) => Math.max(max, weight), 1e-9) : 1;
     this.spans.forEach((span, at) => {
       const share = weights ? Math.sqrt(weights[at] / largest) : 0;
@@ -37,6 +34,12 @@ class ShadedTokens {
   scrollToEnd() {
     this.node.scrollTop = this.node.scrollHeight;
   }
+}
+
+function shadeSpan(token) {
+  const span = make("span", { class: "shade", "data-marker": tokenMarker(token) });
+  span.append(token.text);
+  return span;
 }
 
 function weightedTokens(entries) {

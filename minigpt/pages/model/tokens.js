@@ -79,6 +79,17 @@ class TokenText {
     this.spans[index].tabIndex = 0;
   }
 
+  // Scrolls so far that nothing of the panel at the lower edge of a narrow page covers the token.
+  reveal(panel) {
+    const span = this.spans[this.chosen];
+    if (!span) return;
+    span.scrollIntoView({ block: "nearest" });
+    const token = span.getBoundingClientRect();
+    const cover = panel.getBoundingClientRect();
+    const covers = cover.left < token.right && cover.right > token.left && token.bottom > cover.top - 16;
+    if (covers) window.scrollBy(0, token.bottom - cover.top + 24);
+  }
+
   focus() {
     this.spans[this.stop]?.focus();
   }

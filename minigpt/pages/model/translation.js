@@ -13,14 +13,21 @@ class Translator {
     byId("source-line").replaceWith(this.source.node);
     this.source.node.classList.add("source-line");
     this.source.node.hidden = true;
+    this.reading = new ReadingView({ box: byId("text"), prompt: byId("text-prompt"), spans: () => this.tokens.spans });
     this.panel = new TokenPanel({
       client,
       kind: facts.kind,
       onChoose: null,
+      onPin: (index) => this.choose(index),
       onClose: () => {
         this.point(null);
         this.tokens.focus();
       },
+      onShade: (index, read, source) => {
+        showReading(this.reading, index, read);
+        this.source.shade(source.weights);
+      },
+      onUnshade: () => hideReading(this.reading),
     });
     this.tokens = new TokenText(byId("text-tokens"), "Translation", {
       onPoint: (index) => this.point(index),
@@ -118,6 +125,7 @@ class Translator {
 
   // The pointer is on a token of the translation, or has left it.
   point(index) {
+    if (this.panel.view === "inside" && this.panel.chosen) return;
     this.panel.preview(this.shown, index);
     this.shadeSource(index ?? this.panel.chosen?.index ?? null);
   }
@@ -126,6 +134,7 @@ class Translator {
     this.tokens.mark(index);
     this.panel.choose(this.shown, index);
     this.shadeSource(index);
+    this.tokens.reveal(byId("panel"));
     if (moveFocus) this.panel.focus();
   }
 

@@ -10,11 +10,15 @@ class Writer {
     this.job = null;
     this.shown = null; // the branch on the page
     this.tree = new BranchTree(byId("branches"), byId("branches-section"), (branch) => this.show(branch));
+    this.reading = new ReadingView({ box: byId("text"), prompt: byId("text-prompt"), spans: () => this.tokens.spans });
     this.panel = new TokenPanel({
       client,
       kind: facts.kind,
       onChoose: (branch, index, alternative) => this.branch(branch, index, alternative),
+      onPin: (index) => this.choose(index),
       onClose: () => this.tokens.focus(),
+      onShade: (index, read) => showReading(this.reading, index, read),
+      onUnshade: () => hideReading(this.reading),
     });
     this.tokens = new TokenText(byId("text-tokens"), "Continuation", {
       onPoint: (index) => this.panel.preview(this.shown, index),
@@ -145,6 +149,7 @@ class Writer {
     this.shown.chosen = index;
     this.tokens.mark(index);
     this.panel.choose(this.shown, index);
+    this.tokens.reveal(byId("panel"));
     if (moveFocus) this.panel.focus();
   }
 
@@ -184,6 +189,21 @@ function firstBeyond(branch) {
     length += token.text.length;
     return beyond;
   }) >>> 0;
+}
+
+function showReading(reading, index, read) {
+  reading.show(read.tokens, read.weights, index);
+  byId("legend").hidden = true;
+  byId("reading-note").hidden = false;
+  byId("reading-note").textContent =
+    `The darker a token, the more attention it got (${read.grid.description()}). Faint tokens were not read.`;
+}
+
+function hideReading(reading) {
+  if (reading.shown === null) return;
+  reading.hide();
+  byId("legend").hidden = false;
+  byId("reading-note").hidden = true;
 }
 
 function showPrompt(prompt) {
