@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Compiles the engine: minigpt/portable/engine/*.c → minigpt/portable/engine/engine.wasm.
+"""Compiles the engine: minigpt/portable/engine/*.c → engine.wasm and engine_without_simd.wasm beside them.
 
     python scripts/build_engine.py
 
-The result is committed. It depends on the compiler: CONTRIBUTING.md names the version.
+Browsers without SIMD run the second file, which computes the same numbers. Both are committed. They
+depend on the compiler: CONTRIBUTING.md names the version.
 """
 
 import argparse
@@ -15,7 +16,6 @@ CLANG_VERSION = "14"
 FLAGS = (
     "--target=wasm32",
     "-O3",
-    "-msimd128",
     "-mbulk-memory",
     "-std=c11",
     "-ffreestanding",
@@ -32,9 +32,16 @@ FLAGS = (
 )
 
 
-def build(output: Path) -> None:
+# File → additional flags.
+ENGINES = {"engine.wasm": ("-msimd128",), "engine_without_simd.wasm": ()}
+
+
+def build(name: str, output: Path) -> None:
     """Compiles all C files into one WebAssembly file.
 
+    Args:
+      name: a key of `ENGINES`.
+      output: the file to write.
     Raises:
       FileNotFoundError: clang is not installed.
       subprocess.CalledProcessError: it reports an error.
@@ -43,7 +50,7 @@ def build(output: Path) -> None:
     # In the folder itself: the compiler's messages, and nothing else, name the paths.
     names = [source.name for source in sources]
     subprocess.run(
-        ["clang", *FLAGS, *names, "-o", str(output.absolute())],
+        ["clang", *FLAGS, *ENGINES[name], *names, "-o", str(output.absolute())],
         cwd=SOURCES,
         check=True,
     )
@@ -51,8 +58,10 @@ def build(output: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=SOURCES / "engine.wasm")
-    build(parser.parse_args().output)
+    parser.add_argument("--output", type=Path, default=SOURCES, metavar="FOLDER")
+    folder = parser.parse_args().output
+    for name in ENGINES:
+        build(name, folder / name)
 
 
 if __name__ == "__main__":

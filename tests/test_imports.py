@@ -27,6 +27,7 @@ ORDER = [
     "evaluation",
     "inference",
     "portable",
+    "pages",
     "export",
     "training",
     "cli",

@@ -17,6 +17,7 @@ class Format(StrEnum):
     keras = "keras"
     huggingface = "huggingface"
     gguf = "gguf"
+    html = "html"
 
 
 class Weights(StrEnum):
@@ -30,21 +31,29 @@ def export(
     run: RunArgument,
     output: Annotated[
         Path,
-        typer.Option(metavar="PATH", help="New directory for the model; for gguf, a new file."),
+        typer.Option(
+            metavar="PATH", help="New directory for the model; for gguf and html, a new file."
+        ),
     ],
     format: Annotated[Format, typer.Option(help="Format to write.")] = Format.saved_model,
     weights: Annotated[
-        Weights | None, typer.Option(help="For gguf: how weights are stored. Default: float32.")
+        Weights | None,
+        typer.Option(help="For gguf and html: how weights are stored. Default: float32."),
     ] = None,
 ) -> None:
     """Export a run's best model for other programs."""
+    kind = (weights or Weights.float32).value
+    # `export_run` would import TensorFlow, which these two do not need.
     if format == Format.gguf:
-        # `export_run` would import TensorFlow, and this is not needed by other commands.
         from minigpt.portable.exporting import export_portable
 
-        export_portable(minigpt.Run(run), output, (weights or Weights.float32).value)
+        export_portable(minigpt.Run(run), output, kind)
+    elif format == Format.html:
+        from minigpt.pages.model_page import export_page
+
+        export_page(minigpt.Run(run), output, kind)
     elif weights is None:
         minigpt.export_run(minigpt.Run(run), format.value, output)
     else:
-        raise UserError(f"--weights {weights.value}: has an effect only with --format gguf")
+        raise UserError(f"--weights {kind}: has an effect only with --format gguf or html")
     print(f"Wrote {output}")

@@ -8,6 +8,7 @@ from minigpt.export.huggingface import export_huggingface
 from minigpt.export.keras_file import export_keras
 from minigpt.export.saved_model import export_saved_model
 from minigpt.notices import deprecated_report
+from minigpt.pages.model_page import export_page
 from minigpt.portable.exporting import export_portable
 from minigpt.portable.writing import WeightsType
 from minigpt.runs.run import Run, as_run
@@ -17,8 +18,8 @@ FORMATS = {
     "keras": export_keras,
     "huggingface": export_huggingface,
 }
-# The portable file is made of the run, not of a loaded model.
-PORTABLE = "gguf"
+# These are made of the run, not of a loaded model.
+FILE_FORMATS = {"gguf": export_portable, "html": export_page}
 
 
 def export_run(
@@ -36,20 +37,20 @@ def export_run(
 
     Args:
       run: a run, or its directory.
-      format: one of `FORMATS`, or "gguf".
-      output: a new or empty folder; for "gguf", a new file.
+      format: one of `FORMATS` or `FILE_FORMATS`.
+      output: a new or empty folder; for "gguf" and "html", a new file.
       report: deprecated; called with every message that is logged.
-      weights: for "gguf", how matrices are stored: "float32", "float16" or "int8".
+      weights: for "gguf" and "html", how matrices are stored: "float32", "float16" or "int8".
       folder: the name of `output` in earlier versions.
     Raises:
       UserError: the run has no model, the format does not support the model, or the output exists or cannot
         be written.
       ValueError: the format or the kind of weights is unknown, or the format has no other weights.
     """
-    formats = (*FORMATS, PORTABLE)
+    formats = (*FORMATS, *FILE_FORMATS)
     if format not in formats:
         raise ValueError(f"`format` must be one of {', '.join(formats)}. Received: {format!r}")
-    kinds = get_args(WeightsType) if format == PORTABLE else ("float32",)
+    kinds = get_args(WeightsType) if format in FILE_FORMATS else ("float32",)
     if weights not in kinds:
         raise ValueError(
             f"`weights` must be one of {', '.join(kinds)} for {format!r}. Received: {weights!r}"
@@ -58,9 +59,9 @@ def export_run(
     if output is None:
         raise TypeError("export_run() is missing the argument `output`")
     run = as_run(run)
-    if format == PORTABLE:
+    if format in FILE_FORMATS:
         with deprecated_report(report):
-            export_portable(run, Path(output), weights)
+            FILE_FORMATS[format](run, Path(output), weights)
         return
     with deprecated_report(report):
         model, tokenizer = run.load_model(), run.load_tokenizer()

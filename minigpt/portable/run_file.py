@@ -42,7 +42,7 @@ def write_run_file(
         run.load_tokenizer(),
         _weights(run) if weights is None else weights,
         name=run.path.absolute().name,
-        training=_training_facts(run),
+        training=training_facts(run),
         weights_type=weights_type,
     )
 
@@ -75,18 +75,18 @@ def _best_name(run: Run) -> str | None:
     return best_checkpoint_name(paths[-1]) if paths else None
 
 
-def _training_facts(run: Run) -> dict[str, Any]:
+def training_facts(run: Run) -> dict[str, Any]:
     """Returns the keys of `minigpt.training`; null for what is not known."""
     facts: dict[str, Any] = dict.fromkeys(("step", "epoch", "val_loss", "val_bits_per_byte"))
     epoch = re.search(r"-epoch-(\d+)$", _best_name(run) or "")
-    for record in _records(run.metrics_file):
+    for record in read_records(run.metrics_file):
         if epoch and record.get("epoch") == int(epoch[1]):
             facts = {name: record.get(name) for name in facts}
     fingerprint = run.corpus["fingerprint"] if run.corpus_file.is_file() else None
     return facts | {"text_fingerprint": fingerprint}
 
 
-def _records(file: Path) -> list[dict[str, Any]]:
+def read_records(file: Path) -> list[dict[str, Any]]:
     """Returns the lines of metrics.jsonl; none if it is missing or damaged: they are additional facts."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()

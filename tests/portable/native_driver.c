@@ -1,10 +1,11 @@
 /* The calls of a host for tests/portable/test_hostile_natively.py, compiled with sanitizers: each file is opened, encodes a text,
-   generates 3 tokens and scores.
+   generates 3 tokens, scores and inspects.
 
    Files are the arguments, or parts of stdin: a length, uint32, and the bytes. Writes one letter for each: what was reached.
 
    With the first argument "--without-memory", each file is used again and again: its first allocation fails, its second one, ...
    until all succeed. */
+#include "choices.h"
 #include "forward.h"
 #include "sampling.h"
 #include "tokenizer.h"
@@ -25,6 +26,16 @@ int32_t add_tokens(uint32_t count);
 const int32_t *new_tokens_end(void);
 void finish(void);
 const float *score(const int32_t *ids, uint32_t count);
+void set_recording(bool on);
+const Choice *newest_choice(void);
+/* inspection.c */
+typedef struct {
+    const float *attention, *cross;
+    const Choice *lens;
+    uint32_t stride, source_length;
+} Inspection;
+bool open_inspection(const int32_t *ids, uint32_t count, const int32_t *source, uint32_t source_count);
+const Inspection *inspect(uint32_t position, int32_t chosen);
 /* errors.c */
 const char *error_message(void);
 
@@ -63,6 +74,27 @@ static uint32_t number(const char *name)
     return value;
 }
 
+/* Inspects positions forward and backward. Returns whether it succeeded. */
+static bool inspect_text(const int32_t *ids, uint32_t count, bool is_gpt)
+{
+    finish();
+    if (!open_inspection(ids, count, ids, is_gpt ? 0 : count))
+        return false;
+    uint32_t layers = number("minigpt.model.num_layers"), heads = number("minigpt.model.num_heads");
+    uint32_t positions[] = {0, count - 1, count / 2};
+    for (uint32_t i = 0; i < 3; i++) {
+        const Inspection *shown = inspect(positions[i], ids[0]);
+        if (!shown)
+            return false;
+        read_result(shown->attention, 4 * (uint64_t)layers * heads * shown->stride);
+        if (shown->cross)
+            read_result(shown->cross, 4 * (uint64_t)layers * heads * shown->source_length);
+        read_result(shown->lens, layers * sizeof(Choice));
+    }
+    finish();
+    return true;
+}
+
 char use_file(const uint8_t *data, uint32_t size)
 {
     release_to(0);
@@ -94,10 +126,14 @@ char use_file(const uint8_t *data, uint32_t size)
     uint32_t read = count < max_len ? count : max_len;
     if (!(is_gpt ? start(ids, count, 0, TOKENS) : start_translation(ids, read, TOKENS)))
         return failed('s');
+    set_recording(true);
     int32_t added = add_tokens(TOKENS);
     if (added < 0)
         return failed('t');
+    read_result(newest_choice(), sizeof(Choice));
     read_result(new_tokens_end() - added, 4 * (uint64_t)added);
+    if (read && !inspect_text(ids, read, is_gpt))
+        return failed('i');
     finish();
     if (!is_gpt)
         return 'T';

@@ -5,10 +5,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 import wasmtime
 
-from scripts.build_engine import CLANG_VERSION, SOURCES, build
+import minigpt
+from minigpt.portable import instance
+from scripts.build_engine import CLANG_VERSION, ENGINES, SOURCES, build
+from tests.portable.models import GPT_SHAPES
+from tests.portable.models import build as build_model
 
 
 @pytest.fixture(scope="module")
@@ -27,19 +32,37 @@ def compiler() -> None:
             pytest.skip(f"needs {name} {CLANG_VERSION}, which builds the engine. Found: {line}")
 
 
-def test_the_engine_is_built_from_the_sources(compiler, tmp_path):
-    build(tmp_path / "engine.wasm")
-    is_same = (tmp_path / "engine.wasm").read_bytes() == (SOURCES / "engine.wasm").read_bytes()
-    assert is_same, "engine.wasm is not up to date: run scripts/build_engine.py"
+@pytest.mark.parametrize("name", ENGINES)
+def test_the_engine_is_built_from_the_sources(compiler, name, tmp_path):
+    build(name, tmp_path / name)
+    is_same = (tmp_path / name).read_bytes() == (SOURCES / name).read_bytes()
+    assert is_same, f"{name} is not up to date: run scripts/build_engine.py"
 
 
 def test_the_engine_does_not_depend_on_the_folder(compiler, tmp_path, monkeypatch):
     folder = Path(shutil.copytree(SOURCES, tmp_path / "another folder"))
     monkeypatch.setattr("scripts.build_engine.SOURCES", folder)
-    build(tmp_path / "engine.wasm")
+    build("engine.wasm", tmp_path / "engine.wasm")
     assert (tmp_path / "engine.wasm").read_bytes() == (SOURCES / "engine.wasm").read_bytes()
 
 
-def test_the_engine_cannot_call_the_host():
-    module = wasmtime.Module(wasmtime.Engine(), (SOURCES / "engine.wasm").read_bytes())
+@pytest.mark.parametrize("name", ENGINES)
+def test_the_engine_cannot_call_the_host(name):
+    module = wasmtime.Module(wasmtime.Engine(), (SOURCES / name).read_bytes())
     assert module.imports == []
+
+
+@pytest.mark.parametrize("weights", ["float32", "float16", "int8"])
+def test_without_simd_the_numbers_are_the_same(weights, tmp_path, monkeypatch):
+    config = wasmtime.Config()
+    config.wasm_relaxed_simd = False
+    config.wasm_simd = False
+    engine = wasmtime.Engine(config)
+    with pytest.raises(wasmtime.WasmtimeError):
+        wasmtime.Module(engine, (SOURCES / "engine.wasm").read_bytes())
+    module = wasmtime.Module(engine, (SOURCES / "engine_without_simd.wasm").read_bytes())
+    path = build_model(GPT_SHAPES["modern"]).write(tmp_path / "model.gguf", weights)
+    ids = np.random.default_rng(0).integers(0, 30, (1, 20))
+    expected = minigpt.load_portable(path).logits(ids)
+    monkeypatch.setattr(instance, "_module", lambda: (engine, module))
+    np.testing.assert_array_equal(minigpt.load_portable(path).logits(ids), expected)

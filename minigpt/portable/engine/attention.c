@@ -84,7 +84,7 @@ static void weighted_sum(const float *weights, const float *values, uint32_t cou
 }
 
 bool attend(const Model *model, const Attention *attention, const float *x, const Span *span, bool rotates, bool is_causal,
-    uint32_t visible, const Cache *cache, uint32_t capacity, float *y)
+    uint32_t visible, const Cache *cache, uint32_t capacity, float *shown, float *y)
 {
     uint32_t mark = memory_mark(), heads = model->num_heads, shared = heads / model->num_kv_heads, count = span->count;
     uint32_t key_dim = model->head_dim, value_dim = model->value_dim;
@@ -108,6 +108,8 @@ bool attend(const Model *model, const Attention *attention, const float *x, cons
             for (uint32_t s = 0; s < seen; s++)
                 scores[s] = dot(queries + at * key_dim, cache->keys + (group + s) * key_dim, key_dim);
             softmax(scores, seen);
+            if (shown && t + 1 == count)
+                memcpy(shown + (uint64_t)h * capacity, scores, (uint64_t)seen * 4);
             weighted_sum(scores, cache->values + group * value_dim, seen, value_dim, outputs + at * value_dim);
         }
     bool done = apply_dense(&attention->output, outputs, count, y);

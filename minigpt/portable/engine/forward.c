@@ -45,9 +45,14 @@ static void add_residual(const Model *model, const Norm *norm, float *x, const f
         normalize(model, norm, x, count, x);
 }
 
+/* What a block shows of its last token; see `Watch`. */
+typedef struct {
+    float *attention, *cross, *latents;
+} WatchedBlock;
+
 /* source: keys and values of the encoded source, NULL in a GPT and in the encoder. */
 static bool run_block(const Model *model, const Block *block, const Span *span, bool is_causal, Cache *cache, uint32_t capacity,
-    const Cache *source, uint32_t source_length, float *x)
+    const Cache *source, uint32_t source_length, WatchedBlock watched, float *x)
 {
     uint32_t mark = memory_mark(), count = span->count;
     uint64_t bytes = (uint64_t)count * model->embed_dim * 4;
@@ -56,12 +61,14 @@ static bool run_block(const Model *model, const Block *block, const Span *span, 
         return false;
     const float *input = sublayer_input(model, &block->attention.norm, x, count, buffer);
     if (!write_keys_and_values(model, &block->attention, input, span, true, cache, capacity)
-        || !attend(model, &block->attention, input, span, true, is_causal, span->first + count, cache, capacity, y))
+        || !attend(model, &block->attention, input, span, true, is_causal, span->first + count, cache, capacity,
+            watched.attention, y))
         return false;
     add_residual(model, &block->attention.norm, x, y, count);
     if (source) {
         input = sublayer_input(model, &block->cross.norm, x, count, buffer);
-        if (!attend(model, &block->cross, input, span, false, false, source_length, source, source_length, y))
+        if (!attend(model, &block->cross, input, span, false, false, source_length, source, source_length,
+                watched.cross, y))
             return false;
         add_residual(model, &block->cross.norm, x, y, count);
     }
@@ -69,6 +76,8 @@ static bool run_block(const Model *model, const Block *block, const Span *span, 
     if (!feed_forward(model, block, input, count, y))
         return false;
     add_residual(model, &block->ff_norm, x, y, count);
+    if (watched.latents)
+        memcpy(watched.latents, x + (uint64_t)(count - 1) * model->embed_dim, (uint64_t)model->embed_dim * 4);
     release_to(mark);
     return true;
 }
@@ -85,8 +94,9 @@ bool encode_source(Context *context, const Model *model, const int32_t *ids, uin
     if (!x || !make_span(&span, model, 0, source_length) || !open_caches(&caches, model, source_length))
         return false;
     embed(model, ids, &span, x);
+    WatchedBlock unwatched = {0};
     for (uint32_t layer = 0; layer < model->num_layers; layer++)
-        if (!run_block(model, &model->encoder_blocks[layer], &span, false, &caches[layer], source_length, NULL, 0, x))
+        if (!run_block(model, &model->encoder_blocks[layer], &span, false, &caches[layer], source_length, NULL, 0, unwatched, x))
             return false;
     if (model->block != POST_NORM)
         normalize(model, &model->encoder_norm, x, source_length, x);
@@ -96,6 +106,19 @@ bool encode_source(Context *context, const Model *model, const int32_t *ids, uin
             return false;
     release_to(mark);
     return true;
+}
+
+static WatchedBlock watched_block(const Context *context, const Model *model, uint32_t layer)
+{
+    WatchedBlock watched = {0};
+    const Watch *watch = context->watch;
+    if (watch) {
+        uint64_t heads = (uint64_t)layer * model->num_heads;
+        watched.attention = watch->attention + heads * context->capacity;
+        watched.cross = watch->cross ? watch->cross + heads * context->source_length : NULL;
+        watched.latents = watch->latents + (uint64_t)layer * model->embed_dim;
+    }
+    return watched;
 }
 
 static bool read_span(Context *context, const Model *model, const int32_t *ids, uint32_t count, float *x)
@@ -108,14 +131,19 @@ static bool read_span(Context *context, const Model *model, const int32_t *ids, 
     for (uint32_t layer = 0; layer < model->num_layers; layer++) {
         const Cache *source = context->sources ? &context->sources[layer] : NULL;
         if (!run_block(model, &model->blocks[layer], &span, true, &context->caches[layer], context->capacity, source,
-                context->source_length, x))
+                context->source_length, watched_block(context, model, layer), x))
             return false;
     }
-    if (model->block != POST_NORM)
-        normalize(model, &model->final_norm, x, count, x);
+    normalize_outputs(model, count, x);
     context->length += count;
     release_to(mark);
     return true;
+}
+
+void normalize_outputs(const Model *model, uint32_t count, float *x)
+{
+    if (model->block != POST_NORM)
+        normalize(model, &model->final_norm, x, count, x);
 }
 
 bool read_tokens(Context *context, const Model *model, const int32_t *ids, uint32_t count, float *latents)

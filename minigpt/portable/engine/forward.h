@@ -10,13 +10,21 @@ typedef struct {
     float *values; /* [G, capacity, U] */
 } Cache;
 
+/* Where the passes write what is shown of the last token that is read. */
+typedef struct {
+    float *attention; /* [L, H, capacity]: its attention weights */
+    float *cross;     /* [L, H, source_length]: those over the encoded source; NULL in a GPT */
+    float *latents;   /* [L, D]: the output of each block */
+} Watch;
+
 /* What decoding stores: caches of all blocks, and for an encoder-decoder those of the encoded source. */
 typedef struct {
-    uint32_t capacity; /* tokens, at most max_len */
-    uint32_t length;   /* tokens that were read */
-    Cache *caches;     /* [L] */
+    uint32_t capacity;  /* tokens, at most max_len */
+    uint32_t length;    /* tokens that were read */
+    Cache *caches;      /* [L] */
     uint32_t source_length;
-    Cache *sources;    /* [L], of capacity source_length */
+    Cache *sources;     /* [L], of capacity source_length */
+    const Watch *watch; /* NULL if nothing is shown */
 } Context;
 
 /* Takes the memory for `capacity` tokens. */
@@ -28,6 +36,9 @@ bool encode_source(Context *context, const Model *model, const int32_t *ids, uin
 /* Reads tokens that follow those in the context, and writes the latents of each: [count, D].
    context->length + count is at most the capacity. */
 bool read_tokens(Context *context, const Model *model, const int32_t *ids, uint32_t count, float *latents);
+
+/* Replaces the outputs of a block, [count, D], by what the head takes. Without effect in a post-norm model. */
+void normalize_outputs(const Model *model, uint32_t count, float *x);
 
 /* latents: [count, D]; logits: [count, V]. */
 bool compute_logits(const Model *model, const float *latents, uint32_t count, float *logits);

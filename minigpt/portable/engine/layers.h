@@ -24,9 +24,10 @@ bool apply_dense(const Dense *dense, const float *x, uint32_t count, float *y);
 bool write_keys_and_values(
     const Model *model, const Attention *attention, const float *x, const Span *span, bool rotates, Cache *cache, uint32_t capacity);
 
-/* Attends from each token of x to the cache: to the tokens up to its own if `is_causal`, otherwise to `visible` tokens. */
+/* Attends from each token of x to the cache: to the tokens up to its own if `is_causal`, otherwise to `visible` tokens.
+   Writes the weights of the last token to `shown`, [H, capacity], unless it is NULL. */
 bool attend(const Model *model, const Attention *attention, const float *x, const Span *span, bool rotates, bool is_causal,
-    uint32_t visible, const Cache *cache, uint32_t capacity, float *y);
+    uint32_t visible, const Cache *cache, uint32_t capacity, float *shown, float *y);
 
 bool feed_forward(const Model *model, const Block *block, const float *x, uint32_t count, float *y);
 

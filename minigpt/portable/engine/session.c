@@ -1,13 +1,14 @@
 /* The functions that the host calls: open a file, encode text, continue it, score it, translate. */
+#include "session.h"
+
+#include "choices.h"
 #include "forward.h"
 #include "sampling.h"
-#include "tokenizer.h"
+#include "tokenizer_tables.h"
 
 static Gguf file;
 static Model model;
 static Tokenizer tokenizer;
-static const int32_t *undrawable_ids;
-static uint32_t undrawable_count;
 static bool is_open;
 
 static SamplingSettings settings = {.temperature = 1, .top_p = 1, .repetition_penalty = 1};
@@ -20,57 +21,30 @@ static int32_t *tokens;       /* the prompt and what was added */
 static uint32_t token_count, new_count, limit;
 static bool *seen;            /* [V] */
 static float *latents, *logits;
+static float *model_logits;   /* [V], before penalties and bans */
+static bool is_recording;
+static Choice choice;         /* of the newest token */
 static bool has_ended;
 static uint32_t text_mark;    /* the memory before the text */
-
-static bool read_tokenizer(void)
-{
-    static const char *const kinds[] = {"byte_pair", "character", "word", "gpt2", NULL};
-    int kind = get_choice(&file, "minigpt.tokenizer.kind", kinds);
-    uint32_t ends, ranks, bytes, pieces;
-    if (kind < 0 || !get_bool(&file, "minigpt.tokenizer.lowercase", &tokenizer.lowercase)
-        || !get_uint32(&file, "minigpt.tokenizer.end_id", &tokenizer.end_id)
-        || !get_int32(&file, "minigpt.tokenizer.unknown_id", &tokenizer.unknown_id)
-        || !get_array(&file, "minigpt.tokenizer.pieces", GGUF_UINT8, (const void **)&tokenizer.pieces, &pieces)
-        || !get_array(&file, "minigpt.tokenizer.piece_ends", GGUF_UINT32, (const void **)&tokenizer.piece_ends, &ends)
-        || !get_array(&file, "minigpt.tokenizer.ranks", GGUF_INT32, (const void **)&tokenizer.ranks, &ranks)
-        || !get_array(&file, "minigpt.tokenizer.byte_ids", GGUF_INT32, (const void **)&tokenizer.byte_ids, &bytes))
-        return false;
-    /* GGUF has no empty arrays: the key is missing if all tokens can be generated. */
-    static const char undrawable[] = "minigpt.tokenizer.undrawable_ids";
-    undrawable_count = 0;
-    if (find_value(&file, undrawable, sizeof undrawable - 1)
-        && !get_array(&file, undrawable, GGUF_INT32, (const void **)&undrawable_ids, &undrawable_count))
-        return false;
-    tokenizer.kind = (TokenizerKind)kind;
-    tokenizer.vocab_size = ends;
-    bool fits = ends > 0 && ends <= model.vocab_size && ranks == ends && bytes == 256 && tokenizer.end_id < ends
-        && tokenizer.unknown_id >= -1 && tokenizer.unknown_id < (int64_t)ends && tokenizer.piece_ends[ends - 1] == pieces;
-    for (uint32_t i = 1; fits && i < ends; i++)
-        fits = tokenizer.piece_ends[i - 1] <= tokenizer.piece_ends[i];
-    for (uint32_t i = 0; fits && i < 256; i++)
-        fits = tokenizer.byte_ids[i] >= -1 && tokenizer.byte_ids[i] < (int64_t)ends;
-    for (uint32_t i = 0; fits && i < undrawable_count; i++)
-        fits = undrawable_ids[i] >= 0 && (uint32_t)undrawable_ids[i] < ends;
-    return fits ? index_pieces(&tokenizer) : fail("the tables of minigpt.tokenizer do not fit together", NULL);
-}
 
 /* Opens a portable file that the host wrote to memory from `allocate`. It stays there. */
 EXPORT("open_file") bool open_file(const uint8_t *data, uint32_t size)
 {
     uint32_t format;
     is_open = false;
+    end_inspection();
     if (!read_gguf(&file, data, size) || !get_uint32(&file, "minigpt.format", &format))
         return false;
     if (format != 1)
         return fail("minigpt.format: should be 1; another version of minigpt wrote this file", NULL);
-    if (!read_model(&model, &file) || !read_tokenizer())
+    if (!read_model(&model, &file) || !read_tokenizer(&tokenizer, &file, model.vocab_size))
         return false;
     banned = allocate(model.vocab_size);
     seen = allocate(model.vocab_size);
     latents = allocate((uint64_t)model.embed_dim * 4);
     logits = allocate((uint64_t)model.vocab_size * 4);
-    if (!banned || !seen || !latents || !logits)
+    model_logits = allocate((uint64_t)model.vocab_size * 4);
+    if (!banned || !seen || !latents || !logits || !model_logits)
         return false;
     text_mark = memory_mark();
     return is_open = true;
@@ -95,7 +69,14 @@ void set_sampling(float temperature, int32_t top_k, float top_p, float min_p, fl
     settings = (SamplingSettings){temperature, top_p, min_p, repetition_penalty, top_k, seed};
 }
 
-static bool are_tokens(const int32_t *ids, uint32_t count)
+const Model *open_model(void)
+{
+    if (!is_open)
+        fail("no file is open", NULL);
+    return is_open ? &model : NULL;
+}
+
+bool are_tokens(const int32_t *ids, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= model.vocab_size)
@@ -109,8 +90,8 @@ EXPORT("set_banned") bool set_banned(const int32_t *ids, uint32_t count)
     if (!is_open || !are_tokens(ids, count))
         return false;
     memset(banned, 0, model.vocab_size);
-    for (uint32_t i = 0; i < undrawable_count; i++)
-        banned[undrawable_ids[i]] = true;
+    for (uint32_t i = 0; i < tokenizer.undrawable_count; i++)
+        banned[tokenizer.undrawable_ids[i]] = true;
     for (uint32_t i = tokenizer.vocab_size; i < model.vocab_size; i++)
         banned[i] = true;
     for (uint32_t i = 0; i < count; i++)
@@ -203,6 +184,18 @@ static bool next_logits(void)
     return compute_logits(&model, latents, 1, logits);
 }
 
+/* Turns the recording of choices on or off. */
+EXPORT("set_recording") void set_recording(bool on)
+{
+    is_recording = on;
+}
+
+/* Returns how the newest token was chosen, if choices are recorded. */
+EXPORT("newest_choice") const Choice *newest_choice(void)
+{
+    return &choice;
+}
+
 static int32_t choose(void)
 {
     float penalty = settings.repetition_penalty > 0 ? settings.repetition_penalty : 1;
@@ -225,9 +218,15 @@ EXPORT("add_tokens") int32_t add_tokens(uint32_t count)
 {
     int32_t added = 0;
     for (; count && !has_ended && new_count < limit; count--) {
-        int32_t token = next_logits() ? choose() : -1;
+        if (!next_logits())
+            return -1;
+        if (is_recording)
+            memcpy(model_logits, logits, (uint64_t)model.vocab_size * 4);
+        int32_t token = choose();
         if (token < 0)
             return -1;
+        if (is_recording)
+            describe_choice(model_logits, model.vocab_size, token, &choice);
         has_ended = token == (int32_t)tokenizer.end_id;
         if (has_ended)
             break;
@@ -245,11 +244,12 @@ EXPORT("new_tokens_end") const int32_t *new_tokens_end(void)
     return tokens + token_count;
 }
 
-/* Ends a text: its memory is free for the next one. */
+/* Ends a text or an inspection: its memory is free for the next one. */
 EXPORT("finish") void finish(void)
 {
     release_to(text_mark);
     token_count = new_count = limit = 0;
+    end_inspection();
 }
 
 /* Scores every next token of a text: [count, V], NULL after an error. The text must be finished afterwards. */

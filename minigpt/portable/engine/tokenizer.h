@@ -16,6 +16,8 @@ typedef struct {
     const uint32_t *piece_ends;  /* [vocab_size], ascending */
     const int32_t *ranks;        /* [vocab_size] */
     const int32_t *byte_ids;     /* [256] */
+    const int32_t *undrawable_ids; /* tokens that are never generated */
+    uint32_t undrawable_count;
     uint32_t *slots;             /* the hash table that `index_pieces` builds: id + 1, or 0 */
     uint32_t slot_count;         /* a power of two */
 } Tokenizer;

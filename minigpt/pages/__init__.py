@@ -1,0 +1,1 @@
+"""Web pages that are one file each: the page of a model."""

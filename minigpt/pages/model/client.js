@@ -1,0 +1,114 @@
+/* The page's side of the worker. */
+
+/* The script of the page is the source of the worker, too. */
+const PAGE_SCRIPT = typeof document === "undefined" ? null : document.currentScript;
+
+/* The elements of the page that carry data are removed when they are read: large models are not kept twice. */
+function takeTexts(selector) {
+  return Array.from(document.querySelectorAll(selector), (element) => {
+    const { file, size } = element.dataset;
+    const part = { file, size: Number(size), text: element.textContent };
+    element.remove();
+    return part;
+  });
+}
+
+function readFacts() {
+  return JSON.parse(document.getElementById("facts").textContent);
+}
+
+class Client {
+  constructor(facts) {
+    this.facts = facts;
+    this.requests = new Map(); /* number → {resolve, reject, onTokens} */
+    this.count = 0;
+    const source = new Blob([PAGE_SCRIPT.textContent], { type: "text/javascript" });
+    this.worker = new Worker(URL.createObjectURL(source));
+    this.worker.onmessage = ({ data }) => this.receive(data);
+    this.worker.onerror = (event) => {
+      event.preventDefault();
+      this.failAll(`The model stopped: ${event.message || "the browser did not start it"}.`);
+    };
+    this.ready = this.open();
+    /* A page that does not wait for the model must not see an unhandled rejection. */
+    this.ready.catch(() => {});
+  }
+
+  async open() {
+    const engines = takeTexts(".engine").map((part) => part.text), parts = takeTexts(".model");
+    const main = parts.filter(({ file }) => file === "main"), others = parts.filter(({ file }) => file !== "main");
+    const answers = [
+      this.request("compile", { engines }),
+      ...main.map((part) => this.request("part", part)),
+      this.request("open", { banned: this.facts.sampling.banned_tokens }),
+    ];
+    /* The models of epochs wait until the page can be used. */
+    for (const part of others) this.request("part", part).catch(() => {});
+    /* The first error is the cause of the others. */
+    const { info, texts, labels } = (await Promise.all(answers)).at(-1);
+    this.texts = texts;
+    this.labels = labels;
+    performance.mark("model-ready");
+    return info;
+  }
+
+  /* Continues a prompt, or translates a source. Returns {done, stop()}. Texts are generated one after the other. */
+  generate({ model = "main", kept = [], stop = [], onTokens = () => {}, ...request }) {
+    const number = this.count + 1, isMain = this.facts.epochs.some(({ epoch, in_main }) => in_main && epoch === model);
+    let text = "";
+    const receive = (tokens, ready) => {
+      text += ready;
+      onTokens(tokens.map((token) => this.token(token)), ready);
+    };
+    const message = { model: isMain ? "main" : String(model), request: { ...request, kept, stop } };
+    const done = this.request("generate", message, receive).then(({ rest, ...result }) => ({ text: text + rest, ...result }));
+    return { done, stop: () => this.worker.postMessage({ type: "stop", job: number }) };
+  }
+
+  async inspect(request) {
+    const result = await this.request("inspect", request);
+    const lens = result.lens.map((choice) => ({
+      chosen: choice.probability,
+      guesses: this.alternatives(choice).slice(0, 5),
+    }));
+    return { ...result, lens };
+  }
+
+  align(request) {
+    return this.request("align", request);
+  }
+
+  tokenize(text) {
+    return this.request("tokenize", { text });
+  }
+
+  token({ id, text, ...choice }) {
+    return { id, text, label: this.labels[id], probability: choice.probability, alternatives: this.alternatives(choice) };
+  }
+
+  alternatives({ ids, probabilities }) {
+    return Array.from(ids, (id, i) => ({ id, text: this.texts[id], label: this.labels[id], probability: probabilities[i] }))
+      .filter(({ id }) => id >= 0 && id < this.texts.length);
+  }
+
+  request(type, message, onTokens) {
+    const id = ++this.count;
+    return new Promise((resolve, reject) => {
+      this.requests.set(id, { resolve, reject, onTokens });
+      this.worker.postMessage({ ...message, id, type });
+    });
+  }
+
+  receive({ id, type, result, message, tokens, ready }) {
+    const request = this.requests.get(id);
+    if (type === "tokens") return request.onTokens(tokens, ready);
+    this.requests.delete(id);
+    if (type === "error") request.reject(new Error(message));
+    else request.resolve(result);
+  }
+
+  failAll(message) {
+    for (const { reject } of this.requests.values()) reject(new Error(message));
+    this.requests.clear();
+  }
+}

@@ -1,0 +1,127 @@
+/* A model of the page: an engine, its vocabulary, and what is asked of them. Used by the worker. */
+
+/* White space that is stripped from a source, as in minigpt/inference/prompts.py. */
+const SOURCE_ENDS = /^[ \t\n\v\f\r]+|[ \t\n\v\f\r]+$/g;
+
+class Model {
+  constructor(engine) {
+    this.engine = engine;
+    this.vocabulary = new Vocabulary(engine);
+    const key = (name) => engine.key(`minigpt.model.${name}`);
+    this.isPairs = key("kind") === "encoder_decoder";
+    this.maxLen = key("max_len");
+    this.numLayers = key("num_layers");
+    this.numHeads = key("num_heads");
+    this.vocabSize = key("vocab_size");
+    this.current = null; /* the text that the engine continues */
+  }
+
+  info() {
+    const kind = this.isPairs ? "encoder_decoder" : "gpt";
+    const { maxLen, numLayers, numHeads, vocabSize } = this;
+    return { kind, maxLen, numLayers, numHeads, vocabSize, tokenizerKind: this.vocabulary.kind };
+  }
+
+  /* Returns the text and the readable form of every token. */
+  labels() {
+    const ids = Array.from(this.vocabulary.pieces.keys());
+    return {
+      texts: ids.map((id) => this.vocabulary.text(id) ?? ""),
+      labels: ids.map((id) => this.vocabulary.label(id)),
+    };
+  }
+
+  describe(ids) {
+    const texts = this.vocabulary.texts(ids);
+    return Array.from(ids, (id, i) => ({ id, text: texts[i], label: this.vocabulary.label(id) }));
+  }
+
+  /* Returns the ids of a source, end token included; what is beyond the context is left out. */
+  source(text) {
+    const ids = this.engine.encode(text.replace(SOURCE_ENDS, "")).subarray(0, this.maxLen - 1);
+    return ids.length ? Int32Array.from([...ids, this.vocabulary.endId]) : ids;
+  }
+
+  /* Begins a continuation or a translation. */
+  begin({ prompt, kept, maxNewTokens, stop, ...settings }) {
+    const ids = this.isPairs ? this.source(prompt) : this.engine.encode(prompt);
+    const detokenizer = new Detokenizer(this.vocabulary);
+    for (const id of this.isPairs ? [] : ids) detokenizer.push(id);
+    const stopping = new StoppingText(stop);
+    const text = { prompt: ids, tokens: [], settings, maxNewTokens, detokenizer, stopping, ready: "", end: null };
+    for (const id of kept) this.push(text, id);
+    if (this.isPairs && !ids.length) text.end = "end";
+    return text;
+  }
+
+  /* Adds a token to a text. Returns what it adds to the decoded text. */
+  push(text, id) {
+    text.tokens.push(id);
+    const added = text.detokenizer.push(id);
+    text.ready += text.stopping.push(added);
+    if (text.stopping.hasStopped) text.end = "stop string";
+    return added;
+  }
+
+  /* Generates the next token of a text. Returns it, or null at the end of the text. */
+  next(text) {
+    if (text.end) return null;
+    if (this.current !== text) {
+      this.current = null;
+      const { prompt, tokens, maxNewTokens, settings } = text;
+      if (this.isPairs) {
+        this.engine.startTranslation(prompt, maxNewTokens);
+        /* A translation cannot be started in its middle: the tokens are the same again. */
+        for (let i = 0; i < tokens.length; i++) this.engine.addToken();
+      } else {
+        this.engine.start([...prompt, ...tokens], tokens.length, maxNewTokens, settings);
+      }
+      this.current = text;
+    }
+    const choice = this.engine.addToken();
+    if (!choice) {
+      text.end = text.tokens.length < Math.min(text.maxNewTokens, this.isPairs ? this.maxLen : Infinity) ? "end" : "length";
+      return null;
+    }
+    return { ...choice, text: this.push(text, choice.id) };
+  }
+
+  /* Returns how a token was chosen after `tokens`, with the labels of what was read. */
+  inspect({ prompt, tokens, chosen }) {
+    const { endId } = this.vocabulary;
+    const source = this.isPairs ? this.source(prompt) : [];
+    const read = this.isPairs ? [] : this.engine.encode(prompt);
+    const context = [...(read.length ? read : [endId]), ...tokens].slice(-this.maxLen);
+    this.open(context, source);
+    return {
+      context: this.describe(context),
+      source: this.describe(source),
+      layers: this.numLayers,
+      heads: this.numHeads,
+      ...this.engine.inspect(context.length - 1, chosen, this.numLayers, this.numHeads),
+    };
+  }
+
+  /* Returns the share of each source token in the attention of each target token: the mean of all layers and heads. */
+  align({ source: text, tokens }) {
+    const source = this.source(text), context = [this.vocabulary.endId, ...tokens].slice(0, tokens.length);
+    const rows = this.numLayers * this.numHeads, weights = new Float32Array(tokens.length * source.length);
+    if (tokens.length) this.open(context, source);
+    for (let t = 0; t < tokens.length; t++) {
+      const { cross } = this.engine.inspect(t, tokens[t], this.numLayers, this.numHeads);
+      for (let i = 0; i < cross.length; i++) weights[t * source.length + (i % source.length)] += cross[i] / rows;
+    }
+    return { source: this.describe(source), target: this.describe(tokens), weights };
+  }
+
+  open(context, source) {
+    this.current = null;
+    this.engine.openInspection(context, source);
+  }
+
+  /* Returns the last tokens of a text. */
+  tokenize({ text }) {
+    const ids = this.engine.encode(text), MOST = 2000;
+    return this.describe(ids).slice(-MOST);
+  }
+}

@@ -1,0 +1,148 @@
+/* The worker: opens the models of the page and answers the page, so that the page never freezes. */
+
+/* Milliseconds of generating between two messages. */
+const BATCH_MS = 30;
+
+function runWorker() {
+  const worker = new ModelWorker();
+  self.onmessage = ({ data }) => worker.receive(data);
+}
+
+class ModelWorker {
+  constructor() {
+    this.files = new Map(); /* name → parts that no engine has yet */
+    this.models = new Map(); /* name → Model */
+    this.jobs = []; /* the first one is running */
+    this.opened = Promise.resolve();
+    /* A message to itself lets other messages pass, without the delay of a timer. */
+    this.channel = new MessageChannel();
+    this.channel.port1.onmessage = () => this.runJobs();
+  }
+
+  receive(message) {
+    if (message.type === "generate") {
+      this.jobs.push({ ...message, isStopped: false, text: null });
+      if (this.jobs.length === 1) this.continueSoon();
+    } else if (message.type === "stop") {
+      for (const job of this.jobs) job.isStopped ||= job.id === message.job;
+    } else {
+      /* One after the other: parts of files arrive in their order. */
+      this.opened = this.opened.then(() => this.answer(message));
+    }
+  }
+
+  async answer(message) {
+    try {
+      const result = await this[message.type](message);
+      postMessage({ id: message.id, type: "result", result });
+    } catch (error) {
+      this.fail(message.id, error);
+    }
+  }
+
+  fail(id, error) {
+    postMessage({ id, type: "error", message: errorMessage(error) });
+  }
+
+  /* Compiles the engine: the first one that this browser supports. */
+  async compile({ engines }) {
+    const bytes = engines.map(fromBase64).find((engine) => WebAssembly.validate(engine));
+    if (!bytes) throw new EngineError("This browser does not support WebAssembly, which runs the model.");
+    this.module = await WebAssembly.compile(bytes);
+  }
+
+  /* Receives a part of a file. That of the main model is written to its engine at once. */
+  part({ file, size, text }) {
+    const bytes = fromBase64(text);
+    if (file !== "main") {
+      this.files.set(file, [...(this.files.get(file) ?? []), bytes]);
+      return;
+    }
+    this.main ??= new Engine(this.module, size);
+    this.main.write(bytes);
+  }
+
+  /* Opens the main model, when all parts have arrived. banned: tokens that are never generated. */
+  open({ banned }) {
+    if (!this.main) throw new EngineError("The file is damaged: it has no model.");
+    this.banned = banned;
+    this.main.open(banned);
+    const model = new Model(this.main);
+    this.models.set("main", model);
+    return { info: model.info(), ...model.labels() };
+  }
+
+  model(name) {
+    if (!this.models.has(name)) {
+      const parts = this.files.get(name);
+      if (!parts) throw new EngineError(`There is no model ${name} in this page.`);
+      const engine = new Engine(this.module, parts.reduce((size, part) => size + part.length, 0));
+      for (const part of parts) engine.write(part);
+      engine.open(this.banned);
+      this.files.delete(name);
+      this.models.set(name, new Model(engine));
+    }
+    return this.models.get(name);
+  }
+
+  inspect(message) {
+    return this.model("main").inspect(message);
+  }
+
+  align(message) {
+    return this.model("main").align(message);
+  }
+
+  tokenize(message) {
+    return this.model("main").tokenize(message);
+  }
+
+  continueSoon() {
+    this.channel.port2.postMessage(null);
+  }
+
+  /* Generates for a moment. */
+  runJobs() {
+    const job = this.jobs[0];
+    try {
+      const model = this.model(job.model);
+      job.text ??= model.begin(job.request);
+      const generated = [], end = performance.now() + BATCH_MS;
+      if (job.isStopped) job.text.end ??= "stopped";
+      do {
+        const token = model.next(job.text);
+        if (token) generated.push(token);
+      } while (!job.text.end && performance.now() < end);
+      this.post(job, generated);
+    } catch (error) {
+      job.text = { end: "error" };
+      this.fail(job.id, error);
+    }
+    if (job.text.end) this.jobs.shift();
+    if (this.jobs.length) this.continueSoon();
+  }
+
+  post({ id, text }, generated) {
+    if (generated.length) postMessage({ id, type: "tokens", tokens: generated, ready: text.ready });
+    text.ready = "";
+    if (!text.end) return;
+    const { tokens, prompt, end } = text;
+    const result = { rest: text.stopping.finish(), tokens, promptTokens: prompt.length, end };
+    postMessage({ id, type: "result", result });
+  }
+}
+
+function errorMessage(error) {
+  if (error instanceof EngineError) {
+    return error.message === "out of memory" ? "There is not enough memory for this text." : error.message;
+  }
+  if (error instanceof RangeError) return "There is not enough memory for this model.";
+  return `The engine failed: ${error.message}`;
+}
+
+function fromBase64(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const binary = atob(text), bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}

@@ -1,0 +1,69 @@
+"""The page of a model: one HTML file that writes text, without a network."""
+
+from pathlib import Path
+
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.pages.inlining import data_elements, json_element, template
+from minigpt.pages.model_facts import model_facts
+from minigpt.portable.run_file import write_run_file
+from minigpt.portable.writing import WeightsType
+from minigpt.runs.run import Run
+from minigpt.storage.atomic import atomic_file, scratch_folder
+
+_TEMPLATE = Path(__file__).parent / "model"
+# Each is as large as the model in int8.
+_MOST_EPOCHS = 12
+_ENGINES = Path(__file__).parent.parent / "portable" / "engine"
+
+
+def export_page(run: Run, output: Path, weights: WeightsType = "float32") -> None:
+    """Writes a run's best model as a page, whole or not at all; creates its parents.
+
+    Args:
+      run: the run.
+      output: a new file.
+      weights: how matrices are stored; see `minigpt.portable.exporting.export_portable`.
+    Raises:
+      UserError: the run has no model, `output` exists, or it cannot be written.
+    """
+    if output.exists():
+        raise UserError(ArgumentProblem("output", output, "exists; should be a new file"))
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with scratch_folder(output.parent) as scratch:
+            write_run_file(run, scratch / "model.gguf", weights)
+            with atomic_file(output) as unfinished:
+                _write(run, scratch / "model.gguf", weights, unfinished)
+    except OSError as error:
+        problem = f"cannot be written: {error.strerror or error}"
+        raise UserError(ArgumentProblem("output", output, problem)) from None
+
+
+def _write(run: Run, model: Path, weights: WeightsType, output: Path) -> None:
+    epochs = {int(path.stem.split("-")[1]): path for path in _some(run.epoch_files())}
+    in_main = {epoch for epoch, path in epochs.items() if _are_equal(path, model)}
+    facts = model_facts(run, weights, {epoch: epoch in in_main for epoch in epochs})
+    before, after = template(_TEMPLATE, facts["title"])
+    with output.open("w", encoding="utf-8", newline="\n") as page:
+        page.write(before)
+        page.write(json_element("facts", facts))
+        for name in ("engine.wasm", "engine_without_simd.wasm"):
+            page.writelines(data_elements("engine", name, _ENGINES / name))
+        page.writelines(data_elements("model", "main", model))
+        for epoch, path in epochs.items():
+            if epoch not in in_main:
+                page.writelines(data_elements("model", str(epoch), path))
+        page.write(after)
+
+
+def _some(paths: list[Path]) -> list[Path]:
+    """Returns at most `_MOST_EPOCHS` paths at about equal distances, the first and the last among them."""
+    if len(paths) <= _MOST_EPOCHS:
+        return paths
+    last = len(paths) - 1
+    return [paths[round(i * last / (_MOST_EPOCHS - 1))] for i in range(_MOST_EPOCHS)]
+
+
+def _are_equal(left: Path, right: Path) -> bool:
+    """Whether two files have the same bytes: with int8, the best epoch is the model itself."""
+    return left.stat().st_size == right.stat().st_size and left.read_bytes() == right.read_bytes()
