@@ -8,10 +8,8 @@ function tokenizerName({ kind }) {
 
 // The line below the title.
 function factsLine(facts) {
-  const parts = [
-    `${formatMillions(facts.parameters)} parameters`,
-    `${tokenizerName(facts.tokenizer)} tokenizer with ${formatInteger(facts.tokenizer.vocab_size)} tokens`,
-  ];
+  const parts = facts.parameters ? [`${formatMillions(facts.parameters)} parameters`] : [];
+  parts.push(`${tokenizerName(facts.tokenizer)} tokenizer with ${formatInteger(facts.tokenizer.vocab_size)} tokens`);
   if (facts.val_bits_per_byte != null) parts.push(`${facts.val_bits_per_byte.toFixed(3)} bits per byte`);
   else if (facts.val_loss != null) parts.push(`validation loss ${facts.val_loss.toFixed(3)}`);
   if (facts.text?.train_bytes) parts.push(`trained on ${formatBytes(facts.text.train_bytes)} of text`);
@@ -39,7 +37,7 @@ function listOf(sentences) {
 function factList(facts) {
   const { model, text, tokenizer } = facts;
   const entries = [
-    ["Parameters", `${formatInteger(facts.parameters)}, ${facts.weights} in this page`],
+    ["Parameters", facts.parameters && `${formatInteger(facts.parameters)}, ${facts.weights} in this page`],
     ["Tokenizer", `${tokenizerName(tokenizer)}, ${formatInteger(tokenizer.vocab_size)} tokens${tokenizer.lowercase ? ", lower case" : ""}`],
     ["Text", text?.description && readable(text.description)],
     ["Size of the text", textSize(text)],

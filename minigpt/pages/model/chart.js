@@ -64,7 +64,8 @@ function verticalScale(series, top, height) {
   if (!isLogarithmic(series)) {
     return { place: (value) => top + (1 - value / largest) * height, ticks: niceTicks(largest, 5) };
   }
-  const smallest = Math.min(...values) / 1.15;
+  const least = Math.min(...values) / 1.05;
+  const smallest = logarithmicTicks(least / 5, least).at(-1);
   const range = Math.log(largest * 1.1) - Math.log(smallest);
   return {
     place: (value) => top + ((Math.log(largest * 1.1) - Math.log(value)) / range) * height,
@@ -126,9 +127,6 @@ function chartKey(series) {
   const list = make("ul", { class: "chart-key" });
   for (const { name, key, points } of series.lines) {
     list.append(make("li", {}, make("span", { class: `key ${key}`, "aria-hidden": "true" }), `${name} loss, last ${points.at(-1).value.toFixed(3)}`));
-  }
-  for (const { name, value } of series.baselines) {
-    list.append(make("li", {}, make("span", { class: "key baseline", "aria-hidden": "true" }), `${name} ${value.toFixed(3)}`));
   }
   return list;
 }

@@ -1,10 +1,11 @@
 // "Look inside": the attention of every head over what the model read, and what each layer would have chosen.
 
 class InsideView {
-  // onShade(index, read, source) follows the choice of heads: two views with tokens, weights and a description.
-  constructor(box, client, kind, onShade) {
+  // onShown() follows a change of the token; onShade(index, read, source) follows the choice of heads: two views with tokens, weights and a description.
+  constructor(box, client, kind, { onShown, onShade }) {
     this.client = client;
     this.kind = kind;
+    this.onShown = onShown;
     this.onShade = onShade;
     this.index = null;
     this.request = 0;
@@ -32,6 +33,7 @@ class InsideView {
       this.state.textContent = "";
       this.content.hidden = false;
       this.parts.attention.forEach((part) => part.afterShow());
+      this.onShown();
     } catch (error) {
       if (request !== this.request) return;
       this.content.hidden = true;

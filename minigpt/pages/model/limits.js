@@ -35,7 +35,7 @@ function commonLimits(facts) {
   const limits = ["Characters and words that its training text does not contain mean nothing to it."];
   if (facts.tokenizer.lowercase) limits.push("It reads and writes lower case only.");
   if (facts.val_loss != null) limits.push(lossLimit(facts));
-  if (facts.parameters < 1e9) {
+  if (facts.parameters && facts.parameters < 1e9) {
     limits.push(`It has ${formatMillions(facts.parameters)} parameters. Large language models have many billions.`);
   }
   if (facts.weights === "int8") {

@@ -4,9 +4,9 @@ const INSPECT_DELAY_MS = 120;
 
 class TokenPanel {
   // onChoose(text, index, alternative) or null; onPin(index) chooses the token that is only pointed at; onClose() returns
-  // to the text; onShade(index, read, source) shows what
+  // to the text; onShown() follows when the panel has grown; onShade(index, read, source) shows what
   // was read, onUnshade() ends that.
-  constructor({ client, kind, onChoose, onPin, onClose, onShade, onUnshade }) {
+  constructor({ client, kind, onChoose, onPin, onClose, onShown, onShade, onUnshade }) {
     this.panel = byId("panel");
     this.views = {
       alternatives: { tab: byId("tab-alternatives"), box: byId("view-alternatives") },
@@ -16,7 +16,7 @@ class TokenPanel {
       this.views.alternatives.box,
       onChoose && ((alternative) => onChoose(this.shown.text, this.shown.index, alternative)),
     );
-    this.inside = new InsideView(this.views.inside.box, client, kind, onShade);
+    this.inside = new InsideView(this.views.inside.box, client, kind, { onShown, onShade });
     this.onPin = onPin;
     this.onClose = onClose;
     this.onUnshade = onUnshade;

@@ -84,7 +84,9 @@ class TokenText {
     const token = this.spans[this.chosen]?.getBoundingClientRect();
     const cover = panel.getBoundingClientRect();
     if (!token || token.right < cover.left || token.left > cover.right) return;
-    const hidden = Math.max(token.bottom + 24 - cover.top, Math.min(0, token.top - 24));
+    // Where the panel is once it has reached the lower edge.
+    const top = Math.min(cover.top, document.documentElement.clientHeight - cover.height);
+    const hidden = Math.max(token.bottom + 24 - top, Math.min(0, token.top - 24));
     if (hidden !== 0) window.scrollBy({ top: hidden, behavior: "instant" });
   }
 

@@ -19,6 +19,7 @@ class Translator {
       kind: facts.kind,
       onChoose: null,
       onPin: (index) => this.choose(index),
+      onShown: () => this.tokens.reveal(byId("panel")),
       onClose: () => {
         this.point(null);
         this.tokens.focus();

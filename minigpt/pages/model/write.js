@@ -16,6 +16,7 @@ class Writer {
       kind: facts.kind,
       onChoose: (branch, index, alternative) => this.branch(branch, index, alternative),
       onPin: (index) => this.choose(index),
+      onShown: () => this.tokens.reveal(byId("panel")),
       onClose: () => this.tokens.focus(),
       onShade: (index, read) => showReading(this.reading, index, read),
       onUnshade: () => hideReading(this.reading),
