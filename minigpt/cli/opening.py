@@ -67,9 +67,9 @@ class OpenedModel:
             print_message(
                 f"Running on TensorFlow: {reason}." if reason else "Running on the engine."
             )
-        if reason:
-            return minigpt.load(run)
-        return _portable_model(run) if run else self._portable
+        if run is None:
+            return self._portable
+        return minigpt.load(run) if reason else _portable_model(run)
 
 
 def is_portable(path: Path) -> bool:
