@@ -9,6 +9,7 @@ RUN_FILES = {
     "tokenizer",
     "metrics.jsonl",
     "samples.jsonl",
+    "epochs",
     "checkpoints",
     "model.keras",
     "saved_model",

@@ -6,6 +6,7 @@ tokenizer/
 checkpoints/     the newest states and the best by validation loss; see `checkpoints`
 metrics.jsonl    one object for each epoch
 samples.jsonl    the samples written after each epoch
+epochs/          the weights after each epoch, as portable files; see `epoch_files`
 model.keras      the best model, after training has ended
 saved_model/     the same model, from text to text, for programs without minigpt
 model.gguf       the same model with its tokenizer in one portable file
@@ -13,7 +14,6 @@ lock             held by the process that trains
 """
 
 import json
-import math
 import os
 import shutil
 from collections.abc import Callable
@@ -29,6 +29,8 @@ from minigpt.runs.checkpoints import (
     checkpoint_paths,
     count_parameters,
 )
+from minigpt.runs.epoch_files import epoch_paths
+from minigpt.runs.json_lines import append_line, cut_lines
 from minigpt.runs.paths import check_new_run, check_run, new_run_path, run_error
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
 from minigpt.storage.files import is_newer, read_file
@@ -59,6 +61,7 @@ class Run:
         self.tokenizer_folder = self.path / "tokenizer"
         self.metrics_file = self.path / "metrics.jsonl"
         self.samples_file = self.path / "samples.jsonl"
+        self.epochs_folder = self.path / "epochs"
         self.checkpoints_folder = self.path / "checkpoints"
         self.model_file = self.path / "model.keras"
         self.saved_model_folder = self.path / "saved_model"
@@ -158,6 +161,10 @@ class Run:
         except (ValueError, TypeError, KeyError, RecursionError):
             raise UserError(f"{self.corpus_file}: damaged, not as training wrote it") from None
 
+    def epoch_files(self) -> list[Path]:
+        """Returns the portable files of the epochs in order; see `training.keep_epochs`."""
+        return epoch_paths(self.epochs_folder)
+
     @property
     def has_current_portable_file(self) -> bool:
         """Whether model.gguf exists and is not older than what it is made of."""
@@ -208,29 +215,12 @@ class Run:
         return checkpoint
 
     def append(self, file: Path, record: dict[str, Any]) -> None:
-        """Appends one JSON line to one of the run's files and forces it to the disk.
-
-        Raises:
-          OSError: the line cannot be written; a part of it may remain, which `cut_lines` removes.
-        """
-        with open(file, "a", encoding="utf-8", opener=_open_no_link) as lines:
-            lines.write(json.dumps(record, ensure_ascii=False) + "\n")
-            lines.flush()
-            os.fsync(lines.fileno())
+        """Appends one JSON line to one of the run's files; see `append_line`."""
+        append_line(file, record)
 
     def cut_lines(self, file: Path, epochs: int) -> None:
-        """Removes the lines after the first `epochs` epochs, and incomplete lines, from a file.
-
-        Args:
-          file: metrics.jsonl or samples.jsonl; may be missing.
-          epochs: the number of epochs whose lines stay.
-        """
-        if not file.is_file():
-            return
-        before = file.read_bytes()
-        kept = b"".join(line for line in before.splitlines(True) if _epoch_of(line) <= epochs)
-        if kept != before:
-            replace_file(file, kept)
+        """Removes the lines after the first `epochs` epochs, and incomplete ones; see `json_lines`."""
+        cut_lines(file, epochs)
 
     def remove_unfinished(self) -> None:
         """Removes the unfinished files of killed processes. The caller holds the run's lock."""
@@ -274,20 +264,6 @@ def _write_run(
 
 def _not_written(path: Path, error: OSError) -> UserError:
     return run_error(path, f"cannot be written: {error.strerror or error}")
-
-
-def _open_no_link(path: str, flags: int) -> int:
-    """Opens a file but no symbolic link: in a directory from someone else, a link may lead to any file."""
-    # O_NONBLOCK: opening a pipe does not block.
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-
-
-def _epoch_of(line: bytes) -> float:
-    """Returns the epoch of a line of metrics.jsonl or samples.jsonl; infinity if it is incomplete."""
-    try:
-        return float(json.loads(line)["epoch"]) if line.endswith(b"\n") else math.inf
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return math.inf
 
 
 def save_model(model: "keras.Model", path: Path) -> None:
