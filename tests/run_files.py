@@ -9,6 +9,7 @@ RUN_FILES = {
     "tokenizer",
     "metrics.jsonl",
     "samples.jsonl",
+    "facts.json",
     "epochs",
     "checkpoints",
     "model.keras",

@@ -25,7 +25,7 @@ def contents(file: Path) -> tuple[dict, dict]:
 
 
 def assert_same(run: Run, expected: Run) -> None:
-    """Compares every weight, seed, metric and optimizer slot, every line, setting and epoch file."""
+    """Compares every weight, seed, metric and optimizer slot, every line, setting, fact and epoch file."""
     names = [path.name for path in checkpoint_paths(run.checkpoints_folder)]
     assert names == [path.name for path in checkpoint_paths(expected.checkpoints_folder)]
     for name in names:
@@ -41,6 +41,7 @@ def assert_same(run: Run, expected: Run) -> None:
     assert lines(run.metrics_file) == lines(expected.metrics_file)
     assert run.samples_file.read_bytes() == expected.samples_file.read_bytes()
     assert run.config_file.read_bytes() == expected.config_file.read_bytes()
+    assert run.facts == expected.facts != {}
     files = [file.name for file in run.epoch_files()]
     assert files == [file.name for file in expected.epoch_files()]
     assert bool(files) == bool(lines(run.metrics_file))

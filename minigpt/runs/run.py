@@ -7,6 +7,7 @@ checkpoints/     the newest states and the best by validation loss; see `checkpo
 metrics.jsonl    one object for each epoch
 samples.jsonl    the samples written after each epoch
 epochs/          the weights after each epoch, as portable files; see `epoch_files`
+facts.json       the command, the sizes and the baselines; see `facts`
 model.keras      the best model, after training has ended
 saved_model/     the same model, from text to text, for programs without minigpt
 model.gguf       the same model with its tokenizer in one portable file
@@ -30,6 +31,7 @@ from minigpt.runs.checkpoints import (
     count_parameters,
 )
 from minigpt.runs.epoch_files import epoch_paths
+from minigpt.runs.facts import Facts, facts_as_json, read_facts
 from minigpt.runs.json_lines import append_line, cut_lines
 from minigpt.runs.paths import check_new_run, check_run, new_run_path, run_error
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
@@ -61,6 +63,7 @@ class Run:
         self.tokenizer_folder = self.path / "tokenizer"
         self.metrics_file = self.path / "metrics.jsonl"
         self.samples_file = self.path / "samples.jsonl"
+        self.facts_file = self.path / "facts.json"
         self.epochs_folder = self.path / "epochs"
         self.checkpoints_folder = self.path / "checkpoints"
         self.model_file = self.path / "model.keras"
@@ -90,6 +93,7 @@ class Run:
         tokenizer: Tokenizer,
         corpus: dict[str, Any] | None,
         model: "keras.Model | None" = None,
+        facts: Facts | None = None,
     ) -> "Run":
         """Creates a run directory with configuration, tokenizer and corpus record, atomically.
 
@@ -99,13 +103,14 @@ class Run:
           tokenizer: the model's tokenizer.
           corpus: the record of the text; None for a model that was not trained by minigpt.
           model: a trained model; None if the run is to be trained.
+          facts: what is known about training before its first step.
         Raises:
           UserError: something exists at `path`, or it cannot be written.
         """
         path = path if path.name else path.absolute()
         check_new_run(path)
         try:
-            _write_run(path, config, tokenizer, corpus, model)
+            _write_run(path, config, tokenizer, corpus, model, facts)
         except OSError as error:
             raise _not_written(path, error) from None
         return cls(path)
@@ -118,6 +123,7 @@ class Run:
         tokenizer: Tokenizer,
         corpus: dict[str, Any],
         folder: Path = Path("runs"),
+        facts: Facts | None = None,
     ) -> "Run":
         """Creates `folder/NAME-N` as `create` does, with the first free number N.
 
@@ -126,7 +132,7 @@ class Run:
         while True:
             path = new_run_path(name, folder)
             try:
-                _write_run(path, config, tokenizer, corpus, None)
+                _write_run(path, config, tokenizer, corpus, None, facts)
             except OSError as error:
                 if not os.path.lexists(path):
                     raise _not_written(path, error) from None
@@ -160,6 +166,14 @@ class Run:
             raise UserError(f"{self.corpus_file}: {error.strerror or error}") from None
         except (ValueError, TypeError, KeyError, RecursionError):
             raise UserError(f"{self.corpus_file}: damaged, not as training wrote it") from None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What was known before the first step, by the names of `runs.facts.Facts`.
+
+        {} if the file is missing or damaged; runs of version 0.1 and imported ones have none.
+        """
+        return read_facts(self.facts_file)
 
     def epoch_files(self) -> list[Path]:
         """Returns the portable files of the epochs in order; see `training.keep_epochs`."""
@@ -249,6 +263,7 @@ def _write_run(
     tokenizer: Tokenizer,
     corpus: dict[str, Any] | None,
     model: "keras.Model | None",
+    facts: Facts | None,
 ) -> None:
     """Writes the first content of a run directory atomically. Raises an OSError if that fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -257,6 +272,8 @@ def _write_run(
         (unfinished / "config.toml").write_text(dump_config(config), encoding="utf-8")
         if corpus is not None:
             (unfinished / "corpus.json").write_text(json.dumps(corpus, indent=2) + "\n")
+        if facts is not None:
+            (unfinished / "facts.json").write_text(facts_as_json(facts), encoding="utf-8")
         tokenizer.save(unfinished / "tokenizer")
         if model is not None:
             model.save(unfinished / "model.keras")

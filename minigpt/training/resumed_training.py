@@ -20,6 +20,7 @@ from minigpt.runs.checkpoints import (
 )
 from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.epoch_files import remove_epoch_files
+from minigpt.runs.facts import Facts
 from minigpt.runs.lock import run_lock
 from minigpt.runs.paths import run_error
 from minigpt.runs.run import Run
@@ -104,7 +105,7 @@ class ResumedTraining(Start):
             )
         return corpus
 
-    def run_directory(self, task: Task) -> AbstractContextManager[Run]:
+    def run_directory(self, task: Task, facts: Facts) -> AbstractContextManager[Run]:
         return nullcontext(self.run)  # Locked already.
 
     def discard_later_results(self, checkpointing: Checkpointing) -> None:
