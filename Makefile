@@ -6,11 +6,12 @@ RUN ?=
 CASES ?=
 OUTPUT ?=
 
-.PHONY: help setup train test test-slow benchmark check format clean
+.PHONY: help setup train page test test-slow benchmark check format clean
 
 help:
 	@echo "make setup      create $(VENV) and install minigpt into it"
 	@echo "make train      train the default configuration; RUN=DIR sets the run directory"
+	@echo "make page       write the page of the default model, page.html; train it first if RUN (runs/page) does not exist"
 	@echo "make test       run the quick tests"
 	@echo "make test-slow  run the slow tests"
 	@echo "make check      run ruff and mypy"
@@ -31,6 +32,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 train: setup
 	@$(BIN)/minigpt train $(if $(RUN),--run $(RUN))
+
+page: RUN := $(or $(RUN),runs/page)
+page: setup
+	@test -f $(RUN)/model.gguf || $(BIN)/minigpt train --run $(RUN)
+	@$(BIN)/minigpt export $(RUN) --format html --output page.html
+	@echo "Open page.html in a browser."
 
 test: setup
 	@$(BIN)/pytest -n 2 --dist loadgroup --max-worker-restart 0

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compiles the engine: minigpt/portable/engine/*.c → engine.wasm and engine_without_simd.wasm in the same folder.
+"""Compiles the engine: minigpt/portable/engine/*.c → engine.wasm and engine_without_simd.wasm beside them.
 
     python scripts/build_engine.py
 
-Browsers without SIMD run the second file, which computes the same numbers. Both are committed. They depend on
-the compiler: CONTRIBUTING.md names the version.
+Browsers without SIMD run the second file, which computes the same numbers. Both are committed. They
+depend on the compiler: CONTRIBUTING.md names the version.
 """
 
 import argparse

@@ -31,11 +31,14 @@ def export(
     run: RunArgument,
     output: Annotated[
         Path,
-        typer.Option(metavar="PATH", help="New directory for the model; for gguf and html, a new file."),
+        typer.Option(
+            metavar="PATH", help="New directory for the model; for gguf and html, a new file."
+        ),
     ],
     format: Annotated[Format, typer.Option(help="Format to write.")] = Format.saved_model,
     weights: Annotated[
-        Weights | None, typer.Option(help="For gguf and html: how weights are stored. Default: float32.")
+        Weights | None,
+        typer.Option(help="For gguf and html: how weights are stored. Default: float32."),
     ] = None,
 ) -> None:
     """Export a run's best model for other programs."""

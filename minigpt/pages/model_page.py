@@ -11,6 +11,8 @@ from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_file, scratch_folder
 
 _TEMPLATE = Path(__file__).parent / "model"
+# Each is as large as the model in int8.
+_MOST_EPOCHS = 12
 _ENGINES = Path(__file__).parent.parent / "portable" / "engine"
 
 
@@ -38,7 +40,7 @@ def export_page(run: Run, output: Path, weights: WeightsType = "float32") -> Non
 
 
 def _write(run: Run, model: Path, weights: WeightsType, output: Path) -> None:
-    epochs = {int(path.stem.split("-")[1]): path for path in run.epoch_files}
+    epochs = {int(path.stem.split("-")[1]): path for path in _some(run.epoch_files())}
     in_main = {epoch for epoch, path in epochs.items() if _are_equal(path, model)}
     facts = model_facts(run, weights, {epoch: epoch in in_main for epoch in epochs})
     before, after = template(_TEMPLATE, facts["title"])
@@ -52,6 +54,14 @@ def _write(run: Run, model: Path, weights: WeightsType, output: Path) -> None:
             if epoch not in in_main:
                 page.writelines(data_elements("model", str(epoch), path))
         page.write(after)
+
+
+def _some(paths: list[Path]) -> list[Path]:
+    """Returns at most `_MOST_EPOCHS` paths at about equal distances, the first and the last among them."""
+    if len(paths) <= _MOST_EPOCHS:
+        return paths
+    last = len(paths) - 1
+    return [paths[round(i * last / (_MOST_EPOCHS - 1))] for i in range(_MOST_EPOCHS)]
 
 
 def _are_equal(left: Path, right: Path) -> bool:

@@ -3,6 +3,7 @@
 from benchmarks.case import Case
 from benchmarks.corpus_cases import grow, tokenize
 from benchmarks.engine_cases import engine, first_word
+from benchmarks.page_cases import page
 from benchmarks.sampling_cases import callback, export, sampling
 from benchmarks.training_cases import start, training
 
@@ -20,6 +21,7 @@ def build_cases(quick: bool) -> list[Case]:
         export(quick),
         first_word(quick),
         *engine(quick),
+        *page(quick),
         start(quick),
         tokenize(quick),
         grow(quick),

@@ -21,7 +21,7 @@ def prepare(context: Context) -> Outcome:
     """Trains the default configuration briefly, and writes the same model for transformers."""
     import minigpt
 
-    folder = _run_folder(context)
+    folder = run_folder(context)
     if not _portable_file(context).exists():
         for unfinished in (folder, _huggingface(context)):
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -39,7 +39,7 @@ def prepare_nanogpt(context: Context) -> Outcome:
     import minigpt
     from benchmarks.nanogpt_model import Model
 
-    run = minigpt.Run(_run_folder(context))
+    run = minigpt.Run(run_folder(context))
     tokenizer, model = run.load_tokenizer(), run.config.model.resolved()
     pieces = [piece.decode(errors="replace") for piece in tokenizer.pieces]
     sizes = Sizes(
@@ -59,13 +59,13 @@ def prepare_nanogpt(context: Context) -> Outcome:
     return {"value": sum(weight.numel() for weight in weights.values())}
 
 
-def _run_folder(context: Context) -> Path:
+def run_folder(context: Context) -> Path:
     return context.work / "run-first-word"
 
 
 def _portable_file(context: Context) -> Path:
     """Returns the file that `minigpt sample` reads."""
-    return _run_folder(context) / "model.gguf"
+    return run_folder(context) / "model.gguf"
 
 
 def _huggingface(context: Context) -> Path:
@@ -78,7 +78,7 @@ def _checkpoint(context: Context) -> Path:
 
 def ours(context: Context) -> Outcome:
     """Measures `minigpt sample --stream`."""
-    run = str(_run_folder(context))
+    run = str(run_folder(context))
     command = ["-m", "minigpt", "sample", run, "--prompt", PROMPT, "--seed", "1", "--stream"]
     return seconds_to_word([sys.executable, *command])
 

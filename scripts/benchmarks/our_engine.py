@@ -18,7 +18,7 @@ SIZES = {"2m": ENGINE_2M, "20m": ENGINE_20M, "124m": GPT2_124M}
 PROMPT = "A"
 
 
-def _run_folder(context: Context, model: str) -> Path:
+def run_folder(context: Context, model: str) -> Path:
     return context.work / f"run-engine-{model}"
 
 
@@ -33,7 +33,7 @@ def prepare(context: Context, model: str, weights: "WeightsType") -> Outcome:
     from minigpt.models import build_gpt
     from minigpt.runs.run import Run
 
-    sizes, path = SIZES[model], _run_folder(context, model)
+    sizes, path = SIZES[model], run_folder(context, model)
     if not path.exists():
         settings = {**model_settings(sizes), "tokenizer": {"kind": "character"}}
         config, tokenizer = Config.model_validate(settings), _tokenizer(sizes.vocab_size)
@@ -68,7 +68,7 @@ def tensorflow(context: Context, model: str, new_tokens: int, calls: int) -> Out
     """Measures tokens per second of `minigpt.load(run)`, on all cores."""
     import minigpt
 
-    return _speed(minigpt.load(_run_folder(context, model)), new_tokens, calls)
+    return _speed(minigpt.load(run_folder(context, model)), new_tokens, calls)
 
 
 def _speed(opened: Any, new_tokens: int, calls: int) -> Outcome:

@@ -48,6 +48,7 @@ class Client {
     const { info, texts, labels } = (await Promise.all(answers)).at(-1);
     this.texts = texts;
     this.labels = labels;
+    performance.mark("model-ready");
     return info;
   }
 
