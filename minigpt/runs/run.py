@@ -30,8 +30,9 @@ from minigpt.runs.checkpoints import (
     count_parameters,
 )
 from minigpt.runs.paths import check_new_run, check_run, new_run_path, run_error
+from minigpt.runs.portable_file import PORTABLE_FILE, is_current
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
-from minigpt.storage.files import is_newer, read_file
+from minigpt.storage.files import read_file
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Run:
         self.checkpoints_folder = self.path / "checkpoints"
         self.model_file = self.path / "model.keras"
         self.saved_model_folder = self.path / "saved_model"
-        self.portable_file = self.path / "model.gguf"
+        self.portable_file = self.path / PORTABLE_FILE
         check_run(self.path)
 
     def __repr__(self) -> str:
@@ -161,8 +162,7 @@ class Run:
     @property
     def has_current_portable_file(self) -> bool:
         """Whether model.gguf exists and is not older than what it is made of."""
-        sources = checkpoint_paths(self.checkpoints_folder) or [self.model_file]
-        return is_newer(self.portable_file, sources)
+        return is_current(self.path)
 
     def load_tokenizer(self) -> Tokenizer:
         """Loads the run's tokenizer.

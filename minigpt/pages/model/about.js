@@ -1,0 +1,151 @@
+// "About": the facts of the model, its training, its samples, and its limits.
+
+const TOKENIZER_NAMES = { byte_pair: "byte-pair", character: "character", word: "word", gpt2: "GPT-2" };
+
+function tokenizerName({ kind }) {
+  return TOKENIZER_NAMES[kind] ?? String(kind).replaceAll("_", " ");
+}
+
+// The line below the title.
+function factsLine(facts) {
+  const parts = [
+    `${formatMillions(facts.parameters)} parameters`,
+    `${tokenizerName(facts.tokenizer)} tokenizer with ${formatInteger(facts.tokenizer.vocab_size)} tokens`,
+  ];
+  if (facts.val_bits_per_byte != null) parts.push(`${facts.val_bits_per_byte.toFixed(3)} bits per byte`);
+  else if (facts.val_loss != null) parts.push(`validation loss ${facts.val_loss.toFixed(3)}`);
+  if (facts.text?.train_bytes) parts.push(`trained on ${formatBytes(facts.text.train_bytes)} of text`);
+  else if (facts.text?.train_tokens) parts.push(`trained on ${formatMillions(facts.text.train_tokens)} tokens`);
+  return parts;
+}
+
+function showAbout(box, facts) {
+  box.append(
+    part("Facts", factList(facts)),
+    part("What this model cannot do", listOf(limitsOf(facts))),
+    trainingPart(facts),
+    ...samplesParts(facts),
+  );
+}
+
+function part(title, ...contents) {
+  return make("div", { class: "part" }, make("h3", {}, title), ...contents);
+}
+
+function listOf(sentences) {
+  return make("ul", { class: "sentences" }, ...sentences.map((sentence) => make("li", {}, sentence)));
+}
+
+function factList(facts) {
+  const { model, text, tokenizer } = facts;
+  const entries = [
+    ["Parameters", `${formatInteger(facts.parameters)}, ${facts.weights} in this page`],
+    ["Tokenizer", `${tokenizerName(tokenizer)}, ${formatInteger(tokenizer.vocab_size)} tokens${tokenizer.lowercase ? ", lower case" : ""}`],
+    ["Text", text?.description && readable(text.description)],
+    ["Size of the text", textSize(text)],
+    ["License of the text", text?.license && readable(text.license)],
+    ["Context", `${formatInteger(model.max_len)} tokens`],
+    ["Shape", shapeOf(facts)],
+    ["Training", trainingOf(facts)],
+    ["Validation loss", lossOf(facts)],
+    ["Command", facts.command && make("code", {}, readable(facts.command))],
+    ["minigpt", facts.version],
+  ];
+  const list = make("dl", { class: "facts" });
+  for (const [name, value] of entries) {
+    if (value) list.append(make("div", {}, make("dt", {}, name), make("dd", { dir: "auto" }, value)));
+  }
+  return list;
+}
+
+function textSize(text) {
+  if (!text) return null;
+  const tokens = text.train_tokens && formatCount(text.train_tokens, "token");
+  const size = [text.train_bytes && formatCount(text.train_bytes, "byte"), tokens].filter(Boolean).join(", ");
+  const held = text.val_tokens ? `; ${formatCount(text.val_tokens, "token")} held out` : "";
+  return size ? size + held : null;
+}
+
+function shapeOf({ kind, model }) {
+  const layers = kind === "encoder_decoder" ? `encoder and decoder of ${formatCount(model.num_layers, "layer")}` : formatCount(model.num_layers, "layer");
+  const parts = [layers, formatCount(model.num_heads, "head"), `width ${formatInteger(model.embed_dim)}`];
+  if (model.block) parts.push(`${String(model.block).replaceAll("_", "-")} blocks`);
+  if (model.position) parts.push(`${model.position} positions`);
+  return parts.join(", ");
+}
+
+function trainingOf({ step, epoch, metrics }) {
+  const parts = [];
+  if (step != null) parts.push(formatCount(step, "step"));
+  if (epoch != null) parts.push(formatCount(epoch, "epoch"));
+  const seconds = metrics.reduce((sum, record) => sum + (record.seconds ?? 0), 0);
+  if (seconds > 0) parts.push(formatSeconds(seconds));
+  return parts.join(", ");
+}
+
+function lossOf({ val_loss, val_bits_per_byte }) {
+  if (val_loss == null) return null;
+  const bits = val_bits_per_byte != null ? `, ${val_bits_per_byte.toFixed(3)} bits per byte` : "";
+  return `${val_loss.toFixed(4)} nats per token${bits}`;
+}
+
+function trainingPart(facts) {
+  const series = lossSeries(facts);
+  if (!series.lines.length) return part("Training", make("p", { class: "note" }, "This file holds no record of the training."));
+  const plot = make("div", { class: "plot" });
+  watchWidth(plot, (width) => plot.replaceChildren(lossChart(series, width)));
+  const note =
+    series.unit.factor === 1
+      ? "Loss in nats per token; lower is better."
+      : "Loss in bits per byte; lower is better. The training loss and the baselines use the bytes per token of the validation text.";
+  return part(
+    "Training",
+    make("p", { class: "note" }, note),
+    plot,
+    chartKey(series),
+    make("details", {}, make("summary", {}, "The numbers"), metricsTable(facts.metrics)),
+  );
+}
+
+const METRIC_COLUMNS = [
+  ["epoch", "Epoch", formatInteger],
+  ["step", "Step", formatInteger],
+  ["train_loss", "Training loss", (value) => value.toFixed(4)],
+  ["val_loss", "Validation loss", (value) => value.toFixed(4)],
+  ["val_bits_per_byte", "Bits per byte", (value) => value.toFixed(4)],
+  ["val_bleu", "BLEU", (value) => value.toFixed(1)],
+  ["tokens_per_second", "Tokens per second", (value) => formatInteger(Math.round(value))],
+  ["seconds", "Time", formatSeconds],
+];
+
+function metricsTable(metrics) {
+  const columns = METRIC_COLUMNS.filter(([key]) => metrics.some((record) => record[key] != null));
+  const head = make("tr", {}, ...columns.map(([, name]) => make("th", { scope: "col" }, name)));
+  const rows = metrics.map((record) =>
+    make("tr", {}, ...columns.map(([key, , format]) => make("td", {}, Number.isFinite(record[key]) ? format(record[key]) : "–"))),
+  );
+  const table = make("table", { class: "table numbers" }, make("thead", {}, head), make("tbody", {}, ...rows));
+  return make("div", { class: "table-scroll", tabindex: "0", role: "group", "aria-label": "Numbers of the training" }, table);
+}
+
+// One <details> a prompt, or a source sentence; in it the samples of every epoch.
+function samplesParts(facts) {
+  if (!facts.samples.length) return [];
+  const groups = new Map();
+  for (const sample of facts.samples) {
+    const name = sample.source ?? sample.prompt ?? "";
+    groups.set(name, [...(groups.get(name) ?? []), sample]);
+  }
+  const details = [...groups].map(([name, samples]) => {
+    const list = make("dl", { class: "samples" });
+    const reference = samples.find((sample) => sample.reference)?.reference;
+    if (reference) list.append(make("dt", {}, "Reference"), make("dd", { dir: "auto" }, reference));
+    for (const sample of samples) {
+      list.append(make("dt", {}, `Epoch ${sample.epoch}`), make("dd", { dir: "auto" }, sample.text));
+    }
+    const title = name === "" ? "Without a prompt" : make("bdi", {}, startOfText(name, 80));
+    return make("details", {}, make("summary", {}, title), list);
+  });
+  const note = facts.kind === "encoder_decoder" ? "What the model translated after each epoch." : "What the model wrote after each epoch.";
+  return [part("Samples from the training", make("p", { class: "note" }, note), ...details)];
+}

@@ -1,0 +1,65 @@
+// The alternatives of a token: up to ten tokens with their probabilities as bars; one of them continues the text.
+
+class AlternativesView {
+  // onChoose(alternative) continues with it; null where a text cannot be continued.
+  constructor(box, onChoose) {
+    this.box = box;
+    this.onChoose = onChoose;
+  }
+
+  show(token) {
+    const listed = token.alternatives.some((alternative) => alternative.id === token.id);
+    const rows = token.alternatives.map((alternative, rank) => ({ ...alternative, rank: rank + 1 }));
+    if (!listed) rows.push({ ...token, rank: null });
+    const rest = 1 - rows.reduce((sum, row) => sum + row.probability, 0);
+    const largest = Math.max(...rows.map((row) => row.probability), 1e-9);
+    const list = make("ul", { class: "alternatives" });
+    for (const row of rows) list.append(make("li", {}, this.row(row, row.id === token.id, largest)));
+    if (rest > 0.00005) list.append(make("li", {}, restRow(rest, largest)));
+    this.box.replaceChildren(make("p", { class: "note" }, this.explanation()), list);
+  }
+
+  explanation() {
+    return this.onChoose
+      ? "Probabilities at temperature 1, without limits. Choose a token to continue from it."
+      : "Probabilities at temperature 1, without limits.";
+  }
+
+  row(token, chosen, largest) {
+    const contents = [
+      tokenLabel(token.label),
+      probabilityBar(token.probability / largest),
+      make("span", { class: "number" }, formatPercent(token.probability)),
+    ];
+    const ends = token.label === "<end>" && token.text === "";
+    if (chosen) {
+      return make("div", { class: "alternative chosen" }, ...contents, hiddenText(", in the text"));
+    }
+    if (!this.onChoose || ends) {
+      return make("div", { class: "alternative" }, ...contents, ends ? hiddenText(", ends the text") : null);
+    }
+    return makeButton({ class: "alternative" }, () => this.onChoose(token), hiddenText("Continue with "), ...contents);
+  }
+
+  focus() {
+    const button = this.box.querySelector("button");
+    button?.focus();
+    return Boolean(button);
+  }
+}
+
+function probabilityBar(share) {
+  const bar = make("span", { class: "bar", "aria-hidden": "true" });
+  bar.style.setProperty("--share", String(Math.max(0, Math.min(1, share))));
+  return bar;
+}
+
+function restRow(rest, largest) {
+  return make(
+    "div",
+    { class: "alternative rest" },
+    make("span", { class: "label" }, "all other tokens"),
+    probabilityBar(Math.min(1, rest / largest)),
+    make("span", { class: "number" }, formatPercent(rest)),
+  );
+}

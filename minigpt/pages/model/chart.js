@@ -1,0 +1,149 @@
+// Training curves as SVG.
+
+const CHART_HEIGHT = 300;
+const CHART_MARGIN = { top: 14, right: 12, bottom: 40, left: 46 };
+
+// Bits per byte = loss × factor where the file knows the number of bytes; else nats per token.
+function lossUnit(metrics) {
+  const known = metrics.findLast((record) => record.val_bits_per_byte != null && record.val_loss > 0);
+  return known
+    ? { factor: known.val_bits_per_byte / known.val_loss, name: "bits per byte" }
+    : { factor: 1, name: "nats per token" };
+}
+
+// What the chart shows: {unit, lines: [{name, points: [{step, value}]}], baselines: [{name, value}]}.
+function lossSeries({ metrics, baselines }) {
+  const unit = lossUnit(metrics);
+  const line = (name, key) => ({
+    name,
+    key,
+    points: metrics
+      .filter((record) => Number.isFinite(record[key]) && record.step != null)
+      .map((record) => ({ step: record.step, value: record[key] * unit.factor })),
+  });
+  const lines = [line("Training", "train_loss"), line("Validation", "val_loss")].filter(({ points }) => points.length);
+  const levels = baselines
+    ? [
+        { name: "Uniform guessing", value: baselines.uniform * unit.factor },
+        { name: "Token frequencies", value: baselines.unigram * unit.factor },
+      ].filter(({ value }) => Number.isFinite(value))
+    : [];
+  return { unit, lines, baselines: levels };
+}
+
+// A step of 1, 2 or 5 times a power of ten that divides the range into about `count` parts.
+function niceStep(range, count) {
+  const rough = range / count;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= rough) ?? 10 * power;
+}
+
+function niceTicks(largest, count) {
+  if (!(largest > 0)) return [0];
+  const step = niceStep(largest, count);
+  const ticks = [];
+  for (let at = 0; at <= largest * 1.0001; at += step) ticks.push(Number(at.toPrecision(12)));
+  return ticks;
+}
+
+// The chart at a width in pixels.
+function lossChart(series, width) {
+  const { top, right, bottom, left } = CHART_MARGIN;
+  const values = series.lines.flatMap(({ points }) => points.map(({ value }) => value));
+  const steps = series.lines.flatMap(({ points }) => points.map(({ step }) => step));
+  const highest = Math.max(...values);
+  const shown = series.baselines.filter(({ value }) => value <= highest * 2.5);
+  const ceiling = Math.max(highest, ...shown.map(({ value }) => value)) * 1.08;
+  const lastStep = Math.max(...steps, 1);
+  const x = (step) => left + (step / lastStep) * (width - left - right);
+  const y = (value) => top + (1 - value / ceiling) * (CHART_HEIGHT - top - bottom);
+  const chart = makeSvg("svg", {
+    class: "chart",
+    viewBox: `0 0 ${width} ${CHART_HEIGHT}`,
+    width,
+    height: CHART_HEIGHT,
+    role: "img",
+    "aria-label": describeChart(series),
+  });
+  for (const tick of niceTicks(ceiling, 5)) {
+    chart.append(
+      makeSvg("line", { class: "grid-line", x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),
+      makeSvg("text", { class: "tick", x: left - 8, y: y(tick) + 4, "text-anchor": "end" }, String(tick)),
+    );
+  }
+  for (const tick of niceTicks(lastStep, width < 480 ? 3 : 6)) {
+    const anchor = x(tick) > width - right - 20 ? "end" : "middle";
+    chart.append(
+      makeSvg("text", { class: "tick", x: x(tick), y: CHART_HEIGHT - bottom + 18, "text-anchor": anchor }, formatInteger(tick)),
+    );
+  }
+  chart.append(
+    makeSvg("text", { class: "tick", x: (left + width - right) / 2, y: CHART_HEIGHT - 4, "text-anchor": "middle" }, "Training step"),
+  );
+  for (const { name, value } of shown) {
+    chart.append(
+      makeSvg("line", { class: "baseline", x1: left, x2: width - right, y1: y(value), y2: y(value) }),
+      makeSvg("text", { class: "chart-label", x: width - right, y: y(value) - 6, "text-anchor": "end" }, `${name} ${value.toFixed(2)}`),
+    );
+  }
+  for (const line of series.lines) chart.append(chartLine(line, x, y));
+  return chart;
+}
+
+function chartLine({ key, points }, x, y) {
+  const places = points.map(({ step, value }) => `${x(step).toFixed(1)},${y(value).toFixed(1)}`);
+  const group = makeSvg("g", { class: `line ${key}` }, makeSvg("polyline", { points: places.join(" ") }));
+  if (points.length <= 40) {
+    for (const { step, value } of points) group.append(makeSvg("circle", { cx: x(step), cy: y(value), r: 3 }));
+  }
+  return group;
+}
+
+function describeChart({ unit, lines, baselines }) {
+  const parts = lines.map(({ name, points }) => {
+    const [first, last] = [points[0], points.at(-1)];
+    return `${name} loss: ${first.value.toFixed(2)} at step ${first.step}, ${last.value.toFixed(2)} at step ${last.step}.`;
+  });
+  parts.push(...baselines.map(({ name, value }) => `${name}: ${value.toFixed(2)}.`));
+  return `Loss in ${unit.name}. ${parts.join(" ")}`;
+}
+
+// The key of the chart, with the baselines that are above it.
+function chartKey(series) {
+  const list = make("ul", { class: "chart-key" });
+  for (const { name, key, points } of series.lines) {
+    list.append(make("li", {}, make("span", { class: `key ${key}`, "aria-hidden": "true" }), `${name} loss, last ${points.at(-1).value.toFixed(3)}`));
+  }
+  for (const { name, value } of series.baselines) {
+    list.append(make("li", {}, make("span", { class: "key baseline", "aria-hidden": "true" }), `${name} ${value.toFixed(3)}`));
+  }
+  return list;
+}
+
+// The validation loss of the epochs in the page, one point an epoch.
+function epochCurve(box, epochs, width, current) {
+  const height = 96;
+  const losses = epochs.map((epoch) => epoch.val_loss);
+  const [low, high] = [Math.min(...losses), Math.max(...losses)];
+  const x = (at) => 8 + (at / Math.max(1, epochs.length - 1)) * (width - 16);
+  const y = (loss) => 10 + (1 - (loss - low) / (high - low || 1)) * (height - 20);
+  const chart = makeSvg("svg", {
+    viewBox: `0 0 ${width} ${height}`,
+    width,
+    height,
+    role: "img",
+    "aria-label": `Validation loss from ${losses[0].toFixed(3)} to ${losses.at(-1).toFixed(3)} nats per token`,
+  });
+  const places = losses.map((loss, at) => `${x(at).toFixed(1)},${y(loss).toFixed(1)}`);
+  chart.append(makeSvg("polyline", { points: places.join(" ") }));
+  losses.forEach((loss, at) => chart.append(makeSvg("circle", { cx: x(at), cy: y(loss), r: 3.5 })));
+  box.replaceChildren(chart);
+  markEpoch(box, current);
+}
+
+function markEpoch(box, current) {
+  box.querySelectorAll("circle").forEach((circle, at) => {
+    circle.classList.toggle("current", at === current);
+    circle.setAttribute("r", at === current ? 6 : 3.5);
+  });
+}

@@ -1,0 +1,59 @@
+// What the model cannot do, in sentences that are true of this model.
+
+function limitsOf(facts) {
+  return facts.kind === "encoder_decoder" ? translationLimits(facts) : writingLimits(facts);
+}
+
+function writingLimits(facts) {
+  return [
+    "It continues a text in the manner of the text it was trained on. It knows nothing else.",
+    "It does not answer questions and does not follow instructions. It continues them like any other text.",
+    "What it writes is invented. Do not use it as facts or as advice.",
+    "It may reproduce passages of its training text word for word.",
+    contextLimit(facts),
+    ...commonLimits(facts),
+  ];
+}
+
+function translationLimits(facts) {
+  return [
+    "It translates sentences like those it was trained on. Other subjects, other languages and long sentences give wrong translations.",
+    "A translation can be fluent and wrong. Do not rely on it where a mistake matters.",
+    "It may reproduce sentences of its training text word for word.",
+    `It reads and writes at most ${formatInteger(facts.model.max_len)} tokens. The rest of a longer source is ignored.`,
+    ...commonLimits(facts),
+  ];
+}
+
+function contextLimit({ model, text }) {
+  const bytes = text?.train_bytes && text?.train_tokens ? (model.max_len * text.train_bytes) / text.train_tokens : null;
+  const size = bytes ? `, about ${formatInteger(roundTo(bytes, 2))} bytes of its training text` : "";
+  return `It sees at most the last ${formatInteger(model.max_len)} tokens${size}. Everything before that is forgotten.`;
+}
+
+function commonLimits(facts) {
+  const limits = ["Characters and words that its training text does not contain mean nothing to it."];
+  if (facts.tokenizer.lowercase) limits.push("It reads and writes lower case only.");
+  if (facts.val_loss != null) limits.push(lossLimit(facts));
+  if (facts.parameters < 1e9) {
+    limits.push(`It has ${formatMillions(facts.parameters)} parameters. Large language models have many billions.`);
+  }
+  if (facts.weights === "int8") {
+    limits.push("Its weights are rounded to 8 bits in this page. The probabilities differ slightly from those of the trained model.");
+  }
+  return limits;
+}
+
+function lossLimit({ val_loss, val_bits_per_byte, baselines }) {
+  const choices = Math.exp(val_loss);
+  const bits = val_bits_per_byte != null ? ` (${val_bits_per_byte.toFixed(3)} bits per byte)` : "";
+  const unigram = baselines?.unigram != null ? ` Token frequencies alone reach ${baselines.unigram.toFixed(2)}.` : "";
+  return (
+    `On text it was not trained on, its loss is ${val_loss.toFixed(2)} nats per token${bits}. It is on average as uncertain as ` +
+    `a choice among ${choices < 10 ? choices.toFixed(1) : formatInteger(Math.round(choices))} equally probable tokens.${unigram}`
+  );
+}
+
+function roundTo(number, digits) {
+  return Number(number.toPrecision(digits));
+}

@@ -1,0 +1,34 @@
+// Starts the page, or the worker: both run from this one script.
+
+function runPage() {
+  const facts = readFacts();
+  const client = new Client(facts);
+  installApi(client, facts);
+  const start = () => openPage(client, facts);
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
+}
+
+async function openPage(client, facts) {
+  byId("title").textContent = readable(facts.title || "Language model");
+  byId("facts-line").append(...factsLine(facts).map((fact) => make("span", {}, fact)));
+  if (facts.version) byId("footer-text").append(` Made with minigpt ${facts.version}.`);
+  const desk = facts.kind === "encoder_decoder" ? new Translator(client, facts) : new Writer(client, facts);
+  showAbout(byId("about-body"), facts);
+  if (facts.epochs.length >= 2) {
+    byId("epochs").hidden = false;
+    byId("nav-epochs").hidden = false;
+  }
+  try {
+    await client.ready;
+  } catch (error) {
+    byId("status").textContent = "The model could not be opened.";
+    showError(error);
+    return;
+  }
+  desk.ready();
+  if (facts.epochs.length >= 2) new Replay(client, facts, () => desk.request());
+}
+
+if (typeof document === "undefined") runWorker();
+else runPage();

@@ -1,0 +1,163 @@
+// A model of pairs: a source, its translation, and the source words that each target word was chosen by.
+
+class Translator {
+  constructor(client, facts) {
+    this.client = client;
+    this.settings = new SettingsForm(facts);
+    this.status = new StatusLine(byId("status"));
+    this.job = null;
+    this.shown = null; // {prompt, tokens}
+    this.alignment = null;
+    nameTranslation();
+    this.source = new ShadedTokens("Source");
+    byId("source-line").replaceWith(this.source.node);
+    this.source.node.classList.add("source-line");
+    this.source.node.hidden = true;
+    this.reading = new ReadingView({ box: byId("text"), prompt: byId("text-prompt"), spans: () => this.tokens.spans });
+    this.panel = new TokenPanel({
+      client,
+      kind: facts.kind,
+      onChoose: null,
+      onPin: (index) => this.choose(index),
+      onClose: () => {
+        this.point(null);
+        this.tokens.focus();
+      },
+      onShade: (index, read, source) => {
+        showReading(this.reading, index, read);
+        this.source.shade(source.weights);
+      },
+      onUnshade: () => hideReading(this.reading),
+    });
+    this.tokens = new TokenText(byId("text-tokens"), "Translation", {
+      onPoint: (index) => this.point(index),
+      onChoose: (index) => this.choose(index),
+      onOpen: (index) => this.choose(index, true),
+    });
+    this.prompt = byId("prompt");
+    this.prompt.value = facts.samples.find((sample) => sample.source)?.source ?? facts.sampling.prompts?.[0] ?? "";
+    listenToForm(client, () => this.start());
+    byId("stop").addEventListener("click", () => this.job?.stop());
+    byId("copy").addEventListener("click", () => this.copy());
+    listenToColours();
+    watchColours(() => this.draw?.());
+  }
+
+  ready() {
+    byId("start").disabled = false;
+    this.status.say("Ready");
+  }
+
+  request() {
+    return { prompt: this.prompt.value, settings: this.settings.read() };
+  }
+
+  start() {
+    clearError();
+    try {
+      this.translate(this.request());
+    } catch (error) {
+      showError(error);
+    }
+  }
+
+  async translate({ prompt, settings }) {
+    const translation = { prompt, tokens: [], text: "" };
+    this.show(translation);
+    this.job?.stop();
+    const started = performance.now();
+    const job = this.client.generate({
+      ...settings,
+      prompt,
+      onTokens: (tokens) => {
+        translation.tokens.push(...tokens);
+        if (this.shown === translation) this.tokens.append(tokens);
+      },
+    });
+    this.setJob(job);
+    this.status.say("Translating…");
+    try {
+      const result = await job.done;
+      translation.text = result.text;
+      const seconds = (performance.now() - started) / 1000;
+      if (this.job === job) this.status.say(describeEnd(result, translation.tokens.length, seconds));
+      if (this.shown === translation) await this.align(translation);
+    } catch (error) {
+      if (this.job === job) this.status.say("");
+      showError(error);
+    } finally {
+      if (this.job === job) this.setJob(null);
+    }
+  }
+
+  setJob(job) {
+    this.job = job;
+    showWriting(job !== null);
+  }
+
+  show(translation) {
+    this.shown = translation;
+    this.alignment = null;
+    this.panel.clear();
+    byId("text-empty").hidden = true;
+    byId("text-tools").hidden = false;
+    byId("legend").hidden = false;
+    byId("alignment").hidden = true;
+    const source = endOfText(translation.prompt, SHOWN_PROMPT);
+    this.source.setTokens([{ text: source, label: source }]);
+    this.source.node.hidden = false;
+    this.tokens.clear();
+  }
+
+  async align(translation) {
+    this.tokens.describe(translation.text);
+    if (!translation.tokens.length) return;
+    const alignment = await this.client.align({
+      source: translation.prompt,
+      tokens: translation.tokens.map((token) => token.id),
+    });
+    if (this.shown !== translation) return;
+    this.alignment = alignment;
+    this.source.setTokens(alignment.source);
+    this.draw = showAlignment(byId("alignment"), alignment);
+    if (this.panel.shown) this.shadeSource(this.panel.shown.index);
+  }
+
+  // The pointer is on a token of the translation, or has left it.
+  point(index) {
+    if (this.panel.view === "inside" && this.panel.chosen) return;
+    this.panel.preview(this.shown, index);
+    this.shadeSource(index ?? this.panel.chosen?.index ?? null);
+  }
+
+  choose(index, moveFocus = false) {
+    this.tokens.mark(index);
+    this.panel.choose(this.shown, index);
+    this.shadeSource(index);
+    this.tokens.reveal(byId("panel"));
+    if (moveFocus) this.panel.focus();
+  }
+
+  shadeSource(index) {
+    if (!this.alignment) return;
+    const length = this.alignment.source.length;
+    this.source.shade(index === null ? null : this.alignment.weights.subarray(index * length, (index + 1) * length));
+  }
+
+  async copy() {
+    const copied = await copyToClipboard(this.shown.text);
+    this.status.say(copied ? "Copied" : "The browser does not allow copying. Select the text instead.");
+  }
+}
+
+function nameTranslation() {
+  byId("write-heading").textContent = "Translate";
+  byId("nav-write").textContent = "Translate";
+  byId("prompt-label").textContent = "Source";
+  byId("start").textContent = "Translate";
+  byId("continue").hidden = true;
+  byId("text-empty").textContent = "The translation will appear here. Each token is coloured by its probability.";
+  byId("panel-empty").textContent =
+    "Point at a token of the translation, or reach it with Tab and the arrow keys. The source words that it was chosen by " +
+    "are shaded, and this panel shows the alternatives.";
+}

@@ -1,0 +1,242 @@
+// Writing: the form, the text that is shown, and its continuations.
+
+const SHOWN_PROMPT = 1500; // characters
+
+class Writer {
+  constructor(client, facts) {
+    this.client = client;
+    this.settings = new SettingsForm(facts);
+    this.status = new StatusLine(byId("status"));
+    this.job = null;
+    this.shown = null; // the branch on the page
+    this.tree = new BranchTree(byId("branches"), byId("branches-section"), (branch) => this.show(branch));
+    this.reading = new ReadingView({ box: byId("text"), prompt: byId("text-prompt"), spans: () => this.tokens.spans });
+    this.panel = new TokenPanel({
+      client,
+      kind: facts.kind,
+      onChoose: (branch, index, alternative) => this.branch(branch, index, alternative),
+      onPin: (index) => this.choose(index),
+      onClose: () => this.tokens.focus(),
+      onShade: (index, read) => showReading(this.reading, index, read),
+      onUnshade: () => hideReading(this.reading),
+    });
+    this.tokens = new TokenText(byId("text-tokens"), "Continuation", {
+      onPoint: (index) => this.panel.preview(this.shown, index),
+      onChoose: (index) => this.choose(index),
+      onOpen: (index) => this.choose(index, true),
+    });
+    this.prompt = byId("prompt");
+    this.prompt.value = facts.sampling.prompts?.[0] ?? "";
+    listenToForm(this.client, () => this.start());
+    byId("stop").addEventListener("click", () => this.job?.stop());
+    byId("continue").addEventListener("click", () => this.continue());
+    byId("copy").addEventListener("click", () => this.copy());
+    listenToColours();
+  }
+
+  ready() {
+    byId("start").disabled = false;
+    this.status.say("Ready");
+  }
+
+  // The prompt and the settings of the form; throws an Error for a setting out of range.
+  request() {
+    return { prompt: this.prompt.value, settings: this.settings.read() };
+  }
+
+  start() {
+    clearError();
+    try {
+      this.write(new Branch(this.request()));
+    } catch (error) {
+      showError(error);
+    }
+  }
+
+  // Writes on from the tokens before the index and the alternative in its place.
+  branch(branch, index, alternative) {
+    const replaced = branch.tokens[index];
+    const kept = branch.tokens.slice(0, index);
+    const text = separatorOf(replaced) + alternative.text;
+    kept.push({ ...alternative, text, alternatives: replaced.alternatives, picked: true });
+    this.fork(branch, kept, replaced);
+  }
+
+  continue() {
+    const branch = this.shown;
+    if (branch && canContinue(branch)) this.fork(branch, branch.tokens, null);
+  }
+
+  // The continuation uses the settings of its text, and the length of the form.
+  fork(parent, kept, instead) {
+    clearError();
+    try {
+      const settings = { ...parent.settings, maxNewTokens: this.settings.read().maxNewTokens };
+      const branch = new Branch({ prompt: parent.prompt, settings, parent, kept, instead });
+      this.write(branch);
+      this.tokens.moveStop(Math.max(0, kept.length - 1));
+      this.tokens.focus();
+    } catch (error) {
+      showError(error);
+    }
+  }
+
+  async write(branch) {
+    this.tree.add(branch);
+    this.show(branch);
+    this.job?.stop();
+    const started = performance.now();
+    const job = this.client.generate({
+      ...branch.settings,
+      prompt: branch.prompt,
+      kept: branch.ids,
+      maxNewTokens: branch.limit,
+      onTokens: (tokens) => this.receive(branch, tokens),
+    });
+    this.setJob(job);
+    this.status.say("Writing…");
+    try {
+      const result = await job.done;
+      branch.text = result.text;
+      branch.end = result.end;
+      completeKept(branch);
+      const seconds = (performance.now() - started) / 1000;
+      if (this.job === job) this.status.say(describeEnd(result, branch.tokens.length - branch.keptCount, seconds));
+    } catch (error) {
+      if (this.job === job) this.status.say("");
+      showError(error);
+    } finally {
+      if (this.job === job) this.setJob(null);
+      this.tree.update(branch);
+      if (this.shown === branch) this.complete(branch);
+    }
+  }
+
+  setJob(job) {
+    this.job = job;
+    showWriting(job !== null);
+  }
+
+  receive(branch, tokens) {
+    branch.tokens.push(...tokens);
+    if (this.shown === branch) this.tokens.append(tokens);
+  }
+
+  show(branch) {
+    this.shown = branch;
+    this.panel.clear();
+    byId("text-empty").hidden = true;
+    byId("text-tools").hidden = false;
+    byId("legend").hidden = false;
+    showPrompt(branch.prompt);
+    this.tokens.clear();
+    this.tokens.append(branch.tokens);
+    this.tree.select(branch);
+    byId("continue").disabled = true;
+    if (branch.end !== null) this.complete(branch);
+    if (branch.chosen !== null) this.choose(branch.chosen);
+  }
+
+  // What is known only when the text is complete.
+  complete(branch) {
+    if (branch.keptCount > 0) this.tokens.replace(branch.keptCount - 1, branch.tokens[branch.keptCount - 1]);
+    this.tokens.describe(branch.continuation);
+    this.tokens.dimFrom(firstBeyond(branch));
+    byId("continue").disabled = !canContinue(branch);
+  }
+
+  choose(index, moveFocus = false) {
+    this.shown.chosen = index;
+    this.tokens.mark(index);
+    this.panel.choose(this.shown, index);
+    this.tokens.reveal(byId("panel"));
+    if (moveFocus) this.panel.focus();
+  }
+
+  async copy() {
+    const copied = await copyToClipboard(this.shown.prompt + this.shown.continuation);
+    this.status.say(copied ? "Copied" : "The browser does not allow copying. Select the text instead.");
+  }
+}
+
+// The text of an alternative is that of the token alone. In a model of words a space precedes it in the text.
+function separatorOf(token) {
+  const alone = token.alternatives.find(({ id }) => id === token.id)?.text ?? token.label;
+  return token.text === ` ${alone}` ? " " : "";
+}
+
+// A token that completes a character has no text alone. The whole text shows what it adds.
+function completeKept(branch) {
+  const at = branch.keptCount - 1;
+  if (at < 0 || !branch.tokens[at].picked) return;
+  const before = branch.tokens.slice(0, at).map((token) => token.text).join("");
+  const after = branch.tokens.slice(at + 1).map((token) => token.text).join("");
+  const length = branch.text.length - before.length - after.length;
+  if (length < 0 || !branch.text.startsWith(before) || !branch.text.endsWith(after)) return;
+  branch.tokens[at] = { ...branch.tokens[at], text: branch.text.slice(before.length, before.length + length) };
+}
+
+function canContinue(branch) {
+  return branch.end !== null && branch.end !== "end";
+}
+
+// The index of the first token that the text does not contain, because a stop string ended it.
+function firstBeyond(branch) {
+  if (branch.end !== "stop string" || branch.text === null) return branch.tokens.length;
+  let length = 0;
+  return branch.tokens.findIndex((token) => {
+    const beyond = length >= branch.text.length && token.text !== "";
+    length += token.text.length;
+    return beyond;
+  }) >>> 0;
+}
+
+function showReading(reading, index, read) {
+  reading.show(read.tokens, read.weights, index);
+  byId("legend").hidden = true;
+  byId("reading-note").hidden = false;
+  byId("reading-note").textContent =
+    `The darker a token, the more attention it got (${read.grid.description()}). Faint tokens were not read.`;
+}
+
+function hideReading(reading) {
+  if (reading.shown === null) return;
+  reading.hide();
+  byId("legend").hidden = false;
+  byId("reading-note").hidden = true;
+}
+
+function showPrompt(prompt) {
+  const end = endOfText(prompt, SHOWN_PROMPT);
+  byId("text-prompt").textContent = end;
+  const note = byId("prompt-note");
+  note.hidden = end.length === prompt.length;
+  note.textContent = `The end of the prompt: the last ${formatInteger(end.length)} of ${formatInteger(prompt.length)} characters.`;
+}
+
+function showWriting(writing) {
+  byId("stop").hidden = !writing;
+  byId("shortcut").hidden = writing;
+  setAttribute(byId("sheet"), "data-writing", writing);
+}
+
+// The button, and Ctrl+Enter or Cmd+Enter in the form.
+function listenToForm(client, onStart) {
+  const form = byId("write-form");
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (!byId("start").disabled) onStart();
+  });
+  form.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    form.requestSubmit();
+  });
+}
+
+function listenToColours() {
+  byId("colours").addEventListener("change", (event) => {
+    setAttribute(byId("text"), "data-plain", !event.target.checked);
+    setAttribute(byId("legend"), "data-plain", !event.target.checked);
+  });
+}
