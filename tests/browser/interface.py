@@ -4,7 +4,9 @@ from typing import Any
 
 from tests.browser.tabs import Tab
 
-WRITTEN = "() => document.getElementById('stop').hidden && document.querySelector('.token') !== null"
+WRITTEN = (
+    "() => document.getElementById('stop').hidden && document.querySelector('.token') !== null"
+)
 
 
 def wait_until_ready(tab: Tab) -> None:
@@ -50,7 +52,11 @@ def use_everything(tab: Tab, prompt: str) -> None:
     """Writes, looks inside, plays the epochs, and opens every part of the page."""
     write(tab, prompt)
     look_at(tab, 1)
-    tab.evaluate("() => { for (const part of document.querySelectorAll('details')) part.open = true; }")
+    tab.evaluate(
+        "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
+    )
     if tab.evaluate("() => document.getElementById('epoch') !== null"):
         set_value(tab, "epoch", 1)
-        tab.wait_for("() => /^Epoch/.test(document.querySelector('#replay [role=status]').textContent)")
+        tab.wait_for(
+            "() => /^Epoch/.test(document.querySelector('#replay [role=status]').textContent)"
+        )

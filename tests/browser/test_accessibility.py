@@ -37,7 +37,8 @@ def overflow(tab) -> list[str]:
           if (page.scrollWidth <= page.clientWidth) return [];
           const wide = Array.from(document.querySelectorAll("body *"))
             .filter((element) => element.getBoundingClientRect().right > page.clientWidth + 1);
-          return [`the page: ${page.scrollWidth}`, ...wide.map((e) => `${e.localName}.${e.className}`)].slice(0, 9);
+          const names = wide.map((element) => `${element.localName}.${element.className}`);
+          return [`the page: ${page.scrollWidth}`, ...names.slice(0, 9)];
         }"""
     )
 
@@ -66,7 +67,8 @@ def test_axe_would_find_something(open_page, gpt, axe):
     tab.evaluate(
         """() => {
           const wide = document.createElement("p");
-          wide.style.setProperty("width", "5000px");
+          wide.style.setProperty("min-width", "5000px");
+          wide.append("A wide paragraph");
           document.body.append(wide);
         }"""
     )
@@ -79,8 +81,10 @@ def test_colours_follow_the_system(browser, gpt):
     for dark in (False, True):
         tab = browser.open(gpt.page, dark=dark)
         colours = tab.evaluate(
-            """() => ["color", "backgroundColor"].map((name) =>
-              getComputedStyle(document.body)[name].match(/[\\d.]+/g).slice(0, 3).reduce((a, b) => a + +b, 0))"""
+            """() => ["color", "backgroundColor"].map((name) => {
+              const parts = getComputedStyle(document.body)[name].match(/[\\d.]+/g).slice(0, 3);
+              return parts.reduce((sum, part) => sum + Number(part), 0);
+            })"""
         )
         shades.append(colours)
         tab.close()

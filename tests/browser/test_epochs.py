@@ -20,7 +20,9 @@ def test_every_epoch_writes_as_its_file(open_page, gpt):
     # From one epoch to another and back: those of before are shown again.
     for index in (0, 1, 2, 1, 0):
         model = minigpt.load_portable(gpt.run.epoch_files()[index])
-        (expected,) = model.generate("Béla sat", 30, temperature=0.9, top_k=0, seed=5, stop=["hill"])
+        (expected,) = model.generate(
+            "Béla sat", 30, temperature=0.9, top_k=0, seed=5, stop=["hill"]
+        )
         set_value(tab, "epoch", index)
         tab.wait_for(f"(start) => ({STATUS})().startsWith(start)", f"Epoch {index + 1}")
         tab.wait_for(f"(text) => ({TEXT})() === text", expected)
@@ -44,5 +46,7 @@ def test_play(open_page, gpt):
     wait_until_ready(tab)
     tab.click("#replay .primary")
     tab.wait_for(f"() => ({STATUS})().startsWith('Epoch 3')")
-    tab.wait_for("() => document.querySelector('#replay .primary').textContent === 'Play all epochs'")
+    tab.wait_for(
+        "() => document.querySelector('#replay .primary').textContent === 'Play all epochs'"
+    )
     assert tab.evaluate("() => document.getElementById('epoch').value") == "2"

@@ -42,7 +42,8 @@ def test_the_text_comes_in_pieces(tab):
     text, tokens, pieces = tab.evaluate(
         """async () => {
           const pieces = [];
-          const options = { prompt: "Ana", maxNewTokens: 20000, seed: 2, onText: (text) => pieces.push(text) };
+          const onText = (text) => pieces.push(text);
+          const options = { prompt: "Ana", maxNewTokens: 20000, seed: 2, onText };
           const { text, tokens } = await minigpt.generate(options);
           return [text, tokens, pieces];
         }"""

@@ -20,8 +20,20 @@ pytestmark = pytest.mark.browser
 MODELS = dict(zip(GPT_SHAPES, itertools.cycle(TOKENIZERS), strict=False))
 PROMPTS_PER_MODEL = 29
 ODD_PROMPTS = [
-    *("", " ", "\0", "\0Ana\0", "\U0001f600", "👨\u200d👩\u200d👧 \ufeff", "\u2581 \x10a\x10", "\ufffd"),
-    *("Ana sat on the hill. " * 40, "العربية עברית", "東京都 日本語", "e\u0301\u202e\u2028\r\n\t", "Ana sat\n"),
+    "",
+    " ",
+    "\0",
+    "\0Ana\0",
+    "\U0001f600",
+    "👨\u200d👩\u200d👧 \ufeff",
+    "\u2581 \x10a\x10",
+    "\ufffd",
+    "e\u0301\u202e\u2028\r\n\t",
+    "العربية עברית",
+    "東京都 日本語",
+    "Ana sat\n",
+    # Many times the context.
+    "Ana sat on the hill. " * 40,
 ]
 # Option of the page → setting, and values of it.
 OPTIONS: dict[str, tuple[str, list[Any]]] = {
@@ -88,7 +100,15 @@ def test_translations(shape, open_page, tmp_path):
     run = write_run(tmp_path / shape, built)
     exported = Exported(built, run, write_page(run))
     tab, model = open_page(exported.page), exported.portable()
-    sources = ["Ana sat on the hill.", " \t", "", "Béla", "Čeněk ate figs. " * 9, "\x1cDirk\x85", "\xa0a"]
+    sources = [
+        "Ana sat on the hill.",
+        " \t",
+        "",
+        "Béla",
+        "Čeněk ate figs. " * 9,
+        "\x1cDirk\x85",
+        "\xa0a",
+    ]
     sources += some_prompts(20, 3)
     written = set()
     for source in sources:

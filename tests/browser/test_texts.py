@@ -9,7 +9,14 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.parametrize(
     "prompt",
-    ["", "\0", "العربية עברית \u202e abc", "東京都に行く 日本語", "👨\u200d👩\u200d👧 e\u0301", " \n\t "],
+    [
+        "",
+        "\0",
+        "العربية עברית \u202e abc",
+        "東京都に行く 日本語",
+        "👨\u200d👩\u200d👧 e\u0301",
+        " \n\t ",
+    ],
     ids=["empty", "nul", "right-to-left", "cjk", "emoji", "white-space"],
 )
 def test_prompts(prompt, open_page, gpt):
@@ -76,7 +83,11 @@ def test_writing_can_be_stopped(open_page, gpt, tmp_path):
     set_value(tab, "length", 10_000)
     set_value(tab, "prompt", "Ana")
     delay = longest_delay(tab, lambda: start_and_stop(tab))
-    assert 0 < len(tab.evaluate("() => Array.from(document.querySelectorAll('.token'), (t) => 0)")) < 10_000
+    assert (
+        0
+        < len(tab.evaluate("() => Array.from(document.querySelectorAll('.token'), (t) => 0)"))
+        < 10_000
+    )
     assert "Stopped" in tab.evaluate("() => document.getElementById('status').textContent")
     assert delay < 1_000
     # What there is can be continued.
@@ -117,7 +128,9 @@ def test_a_translation(open_page, pairs):
     # An empty source has an empty translation.
     set_value(tab, "prompt", "")
     tab.evaluate("() => document.getElementById('write-form').requestSubmit()")
-    tab.wait_for("() => document.getElementById('stop').hidden && !document.querySelector('.token')")
+    tab.wait_for(
+        "() => document.getElementById('stop').hidden && !document.querySelector('.token')"
+    )
     assert tab.evaluate("() => document.getElementById('alert').textContent") == ""
 
 
@@ -127,9 +140,13 @@ def test_a_damaged_page_says_so(open_page, gpt, tmp_path):
     start = content.index(">", content.index('class="model"')) + 1
     end = content.index("<", start)
     page = tmp_path / "damaged.html"
-    page.write_text(content[:start] + content[start : end - 4_000] + content[end:], encoding="utf-8")
+    page.write_text(
+        content[:start] + content[start : end - 4_000] + content[end:], encoding="utf-8"
+    )
     tab = open_page(page)
     message = tab.evaluate("() => minigpt.ready.then(() => null, (error) => error.message)")
     assert "damaged" in message
-    tab.wait_for("(message) => document.getElementById('alert').textContent.includes(message)", message)
+    tab.wait_for(
+        "(message) => document.getElementById('alert').textContent.includes(message)", message
+    )
     assert tab.messages == []

@@ -1,7 +1,5 @@
 """20,000 lines of mixed text: the same ids and text in a browser as in Python, with every tokenizer."""
 
-import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,14 @@ from tests.portable.test_engine_tokenizers import TOKENIZERS
 
 pytestmark = pytest.mark.browser
 
-NAMES = ("byte_pair", "byte_pair-lower-case", "character", "closed_character", "word-lower-case", "gpt2")
+NAMES = (
+    "byte_pair",
+    "byte_pair-lower-case",
+    "character",
+    "closed_character",
+    "word-lower-case",
+    "gpt2",
+)
 ARCHIVE = SHARED_DATA / "aclImdb_v1.tar.gz"
 
 

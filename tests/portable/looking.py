@@ -36,7 +36,9 @@ class Inspector:
         sizes = ("num_layers", "num_heads")
         self.layers, self.heads = (self.engine.key(f"minigpt.model.{name}") for name in sizes)
 
-    def open(self, ids: Sequence[int] | np.ndarray, source: Sequence[int] | np.ndarray = ()) -> None:
+    def open(
+        self, ids: Sequence[int] | np.ndarray, source: Sequence[int] | np.ndarray = ()
+    ) -> None:
         self.engine._call("finish")
         text = self.engine._write_ids(ids)
         self.engine._checked("open_inspection", *text, *self.engine._write_ids(source))
@@ -105,7 +107,9 @@ def _self_attention(block: Any, x: Any) -> np.ndarray:
     projected = _project(layer.qkv, inputs)
     width = layer.num_heads * layer.head_dim
     query = _heads(projected[:, :width], layer.num_heads)
-    key = _heads(projected[:, width : width + layer.num_kv_heads * layer.head_dim], layer.num_kv_heads)
+    key = _heads(
+        projected[:, width : width + layer.num_kv_heads * layer.head_dim], layer.num_kv_heads
+    )
     query, key = _normalized(layer.query_norm, query), _normalized(layer.key_norm, key)
     if layer.config.position == "rotary":
         base = layer.config.rotary_base
