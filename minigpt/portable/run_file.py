@@ -144,7 +144,8 @@ def _training_facts(run: Run, record: Mapping[str, Any]) -> dict[str, Any]:
 def read_records(file: Path) -> list[dict[str, Any]]:
     """Returns the lines of metrics.jsonl; none if it is missing or damaged: they are additional facts."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        # Bytes: a string would be split at U+2028 and U+0085 too, which may be in a sample.
+        lines = file.read_bytes().splitlines()
         return [record for line in lines if isinstance(record := json.loads(line), dict)]
     except (OSError, ValueError, RecursionError):
         return []
