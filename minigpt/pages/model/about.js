@@ -78,7 +78,7 @@ function trainingOf({ step, epoch, metrics }) {
   const parts = [];
   if (step != null) parts.push(formatCount(step, "step"));
   if (epoch != null) parts.push(formatCount(epoch, "epoch"));
-  const seconds = metrics.reduce((sum, record) => sum + (record.seconds ?? 0), 0);
+  const seconds = metrics.at(-1)?.seconds ?? 0; // since the start of the training
   if (seconds > 0) parts.push(formatSeconds(seconds));
   return parts.join(", ");
 }
@@ -98,9 +98,10 @@ function trainingPart(facts) {
     series.unit.factor === 1
       ? "Loss in nats per token; lower is better."
       : "Loss in bits per byte; lower is better. The training loss and the baselines use the bytes per token of the validation text.";
+  const scale = isLogarithmic(series) ? " The vertical scale is logarithmic." : "";
   return part(
     "Training",
-    make("p", { class: "note" }, note),
+    make("p", { class: "note" }, note + scale),
     plot,
     chartKey(series),
     make("details", {}, make("summary", {}, "The numbers"), metricsTable(facts.metrics)),
@@ -115,7 +116,7 @@ const METRIC_COLUMNS = [
   ["val_bits_per_byte", "Bits per byte", (value) => value.toFixed(4)],
   ["val_bleu", "BLEU", (value) => value.toFixed(1)],
   ["tokens_per_second", "Tokens per second", (value) => formatInteger(Math.round(value))],
-  ["seconds", "Time", formatSeconds],
+  ["seconds", "Time since the start", formatSeconds],
 ];
 
 function metricsTable(metrics) {
@@ -141,7 +142,7 @@ function samplesParts(facts) {
     const reference = samples.find((sample) => sample.reference)?.reference;
     if (reference) list.append(make("dt", {}, "Reference"), make("dd", { dir: "auto" }, reference));
     for (const sample of samples) {
-      list.append(make("dt", {}, `Epoch ${sample.epoch}`), make("dd", { dir: "auto" }, sample.text));
+      list.append(make("dt", {}, `Epoch ${sample.epoch}`), make("dd", { dir: "auto" }, make("span", { class: "prompt" }, sample.prompt ?? ""), sample.text));
     }
     const title = name === "" ? "Without a prompt" : make("bdi", {}, startOfText(name, 80));
     return make("details", {}, make("summary", {}, title), list);

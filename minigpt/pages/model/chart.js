@@ -31,32 +31,55 @@ function lossSeries({ metrics, baselines }) {
   return { unit, lines, baselines: levels };
 }
 
-// A step of 1, 2 or 5 times a power of ten that divides the range into about `count` parts.
-function niceStep(range, count) {
-  const rough = range / count;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= rough) ?? 10 * power;
+function seriesValues({ lines, baselines }) {
+  return [...lines.flatMap(({ points }) => points), ...baselines].map(({ value }) => value);
 }
 
+// With a linear scale the curves of a good model would be flat below its baselines.
+function isLogarithmic(series) {
+  const values = seriesValues(series);
+  return Math.min(...values) > 0 && Math.max(...values) > 4 * Math.min(...values);
+}
+
+// A step of 1, 2 or 5 times a power of ten that divides the range into about `count` parts.
 function niceTicks(largest, count) {
   if (!(largest > 0)) return [0];
-  const step = niceStep(largest, count);
+  const power = 10 ** Math.floor(Math.log10(largest / count));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size * count >= largest * 0.999);
+  return Array.from({ length: Math.floor(largest / step + 1e-6) + 1 }, (_, at) => Number((at * step).toPrecision(12)));
+}
+
+function logarithmicTicks(smallest, largest) {
   const ticks = [];
-  for (let at = 0; at <= largest * 1.0001; at += step) ticks.push(Number(at.toPrecision(12)));
-  return ticks;
+  for (let power = Math.floor(Math.log10(smallest)); power <= Math.log10(largest); power++) {
+    ticks.push(...[1, 2, 5].map((factor) => Number((factor * 10 ** power).toPrecision(6))));
+  }
+  return ticks.filter((tick) => tick >= smallest && tick <= largest);
+}
+
+// {place(value) → pixels from the top, ticks}
+function verticalScale(series, top, height) {
+  const values = seriesValues(series);
+  const largest = Math.max(...values) * 1.08;
+  if (!isLogarithmic(series)) {
+    return { place: (value) => top + (1 - value / largest) * height, ticks: niceTicks(largest, 5) };
+  }
+  const smallest = Math.min(...values) / 1.15;
+  const range = Math.log(largest * 1.1) - Math.log(smallest);
+  return {
+    place: (value) => top + ((Math.log(largest * 1.1) - Math.log(value)) / range) * height,
+    ticks: logarithmicTicks(smallest, largest * 1.1),
+  };
 }
 
 // The chart at a width in pixels.
 function lossChart(series, width) {
   const { top, right, bottom, left } = CHART_MARGIN;
-  const values = series.lines.flatMap(({ points }) => points.map(({ value }) => value));
-  const steps = series.lines.flatMap(({ points }) => points.map(({ step }) => step));
-  const highest = Math.max(...values);
-  const shown = series.baselines.filter(({ value }) => value <= highest * 2.5);
-  const ceiling = Math.max(highest, ...shown.map(({ value }) => value)) * 1.08;
-  const lastStep = Math.max(...steps, 1);
+  const { place: y, ticks } = verticalScale(series, top, CHART_HEIGHT - top - bottom);
+  const lastStep = Math.max(...series.lines.flatMap(({ points }) => points.map(({ step }) => step)), 1);
   const x = (step) => left + (step / lastStep) * (width - left - right);
-  const y = (value) => top + (1 - value / ceiling) * (CHART_HEIGHT - top - bottom);
+  const text = (at, words, attributes) => makeSvg("text", { y: at, ...attributes }, words);
+  const level = (value, name) => makeSvg("line", { class: name, x1: left, x2: width - right, y1: y(value), y2: y(value) });
   const chart = makeSvg("svg", {
     class: "chart",
     viewBox: `0 0 ${width} ${CHART_HEIGHT}`,
@@ -65,26 +88,17 @@ function lossChart(series, width) {
     role: "img",
     "aria-label": describeChart(series),
   });
-  for (const tick of niceTicks(ceiling, 5)) {
-    chart.append(
-      makeSvg("line", { class: "grid-line", x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),
-      makeSvg("text", { class: "tick", x: left - 8, y: y(tick) + 4, "text-anchor": "end" }, String(tick)),
-    );
+  for (const tick of ticks) {
+    chart.append(level(tick, "grid-line"), text(y(tick) + 4, String(tick), { x: left - 8, "text-anchor": "end" }));
   }
   for (const tick of niceTicks(lastStep, width < 480 ? 3 : 6)) {
     const anchor = x(tick) > width - right - 20 ? "end" : "middle";
-    chart.append(
-      makeSvg("text", { class: "tick", x: x(tick), y: CHART_HEIGHT - bottom + 18, "text-anchor": anchor }, formatInteger(tick)),
-    );
+    chart.append(text(CHART_HEIGHT - bottom + 18, formatInteger(tick), { x: x(tick), "text-anchor": anchor }));
   }
-  chart.append(
-    makeSvg("text", { class: "tick", x: (left + width - right) / 2, y: CHART_HEIGHT - 4, "text-anchor": "middle" }, "Training step"),
-  );
-  for (const { name, value } of shown) {
-    chart.append(
-      makeSvg("line", { class: "baseline", x1: left, x2: width - right, y1: y(value), y2: y(value) }),
-      makeSvg("text", { class: "chart-label", x: width - right, y: y(value) - 6, "text-anchor": "end" }, `${name} ${value.toFixed(2)}`),
-    );
+  chart.append(text(CHART_HEIGHT - 4, "Training step", { x: (left + width - right) / 2, "text-anchor": "middle" }));
+  for (const { name, value } of series.baselines) {
+    const label = text(y(value) - 6, `${name} ${value.toFixed(2)}`, { class: "chart-label", x: left + 6 });
+    chart.append(level(value, "baseline"), label);
   }
   for (const line of series.lines) chart.append(chartLine(line, x, y));
   return chart;
@@ -108,7 +122,6 @@ function describeChart({ unit, lines, baselines }) {
   return `Loss in ${unit.name}. ${parts.join(" ")}`;
 }
 
-// The key of the chart, with the baselines that are above it.
 function chartKey(series) {
   const list = make("ul", { class: "chart-key" });
   for (const { name, key, points } of series.lines) {

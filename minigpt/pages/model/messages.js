@@ -23,13 +23,33 @@ function clearError() {
   byId("alert").replaceChildren();
 }
 
-function describeEnd(result, count, seconds) {
+// Measures a text from its first tokens on, without the time that reading the prompt takes.
+class Speedometer {
+  constructor() {
+    this.first = null;
+    this.count = 0;
+  }
+
+  add(count) {
+    this.count += count;
+    this.first ??= { time: performance.now(), count };
+  }
+
+  // Tokens per second; null for a text that is too short to tell.
+  speed() {
+    const milliseconds = this.first ? performance.now() - this.first.time : 0;
+    return milliseconds < 100 ? null : ((this.count - this.first.count) * 1000) / milliseconds;
+  }
+}
+
+function describeEnd(result, speedometer) {
   const reasons = {
     end: " The model ended the text.",
     "stop string": " A stop string ended the text.",
     stopped: " Stopped.",
   };
   const done = result.end === "stopped" ? "" : "Done: ";
-  const speed = count > 1 && seconds > 0 ? `, ${formatInteger(Math.round(count / seconds))} per second` : "";
-  return `${done}${formatCount(count, "token")}${speed}.${reasons[result.end] ?? ""}`;
+  const speed = speedometer.speed();
+  const pace = speed === null ? "" : `, ${formatInteger(Math.round(speed))} per second`;
+  return `${done}${formatCount(speedometer.count, "token")}${pace}.${reasons[result.end] ?? ""}`;
 }

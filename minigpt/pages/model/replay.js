@@ -10,7 +10,7 @@ class Replay {
     this.request = request;
     this.texts = new Map(); // the request and the epoch → its text
     this.job = null;
-    this.before = null; // {key, epoch, text} that was shown before
+    this.before = this.epochs[0].epoch; // the epoch that was shown before
     this.playing = null; // one object for each run of "Play"
     this.turn = 0;
     this.build(facts);
@@ -79,12 +79,14 @@ class Replay {
     const key = JSON.stringify(request);
     this.prompt.classList.remove("empty");
     this.prompt.textContent = endOfText(request.prompt, SHOWN_PROMPT);
-    const before = this.before?.key === key && this.before.epoch !== epoch ? this.before : null;
     try {
+      // The epoch that was shown before, written for this prompt and these settings.
+      let before = null;
+      if (this.before !== epoch) before = { epoch: this.before, text: await this.write(turn, request, this.before, key) };
       const text = await this.write(turn, request, epoch, key);
       if (turn !== this.turn) return;
       this.showChanges(before, text, epoch);
-      this.before = { key, epoch, text };
+      this.before = epoch;
     } catch (error) {
       this.stopPlaying();
       if (turn === this.turn) showError(error);
@@ -94,7 +96,7 @@ class Replay {
   // The text of an epoch; it is written once for a request.
   async write(turn, { prompt, settings }, epoch, key) {
     const name = `${epoch} ${key}`;
-    if (this.texts.has(name)) return this.texts.get(name);
+    if (this.texts.has(name) || turn !== this.turn) return this.texts.get(name) ?? "";
     this.job?.stop();
     this.text.textContent = "";
     const job = this.client.generate({
@@ -141,6 +143,7 @@ class Replay {
   async playAll() {
     const playing = {};
     this.playing = playing;
+    this.before = this.epochs[0].epoch;
     this.play.textContent = "Stop";
     for (let index = 0; index < this.epochs.length && this.playing === playing; index++) {
       this.slider.value = String(index);

@@ -33,7 +33,9 @@ class SettingsForm {
 
   // Marks a field whose value is out of range.
   check(field) {
-    const valid = field.value.trim() !== "" && field.checkValidity();
+    const value = field.value.trim() === "" ? NaN : Number(field.value);
+    const inRange = value >= Number(field.min) && value <= Number(field.max);
+    const valid = inRange && (field.step !== "1" || Number.isInteger(value));
     setAttribute(field, "aria-invalid", valid ? null : "true");
     return valid;
   }

@@ -81,13 +81,11 @@ class TokenText {
 
   // Scrolls so far that nothing of the panel at the lower edge of a narrow page covers the token.
   reveal(panel) {
-    const span = this.spans[this.chosen];
-    if (!span) return;
-    span.scrollIntoView({ block: "nearest" });
-    const token = span.getBoundingClientRect();
+    const token = this.spans[this.chosen]?.getBoundingClientRect();
     const cover = panel.getBoundingClientRect();
-    const covers = cover.left < token.right && cover.right > token.left && token.bottom > cover.top - 16;
-    if (covers) window.scrollBy(0, token.bottom - cover.top + 24);
+    if (!token || token.right < cover.left || token.left > cover.right) return;
+    const hidden = Math.max(token.bottom + 24 - cover.top, Math.min(0, token.top - 24));
+    if (hidden !== 0) window.scrollBy({ top: hidden, behavior: "instant" });
   }
 
   focus() {

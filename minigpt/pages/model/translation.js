@@ -65,11 +65,12 @@ class Translator {
     const translation = { prompt, tokens: [], text: "" };
     this.show(translation);
     this.job?.stop();
-    const started = performance.now();
+    const speedometer = new Speedometer();
     const job = this.client.generate({
       ...settings,
       prompt,
       onTokens: (tokens) => {
+        speedometer.add(tokens.length);
         translation.tokens.push(...tokens);
         if (this.shown === translation) this.tokens.append(tokens);
       },
@@ -79,8 +80,7 @@ class Translator {
     try {
       const result = await job.done;
       translation.text = result.text;
-      const seconds = (performance.now() - started) / 1000;
-      if (this.job === job) this.status.say(describeEnd(result, translation.tokens.length, seconds));
+      if (this.job === job) this.status.say(describeEnd(result, speedometer));
       if (this.shown === translation) await this.align(translation);
     } catch (error) {
       if (this.job === job) this.status.say("");

@@ -74,7 +74,7 @@ class Writer {
       const settings = { ...parent.settings, maxNewTokens: this.settings.read().maxNewTokens };
       const branch = new Branch({ prompt: parent.prompt, settings, parent, kept, instead });
       this.write(branch);
-      this.tokens.moveStop(Math.max(0, kept.length - 1));
+      if (instead) this.choose(kept.length - 1);
       this.tokens.focus();
     } catch (error) {
       showError(error);
@@ -85,13 +85,16 @@ class Writer {
     this.tree.add(branch);
     this.show(branch);
     this.job?.stop();
-    const started = performance.now();
+    const speedometer = new Speedometer();
     const job = this.client.generate({
       ...branch.settings,
       prompt: branch.prompt,
       kept: branch.ids,
       maxNewTokens: branch.limit,
-      onTokens: (tokens) => this.receive(branch, tokens),
+      onTokens: (tokens) => {
+        speedometer.add(tokens.length);
+        this.receive(branch, tokens);
+      },
     });
     this.setJob(job);
     this.status.say("Writing…");
@@ -100,8 +103,7 @@ class Writer {
       branch.text = result.text;
       branch.end = result.end;
       completeKept(branch);
-      const seconds = (performance.now() - started) / 1000;
-      if (this.job === job) this.status.say(describeEnd(result, branch.tokens.length - branch.keptCount, seconds));
+      if (this.job === job) this.status.say(describeEnd(result, speedometer));
     } catch (error) {
       if (this.job === job) this.status.say("");
       showError(error);
@@ -215,6 +217,7 @@ function showPrompt(prompt) {
 }
 
 function showWriting(writing) {
+  if (!writing && document.activeElement === byId("stop")) byId("start").focus();
   byId("stop").hidden = !writing;
   byId("shortcut").hidden = writing;
   setAttribute(byId("sheet"), "data-writing", writing);
@@ -223,6 +226,7 @@ function showWriting(writing) {
 // The button, and Ctrl+Enter or Cmd+Enter in the form.
 function listenToForm(client, onStart) {
   const form = byId("write-form");
+  if (/Mac|iPhone|iPad/.test(navigator.platform)) byId("shortcut").textContent = "Cmd + Enter";
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (!byId("start").disabled) onStart();
