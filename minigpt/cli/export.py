@@ -45,7 +45,7 @@ def export(
     ] = None,
 ) -> None:
     """Export a run's best model for other programs."""
-    kind: "WeightsType" = (weights or Weights.float32).value
+    kind: WeightsType = (weights or Weights.float32).value
     # `export_run` would import TensorFlow, which these two do not need.
     if format == Format.gguf:
         from minigpt.portable.exporting import export_portable

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import minigpt
-from minigpt.portable.run_file import read_records, training_facts
+from minigpt.portable.run_file import best_facts, read_records
 from minigpt.portable.writing import WeightsType
 from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
 from minigpt.runs.run import Run
@@ -45,7 +45,7 @@ def model_facts(run: Run, weights: WeightsType, epochs: dict[int, bool]) -> dict
             "val_tokens": recorded.get("val_tokens"),
             "license": config.data.license,
         },
-        **training_facts(run),
+        **best_facts(run),
         "metrics": metrics,
         "baselines": recorded.get("baselines"),
         "samples": _samples(run.samples_file),
