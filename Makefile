@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 RUN ?=
 CASES ?=
 OUTPUT ?=
+MARKS ?= browser
 
 .PHONY: help setup train page test test-slow test-browser benchmark check format clean
 
@@ -52,7 +53,7 @@ $(VENV)/.browser: $(VENV)/.installed
 
 # In one process: the tests share the browsers. -rs names what is missing.
 test-browser: setup $(VENV)/.browser
-	@$(BIN)/pytest -m browser -rs tests/browser
+	@$(BIN)/pytest -m '$(MARKS)' -rs tests/browser
 
 # A target of its own, because these packages are several times larger than all others.
 $(VENV)/.benchmark: $(VENV)/.installed

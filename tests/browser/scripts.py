@@ -17,10 +17,10 @@ def open_model(browser: Browser, file: Path) -> Tab:
     sources = "\n".join(path.read_text(encoding="utf-8") for path in _SCRIPTS)
     parts = (base64.b64encode(path.read_bytes()).decode() for path in (_ENGINE, file))
     tab.evaluate(
-        f"""async (...parts) => {{
+        f"""async (module, file) => {{
           "use strict";
           {sources}
-          const bytes = parts.map((part) => Uint8Array.from(atob(part), (c) => c.charCodeAt(0)));
+          const bytes = [module, file].map((part) => Uint8Array.from(atob(part), (c) => c.charCodeAt(0)));
           const engine = new Engine(await WebAssembly.compile(bytes[0]), bytes[1].length);
           engine.write(bytes[1]);
           engine.open([]);

@@ -153,6 +153,7 @@ def test_a_page_without_simd(gpt, open_page, tmp_path):
         assert tab.generate("Ana", **options) == usual.generate("Ana", **options)
 
 
+@pytest.mark.slow
 def test_the_saved_model_writes_the_same(tiny_run, signatures, chromium, tmp_path):
     """A trained model: its page and its SavedModel, which TensorFlow computes."""
     page = tmp_path / "trained.html"
