@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 RUN ?=
 CASES ?=
 OUTPUT ?=
+MARKS ?= browser
 
-.PHONY: help setup train page test test-slow benchmark check format clean
+.PHONY: help setup train page test test-slow test-browser benchmark check format clean
 
 help:
 	@echo "make setup      create $(VENV) and install minigpt into it"
@@ -14,6 +15,7 @@ help:
 	@echo "make page       write the page of the default model, page.html; train it first if RUN (runs/page) does not exist"
 	@echo "make test       run the quick tests"
 	@echo "make test-slow  run the slow tests"
+	@echo "make test-browser  open pages in Chromium and Firefox, if they are installed"
 	@echo "make check      run ruff and mypy"
 	@echo "make format     fix and format the code with ruff"
 	@echo "make benchmark  compare minigpt with other libraries: takes about 100 minutes; CASES=\"a b\" runs some cases,"
@@ -43,7 +45,15 @@ test: setup
 	@$(BIN)/pytest -n 2 --dist loadgroup --max-worker-restart 0
 
 test-slow: setup
-	@$(BIN)/pytest -m slow -n 2 --dist loadgroup --max-worker-restart 0
+	@$(BIN)/pytest -m 'slow and not browser' -n 2 --dist loadgroup --max-worker-restart 0
+
+$(VENV)/.browser: $(VENV)/.installed
+	PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet --editable '.[browser]'
+	@touch $@
+
+# In one process: the tests share the browsers. -rs names what is missing.
+test-browser: setup $(VENV)/.browser
+	@$(BIN)/pytest -m '$(MARKS)' -rs tests/browser
 
 # A target of its own, because these packages are several times larger than all others.
 $(VENV)/.benchmark: $(VENV)/.installed

@@ -19,14 +19,18 @@ an interrupted training. `minigpt.load(run)` opens the model of a run, with the 
 `translate(texts)`.
 """
 
-import contextlib
 import importlib
 import os
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from minigpt.environment import check_keras_backend, check_keras_floatx, hide_tensorflow_log
+from minigpt.environment import (
+    check_keras_backend,
+    check_keras_floatx,
+    hide_tensorflow_log,
+    when_imported,
+)
 
 __version__ = "0.2.0"
 
@@ -127,6 +131,4 @@ def _register_layers(keras: Any) -> None:
         importlib.import_module("minigpt.models.encoder_decoder")
 
 
-# TensorFlow brings wrapt. Where neither is installed, `load_portable` works.
-with contextlib.suppress(ImportError):
-    importlib.import_module("wrapt").when_imported("keras")(_register_layers)
+when_imported("keras", _register_layers)

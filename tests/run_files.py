@@ -9,6 +9,8 @@ RUN_FILES = {
     "tokenizer",
     "metrics.jsonl",
     "samples.jsonl",
+    "facts.json",
+    "epochs",
     "checkpoints",
     "model.keras",
     "saved_model",

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import gguf
+
 from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
 from minigpt.runs.run import Run
 from tests.run_files import records
@@ -14,8 +16,16 @@ def lines(file: Path) -> list[dict]:
     return [{k: v for k, v in line.items() if k not in TIMINGS} for line in records(file)]
 
 
+def contents(file: Path) -> tuple[dict, dict]:
+    """Returns the keys and the tensors of a portable file, without the name of the run."""
+    reader = gguf.GGUFReader(file)
+    keys = {name: field.contents() for name, field in reader.fields.items()}
+    del keys["general.name"]
+    return keys, {tensor.name: tensor.data.tobytes() for tensor in reader.tensors}
+
+
 def assert_same(run: Run, expected: Run) -> None:
-    """Compares every weight, seed, metric and optimizer slot, every line and every setting."""
+    """Compares every weight, seed, metric and optimizer slot, every line, setting, fact and epoch file."""
     names = [path.name for path in checkpoint_paths(run.checkpoints_folder)]
     assert names == [path.name for path in checkpoint_paths(expected.checkpoints_folder)]
     for name in names:
@@ -31,3 +41,10 @@ def assert_same(run: Run, expected: Run) -> None:
     assert lines(run.metrics_file) == lines(expected.metrics_file)
     assert run.samples_file.read_bytes() == expected.samples_file.read_bytes()
     assert run.config_file.read_bytes() == expected.config_file.read_bytes()
+    assert run.facts == expected.facts != {}
+    files = [file.name for file in run.epoch_files()]
+    assert files == [file.name for file in expected.epoch_files()]
+    assert bool(files) == bool(lines(run.metrics_file))
+    for file in files:
+        epoch, reference_epoch = (contents(r.epochs_folder / file) for r in (run, expected))
+        assert epoch == reference_epoch, file

@@ -1,29 +1,28 @@
 """The program: its commands, its options, and how a command ends."""
 
+import importlib
 import sys
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 from typer._click.exceptions import ClickException, NoArgsIsHelpError
 
 import minigpt
-from minigpt.cli.configs import configs
-from minigpt.cli.evaluate import evaluate
-from minigpt.cli.export import export
-from minigpt.cli.import_run import import_run
 from minigpt.cli.output import print_message
-from minigpt.cli.sample import sample
-from minigpt.cli.tokenize import tokenize
-from minigpt.cli.train import train
-from minigpt.cli.translate import translate
 from minigpt.errors import UserError
 
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    help="Train small GPT language models on any text, sample from them, and export them.",
-)
+# Command → its module and function.
+COMMANDS = {
+    "train": ("train", "train"),
+    "sample": ("sample", "sample"),
+    "translate": ("translate", "translate"),
+    "tokenize": ("tokenize", "tokenize"),
+    "evaluate": ("evaluate", "evaluate"),
+    "export": ("export", "export"),
+    "import": ("import_run", "import_run"),
+    "configs": ("configs", "configs"),
+}
 
 INTERRUPTED = 130
 
@@ -34,7 +33,6 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _program(
     version: Annotated[
         bool,
@@ -46,10 +44,19 @@ def _program(
     pass
 
 
-for function in (train, sample, translate, tokenize, evaluate, export):
-    app.command()(function)
-app.command("import")(import_run)
-app.command()(configs)
+def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
+    """Returns the program with some of its commands, whose modules are imported."""
+    app = typer.Typer(
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        help="Train small GPT language models on any text, sample from them, and export them.",
+    )
+    app.callback()(_program)
+    for command in commands:
+        module, function = COMMANDS[command]
+        app.command(command)(getattr(importlib.import_module(f"minigpt.cli.{module}"), function))
+    return app
 
 
 def run_command() -> None:
@@ -61,6 +68,9 @@ def run_command() -> None:
       KeyboardInterrupt: the command was interrupted.
       SystemExit: the command ended.
     """
+    # Other commands would be imported for nothing. With options first, or a mistake, all are needed.
+    first = sys.argv[1] if len(sys.argv) > 1 else ""
+    app = build_app([first] if first in COMMANDS else COMMANDS)
     try:
         status = app(standalone_mode=False, prog_name="minigpt")
     except UserError as error:

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ import minigpt
 from minigpt.cli.command import command
 from minigpt.cli.options import RunArgument
 from minigpt.errors import UserError
+
+if TYPE_CHECKING:
+    from minigpt.portable.writing import WeightsType
 
 
 class Format(StrEnum):
@@ -42,7 +45,7 @@ def export(
     ] = None,
 ) -> None:
     """Export a run's best model for other programs."""
-    kind = (weights or Weights.float32).value
+    kind: WeightsType = (weights or Weights.float32).value
     # `export_run` would import TensorFlow, which these two do not need.
     if format == Format.gguf:
         from minigpt.portable.exporting import export_portable

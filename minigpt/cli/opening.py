@@ -1,15 +1,20 @@
 """Opening what `sample` and `translate` are given: a run, or a portable file."""
 
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import minigpt
 from minigpt.cli.command import check_kind, open_run
 from minigpt.cli.output import print_message
-from minigpt.config import SamplingConfig, sampling_config
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
+from minigpt.portable.settings import Settings, problem_of, settings_of
+from minigpt.runs.portable_file import PORTABLE_FILE, is_current
+from minigpt.storage.files import is_newer
+
+if TYPE_CHECKING:
+    from minigpt.runs.run import Run
 
 # The engine addresses 4 GB. On two cores it is faster than TensorFlow: docs/performance.md.
 LARGE_BYTES = 1_500_000_000
@@ -22,22 +27,20 @@ class OpenedModel:
       path: a run directory, or a portable file.
       kind: the kind of model that the command needs, "gpt" or "encoder_decoder".
     Attributes:
-      sampling: the model's sampling settings.
+      sampling: the model's sampling settings: name → value.
     Raises:
       UserError: there is neither, or the model is of the other kind.
     """
 
     def __init__(self, path: Path, kind: str) -> None:
-        self._path = path
-        self._run: minigpt.Run | None = None
-        self._portable: Any = None
-        if is_portable(path):
-            self._portable = minigpt.load_portable(path)
+        self._path, self._kind = path, kind
+        self._is_file = is_portable(path)
+        self._portable: Any = minigpt.load_portable(path) if self._is_file else _opened(path)
+        if self._portable is not None:
             check_kind(path, self._portable.kind, kind)
-            self.sampling = _sampling_settings(self._portable, path)
+            self.sampling = _sampling_settings(self._portable, path, self._is_file)
         else:
-            self._run = open_run(path, kind)
-            self.sampling = self._run.config.sampling
+            self.sampling = open_run(path, kind).config.sampling.model_dump()
 
     def load(self, beams: int, verbose: bool) -> Any:
         """Loads the model.
@@ -50,25 +53,23 @@ class OpenedModel:
         Raises:
           UserError: the model cannot be loaded, or a portable file cannot do a beam search.
         """
-        if self._run is None:
-            if beams > 1:
-                problem = "should be 1: a portable file has no beam search, but its run has"
-                raise UserError(ArgumentProblem("beams", beams, problem))
-            if verbose:
-                print_message("Running on the engine.")
-            return self._portable
-        size = _model_bytes(self._run)
+        if self._is_file and beams > 1:
+            problem = "should be 1: a portable file has no beam search, but its run has"
+            raise UserError(ArgumentProblem("beams", beams, problem))
+        reason, run = None, None
         if beams > 1:
-            reason = "beam search"
-        elif size > LARGE_BYTES:
-            reason = f"a model of {size / 1e6:,.0f} MB"
-        else:
-            reason = None
+            reason, run = "beam search", open_run(self._path, self._kind)
+        elif self._portable is None:
+            run = open_run(self._path, self._kind)
+            if (size := _model_bytes(run)) > LARGE_BYTES:
+                reason = f"a model of {size / 1e6:,.0f} MB"
         if verbose:
             print_message(
                 f"Running on TensorFlow: {reason}." if reason else "Running on the engine."
             )
-        return minigpt.load(self._run) if reason else _portable_model(self._run)
+        if run is None:
+            return self._portable
+        return minigpt.load(run) if reason else _portable_model(run)
 
 
 def is_portable(path: Path) -> bool:
@@ -80,19 +81,41 @@ def is_portable(path: Path) -> bool:
         return False
 
 
-def _sampling_settings(model: Any, path: Path) -> SamplingConfig:
-    """Returns the sampling settings in a portable file, which may come from anybody; no beam search."""
+def _opened(run: Path) -> Any:
+    """Opens the portable file of a run without its configuration; None if that is not possible."""
+    file = run / PORTABLE_FILE
+    # A configuration is newer if the run was resumed with other sampling settings.
+    if not (is_current(run) and is_newer(file, [run / "config.toml"])):
+        return None
     try:
-        settings = sampling_config(**model.config["sampling"])
+        return minigpt.load_portable(file) if file.stat().st_size <= LARGE_BYTES else None
+    except UserError:  # It is written again.
+        return None
+
+
+def _sampling_settings(model: Any, path: Path, is_file: bool) -> dict[str, Any]:
+    """Returns the sampling settings in a portable file, which may come from anybody.
+
+    Args:
+      model: the model.
+      path: what the user gave.
+      is_file: whether that is the file, without its run: there is no beam search then.
+    """
+    try:
+        settings = {"seed": 0, **asdict(Settings()), **model.config["sampling"]}
+        checked = settings_of(settings)
+        is_valid = not problem_of("seed", settings["seed"])
     except (UserError, KeyError, TypeError):
-        raise UserError(f"{path}: minigpt.config: has no valid sampling settings") from None
-    if settings.beams == 1:
-        return settings
-    print_message(f"{path}: its setting beams = {settings.beams} needs its run; using 1.")
-    return settings.model_copy(update={"beams": 1})
+        is_valid = False
+    if not is_valid:
+        raise UserError(f"{path}: minigpt.config: has no valid sampling settings")
+    if is_file and checked.beams > 1:
+        print_message(f"{path}: its setting beams = {checked.beams} needs its run; using 1.")
+        settings["beams"] = 1
+    return settings
 
 
-def _portable_model(run: "minigpt.Run") -> Any:
+def _portable_model(run: "Run") -> Any:
     """Loads the portable file of a run, and writes it first if it is missing, old or damaged."""
     if run.has_current_portable_file:
         try:
@@ -114,8 +137,10 @@ def _portable_model(run: "minigpt.Run") -> Any:
             return minigpt.load_portable(file)
 
 
-def _model_bytes(run: "minigpt.Run") -> int:
+def _model_bytes(run: "Run") -> int:
     """Returns the approximate size of the weights."""
+    from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
+
     if run.model_file.is_file():
         return run.model_file.stat().st_size
     paths = checkpoint_paths(run.checkpoints_folder)

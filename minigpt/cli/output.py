@@ -6,7 +6,7 @@ import re
 import sys
 from typing import Any
 
-from minigpt.training.console import printable
+from minigpt.environment import printable
 
 
 def print_text(text: str, end: str = "\n") -> None:

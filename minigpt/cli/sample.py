@@ -3,6 +3,7 @@
 import random
 import sys
 import warnings
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -13,7 +14,7 @@ from minigpt.cli.interactive import prompt_loop
 from minigpt.cli.opening import OpenedModel
 from minigpt.cli.options import JsonOption, ModelArgument, VerboseOption
 from minigpt.cli.output import SampleHeadings, print_json, print_message, print_text
-from minigpt.cli.sampling_options import check_options, sampling_config
+from minigpt.cli.sampling_options import check_options, chosen_seed, sampling_settings
 from minigpt.inference.prompts import unknown_tokens_message
 
 OPTIONS = {
@@ -102,14 +103,15 @@ def sample(
         "seed": seed,
     }
     opened = OpenedModel(run, "gpt")
-    sampling = sampling_config(opened.sampling, options)
+    sampling = sampling_settings(opened.sampling, options)
+    first_seed = chosen_seed(opened.sampling, options)
     check_options(sampling.beams, options, as_stream, as_json)
     interactive = not prompt and is_interactive()
     prompts = prompt or ([] if interactive else _piped_prompts())
     if interactive:
         print_message(f"Loading {run} ...")
     model = opened.load(sampling.beams, verbose)
-    settings = sampling.model_dump(exclude={"prompts", "print_every", "seed"})
+    settings = asdict(sampling)
     draws = sampling.beams == 1 and sampling.temperature > 0
 
     def print_samples(text: str, seed: int, headings: SampleHeadings) -> None:
@@ -145,7 +147,7 @@ def sample(
         else:
             headings = SampleHeadings(len(prompts) * num_samples)
             for text in prompts:
-                print_samples(text, sampling.seed, headings)
+                print_samples(text, first_seed, headings)
 
 
 def _piped_prompts() -> list[str]:

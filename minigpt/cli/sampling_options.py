@@ -1,25 +1,42 @@
 """Sampling options: a run's settings, with the user's changes."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from minigpt import config
-from minigpt.config import SamplingConfig
-from minigpt.errors import UserError
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.portable.settings import Settings, problem_of, settings_of
 
 
-def sampling_config(defaults: SamplingConfig, options: dict[str, Any]) -> SamplingConfig:
-    """Returns sampling settings: the values of options, and a run's settings for the others.
+def sampling_settings(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> Settings:
+    """Returns sampling settings: the values of options, and a model's settings for the others.
 
     Args:
-      defaults: the run's settings.
-      options: setting → value, None for the run's. Settings without an option are not read from the run.
+      defaults: the model's settings.
+      options: setting → value, None for the model's. Settings without an option are not read.
     Raises:
-      UserError: a value cannot be used.
+      UserError: a value, or the seed, cannot be used.
     """
-    chosen = {
-        name: getattr(defaults, name) if value is None else value for name, value in options.items()
-    }
-    return config.sampling_config(**chosen)
+    chosen = _chosen(defaults, options)
+    problems = []
+    if "seed" in chosen and (problem := problem_of("seed", chosen["seed"])):
+        problems.append(ArgumentProblem("seed", chosen["seed"], problem))
+    try:
+        settings = settings_of(chosen)
+    except UserError as error:
+        raise UserError(*error.problems, *problems) from None
+    if problems:
+        raise UserError(*problems)
+    return settings
+
+
+def chosen_seed(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> int:
+    """Returns the seed: the option, or the model's setting."""
+    seed: int = _chosen(defaults, options)["seed"]
+    return seed
+
+
+def _chosen(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: defaults.get(name) if value is None else value for name, value in options.items()}
 
 
 def check_options(beams: int, options: dict[str, Any], stream: bool, as_json: bool) -> None:

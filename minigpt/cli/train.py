@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 import minigpt
 from minigpt.cli.command import option_names, program_name
+from minigpt.cli.command_line import recorded_command_line
 from minigpt.cli.options import TextOption
 from minigpt.cli.output import print_text
 from minigpt.config import load_config, load_record, shipped_configs
@@ -82,7 +84,13 @@ def _train(config: str | None, text: list[str], run: Path | None, overrides: lis
             name = re.sub(r"[^\w.-]+", "", Path(text[0]).stem) or "text"
         else:
             name = Path(config or "default").stem
-        minigpt.train(settings, run, name=name, command=program_name())
+        minigpt.train(
+            settings,
+            run,
+            name=name,
+            command=program_name(),
+            command_line=recorded_command_line(sys.argv[1:]),
+        )
 
 
 def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str]) -> None:

@@ -12,7 +12,7 @@ from minigpt.cli.interactive import prompt_loop
 from minigpt.cli.opening import OpenedModel
 from minigpt.cli.options import JsonOption, ModelArgument, VerboseOption
 from minigpt.cli.output import print_json, print_message, print_text
-from minigpt.cli.sampling_options import sampling_config
+from minigpt.cli.sampling_options import sampling_settings
 from minigpt.errors import UserError
 from minigpt.inference.prompts import check_prompt, unknown_tokens_message
 
@@ -49,7 +49,9 @@ def translate(
     Without --text and --file, sentences are read from standard input.
     """
     opened = OpenedModel(run, "encoder_decoder")
-    sampling = sampling_config(opened.sampling, {"beams": beams, "length_penalty": length_penalty})
+    sampling = sampling_settings(
+        opened.sampling, {"beams": beams, "length_penalty": length_penalty}
+    )
     if length_penalty is not None and sampling.beams == 1:
         raise UserError(
             f"--length-penalty {length_penalty}: has an effect only with --beams 2 or more"

@@ -84,6 +84,11 @@ class TrainingConfig(Section):
     keep_checkpoints: Positive = Field(
         2, description="newest checkpoints to keep, in addition to the best by validation loss"
     )
+    keep_epochs: bool | None = Field(
+        None,
+        description="keep the weights after each epoch as a portable file with matrices in int8, at most "
+        "50 files; if unset, only for models of up to 20 million parameters",
+    )
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
         "float32", description="data type of the matrix products"
     )

@@ -3,12 +3,16 @@
 Hu et al. (2021), "LoRA: Low-Rank Adaptation of Large Language Models". The layers are those of Keras.
 """
 
+import math
 from collections.abc import Iterator
 
 import keras
 import numpy as np
 
 from minigpt.models.gpt import GPT
+
+# The names of the factors begin with this.
+_FACTOR = "lora_kernel"
 
 
 def enable_lora(model: GPT, rank: int) -> None:
@@ -48,13 +52,19 @@ def merged_weights(model: GPT) -> list[np.ndarray]:
         for weight in dense.weights:
             if weight.name == "kernel":
                 merged[id(weight)] = dense.kernel
-            elif weight.name.startswith("lora_kernel"):
+            elif weight.name.startswith(_FACTOR):
                 factors.add(id(weight))
     return [
         keras.ops.convert_to_numpy(merged.get(id(weight), weight))
         for weight in model.weights
         if id(weight) not in factors
     ]
+
+
+def count_merged(model: keras.Model) -> int:
+    """Returns the number of weights of a model without LoRA's factors, if it has any."""
+    sizes = (math.prod(w.shape) for w in model.weights if not w.name.startswith(_FACTOR))
+    return sum(sizes)
 
 
 def _adapted_layers(model: GPT) -> Iterator[keras.layers.Dense]:

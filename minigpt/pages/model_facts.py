@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from minigpt.portable.run_file import read_records, training_facts
+import minigpt
+from minigpt.portable.run_file import best_facts, read_records
 from minigpt.portable.writing import WeightsType
+from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
 from minigpt.runs.run import Run
 
 # Epochs whose samples are shown.
@@ -27,9 +29,9 @@ def model_facts(run: Run, weights: WeightsType, epochs: dict[int, bool]) -> dict
     return {
         "title": run.path.absolute().name,
         "kind": config.model.kind,
-        "version": _version(),
+        "version": minigpt.__version__,
         "weights": weights,
-        "parameters": recorded.get("parameters"),
+        "parameters": recorded.get("parameters") or _parameters(run),
         "tokenizer": {
             "kind": tokenizer.kind,
             "vocab_size": tokenizer.vocab_size,
@@ -43,7 +45,7 @@ def model_facts(run: Run, weights: WeightsType, epochs: dict[int, bool]) -> dict
             "val_tokens": recorded.get("val_tokens"),
             "license": config.data.license,
         },
-        **training_facts(run),
+        **best_facts(run),
         "metrics": metrics,
         "baselines": recorded.get("baselines"),
         "samples": _samples(run.samples_file),
@@ -60,10 +62,10 @@ def model_facts(run: Run, weights: WeightsType, epochs: dict[int, bool]) -> dict
     }
 
 
-def _version() -> str:
-    import minigpt
-
-    return minigpt.__version__
+def _parameters(run: Run) -> int | None:
+    """Counts the parameters of a run of an earlier version; None without a checkpoint."""
+    paths = checkpoint_paths(run.checkpoints_folder)
+    return count_parameters(paths[-1]) if paths else None
 
 
 def _without_nan(record: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import gguf
+import numpy as np
+
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.pages.inlining import data_elements, json_element, template
 from minigpt.pages.model_facts import model_facts
@@ -41,7 +44,7 @@ def export_page(run: Run, output: Path, weights: WeightsType = "float32") -> Non
 
 def _write(run: Run, model: Path, weights: WeightsType, output: Path) -> None:
     epochs = {int(path.stem.split("-")[1]): path for path in _some(run.epoch_files())}
-    in_main = {epoch for epoch, path in epochs.items() if _are_equal(path, model)}
+    in_main = {epoch for epoch, path in epochs.items() if _have_equal_weights(path, model)}
     facts = model_facts(run, weights, {epoch: epoch in in_main for epoch in epochs})
     before, after = template(_TEMPLATE, facts["title"])
     with output.open("w", encoding="utf-8", newline="\n") as page:
@@ -64,6 +67,7 @@ def _some(paths: list[Path]) -> list[Path]:
     return [paths[round(i * last / (_MOST_EPOCHS - 1))] for i in range(_MOST_EPOCHS)]
 
 
-def _are_equal(left: Path, right: Path) -> bool:
-    """Whether two files have the same bytes: with int8, the best epoch is the model itself."""
-    return left.stat().st_size == right.stat().st_size and left.read_bytes() == right.read_bytes()
+def _have_equal_weights(left: Path, right: Path) -> bool:
+    """Whether two portable files have the same tensors: with int8, the best epoch is the model itself."""
+    pairs = zip(gguf.GGUFReader(left).tensors, gguf.GGUFReader(right).tensors, strict=True)
+    return all(a.name == b.name and np.array_equal(a.data, b.data) for a, b in pairs)

@@ -1,14 +1,19 @@
-"""The portable file of a run. Imports TensorFlow only if no checkpoint holds the weights as they are."""
+"""The portable files of a run: of its best model and of its epochs.
+
+Imports TensorFlow only if no checkpoint holds the weights of the best model as they are.
+"""
 
 import json
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import minigpt
+from minigpt.config import Config
 from minigpt.portable.writing import WeightsType, write_portable
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
@@ -16,7 +21,9 @@ from minigpt.runs.checkpoints import (
     checkpoint_paths,
     read_checkpoint,
 )
+from minigpt.runs.epoch_files import epoch_file_name
 from minigpt.runs.run import Run
+from minigpt.tokenizers import Tokenizer
 
 
 def write_run_file(
@@ -41,10 +48,44 @@ def write_run_file(
         run.config,
         run.load_tokenizer(),
         _weights(run) if weights is None else weights,
-        name=run.path.absolute().name,
-        training=training_facts(run),
+        name=_name(run),
+        training=best_facts(run),
         weights_type=weights_type,
     )
+
+
+def write_epoch_file(
+    run: Run,
+    config: Config,
+    tokenizer: Tokenizer,
+    weights: Sequence[np.ndarray],
+    record: Mapping[str, Any],
+) -> None:
+    """Writes the weights after an epoch into the run, as a portable file with matrices in int8.
+
+    Args:
+      run: the run.
+      config: its settings.
+      tokenizer: its tokenizer.
+      weights: the values of `model.weights`.
+      record: `epoch`, `step`, `val_loss` and `val_bits_per_byte` of the epoch.
+    Raises:
+      OSError: the file cannot be written.
+    """
+    run.epochs_folder.mkdir(exist_ok=True)
+    write_portable(
+        run.epochs_folder / epoch_file_name(record["epoch"]),
+        config,
+        tokenizer,
+        weights,
+        name=_name(run),
+        training=_training_facts(run, record),
+        weights_type="int8",
+    )
+
+
+def _name(run: Run) -> str:
+    return run.path.absolute().name
 
 
 def _weights(run: Run) -> list[np.ndarray]:
@@ -75,13 +116,27 @@ def _best_name(run: Run) -> str | None:
     return best_checkpoint_name(paths[-1]) if paths else None
 
 
-def training_facts(run: Run) -> dict[str, Any]:
-    """Returns the keys of `minigpt.training`; null for what is not known."""
-    facts: dict[str, Any] = dict.fromkeys(("step", "epoch", "val_loss", "val_bits_per_byte"))
-    epoch = re.search(r"-epoch-(\d+)$", _best_name(run) or "")
-    for record in read_records(run.metrics_file):
-        if epoch and record.get("epoch") == int(epoch[1]):
-            facts = {name: record.get(name) for name in facts}
+def best_facts(run: Run) -> dict[str, Any]:
+    """Returns the keys of `minigpt.training` for the best model."""
+    return _training_facts(run, _best_record(run))
+
+
+def _best_record(run: Run) -> dict[str, Any]:
+    """Returns the line of metrics.jsonl about the best epoch; {} if it is not known."""
+    if epoch := re.search(r"-epoch-(\d+)$", _best_name(run) or ""):
+        found = [
+            line for line in read_records(run.metrics_file) if line.get("epoch") == int(epoch[1])
+        ]
+        return found[-1] if found else {}
+    return {}
+
+
+def _training_facts(run: Run, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the keys of `minigpt.training`; null for what is not known or not a finite number."""
+    facts = {name: record.get(name) for name in ("step", "epoch", "val_loss", "val_bits_per_byte")}
+    for name, value in facts.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            facts[name] = None  # JSON has no such numbers.
     fingerprint = run.corpus["fingerprint"] if run.corpus_file.is_file() else None
     return facts | {"text_fingerprint": fingerprint}
 
@@ -89,7 +144,8 @@ def training_facts(run: Run) -> dict[str, Any]:
 def read_records(file: Path) -> list[dict[str, Any]]:
     """Returns the lines of metrics.jsonl; none if it is missing or damaged: they are additional facts."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        # Bytes: a string would be split at U+2028 and U+0085 too, which may be in a sample.
+        lines = file.read_bytes().splitlines()
         return [record for line in lines if isinstance(record := json.loads(line), dict)]
     except (OSError, ValueError, RecursionError):
         return []

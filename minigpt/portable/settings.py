@@ -19,6 +19,7 @@ _LIMITS: dict[str, tuple[tuple[str, float], ...]] = {
     "min_p": ((">=", 0), ("<=", 1)),
     "repetition_penalty": ((">", 0),),
     "beams": ((">=", 1), ("<=", 1000)),
+    "seed": ((">=", 0), ("<", 2**31)),
     "length_penalty": (),
 }
 _COMPARISONS: dict[str, tuple[Callable[[float, float], bool], str]] = {
@@ -27,7 +28,9 @@ _COMPARISONS: dict[str, tuple[Callable[[float, float], bool], str]] = {
     "<=": (operator.le, "less than or equal to"),
     "<": (operator.lt, "less than"),
 }
-_INTEGERS = {"max_new_tokens", "top_k", "beams"}
+_INTEGERS = {"max_new_tokens", "top_k", "beams", "seed"}
+# The seed is no field of `Settings`: each text has its own.
+_NUMBERS = [name for name in _LIMITS if name != "seed"]
 # Settings of `[sampling]` that concern training.
 _WITHOUT_EFFECT = {"prompts", "seed", "print_every", "translations"}
 
@@ -54,8 +57,8 @@ class Settings:
     def __post_init__(self) -> None:
         problems = [
             ArgumentProblem(name, getattr(self, name), problem)
-            for name in _LIMITS
-            if (problem := _problem(name, getattr(self, name)))
+            for name in _NUMBERS
+            if (problem := problem_of(name, getattr(self, name)))
         ]
         problems += _list_problems("stop", self.stop, str)
         problems += _list_problems("banned_tokens", self.banned_tokens, int)
@@ -78,7 +81,7 @@ def settings_of(values: dict[str, Any]) -> Settings:
     checked = Settings(**values)
     # NumPy's numbers become those of Python, which WebAssembly takes.
     numbers_of: dict[str, Any] = {
-        name: (int if name in _INTEGERS else float)(getattr(checked, name)) for name in _LIMITS
+        name: (int if name in _INTEGERS else float)(getattr(checked, name)) for name in _NUMBERS
     }
     return replace(checked, **numbers_of)
 
@@ -89,7 +92,8 @@ def _unknown(name: str, known: list[str]) -> str:
     return f"unknown setting; should be one of {', '.join(known)}"
 
 
-def _problem(name: str, value: Any) -> str | None:
+def problem_of(name: str, value: Any) -> str | None:
+    """Returns what is wrong with the value of a number setting, `seed` included; None if nothing is."""
     kind = "integer" if name in _INTEGERS else "number"
     types: Any = numbers.Integral if name in _INTEGERS else numbers.Real
     if isinstance(value, bool) or not isinstance(value, types):

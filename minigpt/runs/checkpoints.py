@@ -12,7 +12,6 @@ import hashlib
 import json
 import logging
 import math
-import re
 import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -24,6 +23,8 @@ from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 
+from minigpt.runs.checkpoint_names import checkpoint_name as checkpoint_name
+from minigpt.runs.checkpoint_names import checkpoint_paths as checkpoint_paths
 from minigpt.runs.progress import TrainingProgress
 from minigpt.storage.atomic import atomic_folder, remove_abandoned, scratch_folder
 from minigpt.storage.files import read_file, sha256_of
@@ -31,7 +32,6 @@ from minigpt.storage.tensor_file import write_tensors
 
 FORMAT = 1
 STATE, MANIFEST = "state.safetensors", "manifest.json"
-_NAME = re.compile(r"step-(\d{8,})(?:-epoch-(\d+))?")
 
 _logger = logging.getLogger(__name__)
 
@@ -53,25 +53,6 @@ class Checkpoint:
     path: Path
     progress: TrainingProgress
     arrays: dict[str, np.ndarray]
-
-
-def checkpoint_name(step: int, epoch: int | None = None) -> str:
-    """Returns the name of a checkpoint's folder.
-
-    Args:
-      step: the number of weight updates made.
-      epoch: the number of the epoch that ended there, from 1; None within an epoch.
-    """
-    return f"step-{step:08}" + ("" if epoch is None else f"-epoch-{epoch}")
-
-
-def checkpoint_paths(folder: Path) -> list[Path]:
-    """Returns the paths of all checkpoints in a folder, damaged ones included, oldest first."""
-    paths = []
-    for path in folder.glob("step-*"):
-        if match := _NAME.fullmatch(path.name):
-            paths.append((int(match[1]), int(match[2] or 0), path))
-    return [path for _, _, path in sorted(paths)]
 
 
 def write_checkpoint(

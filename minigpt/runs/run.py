@@ -6,6 +6,8 @@ tokenizer/
 checkpoints/     the newest states and the best by validation loss; see `checkpoints`
 metrics.jsonl    one object for each epoch
 samples.jsonl    the samples written after each epoch
+epochs/          the weights after each epoch, as portable files; see `epoch_files`
+facts.json       the command, the sizes and the baselines; see `facts`
 model.keras      the best model, after training has ended
 saved_model/     the same model, from text to text, for programs without minigpt
 model.gguf       the same model with its tokenizer in one portable file
@@ -13,7 +15,6 @@ lock             held by the process that trains
 """
 
 import json
-import math
 import os
 import shutil
 from collections.abc import Callable
@@ -29,9 +30,13 @@ from minigpt.runs.checkpoints import (
     checkpoint_paths,
     count_parameters,
 )
+from minigpt.runs.epoch_files import epoch_paths
+from minigpt.runs.facts import Facts, facts_as_json, read_facts
+from minigpt.runs.json_lines import append_line, cut_lines
 from minigpt.runs.paths import check_new_run, check_run, new_run_path, run_error
+from minigpt.runs.portable_file import PORTABLE_FILE, is_current
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
-from minigpt.storage.files import is_newer, read_file
+from minigpt.storage.files import read_file
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
@@ -59,10 +64,12 @@ class Run:
         self.tokenizer_folder = self.path / "tokenizer"
         self.metrics_file = self.path / "metrics.jsonl"
         self.samples_file = self.path / "samples.jsonl"
+        self.facts_file = self.path / "facts.json"
+        self.epochs_folder = self.path / "epochs"
         self.checkpoints_folder = self.path / "checkpoints"
         self.model_file = self.path / "model.keras"
         self.saved_model_folder = self.path / "saved_model"
-        self.portable_file = self.path / "model.gguf"
+        self.portable_file = self.path / PORTABLE_FILE
         check_run(self.path)
 
     def __repr__(self) -> str:
@@ -87,6 +94,7 @@ class Run:
         tokenizer: Tokenizer,
         corpus: dict[str, Any] | None,
         model: "keras.Model | None" = None,
+        facts: Facts | None = None,
     ) -> "Run":
         """Creates a run directory with configuration, tokenizer and corpus record, atomically.
 
@@ -96,13 +104,14 @@ class Run:
           tokenizer: the model's tokenizer.
           corpus: the record of the text; None for a model that was not trained by minigpt.
           model: a trained model; None if the run is to be trained.
+          facts: what is known about training before its first step.
         Raises:
           UserError: something exists at `path`, or it cannot be written.
         """
         path = path if path.name else path.absolute()
         check_new_run(path)
         try:
-            _write_run(path, config, tokenizer, corpus, model)
+            _write_run(path, config, tokenizer, corpus, model, facts)
         except OSError as error:
             raise _not_written(path, error) from None
         return cls(path)
@@ -115,6 +124,7 @@ class Run:
         tokenizer: Tokenizer,
         corpus: dict[str, Any],
         folder: Path = Path("runs"),
+        facts: Facts | None = None,
     ) -> "Run":
         """Creates `folder/NAME-N` as `create` does, with the first free number N.
 
@@ -123,7 +133,7 @@ class Run:
         while True:
             path = new_run_path(name, folder)
             try:
-                _write_run(path, config, tokenizer, corpus, None)
+                _write_run(path, config, tokenizer, corpus, None, facts)
             except OSError as error:
                 if not os.path.lexists(path):
                     raise _not_written(path, error) from None
@@ -159,10 +169,21 @@ class Run:
             raise UserError(f"{self.corpus_file}: damaged, not as training wrote it") from None
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """What was known before the first step, by the names of `runs.facts.Facts`.
+
+        {} if the file is missing or damaged; runs of version 0.1 and imported ones have none.
+        """
+        return read_facts(self.facts_file)
+
+    def epoch_files(self) -> list[Path]:
+        """Returns the portable files of the epochs in order; see `training.keep_epochs`."""
+        return epoch_paths(self.epochs_folder)
+
+    @property
     def has_current_portable_file(self) -> bool:
         """Whether model.gguf exists and is not older than what it is made of."""
-        sources = checkpoint_paths(self.checkpoints_folder) or [self.model_file]
-        return is_newer(self.portable_file, sources)
+        return is_current(self.path)
 
     def load_tokenizer(self) -> Tokenizer:
         """Loads the run's tokenizer.
@@ -208,29 +229,12 @@ class Run:
         return checkpoint
 
     def append(self, file: Path, record: dict[str, Any]) -> None:
-        """Appends one JSON line to one of the run's files and forces it to the disk.
-
-        Raises:
-          OSError: the line cannot be written; a part of it may remain, which `cut_lines` removes.
-        """
-        with open(file, "a", encoding="utf-8", opener=_open_no_link) as lines:
-            lines.write(json.dumps(record, ensure_ascii=False) + "\n")
-            lines.flush()
-            os.fsync(lines.fileno())
+        """Appends one JSON line to one of the run's files; see `append_line`."""
+        append_line(file, record)
 
     def cut_lines(self, file: Path, epochs: int) -> None:
-        """Removes the lines after the first `epochs` epochs, and incomplete lines, from a file.
-
-        Args:
-          file: metrics.jsonl or samples.jsonl; may be missing.
-          epochs: the number of epochs whose lines stay.
-        """
-        if not file.is_file():
-            return
-        before = file.read_bytes()
-        kept = b"".join(line for line in before.splitlines(True) if _epoch_of(line) <= epochs)
-        if kept != before:
-            replace_file(file, kept)
+        """Removes the lines after the first `epochs` epochs, and incomplete ones; see `json_lines`."""
+        cut_lines(file, epochs)
 
     def remove_unfinished(self) -> None:
         """Removes the unfinished files of killed processes. The caller holds the run's lock."""
@@ -259,6 +263,7 @@ def _write_run(
     tokenizer: Tokenizer,
     corpus: dict[str, Any] | None,
     model: "keras.Model | None",
+    facts: Facts | None,
 ) -> None:
     """Writes the first content of a run directory atomically. Raises an OSError if that fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -267,6 +272,8 @@ def _write_run(
         (unfinished / "config.toml").write_text(dump_config(config), encoding="utf-8")
         if corpus is not None:
             (unfinished / "corpus.json").write_text(json.dumps(corpus, indent=2) + "\n")
+        if facts is not None:
+            (unfinished / "facts.json").write_text(facts_as_json(facts), encoding="utf-8")
         tokenizer.save(unfinished / "tokenizer")
         if model is not None:
             model.save(unfinished / "model.keras")
@@ -274,20 +281,6 @@ def _write_run(
 
 def _not_written(path: Path, error: OSError) -> UserError:
     return run_error(path, f"cannot be written: {error.strerror or error}")
-
-
-def _open_no_link(path: str, flags: int) -> int:
-    """Opens a file but no symbolic link: in a directory from someone else, a link may lead to any file."""
-    # O_NONBLOCK: opening a pipe does not block.
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-
-
-def _epoch_of(line: bytes) -> float:
-    """Returns the epoch of a line of metrics.jsonl or samples.jsonl; infinity if it is incomplete."""
-    try:
-        return float(json.loads(line)["epoch"]) if line.endswith(b"\n") else math.inf
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return math.inf
 
 
 def save_model(model: "keras.Model", path: Path) -> None:

@@ -4,36 +4,17 @@ Text from a corpus, a model, a prompt or a path is data. It is never interpreted
 terminal its control characters are made visible instead of being sent.
 """
 
-import unicodedata
-
 from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.text import Text
 
-# Categories of Unicode: control characters and surrogates.
-_UNPRINTABLE = ("Cc", "Cs")
+from minigpt.environment import printable as printable
 
 
 def new_console() -> Console:
     """Returns a console on standard output: live and coloured on a terminal, plain lines elsewhere."""
     return Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-
-
-def printable(text: str) -> str:
-    r"""Returns `text` with control characters replaced by escapes, for a terminal.
-
-    "\x1b[2J" becomes "\\x1b[2J". Newlines and tabs stay. Lone surrogates, which cannot be encoded,
-    become escapes too.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        ascii(character)[1:-1]
-        if character not in "\n\t" and unicodedata.category(character) in _UNPRINTABLE
-        else character
-        for character in text
-    )
 
 
 def show(console: Console, *parts: str | tuple[str, str]) -> None:

@@ -11,6 +11,7 @@ from minigpt.training.callbacks.best_epoch import BestEpoch
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.callbacks.clock import Clock
 from minigpt.training.callbacks.display import Display
+from minigpt.training.callbacks.epoch_files import EpochFiles, keeps_epochs
 from minigpt.training.callbacks.interrupt import Interrupt, TrainingInterrupted
 from minigpt.training.callbacks.learning_rate import LearningRate
 from minigpt.training.callbacks.recorder import Recorder
@@ -91,6 +92,7 @@ class TrainingLoop:
         run, task, clock, training = self.run, self.task, self.clock, self.training
         display = Display(self.console, clock, training.epochs, self.steps_per_epoch)
         interrupt = Interrupt(self.checkpointing, self.console)
+        epoch_files = EpochFiles(run, task, self.checkpointing)
         callbacks = [
             clock,
             LearningRate(training, clock),
@@ -104,6 +106,7 @@ class TrainingLoop:
             StopAtNaN(run, training, clock),
             self.best,
             self.user_callbacks,
+            *([epoch_files] if keeps_epochs(training, self.model) else []),
             self.checkpointing,
             interrupt,
         ]

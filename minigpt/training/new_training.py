@@ -10,6 +10,7 @@ from minigpt.config.record import FORMAT
 from minigpt.corpus.fit import fit_to_text
 from minigpt.corpus.store_files import Corpus
 from minigpt.corpus.token_store import open_corpus
+from minigpt.runs.facts import Facts
 from minigpt.runs.lock import run_lock
 from minigpt.runs.paths import check_new_run, new_run_path
 from minigpt.runs.run import Run
@@ -64,13 +65,13 @@ class NewTraining(Start):
         return open_corpus(self.config.data, self.config.tokenizer, tokenizer)
 
     @contextmanager
-    def run_directory(self, task: Task) -> Iterator[Run]:
+    def run_directory(self, task: Task, facts: Facts) -> Iterator[Run]:
         corpus = task.corpus
-        record = {"fingerprint": corpus.fingerprint}
+        content = (task.config, corpus.tokenizer, {"fingerprint": corpus.fingerprint})
         if self.path:
-            run = Run.create(self.path, task.config, corpus.tokenizer, record)
+            run = Run.create(self.path, *content, facts=facts)
         else:
-            run = Run.create_numbered(self.name, task.config, corpus.tokenizer, record)
+            run = Run.create_numbered(self.name, *content, facts=facts)
         with run_lock(run.path):
             yield run
 

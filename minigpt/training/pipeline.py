@@ -17,11 +17,13 @@ from minigpt.export import export_saved_model
 from minigpt.interrupts import Interrupted, stop_if_interrupted
 from minigpt.notices import notices_to
 from minigpt.portable.run_file import write_run_file
+from minigpt.runs.facts import write_facts
 from minigpt.runs.run import Run, as_run, save_model
 from minigpt.storage.atomic import atomic_folder
 from minigpt.training import messages
 from minigpt.training.console import new_console, show
 from minigpt.training.device import enough_memory, set_up_device
+from minigpt.training.facts import run_facts
 from minigpt.training.failures import report_failed_writes
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.new_training import new_training
@@ -42,6 +44,7 @@ def train(
     callbacks: Sequence[keras.callbacks.Callback] = (),
     name: str | None = None,
     command: str = "minigpt",
+    command_line: str | None = None,
     console: Console | None = None,
 ) -> Run:
     """Trains a model from text, shows what it generates, and exports the best one.
@@ -63,6 +66,7 @@ def train(
         See `UserCallbacks` for the order and for training that is resumed.
       name: NAME of the default run directory; the configuration's if None.
       command: how the user calls minigpt, for the suggested commands.
+      command_line: the command line that starts the training, which the run records; None from Python.
       console: where to print; standard output if None.
     Returns:
       The finished run.
@@ -97,13 +101,16 @@ def train(
         model = start.build_model(task)
         compile_model(task, model)
         description = summary(task, model, device, start.fine_tuning)
+        facts = run_facts(task, model, device, command_line)
         stop_if_interrupted()
 
         # 4. Restore.
-        trained = contexts.enter_context(start.run_directory(task))
+        trained = contexts.enter_context(start.run_directory(task, facts))
         contexts.enter_context(report_failed_writes(trained))
         loop = TrainingLoop(trained, task, model, callbacks, console)
         loop.restore(start.checkpoint)
+        if not trained.facts:
+            write_facts(trained.facts_file, facts)  # An earlier version began the run.
         is_exported = trained.model_file.is_file() and trained.saved_model_folder.is_dir()
         if loop.is_over and is_exported:
             show(console, messages.how_to_extend(loop, command))

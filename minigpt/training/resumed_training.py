@@ -19,6 +19,8 @@ from minigpt.runs.checkpoints import (
     remove_checkpoints,
 )
 from minigpt.runs.corpus import open_run_corpus
+from minigpt.runs.epoch_files import remove_epoch_files
+from minigpt.runs.facts import Facts
 from minigpt.runs.lock import run_lock
 from minigpt.runs.paths import run_error
 from minigpt.runs.run import Run
@@ -45,6 +47,7 @@ CHANGEABLE = {
     "checkpoint_every_steps",
     "checkpoint_every_seconds",
     "keep_checkpoints",
+    "keep_epochs",
     "device",
     "deterministic",
 }
@@ -66,9 +69,10 @@ def resumed_training(path: str | Path, overrides: Sequence[str]) -> Iterator["Re
             run.path,
             "was imported, not trained; a new run can start from it: set training.init_from",
         )
-    if run.checkpoints_folder.is_symlink():
-        # The link may lead to the checkpoints of another run, which this run's lock does not protect.
-        raise run_error(run.path, "its checkpoints is a symbolic link; should be a folder")
+    for folder in (run.checkpoints_folder, run.epochs_folder):
+        if folder.is_symlink():
+            # The link may lead to the files of another run, which this run's lock does not protect.
+            raise run_error(run.path, f"its {folder.name} is a symbolic link; should be a folder")
     with run_lock(run.path):
         config = load_record(run.config_file, overrides)
         checkpoint = _newest_checkpoint(run)
@@ -101,7 +105,7 @@ class ResumedTraining(Start):
             )
         return corpus
 
-    def run_directory(self, task: Task) -> AbstractContextManager[Run]:
+    def run_directory(self, task: Task, facts: Facts) -> AbstractContextManager[Run]:
         return nullcontext(self.run)  # Locked already.
 
     def discard_later_results(self, checkpointing: Checkpointing) -> None:
@@ -109,6 +113,7 @@ class ResumedTraining(Start):
         run.remove_unfinished()
         for file in (run.metrics_file, run.samples_file):
             run.cut_lines(file, checkpointing.epoch)
+        remove_epoch_files(run.epochs_folder, checkpointing.epoch)
         # The user may have removed the folder to start again.
         run.checkpoints_folder.mkdir(exist_ok=True)
         names = [path.name for path in checkpoint_paths(run.checkpoints_folder)]

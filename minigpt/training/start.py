@@ -10,6 +10,7 @@ from minigpt.corpus.store_files import Corpus
 from minigpt.models import GPT, build_model
 from minigpt.models.lora import enable_lora
 from minigpt.runs.checkpoints import Checkpoint
+from minigpt.runs.facts import Facts
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.fine_tuning import FineTuning
@@ -64,8 +65,8 @@ class Start(abc.ABC):
         return model
 
     @abc.abstractmethod
-    def run_directory(self, task: Task) -> AbstractContextManager[Run]:
-        """Yields the run directory, which is locked for this process."""
+    def run_directory(self, task: Task, facts: Facts) -> AbstractContextManager[Run]:
+        """Yields the run directory, which is locked for this process. A new one holds `facts`."""
 
     @abc.abstractmethod
     def discard_later_results(self, checkpointing: Checkpointing) -> None:

@@ -158,12 +158,14 @@ def test_links_out_of_a_run_are_not_followed(copied, tmp_path):
     assert precious.read_text() == "mine" and (folder / "kept").read_text() == "mine"
 
 
-def test_checkpoints_of_another_run_behind_a_link_are_not_changed(copied, tmp_path):
-    mine = shutil.copytree(copied.checkpoints_folder, tmp_path / "mine")
+@pytest.mark.parametrize("name", ["checkpoints", "epochs"])
+def test_files_of_another_run_behind_a_link_are_not_changed(name, copied, tmp_path):
+    folder = copied.path / name
+    mine = shutil.copytree(folder, tmp_path / "mine")
     before = sorted(path.name for path in mine.iterdir())
-    shutil.rmtree(copied.checkpoints_folder)
-    copied.checkpoints_folder.symlink_to(mine)
-    with pytest.raises(UserError, match="its checkpoints is a symbolic link"):
+    shutil.rmtree(folder)
+    folder.symlink_to(mine)
+    with pytest.raises(UserError, match=f"its {name} is a symbolic link"):
         minigpt.resume(copied.path, ["training.epochs=3"])
     assert sorted(path.name for path in mine.iterdir()) == before
 

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from minigpt import __version__
-from minigpt.cli.app import app
+from minigpt.cli.app import build_app
 from minigpt.config import shipped_configs
 from tests.cli.running import called, minigpt, refused
 
@@ -215,7 +215,7 @@ def documented_commands() -> list[str]:
 
 def test_every_documented_command_parses(monkeypatch, tmp_path):
     """With its options, as the program would read it; the commands' bodies are left out."""
-    program = typer.main.get_command(app)
+    program = typer.main.get_command(build_app())
     commands = documented_commands()
     assert {line.split()[1] for line in commands} == set(program.commands)
     for line in commands:

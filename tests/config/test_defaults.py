@@ -17,7 +17,12 @@ SETTINGS = json.loads(
 # Settings that belonged to every source and kind, and now to those where they have an effect.
 MOVED = {"data.paths", "data.length_buckets", "tokenizer.lowercase"}
 # Settings that have been added since, with values that leave the model as it was.
-ADDED = {"model.num_kv_heads": None, "model.rotary_base": 10_000.0, "data.license": None}
+ADDED = {
+    "model.num_kv_heads": None,
+    "model.rotary_base": 10_000.0,
+    "data.license": None,
+    "training.keep_epochs": None,
+}
 BLOCKS = {"post": "post_norm", "pre": "pre_norm"}
 
 

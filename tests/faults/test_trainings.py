@@ -17,6 +17,8 @@ SOME_GAPS = (
     "write run/checkpoints/.scratch/step-N/state.safetensors #1",
     "rename run/checkpoints/.scratch/step-N",
     "write run/metrics.jsonl #1",
+    "rename run/epochs/.scratch/epoch-N.gguf",
+    "write run/epochs/.scratch/epoch-N.gguf #1",
 )
 SOME_WRITES = SOME_GAPS[1::2]
 

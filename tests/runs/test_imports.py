@@ -4,20 +4,20 @@ import subprocess
 import sys
 
 from minigpt.config import load_config
-from minigpt.runs import Run
+from minigpt.runs.run import Run
 from minigpt.tokenizers import learn_tokenizer
 from tests.settings import tokenizer_config
 
 USE = """
 import sys
 from pathlib import Path
-import minigpt.runs, minigpt.runs.checkpoints, minigpt.runs.corpus, minigpt.runs.lock
+import minigpt.runs.run, minigpt.runs.checkpoints, minigpt.runs.corpus, minigpt.runs.lock
 import minigpt.runs.paths, minigpt.runs.progress
 import minigpt.storage.atomic, minigpt.storage.cache, minigpt.storage.downloads
 import minigpt.storage.files, minigpt.storage.tensor_file
-run = minigpt.runs.Run(sys.argv[1])
+run = minigpt.Run(sys.argv[1])
 run.config, run.corpus, run.load_tokenizer().encode("a text"), repr(run)
-minigpt.runs.Run.create(Path(sys.argv[2]), run.config, run.load_tokenizer(), run.corpus)
+minigpt.Run.create(Path(sys.argv[2]), run.config, run.load_tokenizer(), run.corpus)
 assert not {"tensorflow", "keras"} & sys.modules.keys()
 """
 

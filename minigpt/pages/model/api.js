@@ -16,8 +16,9 @@ function checkedOptions(options, sampling) {
   const checked = { stop: sampling.stop ?? [] };
   for (const [name, [setting, isInteger, isAllowed, problem]] of Object.entries(OPTIONS)) {
     const value = options[name] ?? sampling[setting];
-    const isNumber = typeof value === "number" && Number.isFinite(value) && (!isInteger || Number.isInteger(value));
-    if (!isNumber || !isAllowed(value)) throw new RangeError(`${name}: ${String(value)}: ${problem}`);
+    if (typeof value !== "number") throw new TypeError(`${name}: ${problem}`);
+    const isPossible = Number.isFinite(value) && (!isInteger || Number.isInteger(value));
+    if (!isPossible || !isAllowed(value)) throw new RangeError(`${name}: ${value}: ${problem}`);
     checked[name] = value;
   }
   return checked;

@@ -1,5 +1,6 @@
 """The task of a GPT: to predict the next token of a text."""
 
+from functools import cached_property
 from typing import Any
 
 import keras
@@ -56,11 +57,19 @@ class LanguageModeling(Task):
     def set_model(self, model: GPT) -> None:
         self.evaluator = Evaluator(model, self.config.training.batch_size)
 
+    @property
+    def split(self) -> str:
+        train, val = self.corpus.train, self.corpus.val
+        if train.documents + val.documents <= 10:
+            return f"{train.bytes:,} bytes for training, {val.bytes:,} held out"
+        return f"{count(train.documents, 'document')} for training, {val.documents:,} held out"
+
+    @cached_property
+    def baselines(self) -> tuple[float, float]:
+        return baselines(self.corpus.val, self.corpus.token_counts)
+
     def describe(self) -> dict[str, str]:
         train, val, tokenizer = self.corpus.train, self.corpus.val, self.corpus.tokenizer
-        split = f"{count(train.documents, 'document')} for training, {val.documents:,} held out"
-        if train.documents + val.documents <= 10:
-            split = f"{train.bytes:,} bytes for training, {val.bytes:,} held out"
         unknown = train.unknown_tokens / train.tokens
         in_bytes = self.corpus.token_counts[list(tokenizer.byte_ids)].sum() / train.tokens
         with_bytes = f" ({len(tokenizer.byte_ids)} for bytes)" if tokenizer.byte_ids else ""
@@ -70,15 +79,13 @@ class LanguageModeling(Task):
             if (number := tokenizer.count_unknown(prompt))
         ]
         losses = []
-        for name, loss in zip(
-            ("uniform", "unigram"), baselines(val, self.corpus.token_counts), strict=True
-        ):
+        for name, loss in zip(("uniform", "unigram"), self.baselines, strict=True):
             bits = score(loss, val, tokenizer.lossless).bits_per_byte
             losses.append(
                 f"{name} {loss:.3f}" + ("" if bits is None else f" ({bits:.3f} bits per byte)")
             )
         return {
-            "Text": split,
+            "Text": self.split,
             "Tokens": f"{train.tokens:,} and {val.tokens:,}; {tokenizer.kind} vocabulary of "
             f"{tokenizer.vocab_size:,}{with_bytes}, {train.bytes / train.tokens:.2f} bytes per token"
             + (f"; {unknown:.2%} of them [UNK]" if unknown else "")

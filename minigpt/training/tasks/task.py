@@ -79,6 +79,16 @@ class Task(abc.ABC):
     def set_model(self, model: keras.Model) -> None:
         """Sets the model that `scores` evaluates."""
 
+    @property
+    @abc.abstractmethod
+    def split(self) -> str:
+        """The two sides of the split in words, for the summary."""
+
+    @property
+    @abc.abstractmethod
+    def baselines(self) -> tuple[float, float]:
+        """The losses of the uniform distribution and of the token frequencies, in nats per token."""
+
     @abc.abstractmethod
     def describe(self) -> dict[str, str]:
         """Returns lines about the corpus by subject, for the summary; "Baselines" is one of them."""

@@ -1,5 +1,6 @@
 """The task of an encoder-decoder: to translate sentences."""
 
+from functools import cached_property
 from typing import Any
 
 import keras
@@ -56,9 +57,20 @@ class Translation(Task):
             model, self.corpus.tokenizer, self.val, self.config.training.batch_size
         )
 
+    @property
+    def split(self) -> str:
+        return (
+            f"{count(len(self.train), 'pair')} for training, {len(self.val):,} held out; no source "
+            "sentence is in both parts"
+        )
+
+    @cached_property
+    def baselines(self) -> tuple[float, float]:
+        return pair_baselines(self.train, self.val, self.corpus.tokenizer.vocab_size)
+
     def describe(self) -> dict[str, str]:
         train, tokenizer, buckets = self.corpus.train, self.corpus.tokenizer, self.buckets
-        uniform, unigram = pair_baselines(self.train, self.val, tokenizer.vocab_size)
+        uniform, unigram = self.baselines
         shapes = ", ".join(
             f"{bucket.shape.rows} x ({bucket.shape.source} + {bucket.shape.target})"
             for bucket in buckets.buckets
@@ -70,8 +82,7 @@ class Translation(Task):
             if (line := skipped_pairs_message(pairs, tokenizer))
         ]
         return {
-            "Text": f"{count(len(self.train), 'pair')} for training, {len(self.val):,} held out; no "
-            "source sentence is in both parts",
+            "Text": self.split,
             "Tokens": f"{train.tokens:,} and {self.corpus.val.tokens:,}; {tokenizer.kind} vocabulary "
             f"of {tokenizer.vocab_size:,} for both languages, {train.bytes / train.tokens:.2f} bytes "
             "per token",

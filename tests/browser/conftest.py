@@ -1,0 +1,99 @@
+"""Browsers and pages for the tests."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import minigpt
+from minigpt.runs.run import Run
+from tests.browser.chromium import Chromium
+from tests.browser.firefox import Firefox
+from tests.browser.recorder import Recorder
+from tests.browser.runs import write_page, write_run
+from tests.browser.tabs import Browser, Tab
+from tests.portable.models import GPT_SHAPES, PAIR_SHAPES, Built, build
+
+
+class Exported(NamedTuple):
+    """A model, its run and its page."""
+
+    built: Built
+    run: Run
+    page: Path
+
+    def portable(self) -> Any:
+        """Returns the same model as a portable file."""
+        path = self.page.with_suffix(".gguf")
+        if not path.exists():
+            minigpt.export_run(self.run, "gguf", path)
+        return minigpt.load_portable(path)
+
+
+@pytest.fixture(scope="session")
+def recorder() -> Iterator[Recorder]:
+    recorder = Recorder()
+    yield recorder
+    recorder.close()
+
+
+@pytest.fixture(scope="session")
+def chromium(recorder: Recorder) -> Iterator[Browser]:
+    browser = Chromium(recorder.address)
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="session")
+def firefox(recorder: Recorder) -> Iterator[Browser]:
+    browser = Firefox(recorder.address)
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(params=["chromium", "firefox"])
+def browser(request: pytest.FixtureRequest) -> Browser:
+    """Each of the browsers."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def gpt(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """A GPT with three epochs; its settings have a stop string."""
+    built = build(GPT_SHAPES["modern"])
+    path = tmp_path_factory.mktemp("gpt") / "tiny"
+    sampling = {"max_new_tokens": 30, "temperature": 0.9, "top_k": 0, "seed": 5, "stop": ["hill"]}
+    run = write_run(path, built, epochs=3, kept_epochs=3, sampling=sampling)
+    return Exported(built, run, write_page(run))
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """An encoder-decoder."""
+    built = build({"kind": "encoder_decoder", **PAIR_SHAPES["paper"]}, spread=0.7)
+    run = write_run(tmp_path_factory.mktemp("pairs") / "tiny-pairs", built)
+    return Exported(built, run, write_page(run))
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., Tab]]:
+    """Opens a page, in each of the browsers, and closes it after the test."""
+    tabs = []
+
+    def open_page(page: Path, **options: Any) -> Tab:
+        tab = browser.open(page, **options)
+        tabs.append(tab)
+        return tab
+
+    yield open_page
+    for tab in tabs:
+        tab.close()
+
+
+@pytest.fixture
+def tab(open_page: Callable[..., Tab], gpt: Exported) -> Tab:
+    """The page of the GPT, ready."""
+    tab = open_page(gpt.page)
+    tab.evaluate("() => minigpt.ready")
+    return tab

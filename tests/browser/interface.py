@@ -1,0 +1,62 @@
+"""What a reader does on the page, by the ids of page.html."""
+
+from typing import Any
+
+from tests.browser.tabs import Tab
+
+WRITTEN = (
+    "() => document.getElementById('stop').hidden && document.querySelector('.token') !== null"
+)
+
+
+def wait_until_ready(tab: Tab) -> None:
+    tab.wait_for("() => !document.getElementById('start').disabled")
+
+
+def set_value(tab: Tab, name: str, value: Any) -> None:
+    """Sets the value of a field as typing would."""
+    tab.evaluate(
+        """(name, value) => {
+          const field = document.getElementById(name);
+          field.value = String(value);
+          field.dispatchEvent(new Event("input", { bubbles: true }));
+        }""",
+        name,
+        value,
+    )
+
+
+def write(tab: Tab, prompt: str, **settings: Any) -> str:
+    """Writes with the form: fields by their ids, "_" for "-". Returns the text of the continuation."""
+    wait_until_ready(tab)
+    set_value(tab, "prompt", prompt)
+    for name, value in settings.items():
+        set_value(tab, name.replace("_", "-"), value)
+    tab.evaluate("() => document.getElementById('write-form').requestSubmit()")
+    tab.wait_for(WRITTEN)
+    return text_of_tokens(tab)
+
+
+def text_of_tokens(tab: Tab) -> str:
+    return tab.evaluate("() => document.getElementById('text-tokens').textContent")
+
+
+def look_at(tab: Tab, index: int) -> None:
+    """Chooses a token and looks inside."""
+    tab.evaluate("(index) => document.querySelectorAll('.token')[index].click()", index)
+    tab.evaluate("() => document.getElementById('tab-inside').click()")
+    tab.wait_for("() => document.querySelector('table.lens') !== null")
+
+
+def use_everything(tab: Tab, prompt: str) -> None:
+    """Writes, looks inside, plays the epochs, and opens every part of the page."""
+    write(tab, prompt)
+    look_at(tab, 1)
+    tab.evaluate(
+        "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
+    )
+    if tab.evaluate("() => document.getElementById('epoch') !== null"):
+        set_value(tab, "epoch", 1)
+        tab.wait_for(
+            "() => /^Epoch/.test(document.querySelector('#replay [role=status]').textContent)"
+        )

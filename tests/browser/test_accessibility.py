@@ -1,0 +1,109 @@
+"""Names and roles (axe-core), light and dark, wide and narrow; nothing to scroll sideways."""
+
+import pytest
+
+from tests.browser.interface import look_at, use_everything, wait_until_ready
+from tests.browser.programs import npm_packages
+
+pytestmark = pytest.mark.browser
+
+WIDTHS = (1280, 360)
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """The source of axe-core."""
+    return (npm_packages() / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+def violations(tab, axe: str) -> list[str]:
+    """Returns a line for each element that axe-core objects to."""
+    # The protocol evaluates it, whatever the policy of the page is.
+    tab.evaluate(f"() => {{ if (!globalThis.axe) {{ {axe} }} }}")
+    return tab.evaluate(
+        """async () => {
+          const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+          return violations.flatMap(({ id, nodes }) =>
+            nodes.map(({ target, failureSummary }) => `${id}: ${target}: ${failureSummary}`));
+        }"""
+    )
+
+
+def overflow(tab) -> list[str]:
+    """Returns the elements that make the page wider than the window."""
+    return tab.evaluate(
+        """() => {
+          const page = document.documentElement;
+          if (page.scrollWidth <= page.clientWidth) return [];
+          const wide = Array.from(document.querySelectorAll("body *"))
+            .filter((element) => element.getBoundingClientRect().right > page.clientWidth + 1);
+          const names = wide.map((element) => `${element.localName}.${element.className}`);
+          return [`the page: ${page.scrollWidth}`, ...names.slice(0, 9)];
+        }"""
+    )
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("kind", ["gpt", "pairs"])
+def test_axe_finds_nothing(kind, width, dark, open_page, request, axe):
+    exported = request.getfixturevalue(kind)
+    tab = open_page(exported.page, width=width, dark=dark)
+    assert tab.evaluate("() => innerWidth") == width
+    assert tab.evaluate("() => matchMedia('(prefers-color-scheme: dark)').matches") == dark
+    wait_until_ready(tab)
+    assert violations(tab, axe) == []
+    assert overflow(tab) == []
+    use_everything(tab, "Ana sat on the hill")
+    assert violations(tab, axe) == []
+    assert overflow(tab) == []
+    assert tab.messages == []
+
+
+def test_axe_would_find_something(open_page, gpt, axe):
+    tab = open_page(gpt.page)
+    tab.evaluate("() => document.body.append(document.createElement('button'))")
+    assert any(line.startswith("button-name") for line in violations(tab, axe))
+    tab.evaluate(
+        """() => {
+          const wide = document.createElement("p");
+          wide.style.setProperty("min-width", "5000px");
+          wide.append("A wide paragraph");
+          document.body.append(wide);
+        }"""
+    )
+    assert overflow(tab)
+
+
+def test_colours_follow_the_system(browser, gpt):
+    """A dark page has light text."""
+    shades = []
+    for dark in (False, True):
+        tab = browser.open(gpt.page, dark=dark)
+        colours = tab.evaluate(
+            """() => ["color", "backgroundColor"].map((name) => {
+              const parts = getComputedStyle(document.body)[name].match(/[\\d.]+/g).slice(0, 3);
+              return parts.reduce((sum, part) => sum + Number(part), 0);
+            })"""
+        )
+        shades.append(colours)
+        tab.close()
+    (light_text, light_page), (dark_text, dark_page) = shades
+    assert light_text < light_page and dark_text > dark_page
+
+
+def test_pictures_have_a_name(open_page, gpt):
+    """Pictures of attention are buttons with a name; they are drawn, not empty."""
+    tab = open_page(gpt.page)
+    use_everything(tab, "Ana sat")
+    look_at(tab, 4)
+    painted = tab.evaluate(
+        """() => Array.from(document.querySelectorAll("canvas")).map((canvas) => {
+          const { width, height } = canvas;
+          const pixels = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+          const name = canvas.closest("[aria-label]")?.ariaLabel ?? canvas.ariaLabel ?? "";
+          return [name, pixels.some((value) => value > 0)];
+        })"""
+    )
+    assert len(painted) >= gpt.built.config.model.num_heads * gpt.built.config.model.num_layers
+    assert all(name and has_colour for name, has_colour in painted), painted

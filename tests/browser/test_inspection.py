@@ -1,0 +1,111 @@
+"""Look inside, as the page's scripts read it from the engine.
+
+tests/portable/test_inspection.py tests the engine itself.
+"""
+
+import numpy as np
+import pytest
+
+from tests.browser.interface import look_at, write
+from tests.browser.scripts import open_model
+from tests.portable.looking import look_inside, look_inside_pairs, softmax
+from tests.portable.models import GPT_SHAPES, PAIR_SHAPES, build
+
+pytestmark = pytest.mark.browser
+
+TOLERANCE = 2e-5
+INSPECT = """(request) => {
+  const inside = model.inspect(request);
+  const lens = inside.lens.map(({ probability, ids, probabilities }) =>
+    ({ probability, ids: Array.from(ids), probabilities: Array.from(probabilities) }));
+  const [attention, cross] = [inside.attention, inside.cross ?? []].map((values) => Array.from(values));
+  return { ...inside, lens, attention, cross };
+}"""
+
+
+def check(found, expected, chosen):
+    """Compares what the page reads with what the layers of the Keras model say."""
+    shape = (found["layers"], found["heads"], len(found["context"]))
+    attention = np.reshape(found["attention"], shape)
+    np.testing.assert_allclose(attention, expected.attention, rtol=0, atol=TOLERANCE)
+    for choice, probabilities in zip(found["lens"], expected.lens, strict=True):
+        assert choice["probability"] == pytest.approx(probabilities[chosen], abs=TOLERANCE)
+        wanted = probabilities[choice["ids"]]
+        np.testing.assert_allclose(choice["probabilities"], wanted, rtol=0, atol=TOLERANCE)
+        assert wanted[0] == pytest.approx(probabilities.max(), abs=TOLERANCE)
+
+
+def test_a_gpt(browser, tmp_path):
+    built = build(GPT_SHAPES["modern"])
+    tab = open_model(browser, built.write(tmp_path / "model.gguf"))
+    prompt = built.tokenizer.encode("Béla sat").tolist()
+    # At the end of the prompt, further on, and where the context no longer holds the whole text.
+    for tokens in ([], [40, 41, 42], list(range(50, 80))):
+        ids = np.array([*prompt, *tokens][-24:], "int32")
+        found = tab.evaluate(INSPECT, {"prompt": "Béla sat", "tokens": tokens, "chosen": 60})
+        assert [token["id"] for token in found["context"]] == ids.tolist()
+        check(found, look_inside(built.model, ids), 60)
+    # Without a prompt, the model has read the end token.
+    found = tab.evaluate(INSPECT, {"prompt": "", "tokens": [], "chosen": 60})
+    assert [token["label"] for token in found["context"]] == ["<end>"]
+    check(found, look_inside(built.model, np.array([built.tokenizer.end_id], "int32")), 60)
+    tab.close()
+
+
+def test_an_encoder_decoder(browser, tmp_path):
+    built = build({"kind": "encoder_decoder", **PAIR_SHAPES["pre_norm"]}, spread=0.4)
+    tab = open_model(browser, built.write(tmp_path / "model.gguf"))
+    end = built.tokenizer.end_id
+    source = np.array([*built.tokenizer.encode("Ana sat"), end], "int32")
+    tokens, cross = [40, 41, 42, 43], []
+    for count in range(4):
+        ids = np.array([end, *tokens[:count]], "int32")
+        request = {"prompt": " Ana sat\n", "tokens": tokens[:count], "chosen": tokens[count]}
+        found = tab.evaluate(INSPECT, request)
+        expected = look_inside_pairs(built.model, ids, source)
+        check(found, expected, tokens[count])
+        assert [token["id"] for token in found["source"]] == source.tolist()
+        shape = (found["layers"], found["heads"], len(source))
+        np.testing.assert_allclose(
+            np.reshape(found["cross"], shape), expected.cross, atol=TOLERANCE
+        )
+        cross.append(expected.cross.mean(axis=(0, 1)))
+    weights = tab.evaluate(
+        "(tokens) => Array.from(model.align({ source: 'Ana sat', tokens }).weights)", tokens
+    )
+    np.testing.assert_allclose(np.reshape(weights, (4, -1)), cross, atol=TOLERANCE)
+    assert tab.evaluate("() => model.align({ source: '', tokens: [] }).weights.length") == 0
+    tab.close()
+
+
+def test_the_page_shows_the_probabilities_of_the_model(open_page, gpt):
+    """Of every token, and its alternatives; temperature and limits do not change them."""
+    tab, model = open_page(gpt.page), gpt.portable()
+    write(tab, "Ana sat", temperature=1.5, top_k=3, length=12)
+    options = {"prompt": "Ana sat", "temperature": 1.5, "topK": 3, "maxNewTokens": 12}
+    tokens = tab.evaluate("async (options) => (await minigpt.generate(options)).tokens", options)
+    labels = tab.evaluate(
+        "() => Array.from(document.querySelectorAll('.token'), (t) => t.ariaLabel)"
+    )
+    assert len(labels) == len(tokens)
+    ids = gpt.built.tokenizer.encode("Ana sat").tolist()
+    for index, (label, token) in enumerate(zip(labels, tokens, strict=True)):
+        probabilities = softmax(
+            model.logits([[*ids, *tokens[:index]][-24:]])[0, -1].astype("float64")
+        )
+        assert percent(label.rsplit(", ", 1)[1]) == pytest.approx(probabilities[token], rel=0.06), (
+            label
+        )
+        look_at(tab, index)
+        shown = tab.evaluate(
+            """() => {
+              const rows = document.querySelectorAll("#view-alternatives .alternative:not(.rest)");
+              return Array.from(rows, (row) => row.querySelector(".number").textContent).slice(0, 10);
+            }"""
+        )
+        best = np.sort(probabilities)[::-1][:10]
+        assert [percent(text) for text in shown] == pytest.approx(best.tolist(), rel=0.06)
+
+
+def percent(text: str) -> float:
+    return float(text.strip("<>%")) / 100

@@ -1,0 +1,192 @@
+"""The page with the keyboard alone."""
+
+import pytest
+
+from tests.browser.interface import text_of_tokens, wait_until_ready
+
+pytestmark = pytest.mark.browser
+
+FOCUSED = """() => {
+  const { localName, id, className, textContent } = document.activeElement;
+  return { name: localName, id, classes: String(className), text: textContent.slice(0, 40) };
+}"""
+# Every element that a click does something on, in its order, and that can be seen.
+OPERABLE = """() => {
+  const names = "a[href], button, input, select, textarea, summary, [tabindex='0']";
+  return Array.from(document.querySelectorAll(names))
+    .filter((e) => e.checkVisibility() && !e.disabled && e.tabIndex >= 0)
+    .map((e, number) => { e.dataset.number = number; return number; });
+}"""
+
+
+def focus(tab) -> dict:
+    return tab.evaluate(FOCUSED)
+
+
+def tab_to(tab, condition, most: int = 60) -> dict:
+    """Presses Tab until a condition on the focused element is met."""
+    for _ in range(most):
+        found = focus(tab)
+        if condition(found):
+            return found
+        tab.press("Tab")
+    raise AssertionError(f"not reached by {most} tabs")
+
+
+@pytest.fixture
+def written(open_page, gpt):
+    """The page after writing by Ctrl+Enter; the focus is in the prompt."""
+    tab = open_page(gpt.page)
+    wait_until_ready(tab)
+    tab_to(tab, lambda found: found["id"] == "prompt")
+    tab.press("Control+a")
+    tab.type("Ana sat")
+    tab.press("Control+Enter")
+    tab.wait_for("() => document.getElementById('stop').hidden && document.querySelector('.token')")
+    return tab
+
+
+def to_tokens(tab) -> dict:
+    return tab_to(tab, lambda found: "token" in found["classes"].split())
+
+
+def test_everything_is_reached_by_tab(written):
+    to_tokens(written)
+    written.press("Enter")
+    written.evaluate(
+        "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
+    )
+    operable = written.evaluate(OPERABLE)
+    # Beyond the last one are the buttons of the browser itself.
+    written.evaluate("() => document.querySelector('[data-number=\"0\"]').focus()")
+    reached = {0}
+    for _ in operable[1:]:
+        written.press("Tab")
+        reached.add(written.evaluate("() => Number(document.activeElement.dataset.number ?? -1)"))
+    assert len(operable) > 15
+    missing = written.evaluate(
+        """(numbers) => numbers.map((number) =>
+          document.querySelector(`[data-number='${number}']`).outerHTML.slice(0, 200))""",
+        sorted(set(operable) - reached),
+    )
+    assert missing == []
+
+
+def test_what_has_the_focus_is_seen(written):
+    """It has an outline, and is inside the window."""
+    for _ in range(12):
+        written.press("Tab")
+        outline, top, bottom, height = written.evaluate(
+            """() => {
+              const style = getComputedStyle(document.activeElement);
+              const box = document.activeElement.getBoundingClientRect();
+              const outline = (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0)
+                || style.boxShadow !== "none" || document.activeElement === document.body;
+              return [outline, box.top, box.bottom, innerHeight];
+            }"""
+        )
+        found = focus(written)
+        assert outline, found
+        assert bottom > 0 and top < height, found
+
+
+def test_arrow_keys_move_over_the_tokens(written):
+    to_tokens(written)
+    position = (
+        "() => Array.from(document.querySelectorAll('.token')).indexOf(document.activeElement)"
+    )
+    start = written.evaluate(position)
+    written.press("ArrowRight", 3)
+    assert written.evaluate(position) == start + 3
+    written.press("ArrowLeft")
+    assert written.evaluate(position) == start + 2
+    # The panel follows.
+    heading = written.evaluate("() => document.getElementById('panel-heading').textContent")
+    assert heading == f"Token {start + 3}"
+    written.press("End")
+    count = written.evaluate("() => document.querySelectorAll('.token').length")
+    assert written.evaluate(position) == count - 1
+    written.press("ArrowRight")
+    assert written.evaluate(position) == count - 1
+    written.press("Home")
+    written.press("ArrowLeft")
+    assert written.evaluate(position) == 0
+    # One stop of Tab for all of them.
+    written.press("Tab")
+    assert "token" not in focus(written)["classes"].split()
+
+
+def test_an_alternative_makes_a_branch(written):
+    first = text_of_tokens(written)
+    to_tokens(written)
+    written.press("ArrowRight", 2)
+    kept = written.evaluate(
+        """() => Array.from(document.querySelectorAll(".token"), (token) => token.textContent)
+          .slice(0, 2).join("")"""
+    )
+    written.press("Enter")
+    assert focus(written)["name"] == "button"
+    written.press("Enter")
+    two = "() => document.querySelectorAll('#branches .branch').length === 2"
+    written.wait_for(f"() => ({two})() && document.getElementById('stop').hidden")
+    second = text_of_tokens(written)
+    assert second != first
+    assert second.startswith(kept)
+    # Back to the first text, and to the second again.
+    current = "() => document.querySelector('#branches [aria-current=true]').innerText.trim()[0]"
+    assert written.evaluate(current) == "2"
+    tab_to(written, lambda found: "branch" in found["classes"].split())
+    written.press("Enter")
+    assert text_of_tokens(written) == first
+    assert written.evaluate(current) == "1"
+    written.press("Tab")
+    written.press("Enter")
+    assert text_of_tokens(written) == second
+
+
+def test_a_branch_is_the_continuation_of_its_tokens(written, gpt):
+    """With temperature 0, what follows the alternative is what the model says after this text."""
+    from tests.browser.interface import write
+
+    write(written, "Ana sat", temperature=0, length=20)
+    ids = written.evaluate(
+        """async () => (await minigpt.generate(
+          { prompt: "Ana sat", temperature: 0, maxNewTokens: 20 })).tokens"""
+    )
+    to_tokens(written)
+    written.press("ArrowRight", 3)
+    written.press("Enter")
+    label = written.evaluate("() => document.activeElement.querySelector('.label').textContent")
+    before = written.evaluate("() => document.querySelectorAll('#branches .branch').length")
+    written.press("Enter")
+    written.wait_for(
+        """(before) => document.querySelectorAll('#branches .branch').length > before
+          && document.getElementById('stop').hidden""",
+        before,
+    )
+    model = gpt.portable()
+    tokenizer = gpt.built.tokenizer
+    context = [*tokenizer.encode("Ana sat").tolist(), *ids[:3]]
+    scores = model.logits([context])[0, -1]
+    # The first alternative that is not the token itself: the second best.
+    scores[tokenizer.undrawable_ids] = -1e9
+    best = scores.argsort()[::-1]
+    assert best[0] == ids[3]
+    engine = model._engine
+    engine.set_sampling(0.0, 0, 1.0, 0.0, 1.0, 0, tokenizer.undrawable_ids)
+    engine.start([*context, int(best[1])], 24, 4)
+    expected = [*ids[:3], int(best[1]), *engine.add_tokens(24)]
+    found = written.evaluate("() => document.querySelectorAll('.token').length")
+    stop = tokenizer.decode([*tokenizer.encode("Ana sat"), *expected]).find("hill")
+    assert found == len(expected) or stop >= 0, (label, found, len(expected))
+    start = len(tokenizer.decode(tokenizer.encode("Ana sat")))
+    whole = tokenizer.decode([*tokenizer.encode("Ana sat"), *expected])[start:]
+    assert text_of_tokens(written) == whole[: len(text_of_tokens(written))]
+
+
+def test_escape_returns_to_the_text(written):
+    to_tokens(written)
+    written.press("Enter")
+    assert "token" not in focus(written)["classes"].split()
+    written.press("Escape")
+    assert "token" in focus(written)["classes"].split()

@@ -1,0 +1,152 @@
+"""Long, empty and foreign texts, and a page that can be used while it writes."""
+
+import pytest
+
+from tests.browser.interface import look_at, set_value, text_of_tokens, wait_until_ready, write
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "",
+        "\0",
+        "العربية עברית \u202e abc",
+        "東京都に行く 日本語",
+        "👨\u200d👩\u200d👧 e\u0301",
+        " \n\t ",
+    ],
+    ids=["empty", "nul", "right-to-left", "cjk", "emoji", "white-space"],
+)
+def test_prompts(prompt, open_page, gpt):
+    tab = open_page(gpt.page, width=360)
+    text = write(tab, prompt, temperature=0.9, length=30)
+    (sample,) = gpt.portable().samples(prompt, 30, temperature=0.9, top_k=0, seed=5, stop=["hill"])
+    # The page shows the stop string, dimmed.
+    assert text.startswith(sample.text)
+    assert tab.evaluate("() => document.getElementById('text-prompt').textContent") == prompt
+    look_at(tab, 0)
+    assert tab.evaluate("() => document.getElementById('alert').textContent") == ""
+    assert tab.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_right_to_left_text_is_shown_from_the_right(open_page, gpt):
+    tab = open_page(gpt.page)
+    write(tab, "العربية")
+    direction = "(id) => getComputedStyle(document.getElementById(id)).direction"
+    assert tab.evaluate(direction, "text") == "rtl"
+    assert tab.evaluate(direction, "prompt") == "rtl"
+    write(tab, "Ana")
+    assert tab.evaluate(direction, "text") == "ltr"
+
+
+def test_a_prompt_of_100_000_characters(open_page, gpt):
+    tab = open_page(gpt.page)
+    prompt = ("Ana sat on the hill 東京都. " * 5_000)[:100_000]
+    delay = longest_delay(tab, lambda: write(tab, prompt, length=20))
+    (sample,) = gpt.portable().samples(prompt, 20, temperature=0.9, top_k=0, seed=5, stop=["hill"])
+    assert text_of_tokens(tab).startswith(sample.text)
+    look_at(tab, 0)
+    assert tab.evaluate("() => document.getElementById('alert').textContent") == ""
+    # Setting the value of the field and showing it takes longer than writing.
+    assert delay < 2_000
+
+
+def longest_delay(tab, work) -> float:
+    """Returns how late a timer of the page was at most while something was done, in milliseconds."""
+    tab.evaluate(
+        """() => {
+          let last = performance.now();
+          globalThis.delay = 0;
+          globalThis.timer = setInterval(() => {
+            delay = Math.max(delay, performance.now() - last - 20);
+            last = performance.now();
+          }, 20);
+        }"""
+    )
+    work()
+    return tab.evaluate("() => { clearInterval(timer); return delay; }")
+
+
+def test_the_page_can_be_used_while_it_writes(open_page, gpt):
+    tab = open_page(gpt.page)
+    wait_until_ready(tab)
+    tab.generate("Ana", maxNewTokens=500)
+    interface = "async () => { await minigpt.generate({ maxNewTokens: 50000, seed: 1 }); }"
+    assert longest_delay(tab, lambda: tab.evaluate(interface)) < 200
+
+
+def test_writing_can_be_stopped(open_page, gpt, tmp_path):
+    tab = open_page(gpt.page)
+    wait_until_ready(tab)
+    set_value(tab, "length", 10_000)
+    set_value(tab, "prompt", "Ana")
+    delay = longest_delay(tab, lambda: start_and_stop(tab))
+    assert (
+        0
+        < len(tab.evaluate("() => Array.from(document.querySelectorAll('.token'), (t) => 0)"))
+        < 10_000
+    )
+    assert "Stopped" in tab.evaluate("() => document.getElementById('status').textContent")
+    assert delay < 1_000
+    # What there is can be continued.
+    before = text_of_tokens(tab)
+    set_value(tab, "length", 5)
+    tab.evaluate("() => document.getElementById('continue').click()")
+    tab.wait_for("() => document.getElementById('stop').hidden")
+    assert text_of_tokens(tab).startswith(before)
+
+
+def start_and_stop(tab) -> None:
+    tab.evaluate("() => document.getElementById('start').click()")
+    tab.wait_for("() => document.querySelectorAll('.token').length > 20")
+    tab.evaluate("() => document.getElementById('stop').click()")
+    tab.wait_for("() => document.getElementById('stop').hidden")
+
+
+def test_settings_that_cannot_be_used(open_page, gpt):
+    tab = open_page(gpt.page)
+    wait_until_ready(tab)
+    for name, value in (("temperature", -1), ("top-p", 2), ("length", ""), ("seed", 1.5)):
+        usual = tab.evaluate("(name) => document.getElementById(name).value", name)
+        set_value(tab, name, value)
+        tab.evaluate("() => document.getElementById('write-form').requestSubmit()")
+        assert tab.evaluate("(name) => document.getElementById(name).ariaInvalid", name) == "true"
+        assert tab.evaluate("() => document.getElementById('alert').textContent")
+        set_value(tab, name, usual)
+    assert tab.evaluate("() => document.querySelector('.token')") is None
+
+
+def test_a_translation(open_page, pairs):
+    tab = open_page(pairs.page)
+    (expected,) = pairs.portable().translate(["Béla sat"])
+    assert write(tab, "Béla sat") == expected
+    tab.wait_for("() => !document.getElementById('alignment').hidden")
+    look_at(tab, 1)
+    assert tab.evaluate("() => document.querySelector('#alignment canvas').width") > 0
+    # An empty source has an empty translation.
+    set_value(tab, "prompt", "")
+    tab.evaluate("() => document.getElementById('write-form').requestSubmit()")
+    tab.wait_for(
+        "() => document.getElementById('stop').hidden && !document.querySelector('.token')"
+    )
+    assert tab.evaluate("() => document.getElementById('alert').textContent") == ""
+
+
+def test_a_damaged_page_says_so(open_page, gpt, tmp_path):
+    """A model that is cut off: one line, and no error that nothing catches."""
+    content = gpt.page.read_text(encoding="utf-8")
+    start = content.index(">", content.index('class="model"')) + 1
+    end = content.index("<", start)
+    page = tmp_path / "damaged.html"
+    page.write_text(
+        content[:start] + content[start : end - 4_000] + content[end:], encoding="utf-8"
+    )
+    tab = open_page(page)
+    message = tab.evaluate("() => minigpt.ready.then(() => null, (error) => error.message)")
+    assert "damaged" in message
+    tab.wait_for(
+        "(message) => document.getElementById('alert').textContent.includes(message)", message
+    )
+    assert tab.messages == []

@@ -1,0 +1,86 @@
+"""facts.json: written once, and no reason for readers to fail."""
+
+import json
+import os
+
+import pytest
+
+from minigpt.config import load_config
+from minigpt.runs.facts import Baselines, Facts, write_facts
+from minigpt.runs.run import Run
+from minigpt.tokenizers import learn_tokenizer
+from tests.settings import tokenizer_config
+
+FACTS = Facts(
+    command="minigpt train --text 'größe.txt'",
+    parameters=5,
+    baselines=Baselines(uniform=4.5, unigram=None),
+    train_tokens=100,
+    val_tokens=0,
+    device="CPU, 2 cores",
+    text="90 bytes for training, 10 held out",
+)
+AS_DICTIONARY = {
+    "command": "minigpt train --text 'größe.txt'",
+    "parameters": 5,
+    "baselines": {"uniform": 4.5, "unigram": None},
+    "train_tokens": 100,
+    "val_tokens": 0,
+    "device": "CPU, 2 cores",
+    "text": "90 bytes for training, 10 held out",
+}
+
+
+@pytest.fixture
+def run(tmp_path) -> Run:
+    tokenizer = learn_tokenizer(["a text"], tokenizer_config(kind="character"))
+    return Run.create(tmp_path / "run", load_config({}), tokenizer, None, facts=FACTS)
+
+
+def test_a_new_run_has_them(run):
+    assert json.loads(run.facts_file.read_text(encoding="utf-8")) == AS_DICTIONARY
+    assert run.facts == AS_DICTIONARY
+
+
+def test_missing(run):
+    run.facts_file.unlink()
+    assert run.facts == {}
+    write_facts(run.facts_file, FACTS)
+    assert run.facts == AS_DICTIONARY
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff",
+        b"[" * 100_000,
+        b" " * 2_000_000,
+        json.dumps(AS_DICTIONARY | {"parameters": "5"}).encode(),
+        json.dumps(AS_DICTIONARY | {"parameters": -5}).encode(),
+        json.dumps(AS_DICTIONARY | {"command": ["x"]}).encode(),
+        json.dumps(AS_DICTIONARY | {"baselines": {"uniform": float("nan")}}).encode(),
+        json.dumps({"command": None}).encode(),
+    ],
+    ids=lambda content: content[:40],
+)
+def test_damaged(run, content):
+    run.facts_file.write_bytes(content)
+    assert run.facts == {}
+
+
+def test_what_a_later_version_adds_is_ignored(run):
+    run.facts_file.write_text(json.dumps(AS_DICTIONARY | {"new": 1}), encoding="utf-8")
+    assert run.facts == AS_DICTIONARY
+
+
+def test_neither_a_folder_nor_a_pipe_is_read(run):
+    run.facts_file.unlink()
+    run.facts_file.mkdir()
+    assert run.facts == {}
+    run.facts_file.rmdir()
+    os.mkfifo(run.facts_file)
+    assert run.facts == {}
