@@ -38,7 +38,10 @@ function factList(facts) {
   const { model, text, tokenizer } = facts;
   const entries = [
     ["Parameters", facts.parameters && `${formatInteger(facts.parameters)}, ${facts.weights} in this page`],
-    ["Tokenizer", `${tokenizerName(tokenizer)}, ${formatInteger(tokenizer.vocab_size)} tokens${tokenizer.lowercase ? ", lower case" : ""}`],
+    [
+      "Tokenizer",
+      `${tokenizerName(tokenizer)}, ${formatInteger(tokenizer.vocab_size)} tokens${tokenizer.lowercase ? ", lower case" : ""}`,
+    ],
     ["Text", text?.description && readable(text.description)],
     ["Size of the text", textSize(text)],
     ["License of the text", text?.license && readable(text.license)],
@@ -65,7 +68,10 @@ function textSize(text) {
 }
 
 function shapeOf({ kind, model }) {
-  const layers = kind === "encoder_decoder" ? `encoder and decoder of ${formatCount(model.num_layers, "layer")}` : formatCount(model.num_layers, "layer");
+  const layers =
+    kind === "encoder_decoder"
+      ? `encoder and decoder of ${formatCount(model.num_layers, "layer")}`
+      : formatCount(model.num_layers, "layer");
   const parts = [layers, formatCount(model.num_heads, "head"), `width ${formatInteger(model.embed_dim)}`];
   if (model.block) parts.push(`${String(model.block).replaceAll("_", "-")} blocks`);
   if (model.position) parts.push(`${model.position} positions`);
@@ -89,7 +95,8 @@ function lossOf({ val_loss, val_bits_per_byte }) {
 
 function trainingPart(facts) {
   const series = lossSeries(facts);
-  if (!series.lines.length) return part("Training", make("p", { class: "note" }, "This file holds no record of the training."));
+  if (!series.lines.length)
+    return part("Training", make("p", { class: "note" }, "This file holds no record of the training."));
   const plot = make("div", { class: "plot" });
   watchWidth(plot, (width) => plot.replaceChildren(lossChart(series, width)));
   const note =
@@ -121,10 +128,18 @@ function metricsTable(metrics) {
   const columns = METRIC_COLUMNS.filter(([key]) => metrics.some((record) => record[key] != null));
   const head = make("tr", {}, ...columns.map(([, name]) => make("th", { scope: "col" }, name)));
   const rows = metrics.map((record) =>
-    make("tr", {}, ...columns.map(([key, , format]) => make("td", {}, Number.isFinite(record[key]) ? format(record[key]) : "–"))),
+    make(
+      "tr",
+      {},
+      ...columns.map(([key, , format]) => make("td", {}, Number.isFinite(record[key]) ? format(record[key]) : "–")),
+    ),
   );
   const table = make("table", { class: "table numbers" }, make("thead", {}, head), make("tbody", {}, ...rows));
-  return make("div", { class: "table-scroll", tabindex: "0", role: "group", "aria-label": "Numbers of the training" }, table);
+  return make(
+    "div",
+    { class: "table-scroll", tabindex: "0", role: "group", "aria-label": "Numbers of the training" },
+    table,
+  );
 }
 
 // One <details> a prompt, or a source sentence; in it the samples of every epoch.
@@ -140,11 +155,17 @@ function samplesParts(facts) {
     const reference = samples.find((sample) => sample.reference)?.reference;
     if (reference) list.append(make("dt", {}, "Reference"), make("dd", { dir: "auto" }, reference));
     for (const sample of samples) {
-      list.append(make("dt", {}, `Epoch ${sample.epoch}`), make("dd", { dir: "auto" }, make("span", { class: "prompt" }, sample.prompt ?? ""), sample.text));
+      list.append(
+        make("dt", {}, `Epoch ${sample.epoch}`),
+        make("dd", { dir: "auto" }, make("span", { class: "prompt" }, sample.prompt ?? ""), sample.text),
+      );
     }
     const title = name === "" ? "Without a prompt" : make("bdi", {}, startOfText(name, 80));
     return make("details", {}, make("summary", {}, title), list);
   });
-  const note = facts.kind === "encoder_decoder" ? "What the model translated after each epoch." : "What the model wrote after each epoch.";
+  const note =
+    facts.kind === "encoder_decoder"
+      ? "What the model translated after each epoch."
+      : "What the model wrote after each epoch.";
   return [part("Samples from the training", make("p", { class: "note" }, note), ...details)];
 }

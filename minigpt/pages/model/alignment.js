@@ -4,7 +4,10 @@ const CELL = 26; // pixels, as in the style
 
 // Returns the function that draws it again in the colours of the page.
 function showAlignment(figure, { source, target, weights }) {
-  const canvas = make("canvas", { role: "img", "aria-label": "Attention of each target token (rows) to each source token (columns)" });
+  const canvas = make("canvas", {
+    role: "img",
+    "aria-label": "Attention of each target token (rows) to each source token (columns)",
+  });
   const grid = make("div", { class: "alignment-grid" });
   grid.style.setProperty("--columns", String(source.length));
   grid.style.setProperty("--rows", String(target.length));
@@ -53,7 +56,9 @@ function alignmentList(source, target, weights) {
       .map((from, column) => ({ token: from, weight: weights[row * source.length + column] }))
       .sort((one, other) => other.weight - one.weight)
       .slice(0, 3);
-    body.append(make("tr", {}, make("th", { scope: "row" }, tokenLabel(token.label)), make("td", {}, weightedTokens(entries))));
+    body.append(
+      make("tr", {}, make("th", { scope: "row" }, tokenLabel(token.label)), make("td", {}, weightedTokens(entries))),
+    );
   });
   const head = make("tr", {}, make("th", { scope: "col" }, "Token"), make("th", { scope: "col" }, "Most attention"));
   return make(

@@ -80,7 +80,8 @@ function lossChart(series, width) {
   const lastStep = Math.max(...series.lines.flatMap(({ points }) => points.map(({ step }) => step)), 1);
   const x = (step) => left + (step / lastStep) * (width - left - right);
   const text = (at, words, attributes) => makeSvg("text", { y: at, ...attributes }, words);
-  const level = (value, name) => makeSvg("line", { class: name, x1: left, x2: width - right, y1: y(value), y2: y(value) });
+  const level = (value, name) =>
+    makeSvg("line", { class: name, x1: left, x2: width - right, y1: y(value), y2: y(value) });
   const chart = makeSvg("svg", {
     class: "chart",
     viewBox: `0 0 ${width} ${CHART_HEIGHT}`,
@@ -126,7 +127,14 @@ function describeChart({ unit, lines, baselines }) {
 function chartKey(series) {
   const list = make("ul", { class: "chart-key" });
   for (const { name, key, points } of series.lines) {
-    list.append(make("li", {}, make("span", { class: `key ${key}`, "aria-hidden": "true" }), `${name} loss, last ${points.at(-1).value.toFixed(3)}`));
+    list.append(
+      make(
+        "li",
+        {},
+        make("span", { class: `key ${key}`, "aria-hidden": "true" }),
+        `${name} loss, last ${points.at(-1).value.toFixed(3)}`,
+      ),
+    );
   }
   return list;
 }

@@ -1,7 +1,8 @@
 // The words in which a text differs from an earlier one.
 
 // Words, single characters of scripts that do not separate words, white space, and signs.
-const WORDS = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}]|[\p{L}\p{N}\p{M}]+|\s+|./gsu;
+const WORDS =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}]|[\p{L}\p{N}\p{M}]+|\s+|./gsu;
 const MAX_CELLS = 4_000_000;
 
 function splitWords(text) {
@@ -15,7 +16,12 @@ function changedParts(before, after) {
   let start = 0;
   while (start < old.length && start < now.length && old[start] === now[start]) start++;
   let end = 0;
-  while (end < old.length - start && end < now.length - start && old[old.length - 1 - end] === now[now.length - 1 - end]) end++;
+  while (
+    end < old.length - start &&
+    end < now.length - start &&
+    old[old.length - 1 - end] === now[now.length - 1 - end]
+  )
+    end++;
   const middle = commonWords(old.slice(start, old.length - end), now.slice(start, now.length - end));
   const common = now.map((_, at) => at < start || at >= now.length - end || middle[at - start]);
   return joinParts(now, common);
@@ -35,7 +41,7 @@ function commonWords(old, now) {
           : Math.max(lengths[(i + 1) * width + j], lengths[i * width + j + 1]);
     }
   }
-  for (let i = 0, j = 0; i < old.length && j < now.length; ) {
+  for (let i = 0, j = 0; i < old.length && j < now.length;) {
     if (old[i] === now[j]) {
       common[j++] = true;
       i++;
@@ -59,5 +65,7 @@ function joinParts(words, common) {
 }
 
 function countChanged(parts) {
-  return parts.filter((part) => part.changed).reduce((sum, part) => sum + splitWords(part.text).filter((word) => word.trim()).length, 0);
+  return parts
+    .filter((part) => part.changed)
+    .reduce((sum, part) => sum + splitWords(part.text).filter((word) => word.trim()).length, 0);
 }

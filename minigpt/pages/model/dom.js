@@ -40,7 +40,10 @@ function hiddenText(text) {
 
 // The label of a token, isolated from the direction of the text around it.
 function tokenLabel(label) {
-  return make("bdi", { class: "label" }, readable(label));
+  const node = make("bdi", { class: "label" });
+  if (spoken(label) === readable(label)) node.append(readable(label));
+  else node.append(make("span", { "aria-hidden": "true" }, readable(label)), hiddenText(spoken(label)));
+  return node;
 }
 
 // Calls redraw(width) now and whenever the width of the element changes.

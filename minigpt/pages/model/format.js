@@ -1,6 +1,7 @@
 // Numbers and token labels as a reader sees them.
 
-const INVISIBLE = /[\u0000-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\ufff9-\ufffb]/gu;
+const INVISIBLE =
+  /[\u0000-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\ufff9-\ufffb]/gu;
 const ONLY_INVISIBLE = new RegExp(`^(?:${INVISIBLE.source}|[\\p{Cc}\\p{Cf}])+$`, "u");
 // Joiners and variation selectors are parts of a visible character unless they stand alone.
 const JOINING = /[\u200c\u200d\ufe00-\ufe0f]/u;
@@ -24,8 +25,11 @@ function readable(label) {
   return /^\p{M}/u.test(text) ? `◌${text}` : text;
 }
 
-function quoted(label) {
-  return `“${readable(label)}”`;
+// A label as a screen reader should say it.
+function spoken(label) {
+  if (/^ +$/.test(label)) return "space";
+  if (/^\s*\n\s*$/.test(label)) return "line break";
+  return readable(label.replace(/^ +| +$/g, "").replace(/^\n+|\n+$/g, "")) || readable(label);
 }
 
 // What is shown in place of a token that cannot be seen in the text; null for all others.
@@ -91,7 +95,10 @@ function endOfText(text, length) {
 
 // The first characters of a text on one line.
 function startOfText(text, length) {
-  const line = text.slice(0, length * 4).replace(/\s+/g, " ").trim();
+  const line = text
+    .slice(0, length * 4)
+    .replace(/\s+/g, " ")
+    .trim();
   const characters = Array.from(line);
   return characters.length > length || text.length > length * 4 ? `${characters.slice(0, length).join("")}…` : line;
 }

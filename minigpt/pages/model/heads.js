@@ -23,14 +23,20 @@ class HeadGrid {
     for (let layer = 0; layer < this.layers; layer++) {
       const buttons = [
         makeButton(
-          { class: "layer-button", "aria-label": `Layer ${layer + 1}, all heads`, title: `Layer ${layer + 1}, all heads` },
+          {
+            class: "layer-button",
+            "aria-label": `Layer ${layer + 1}, all heads`,
+            title: `Layer ${layer + 1}, all heads`,
+          },
           () => this.toggleLayer(layer),
           String(layer + 1),
         ),
       ];
       for (let head = 0; head < this.heads; head++) {
         const name = `Layer ${layer + 1}, head ${head + 1}`;
-        const button = makeButton({ class: "head-button", "aria-label": name, title: name }, () => this.toggle(layer, head));
+        const button = makeButton({ class: "head-button", "aria-label": name, title: name }, () =>
+          this.toggle(layer, head),
+        );
         button.append(make("canvas", { "aria-hidden": "true" }));
         buttons.push(button);
       }
@@ -85,7 +91,9 @@ class HeadGrid {
 
   // The mean of the chosen heads over the positions, or of all heads if none is chosen.
   mean() {
-    const chosen = this.selected.size ? [...this.selected] : Array.from({ length: this.layers * this.heads }, (_, at) => at);
+    const chosen = this.selected.size
+      ? [...this.selected]
+      : Array.from({ length: this.layers * this.heads }, (_, at) => at);
     const mean = new Float32Array(this.length);
     for (const index of chosen) {
       for (let at = 0; at < this.length; at++) mean[at] += this.attention[index * this.length + at] / chosen.length;
@@ -140,8 +148,9 @@ class HeadGrid {
   }
 }
 
-// Bars from the first position at the left to the last at the right; the height is the square root of the weight, so
-// that small weights can be seen. With more positions than pixels a bar is the largest of its positions.
+// Bars from the first position at the left to the last at the right. The largest weight has the full height; the height
+// is the square root of the weight, so that small weights can be seen. With more positions than pixels, a bar is the
+// largest of its positions.
 function drawBars(canvas, weights, width, height, colour) {
   canvas.width = width;
   canvas.height = height;
@@ -150,6 +159,7 @@ function drawBars(canvas, weights, width, height, colour) {
   context.fillStyle = colour;
   const bars = Math.min(weights.length, Math.max(1, Math.floor(width / 2)));
   const gap = width / bars >= 4 ? 1 : 0;
+  const largest = weights.reduce((max, weight) => Math.max(max, weight), 1e-9);
   for (let bar = 0; bar < bars; bar++) {
     const from = Math.floor((bar * weights.length) / bars);
     const to = Math.max(from + 1, Math.floor(((bar + 1) * weights.length) / bars));
@@ -157,7 +167,7 @@ function drawBars(canvas, weights, width, height, colour) {
     for (let at = from; at < to; at++) weight = Math.max(weight, weights[at]);
     const left = Math.round((bar * width) / bars);
     const right = Math.round(((bar + 1) * width) / bars) - gap;
-    const size = Math.round(Math.sqrt(weight) * height);
+    const size = Math.round(Math.sqrt(weight / largest) * height);
     context.fillRect(left, height - size, Math.max(1, right - left), size);
   }
 }

@@ -69,14 +69,16 @@ class InsideView {
         title: pairs ? "Attention to the translation so far" : "Attention",
         intro:
           "Each picture is one attention head, each row one layer. A bar is a token of the text before the chosen one, the " +
-          "first token at the left. The higher the bar, the more the head attended to it.",
+          "first token at the left. The higher the bar, the more the head attended to it. Every picture has its own scale.",
         shaded: pairs ? "Translation before the token" : "Text before the token",
         onShade,
       }),
     ];
     if (pairs) {
       const intro = "The same for the tokens of the source.";
-      attention.push(new AttentionView({ layers, heads, title: "Attention to the source", intro, shaded: "Source", onShade }));
+      attention.push(
+        new AttentionView({ layers, heads, title: "Attention to the source", intro, shaded: "Source", onShade }),
+      );
     }
     const lens = make("div", { class: "lens-scroll", role: "group", "aria-label": "Logit lens", tabindex: "0" });
     this.content.append(

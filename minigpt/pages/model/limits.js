@@ -39,7 +39,9 @@ function commonLimits(facts) {
     limits.push(`It has ${formatMillions(facts.parameters)} parameters. Large language models have many billions.`);
   }
   if (facts.weights === "int8") {
-    limits.push("Its weights are rounded to 8 bits in this page. The probabilities differ slightly from those of the trained model.");
+    limits.push(
+      "Its weights are rounded to 8 bits in this page. The probabilities differ slightly from those of the trained model.",
+    );
   }
   return limits;
 }

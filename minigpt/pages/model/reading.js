@@ -20,7 +20,9 @@ class ReadingView {
     this.context = context;
     this.promptSpans.forEach((span, at) => setShare(span, shares[at]));
     const skipped = index + ofPrompt - context.length; // written tokens before the context
-    this.spans().forEach((span, at) => setShare(span, at < index && at >= skipped ? shares[ofPrompt + at - skipped] : null));
+    this.spans().forEach((span, at) =>
+      setShare(span, at < index && at >= skipped ? shares[ofPrompt + at - skipped] : null),
+    );
     setAttribute(this.box, "data-inside", true);
   }
 

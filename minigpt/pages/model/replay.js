@@ -59,7 +59,9 @@ class Replay {
     const facts = [];
     if (epoch.val_loss !== null) facts.push(["Validation loss", `${epoch.val_loss.toFixed(3)} nats per token`]);
     if (epoch.val_bits_per_byte != null) facts.push(["Bits per byte", epoch.val_bits_per_byte.toFixed(3)]);
-    this.loss.replaceChildren(...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+    this.loss.replaceChildren(
+      ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))),
+    );
     if (this.curve) markEpoch(this.curve, index);
   }
 
@@ -82,7 +84,8 @@ class Replay {
     try {
       // The epoch that was shown before, written for this prompt and these settings.
       let before = null;
-      if (this.before !== epoch) before = { epoch: this.before, text: await this.write(turn, request, this.before, key) };
+      if (this.before !== epoch)
+        before = { epoch: this.before, text: await this.write(turn, request, this.before, key) };
       const text = await this.write(turn, request, epoch, key);
       if (turn !== this.turn) return;
       this.showChanges(before, text, epoch);
@@ -122,7 +125,9 @@ class Replay {
     const parts = changedParts(before.text, text);
     this.text.replaceChildren(...parts.map((part) => (part.changed ? make("ins", {}, part.text) : part.text)));
     const count = countChanged(parts);
-    this.status.say(`Epoch ${epoch}: ${count === 0 ? "no word" : formatCount(count, "word")} changed from epoch ${before.epoch}`);
+    this.status.say(
+      `Epoch ${epoch}: ${count === 0 ? "no word" : formatCount(count, "word")} changed from epoch ${before.epoch}`,
+    );
   }
 
   togglePlay() {

@@ -189,7 +189,7 @@ function tokenSpan(token) {
     class: `token p${probabilityLevel(token.probability)}${token.picked ? " picked" : ""}`,
     role: "option",
     "aria-selected": "false",
-    "aria-label": `${readable(token.label)}, ${formatPercent(token.probability)}`,
+    "aria-label": `${spoken(token.label)}, ${formatPercent(token.probability)}`,
     "data-marker": marker,
   });
   span.append(token.text);

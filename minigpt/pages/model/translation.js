@@ -160,5 +160,5 @@ function nameTranslation() {
   byId("text-empty").textContent = "The translation will appear here. Each token is coloured by its probability.";
   byId("panel-empty").textContent =
     "Point at a token of the translation, or reach it with Tab and the arrow keys. The source words that it was chosen by " +
-    "are shaded, and this panel shows the alternatives.";
+    "are shaded, and this panel shows the alternatives and, with “Look inside”, how the model chose the token.";
 }

@@ -83,7 +83,8 @@ function branchName(branch) {
     return [name, make("span", { class: "faint" }, ` seed ${branch.settings.seed}`)];
   }
   const place = make("span", { class: "faint" }, ` at token ${formatInteger(branch.keptCount)}`);
-  if (!branch.instead) return ["continued", make("span", { class: "faint" }, ` after token ${formatInteger(branch.keptCount)}`)];
+  if (!branch.instead)
+    return ["continued", make("span", { class: "faint" }, ` after token ${formatInteger(branch.keptCount)}`)];
   const chosen = branch.tokens[branch.keptCount - 1];
   return [
     tokenLabel(chosen.label),

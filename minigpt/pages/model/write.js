@@ -172,8 +172,14 @@ function separatorOf(token) {
 function completeKept(branch) {
   const at = branch.keptCount - 1;
   if (at < 0 || !branch.tokens[at].picked) return;
-  const before = branch.tokens.slice(0, at).map((token) => token.text).join("");
-  const after = branch.tokens.slice(at + 1).map((token) => token.text).join("");
+  const before = branch.tokens
+    .slice(0, at)
+    .map((token) => token.text)
+    .join("");
+  const after = branch.tokens
+    .slice(at + 1)
+    .map((token) => token.text)
+    .join("");
   const length = branch.text.length - before.length - after.length;
   if (length < 0 || !branch.text.startsWith(before) || !branch.text.endsWith(after)) return;
   branch.tokens[at] = { ...branch.tokens[at], text: branch.text.slice(before.length, before.length + length) };
@@ -187,11 +193,13 @@ function canContinue(branch) {
 function firstBeyond(branch) {
   if (branch.end !== "stop string" || branch.text === null) return branch.tokens.length;
   let length = 0;
-  return branch.tokens.findIndex((token) => {
-    const beyond = length >= branch.text.length && token.text !== "";
-    length += token.text.length;
-    return beyond;
-  }) >>> 0;
+  return (
+    branch.tokens.findIndex((token) => {
+      const beyond = length >= branch.text.length && token.text !== "";
+      length += token.text.length;
+      return beyond;
+    }) >>> 0
+  );
 }
 
 function showReading(reading, index, read) {
