@@ -6,8 +6,10 @@ import gguf
 import numpy as np
 
 from minigpt.errors import ArgumentProblem, UserError
+from minigpt.notices import LOGGER
 from minigpt.pages.inlining import data_elements, json_element, template
 from minigpt.pages.model_facts import model_facts
+from minigpt.portable.loading import load_portable
 from minigpt.portable.run_file import write_run_file
 from minigpt.portable.writing import WeightsType
 from minigpt.runs.run import Run
@@ -43,7 +45,7 @@ def export_page(run: Run, output: Path, weights: WeightsType = "float32") -> Non
 
 
 def _write(run: Run, model: Path, weights: WeightsType, output: Path) -> None:
-    epochs = {int(path.stem.split("-")[1]): path for path in _some(run.epoch_files())}
+    epochs = {int(path.stem.split("-")[1]): path for path in _some(_readable(run.epoch_files()))}
     in_main = {epoch for epoch, path in epochs.items() if _have_equal_weights(path, model)}
     facts = model_facts(run, weights, {epoch: epoch in in_main for epoch in epochs})
     before, after = template(_TEMPLATE, facts["title"])
@@ -57,6 +59,19 @@ def _write(run: Run, model: Path, weights: WeightsType, output: Path) -> None:
             if epoch not in in_main:
                 page.writelines(data_elements("model", str(epoch), path))
         page.write(after)
+
+
+def _readable(paths: list[Path]) -> list[Path]:
+    """Returns the files that the engine opens; logs a warning for each of the others."""
+    found = []
+    for path in paths:
+        try:
+            load_portable(path)
+        except UserError as error:
+            LOGGER.warning("%s; the page is without this epoch", error)
+        else:
+            found.append(path)
+    return found
 
 
 def _some(paths: list[Path]) -> list[Path]:

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from minigpt.runs.facts import Baselines, Facts
 
 import minigpt
 from minigpt.config import config_record
 from minigpt.portable.run_file import write_epoch_file
 from minigpt.runs.checkpoints import checkpoint_name, write_checkpoint
+from minigpt.runs.facts import Baselines, Facts
 from minigpt.runs.progress import Best, ClockState, TrainingProgress
 from minigpt.runs.run import Run
 from tests.portable.models import Built
