@@ -51,9 +51,9 @@ $(VENV)/.browser: $(VENV)/.installed
 	PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet --editable '.[browser]'
 	@touch $@
 
-# In one process: the tests share the browsers. -rs names what is missing.
+# In one process: the tests share the browsers.
 test-browser: setup $(VENV)/.browser
-	@$(BIN)/pytest -m '$(MARKS)' -rs tests/browser
+	@$(BIN)/pytest -m '$(MARKS)' tests/browser
 
 # A target of its own, because these packages are several times larger than all others.
 $(VENV)/.benchmark: $(VENV)/.installed

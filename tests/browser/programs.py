@@ -1,5 +1,6 @@
 """Finds what the browser tests need, or skips with the line that installs it."""
 
+import functools
 import json
 import os
 import shutil
@@ -33,16 +34,27 @@ def npm_packages() -> Path:
     """Returns the folder node_modules with the packages of package.json, installed once."""
     versions = json.loads(PACKAGES.read_text(encoding="utf-8"))["dependencies"]
     folder = CACHE / "-".join(f"{name}-{version}" for name, version in versions.items())
-    if not folder.is_dir():
-        if not shutil.which("node") or not shutil.which("npm"):
-            pytest.skip("needs node and npm: apt-get install nodejs npm")
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with atomic_folder(folder, replace=True) as unfinished:
-            shutil.copy(PACKAGES, unfinished)
-            options = ("--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund")
-            command = ["npm", "install", *options]
-            done = subprocess.run(command, cwd=unfinished, capture_output=True, text=True)
-            if done.returncode:
-                reason = (done.stderr.strip().splitlines() or ["npm failed"])[-1]
-                pytest.skip(f"needs the npm registry, once, for {PACKAGES.name}: {reason}")
+    if problem := _problem_of_installing(folder):
+        pytest.skip(problem)
     return folder / "node_modules"
+
+
+@functools.cache
+def _problem_of_installing(folder: Path) -> str | None:
+    """Installs the packages if they are not. Returns what is missing; asked once, not for every test."""
+    if not shutil.which("node") or not shutil.which("npm"):
+        return "needs node and npm: apt-get install nodejs npm"
+    if folder.is_dir():
+        return None
+    CACHE.mkdir(parents=True, exist_ok=True)
+    options = ("--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund")
+    try:
+        with atomic_folder(folder) as unfinished:
+            shutil.copy(PACKAGES, unfinished)
+            command = ["npm", "install", *options]
+            subprocess.run(command, cwd=unfinished, capture_output=True, text=True, check=True)
+    except subprocess.CalledProcessError as error:
+        lines = [line for line in error.stderr.splitlines() if line.startswith("npm error")]
+        reason = lines[0] if lines else "npm failed"
+        return f"needs npm's registry, to install the packages of {PACKAGES.name}: {reason}"
+    return None

@@ -1,8 +1,9 @@
 """The page with the keyboard alone."""
 
+import numpy as np
 import pytest
 
-from tests.browser.interface import text_of_tokens, wait_until_ready
+from tests.browser.interface import text_of_tokens, wait_until_ready, write
 
 pytestmark = pytest.mark.browser
 
@@ -145,43 +146,31 @@ def test_an_alternative_makes_a_branch(written):
 
 
 def test_a_branch_is_the_continuation_of_its_tokens(written, gpt):
-    """With temperature 0, what follows the alternative is what the model says after this text."""
-    from tests.browser.interface import write
-
+    """With temperature 0: what the engine writes after the same tokens and the second best one."""
     write(written, "Ana sat", temperature=0, length=20)
-    ids = written.evaluate(
-        """async () => (await minigpt.generate(
-          { prompt: "Ana sat", temperature: 0, maxNewTokens: 20 })).tokens"""
-    )
+    options = {"prompt": "Ana sat", "temperature": 0, "maxNewTokens": 20}
+    ids = written.evaluate("async (options) => (await minigpt.generate(options)).tokens", options)
     to_tokens(written)
     written.press("ArrowRight", 3)
-    written.press("Enter")
-    label = written.evaluate("() => document.activeElement.querySelector('.label').textContent")
-    before = written.evaluate("() => document.querySelectorAll('#branches .branch').length")
-    written.press("Enter")
-    written.wait_for(
-        """(before) => document.querySelectorAll('#branches .branch').length > before
-          && document.getElementById('stop').hidden""",
-        before,
-    )
-    model = gpt.portable()
-    tokenizer = gpt.built.tokenizer
-    context = [*tokenizer.encode("Ana sat").tolist(), *ids[:3]]
-    scores = model.logits([context])[0, -1]
-    # The first alternative that is not the token itself: the second best.
-    scores[tokenizer.undrawable_ids] = -1e9
-    best = scores.argsort()[::-1]
-    assert best[0] == ids[3]
-    engine = model._engine
-    engine.set_sampling(0.0, 0, 1.0, 0.0, 1.0, 0, tokenizer.undrawable_ids)
-    engine.start([*context, int(best[1])], 24, 4)
-    expected = [*ids[:3], int(best[1]), *engine.add_tokens(24)]
-    found = written.evaluate("() => document.querySelectorAll('.token').length")
-    stop = tokenizer.decode([*tokenizer.encode("Ana sat"), *expected]).find("hill")
-    assert found == len(expected) or stop >= 0, (label, found, len(expected))
-    start = len(tokenizer.decode(tokenizer.encode("Ana sat")))
-    whole = tokenizer.decode([*tokenizer.encode("Ana sat"), *expected])[start:]
-    assert text_of_tokens(written) == whole[: len(text_of_tokens(written))]
+    written.press("Enter", 2)
+    branches = "() => document.querySelectorAll('#branches .branch').length"
+    written.wait_for(f"() => ({branches})() === 3 && document.getElementById('stop').hidden")
+
+    model, tokenizer = gpt.portable(), gpt.built.tokenizer
+    prompt = tokenizer.encode("Ana sat").tolist()
+    scores = model.logits([[*prompt, *ids[:3]]])[0, -1]
+    scores[tokenizer.undrawable_ids] = -np.inf
+    best, second = np.argsort(-scores)[:2].tolist()
+    assert best == ids[3]
+    kept = [*ids[:3], second]
+    model._engine.set_sampling(0.0, 0, 1.0, 0.0, 1.0, 0, tokenizer.undrawable_ids)
+    model._engine.start([*prompt, *kept], 24, added=4)
+    tokens = [*kept, *model._engine.add_tokens(24)]
+    expected = tokenizer.decode([*prompt, *tokens])[len("Ana sat") :]
+    shown = text_of_tokens(written)
+    assert len(shown) > 10
+    # A stop string may have ended it.
+    assert expected == shown or (expected.startswith(shown) and "hill" in shown)
 
 
 def test_escape_returns_to_the_text(written):
