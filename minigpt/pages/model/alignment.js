@@ -21,7 +21,7 @@ function showAlignment(figure, { source, target, weights }) {
     make(
       "p",
       { class: "note" },
-      "Rows are the tokens of the translation, columns the tokens of the source. The darker a cell, the more attention, " +
+      "Rows are the tokens of the translation, columns the tokens of the source. The stronger the colour of a cell, the more attention, " +
         "as a mean over all layers and heads.",
     ),
     make("div", { class: "alignment-scroll", tabindex: "0", role: "group", "aria-label": "Alignment" }, grid),

@@ -29,7 +29,8 @@ class AlternativesView {
     const contents = [
       tokenLabel(token.label),
       probabilityBar(token.probability / largest),
-      make("span", { class: "number" }, hiddenText(", "), formatPercent(token.probability)),
+      hiddenText(", "),
+      make("span", { class: "number" }, formatPercent(token.probability)),
     ];
     const ends = token.label === "<end>" && token.text === "";
     if (chosen) {

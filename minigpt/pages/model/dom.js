@@ -38,12 +38,15 @@ function hiddenText(text) {
   return make("span", { class: "visually-hidden" }, text);
 }
 
-// The label of a token, isolated from the direction of the text around it.
+// The label of a token, isolated from the direction of the text around it, and what a screen reader says in its place.
 function tokenLabel(label) {
-  const node = make("bdi", { class: "label" });
-  if (spoken(label) === readable(label)) node.append(readable(label));
-  else node.append(make("span", { "aria-hidden": "true" }, readable(label)), hiddenText(spoken(label)));
-  return node;
+  const shown = readable(label);
+  const said = spoken(label);
+  const node = make("bdi", { class: "label", "aria-hidden": said !== shown && "true" }, shown);
+  if (said === shown) return node;
+  const both = document.createDocumentFragment();
+  both.append(node, hiddenText(said));
+  return both;
 }
 
 // Calls redraw(width) now and whenever the width of the element changes.

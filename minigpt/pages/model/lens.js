@@ -31,7 +31,8 @@ function guessCell(guess, chosen) {
     "td",
     { class: chosen ? "guess chosen" : "guess", title: `${readable(guess.label)} ${formatPercent(guess.probability)}` },
     tokenLabel(guess.label),
-    make("span", { class: "number" }, hiddenText(", "), formatPercent(guess.probability)),
+    hiddenText(", "),
+    make("span", { class: "number" }, formatPercent(guess.probability)),
     chosen ? hiddenText(", the chosen token") : null,
   );
   cell.style.setProperty("--weight", Math.sqrt(guess.probability).toFixed(3));

@@ -207,7 +207,7 @@ function showReading(reading, index, read) {
   byId("legend").hidden = true;
   byId("reading-note").hidden = false;
   byId("reading-note").textContent =
-    `The darker a token, the more attention it got (${read.grid.description()}). Faint tokens were not read.`;
+    `The stronger the shade of a token, the more attention it got (${read.grid.description()}). Faint tokens were not read.`;
 }
 
 function hideReading(reading) {
