@@ -44,7 +44,7 @@ def export(
         typer.Option(help="For gguf and html: how weights are stored. Default: float32."),
     ] = None,
 ) -> None:
-    """Export a run's best model for other programs."""
+    """Export a run's best model for other programs, or as a web page (html)."""
     kind: WeightsType = (weights or Weights.float32).value
     # `export_run` would import TensorFlow, which these two do not need.
     if format == Format.gguf:

@@ -40,7 +40,7 @@ class DataConfig(Section):
         description="share of the documents held out for validation; copies of a document stay together",
     )
     license: str | None = Field(
-        None, min_length=1, description="licence of the text, which the portable file names"
+        None, min_length=1, description="license of the text, which the portable file and the page name"
     )
 
 

@@ -13,7 +13,7 @@ from minigpt.environment import printable as printable
 
 
 def new_console() -> Console:
-    """Returns a console on standard output: live and coloured on a terminal, plain lines elsewhere."""
+    """Returns a console on standard output: live and colored on a terminal, plain lines elsewhere."""
     return Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
