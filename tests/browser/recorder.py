@@ -17,7 +17,10 @@ class Recorder:
 
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
-                lines.append(self.rfile.readline(10_000).decode("latin-1").strip())
+                # Browsers also open connections in advance, and close them unused.
+                if not (line := self.rfile.readline(10_000)):
+                    return
+                lines.append(line.decode("latin-1").strip())
                 self.wfile.write(b"HTTP/1.1 503 No network\r\nContent-Length: 0\r\n\r\n")
 
         self.lines = lines
