@@ -40,7 +40,9 @@ class DataConfig(Section):
         description="share of the documents held out for validation; copies of a document stay together",
     )
     license: str | None = Field(
-        None, min_length=1, description="license of the text, which the portable file and the page name"
+        None,
+        min_length=1,
+        description="license of the text, which the portable file and the page name",
     )
 
 

@@ -2,15 +2,12 @@
 
 from pathlib import Path
 
-import gguf
-import numpy as np
-
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.notices import LOGGER
 from minigpt.pages.inlining import data_elements, json_element, template
 from minigpt.pages.model_facts import model_facts
 from minigpt.portable.loading import load_portable
-from minigpt.portable.run_file import write_run_file
+from minigpt.portable.run_file import best_facts, write_run_file
 from minigpt.portable.writing import WeightsType
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_file, scratch_folder
@@ -45,9 +42,8 @@ def export_page(run: Run, output: Path, weights: WeightsType = "float32") -> Non
 
 
 def _write(run: Run, model: Path, weights: WeightsType, output: Path) -> None:
-    epochs = {int(path.stem.split("-")[1]): path for path in _some(_readable(run.epoch_files()))}
-    in_main = {epoch for epoch, path in epochs.items() if _have_equal_weights(path, model)}
-    facts = model_facts(run, weights, {epoch: epoch in in_main for epoch in epochs})
+    best, epochs = best_facts(run)["epoch"], _epochs(run)
+    facts = model_facts(run, weights, {epoch: epoch == best for epoch in epochs})
     before, after = template(_TEMPLATE, facts["title"])
     with output.open("w", encoding="utf-8", newline="\n") as page:
         page.write(before)
@@ -56,9 +52,15 @@ def _write(run: Run, model: Path, weights: WeightsType, output: Path) -> None:
             page.writelines(data_elements("engine", name, _ENGINES / name))
         page.writelines(data_elements("model", "main", model))
         for epoch, path in epochs.items():
-            if epoch not in in_main:
+            if epoch != best:
                 page.writelines(data_elements("model", str(epoch), path))
         page.write(after)
+
+
+def _epochs(run: Run) -> dict[int, Path]:
+    """Returns the epochs that the page shows and their files; none if there is nothing to compare."""
+    paths = _some(_readable(run.epoch_files()))
+    return {int(path.stem.split("-")[1]): path for path in paths} if len(paths) > 1 else {}
 
 
 def _readable(paths: list[Path]) -> list[Path]:
@@ -80,9 +82,3 @@ def _some(paths: list[Path]) -> list[Path]:
         return paths
     last = len(paths) - 1
     return [paths[round(i * last / (_MOST_EPOCHS - 1))] for i in range(_MOST_EPOCHS)]
-
-
-def _have_equal_weights(left: Path, right: Path) -> bool:
-    """Whether two portable files have the same tensors: with int8, the best epoch is the model itself."""
-    pairs = zip(gguf.GGUFReader(left).tensors, gguf.GGUFReader(right).tensors, strict=True)
-    return all(a.name == b.name and np.array_equal(a.data, b.data) for a, b in pairs)

@@ -8,10 +8,10 @@ function tokenizerName({ kind }) {
 
 // The line below the title.
 function factsLine(facts) {
-  const parts = facts.parameters ? [`${formatMillions(facts.parameters)} parameters`] : [];
-  parts.push(`${tokenizerName(facts.tokenizer)} tokenizer with ${formatInteger(facts.tokenizer.vocab_size)} tokens`);
+  const does = facts.kind === "encoder_decoder" ? "translates sentences" : "continues your text";
+  const parts = [`A small language model that ${does}. It runs inside this page; nothing is sent anywhere.`];
+  if (facts.parameters) parts.push(`${formatMillions(facts.parameters)} parameters`);
   if (facts.val_bits_per_byte != null) parts.push(`${facts.val_bits_per_byte.toFixed(3)} bits per byte`);
-  else if (facts.val_loss != null) parts.push(`validation loss ${facts.val_loss.toFixed(3)}`);
   if (facts.text?.train_bytes) parts.push(`trained on ${formatBytes(facts.text.train_bytes)} of text`);
   else if (facts.text?.train_tokens) parts.push(`trained on ${formatMillions(facts.text.train_tokens)} tokens`);
   return parts;
@@ -78,11 +78,12 @@ function shapeOf({ kind, model }) {
   return parts.join(", ");
 }
 
+// The model in the page is that of the best epoch.
 function trainingOf({ step, epoch, metrics }) {
   const parts = [];
   if (step != null) parts.push(formatCount(step, "step"));
-  if (epoch != null) parts.push(formatCount(epoch, "epoch"));
-  const seconds = metrics.at(-1)?.seconds ?? 0; // since the start of the training
+  if (epoch != null) parts.push(metrics.length > 1 ? `epoch ${epoch}, the best of ${formatInteger(metrics.length)}` : formatCount(epoch, "epoch"));
+  const seconds = metrics.find((record) => record.epoch === epoch)?.seconds ?? 0; // since the start of the training
   if (seconds > 0) parts.push(formatSeconds(seconds));
   return parts.join(", ");
 }

@@ -2,7 +2,7 @@
 
 const CELL = 26; // pixels, as in the style
 
-// Returns the function that draws it again in the colours of the page.
+// Returns the function that draws it again in the colors of the page.
 function showAlignment(figure, { source, target, weights }) {
   const canvas = make("canvas", {
     role: "img",
@@ -17,12 +17,12 @@ function showAlignment(figure, { source, target, weights }) {
   rows.append(...target.map((token) => tokenLabel(token.label)));
   grid.append(columns, rows, canvas);
   figure.replaceChildren(
-    make("figcaption", {}, make("h3", {}, "Which source words each word looked at")),
+    make("figcaption", {}, make("h3", {}, "Attention of the translation to the source")),
     make(
       "p",
       { class: "note" },
-      "Rows are the tokens of the translation, columns the tokens of the source. The stronger the colour of a cell, the more attention, " +
-        "as a mean over all layers and heads.",
+      "Rows are the tokens of the translation, columns the tokens of the source. The stronger the color of a cell, the more attention, " +
+        "as a mean over all layers and heads. Each row has its own scale.",
     ),
     make("div", { class: "alignment-scroll", tabindex: "0", role: "group", "aria-label": "Alignment" }, grid),
     alignmentList(source, target, weights),
@@ -41,8 +41,9 @@ function drawAlignment(canvas, weights, rows, columns) {
   context.fillStyle = getComputedStyle(canvas).color;
   const cell = CELL * scale;
   for (let row = 0; row < rows; row++) {
+    const largest = Math.max(...weights.subarray(row * columns, (row + 1) * columns), 1e-9);
     for (let column = 0; column < columns; column++) {
-      context.globalAlpha = Math.min(1, weights[row * columns + column]);
+      context.globalAlpha = weights[row * columns + column] / largest;
       context.fillRect(column * cell, row * cell, cell - scale, cell - scale);
     }
   }

@@ -12,23 +12,21 @@ class AlternativesView {
     const rows = token.alternatives.map((alternative, rank) => ({ ...alternative, rank: rank + 1 }));
     if (!listed) rows.push({ ...token, rank: null });
     const rest = 1 - rows.reduce((sum, row) => sum + row.probability, 0);
-    const largest = Math.max(...rows.map((row) => row.probability), 1e-9);
     const list = make("ul", { class: "alternatives" });
-    for (const row of rows) list.append(make("li", {}, this.row(row, row.id === token.id, largest)));
-    if (rest > 0.00005) list.append(make("li", {}, restRow(rest, largest)));
+    for (const row of rows) list.append(make("li", {}, this.row(row, row.id === token.id)));
+    if (rest > 0.00005) list.append(make("li", {}, restRow(rest)));
     this.box.replaceChildren(make("p", { class: "note" }, this.explanation()), list);
   }
 
   explanation() {
-    return this.onChoose
-      ? "Probabilities at temperature 1, without limits. Choose a token to continue from it."
-      : "Probabilities at temperature 1, without limits.";
+    const meaning = "What the model predicts here, before temperature and limits change it. · is a space, ↵ a line break.";
+    return this.onChoose ? `${meaning} Choose a token to continue from it.` : meaning;
   }
 
-  row(token, chosen, largest) {
+  row(token, chosen) {
     const contents = [
       tokenLabel(token.label),
-      probabilityBar(token.probability / largest),
+      probabilityBar(token.probability),
       hiddenText(", "),
       make("span", { class: "number" }, formatPercent(token.probability)),
     ];
@@ -37,7 +35,7 @@ class AlternativesView {
       return make("div", { class: "alternative chosen" }, ...contents, hiddenText(", in the text"));
     }
     if (!this.onChoose || ends) {
-      return make("div", { class: "alternative" }, ...contents, ends ? hiddenText(", ends the text") : null);
+      return make("div", { class: "alternative" }, ...contents, ends ? make("span", { class: "note" }, "ends the text") : null);
     }
     return makeButton({ class: "alternative" }, () => this.onChoose(token), hiddenText("Continue with "), ...contents);
   }
@@ -55,12 +53,12 @@ function probabilityBar(share) {
   return bar;
 }
 
-function restRow(rest, largest) {
+function restRow(rest) {
   return make(
     "div",
     { class: "alternative rest" },
     make("span", { class: "label" }, "all other tokens"),
-    probabilityBar(Math.min(1, rest / largest)),
+    probabilityBar(rest),
     make("span", { class: "number" }, formatPercent(rest)),
   );
 }

@@ -51,7 +51,7 @@ function commonWords(old, now) {
   return common;
 }
 
-// Neighbours of the same kind become one part; white space between two changed words counts as changed.
+// Neighbors of the same kind become one part; white space between two changed words counts as changed.
 function joinParts(words, common) {
   const parts = [];
   words.forEach((word, at) => {
@@ -67,5 +67,5 @@ function joinParts(words, common) {
 function countChanged(parts) {
   return parts
     .filter((part) => part.changed)
-    .reduce((sum, part) => sum + splitWords(part.text).filter((word) => word.trim()).length, 0);
+    .reduce((sum, part) => sum + splitWords(part.text).filter((word) => /[\p{L}\p{N}]/u.test(word)).length, 0);
 }

@@ -62,7 +62,7 @@ function watchWidth(node, redraw) {
   observer.observe(node);
 }
 
-function watchColours(redraw) {
+function watchColors(redraw) {
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 }
 

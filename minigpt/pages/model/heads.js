@@ -14,7 +14,7 @@ class HeadGrid {
     this.rows = [];
     this.node = this.build();
     watchWidth(this.node, () => this.draw());
-    watchColours(() => this.draw());
+    watchColors(() => this.draw());
   }
 
   build() {
@@ -115,11 +115,11 @@ class HeadGrid {
     const width = Math.round(first.clientWidth * window.devicePixelRatio);
     const height = Math.round(first.clientHeight * window.devicePixelRatio);
     if (!width || !height) return;
-    const colour = getComputedStyle(first).color;
+    const color = getComputedStyle(first).color;
     this.rows.forEach((buttons, layer) =>
       buttons.slice(1).forEach((button, head) => {
         const start = (layer * this.heads + head) * this.length;
-        drawBars(button.firstElementChild, this.attention.subarray(start, start + this.length), width, height, colour);
+        drawBars(button.firstElementChild, this.attention.subarray(start, start + this.length), width, height, color);
       }),
     );
   }
@@ -151,12 +151,12 @@ class HeadGrid {
 // Bars from the first position at the left to the last at the right. The largest weight has the full height; the height
 // is the square root of the weight, so that small weights can be seen. With more positions than pixels, a bar is the
 // largest of its positions.
-function drawBars(canvas, weights, width, height, colour) {
+function drawBars(canvas, weights, width, height, color) {
   canvas.width = width;
   canvas.height = height;
   const context = canvas.getContext("2d");
   context.clearRect(0, 0, width, height);
-  context.fillStyle = colour;
+  context.fillStyle = color;
   const bars = Math.min(weights.length, Math.max(1, Math.floor(width / 2)));
   const gap = width / bars >= 4 ? 1 : 0;
   const largest = weights.reduce((max, weight) => Math.max(max, weight), 1e-9);

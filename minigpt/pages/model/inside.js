@@ -1,4 +1,4 @@
-// "Look inside": the attention of every head over what the model read, and what each layer would have chosen.
+// "Look inside": the attention of every head over what the model read, and what each layer would have predicted.
 
 class InsideView {
   // onShown() follows a change of the token; onShade(index, read, source) follows the choice of heads: two views with tokens, weights and a description.
@@ -68,8 +68,9 @@ class InsideView {
         heads,
         title: pairs ? "Attention to the translation so far" : "Attention",
         intro:
-          "Each picture is one attention head, each row one layer. A bar is a token of the text before the chosen one, the " +
-          "first token at the left. The higher the bar, the more the head attended to it. Every picture has its own scale.",
+          "Each row is a layer, each picture one attention head. Its bars are the tokens before the chosen one, the first at " +
+          "the left; the higher the bar, the more attention. Each picture has its own scale. Choose pictures, or layer " +
+          "numbers, to shade the text by those heads only.",
         shaded: pairs ? "Translation before the token" : "Text before the token",
         onShade,
       }),
@@ -87,8 +88,8 @@ class InsideView {
       make(
         "p",
         { class: "note" },
-        "What each layer would have chosen if it were the last: the final norm and the output matrix, applied to the " +
-          "layer's output. The last row is the model's own answer. The chosen token is outlined; the last column is its probability.",
+        "What the model would predict if it stopped after this layer: the final norm and the output matrix, applied to the " +
+          "layer's output. The last row is the actual prediction. The chosen token is outlined; the last column is its probability.",
       ),
       lens,
     );
@@ -146,10 +147,10 @@ class AttentionView {
     const weights = this.grid.mean();
     this.weights = weights;
     this.shaded.shade(weights);
-    this.shows.textContent = `Shaded by ${this.grid.description()}`;
+    this.shows.textContent = `The shading in the text shows ${this.grid.description()}.`;
     this.reset.hidden = this.grid.selected.size === 0;
     const entries = this.shaded.largest(weights, 5);
-    this.largest.replaceChildren(make("span", { class: "note" }, "Most attention:"), weightedTokens(entries));
+    this.largest.replaceChildren(make("span", { class: "note" }, "Most attention, on average:"), weightedTokens(entries));
     this.onShade();
   }
 }

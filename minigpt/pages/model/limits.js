@@ -8,7 +8,7 @@ function writingLimits(facts) {
   return [
     "It continues a text in the manner of the text it was trained on. It knows nothing else.",
     "It does not answer questions and does not follow instructions. It continues them like any other text.",
-    "What it writes is invented. Do not use it as facts or as advice.",
+    "What it writes is made up. Do not rely on it for facts or advice.",
     "It may reproduce passages of its training text word for word.",
     contextLimit(facts),
     ...commonLimits(facts),
@@ -17,7 +17,7 @@ function writingLimits(facts) {
 
 function translationLimits(facts) {
   return [
-    "It translates sentences like those it was trained on. Other subjects, other languages and long sentences give wrong translations.",
+    "It translates sentences like those it was trained on. Other subjects, other languages and long sentences are often translated wrongly.",
     "A translation can be fluent and wrong. Do not rely on it where a mistake matters.",
     "It may reproduce sentences of its training text word for word.",
     `It reads and writes at most ${formatInteger(facts.model.max_len)} tokens. The rest of a longer source is ignored.`,
@@ -32,7 +32,7 @@ function contextLimit({ model, text }) {
 }
 
 function commonLimits(facts) {
-  const limits = ["Characters and words that its training text does not contain mean nothing to it."];
+  const limits = ["It has learned nothing about characters and words that its training text does not contain."];
   if (facts.tokenizer.lowercase) limits.push("It reads and writes lower case only.");
   if (facts.val_loss != null) limits.push(lossLimit(facts));
   if (facts.parameters && facts.parameters < 1e9) {
@@ -49,10 +49,10 @@ function commonLimits(facts) {
 function lossLimit({ val_loss, val_bits_per_byte, baselines }) {
   const choices = Math.exp(val_loss);
   const bits = val_bits_per_byte != null ? ` (${val_bits_per_byte.toFixed(3)} bits per byte)` : "";
-  const unigram = baselines?.unigram != null ? ` Token frequencies alone reach ${baselines.unigram.toFixed(2)}.` : "";
+  const unigram = baselines?.unigram != null ? ` Guessing by token frequency alone would have a loss of ${baselines.unigram.toFixed(2)}.` : "";
   return (
-    `On text it was not trained on, its loss is ${val_loss.toFixed(2)} nats per token${bits}. It is on average as uncertain as ` +
-    `a choice among ${choices < 10 ? choices.toFixed(1) : formatInteger(Math.round(choices))} equally probable tokens.${unigram}`
+    `On text it was not trained on, its loss is ${val_loss.toFixed(2)} nats per token${bits}. On average it is as uncertain as if ` +
+    `it chose among ${choices < 10 ? choices.toFixed(1) : formatInteger(Math.round(choices))} equally probable tokens.${unigram}`
   );
 }
 

@@ -45,10 +45,9 @@ class Speedometer {
 function describeEnd(result, speedometer) {
   const reasons = {
     end: " The model ended the text.",
-    "stop string": " A stop string ended the text.",
-    stopped: " Stopped.",
+    "stop string": " The text ended at a stop string.",
   };
-  const done = result.end === "stopped" ? "" : "Done: ";
+  const done = result.end === "stopped" ? "Stopped after " : "Done: ";
   const speed = speedometer.speed();
   const pace = speed === null ? "" : `, ${formatInteger(Math.round(speed))} per second`;
   return `${done}${formatCount(speedometer.count, "token")}${pace}.${reasons[result.end] ?? ""}`;

@@ -41,6 +41,7 @@ class TokenPanel {
     byId("panel-body").hidden = true;
     byId("panel-close").hidden = true;
     byId("panel-empty").hidden = false;
+    byId("panel-heading").textContent = "Token";
   }
 
   close() {

@@ -44,7 +44,7 @@ class Replay {
     if (this.curve) watchWidth(this.curve, (width) => this.drawCurve(width));
     this.describe(0);
     this.text.textContent = "";
-    this.prompt.textContent = "Move the slider, or play all epochs.";
+    this.prompt.textContent = "Play all epochs, or choose one with the slider.";
     this.prompt.classList.add("empty");
   }
 

@@ -128,14 +128,14 @@ class TokenText {
       this.onOpen(index);
       return;
     }
-    const next = this.neighbour(index, event.key);
+    const next = this.neighbor(index, event.key);
     if (next === null) return;
     event.preventDefault();
     this.onChoose(next, true);
     this.spans[next].focus();
   }
 
-  neighbour(index, key) {
+  neighbor(index, key) {
     const last = this.spans.length - 1;
     const forward = getComputedStyle(this.box.parentElement).direction === "rtl" ? -1 : 1;
     switch (key) {

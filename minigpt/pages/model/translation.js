@@ -1,4 +1,4 @@
-// A model of pairs: a source, its translation, and the source words that each target word was chosen by.
+// A model of pairs: a source, its translation, and the source tokens that each target token attended to.
 
 class Translator {
   constructor(client, facts) {
@@ -40,8 +40,8 @@ class Translator {
     listenToForm(client, () => this.start());
     byId("stop").addEventListener("click", () => this.job?.stop());
     byId("copy").addEventListener("click", () => this.copy());
-    listenToColours();
-    watchColours(() => this.draw?.());
+    listenToColors();
+    watchColors(() => this.draw?.());
   }
 
   ready() {
@@ -157,8 +157,8 @@ function nameTranslation() {
   byId("prompt-label").textContent = "Source";
   byId("start").textContent = "Translate";
   byId("continue").hidden = true;
-  byId("text-empty").textContent = "The translation will appear here. Each token is coloured by its probability.";
+  byId("text-empty").textContent = "The translation will appear here, colored token by token: the stronger the color, the less probable the token.";
   byId("panel-empty").textContent =
-    "Point at a token of the translation, or reach it with Tab and the arrow keys. The source words that it was chosen by " +
-    "are shaded, and this panel shows the alternatives and, with “Look inside”, how the model chose the token.";
+    "Point at a token of the translation, tap it, or reach it with Tab and the arrow keys. The source tokens that the model " +
+    "attended to are shaded, and this panel shows the alternatives and, with “Look inside”, how the model chose the token.";
 }

@@ -50,6 +50,18 @@ class BranchTree {
     this.update(branch);
   }
 
+  // Returns a text with the same prompt, settings and seed that is complete; undefined if there is none.
+  find({ prompt, settings }) {
+    const wanted = JSON.stringify([prompt, settings]);
+    return [...this.items.keys()].find(
+      (branch) =>
+        !branch.parent &&
+        branch.end !== null &&
+        branch.end !== "stopped" &&
+        JSON.stringify([branch.prompt, branch.settings]) === wanted,
+    );
+  }
+
   update(branch) {
     const { button } = this.items.get(branch);
     const track = make("span", { class: "track", "aria-hidden": "true" });

@@ -32,7 +32,7 @@ class Writer {
     byId("stop").addEventListener("click", () => this.job?.stop());
     byId("continue").addEventListener("click", () => this.continue());
     byId("copy").addEventListener("click", () => this.copy());
-    listenToColours();
+    listenToColors();
   }
 
   ready() {
@@ -48,7 +48,14 @@ class Writer {
   start() {
     clearError();
     try {
-      this.write(new Branch(this.request()));
+      const branch = new Branch(this.request());
+      const same = this.tree.find(branch);
+      if (same) {
+        this.show(same);
+        this.status.say("The same prompt, settings and seed give the same text. Choose New seed for another one.");
+      } else {
+        this.write(branch);
+      }
     } catch (error) {
       showError(error);
     }
@@ -68,15 +75,18 @@ class Writer {
     if (branch && canContinue(branch)) this.fork(branch, branch.tokens, null);
   }
 
-  // The continuation uses the settings of its text, and the length of the form.
+  // The continuation uses the settings of the form.
   fork(parent, kept, instead) {
     clearError();
     try {
-      const settings = { ...parent.settings, maxNewTokens: this.settings.read().maxNewTokens };
-      const branch = new Branch({ prompt: parent.prompt, settings, parent, kept, instead });
+      const branch = new Branch({ prompt: parent.prompt, settings: this.settings.read(), parent, kept, instead });
       this.write(branch);
-      if (instead) this.choose(kept.length - 1);
-      this.tokens.focus();
+      if (instead) {
+        this.choose(kept.length - 1);
+        this.tokens.focus();
+      } else {
+        byId("stop").focus({ preventScroll: true });
+      }
     } catch (error) {
       showError(error);
     }
@@ -205,15 +215,17 @@ function firstBeyond(branch) {
 function showReading(reading, index, read) {
   reading.show(read.tokens, read.weights, index);
   byId("legend").hidden = true;
+  byId("colors").disabled = true;
   byId("reading-note").hidden = false;
   byId("reading-note").textContent =
-    `The stronger the shade of a token, the more attention it got (${read.grid.description()}). Faint tokens were not read.`;
+    `The stronger the shade of a token, the more attention it got (${read.grid.description()}). Faint: the chosen token and what was not read to choose it.`;
 }
 
 function hideReading(reading) {
   if (reading.shown === null) return;
   reading.hide();
   byId("legend").hidden = false;
+  byId("colors").disabled = false;
   byId("reading-note").hidden = true;
 }
 
@@ -226,7 +238,7 @@ function showPrompt(prompt) {
 }
 
 function showWriting(writing) {
-  if (!writing && document.activeElement === byId("stop")) byId("start").focus();
+  if (!writing && document.activeElement === byId("stop")) byId("start").focus({ preventScroll: true });
   byId("stop").hidden = !writing;
   byId("shortcut").hidden = writing;
   setAttribute(byId("sheet"), "data-writing", writing);
@@ -247,8 +259,8 @@ function listenToForm(client, onStart) {
   });
 }
 
-function listenToColours() {
-  byId("colours").addEventListener("change", (event) => {
+function listenToColors() {
+  byId("colors").addEventListener("change", (event) => {
     setAttribute(byId("text"), "data-plain", !event.target.checked);
     setAttribute(byId("legend"), "data-plain", !event.target.checked);
   });
