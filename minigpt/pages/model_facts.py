@@ -41,6 +41,7 @@ def model_facts(run: Run, weights: WeightsType, epochs: dict[int, bool]) -> dict
         "sampling": config.sampling.model_dump(mode="json"),
         "text": {
             "description": recorded.get("text"),
+            "train_bytes": recorded.get("train_bytes"),
             "train_tokens": recorded.get("train_tokens"),
             "val_tokens": recorded.get("val_tokens"),
             "license": config.data.license,

@@ -40,6 +40,7 @@ class Facts(_Record):
         Python, or by a version that did not record it.
       parameters: number of weights of the finished model; the factors of LoRA are part of its matrices.
       baselines: losses to compare the validation loss with.
+      train_bytes: size of the training text in UTF-8; for pairs, of the targets.
       train_tokens, val_tokens: tokens of the training text and the held-out text.
       device: the device that training began on, as in the summary.
       text: the line of the summary about the text and its split.
@@ -48,6 +49,7 @@ class Facts(_Record):
     command: str | None
     parameters: Count
     baselines: Baselines
+    train_bytes: Count
     train_tokens: Count
     val_tokens: Count
     device: str

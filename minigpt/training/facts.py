@@ -25,6 +25,7 @@ def run_facts(
         parameters=count_merged(model),
         # Not a number if no held-out pair fits the model.
         baselines=Baselines(uniform=uniform, unigram=unigram if math.isfinite(unigram) else None),
+        train_bytes=task.corpus.train.bytes,
         train_tokens=task.corpus.train.tokens,
         val_tokens=task.corpus.val.tokens,
         device=device,

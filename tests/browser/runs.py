@@ -52,6 +52,7 @@ def write_run(
         command=command,
         parameters=sum(weight.size for weight in built.weights),
         baselines=Baselines(uniform=5.7, unigram=4.9),
+        train_bytes=20_000,
         train_tokens=9_000,
         val_tokens=1_000,
         device="CPU",

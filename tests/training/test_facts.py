@@ -21,6 +21,7 @@ def test_of_a_text(tiny_run, opened):
         "command",
         "parameters",
         "baselines",
+        "train_bytes",
         "train_tokens",
         "val_tokens",
         "device",
@@ -30,6 +31,7 @@ def test_of_a_text(tiny_run, opened):
     assert facts["parameters"] == opened.model.count_params() == count_merged(opened.model)
     corpus = open_corpus(config.data, config.tokenizer)
     train, val = (np.asarray(part.ids, "int64")[1:] for part in (corpus.train, corpus.val))
+    assert facts["train_bytes"] == len(opened.tokenizer.decode(train).encode())
     assert facts["train_tokens"] == len(train) and facts["val_tokens"] == len(val)
     assert facts["baselines"]["uniform"] == pytest.approx(math.log(320))
     counts = np.bincount(train, minlength=320) + 1

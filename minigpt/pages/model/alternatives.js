@@ -24,18 +24,18 @@ class AlternativesView {
   }
 
   row(token, chosen) {
+    const ends = token.label === "<end>" && token.text === "";
     const contents = [
-      tokenLabel(token.label),
+      ends ? make("span", {}, tokenLabel(token.label), " ends the text") : tokenLabel(token.label),
       probabilityBar(token.probability),
       hiddenText(", "),
       make("span", { class: "number" }, formatPercent(token.probability)),
     ];
-    const ends = token.label === "<end>" && token.text === "";
     if (chosen) {
       return make("div", { class: "alternative chosen" }, ...contents, hiddenText(", in the text"));
     }
     if (!this.onChoose || ends) {
-      return make("div", { class: "alternative" }, ...contents, ends ? make("span", { class: "note" }, "ends the text") : null);
+      return make("div", { class: "alternative" }, ...contents);
     }
     return makeButton({ class: "alternative" }, () => this.onChoose(token), hiddenText("Continue with "), ...contents);
   }
