@@ -174,24 +174,29 @@ class _Finder(MetaPathFinder):
 
     def __init__(self, name: str, action: Callable[[ModuleType], object]) -> None:
         self._name, self._action = name, action
+        # Whether this thread asks the other finders.
+        self._asks = threading.local()
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name != self._name:
+        if name != self._name or getattr(self._asks, "others", False):
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(name)
-        if spec is None or spec.loader is None:
-            # It is not installed now, but may be later.
-            sys.meta_path.insert(0, self)
-            return None
-        loader: Any = spec.loader
-        execute = loader.exec_module
+        self._asks.others = True
+        try:
+            spec = find_spec(name)
+        finally:
+            self._asks.others = False
+        # A program may look for the module and never import it: only its execution is the import.
+        if spec is not None and spec.loader is not None:
+            loader: Any = spec.loader
+            execute = loader.exec_module
 
-        def execute_and_act(module: ModuleType) -> None:
-            execute(module)
-            self._action(module)
+            def execute_and_act(module: ModuleType) -> None:
+                execute(module)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                    self._action(module)
 
-        loader.exec_module = execute_and_act
+            loader.exec_module = execute_and_act
         return spec

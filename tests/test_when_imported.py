@@ -1,6 +1,7 @@
 """A function that is called when a module is imported."""
 
 import importlib
+import importlib.util
 import sys
 
 import pytest
@@ -52,3 +53,12 @@ def test_an_error_of_the_module_is_not_hidden(module, tmp_path):
     when_imported(module, lambda imported: None)
     with pytest.raises(RuntimeError, match="a reason"):
         importlib.import_module(module)
+
+
+def test_a_program_that_looks_for_the_module_first(module):
+    values = []
+    when_imported(module, lambda imported: values.append(imported.value))
+    assert importlib.util.find_spec(module) is not None
+    assert values == []
+    importlib.import_module(module)
+    assert values == [1]

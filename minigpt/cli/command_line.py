@@ -11,6 +11,10 @@ from typing import Any
 _ARGUMENT = re.compile(r"(?P<name>(?:--[\w-]+=)?(?:\w+\.\w+\s*=)?)(?P<value>.*)", re.DOTALL)
 
 
+# A setting whose name is quoted, or has spaces around its dots: '"data".url=...'.
+_QUOTED_KEY = re.compile(r"""\s*(?:--set=)?\s*(?:["']|\w+\s*\.\s*["']|\w+\s+\.|\w+\.\s)[^=]*=""")
+
+
 def recorded_command_line(arguments: Sequence[str]) -> str:
     """Returns the command line to record, quoted for the shell.
 
@@ -32,6 +36,8 @@ def _without_folders(argument: str) -> str:
     # TOML can write "/" as an escape sequence.
     if name.removeprefix("--set=").startswith("sampling.") or not {"/", "\\"} & set(value):
         return argument
+    if _QUOTED_KEY.match(argument):
+        return "..."
     try:
         parsed = tomllib.loads(f"value = {value}")
     except (ValueError, RecursionError):
@@ -46,15 +52,17 @@ def _shortened(value: Any) -> Any:
     if isinstance(value, list):
         return [_shortened(item) for item in value]
     if isinstance(value, dict):
-        return {key: _shortened(item) for key, item in value.items()}
+        return {_last_component(key): _shortened(item) for key, item in value.items()}
     return value
 
 
 def _last_component(path: str) -> str:
     """Returns the last component of a path or a URL; for a URL without a path, only its scheme."""
-    url = re.fullmatch(r"([\w+.-]+://)([^?#]*)(.*)", path, re.DOTALL)
+    url = re.fullmatch(r"((?:[\w+.-]+:)?//)([^?#]*)(.*)", path, re.DOTALL)
     if not url:
-        return path.rstrip("/").rpartition("/")[2] or path
+        windows = re.match(r"\w:\\|\\\\", path)
+        separated = path.replace("\\", "/") if windows else path
+        return separated.rstrip("/").rpartition("/")[2] or path
     scheme, place, query = url.groups()
     host, _, name = place.rstrip("/").rpartition("/")
     # A password may have been typed with characters that end a host. The query may hold a key.

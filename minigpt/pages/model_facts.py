@@ -1,8 +1,10 @@
 """What the page of a model says about it."""
 
-import json
+import math
 from pathlib import Path
 from typing import Any
+
+import gguf
 
 import minigpt
 from minigpt.portable.run_file import best_facts, read_records
@@ -14,24 +16,27 @@ from minigpt.runs.run import Run
 _MOST_EPOCHS = 100
 
 
-def model_facts(run: Run, weights: WeightsType, epochs: dict[int, bool]) -> dict[str, Any]:
+def model_facts(
+    run: Run, model: Path, weights: WeightsType, epochs: dict[int, bool]
+) -> dict[str, Any]:
     """Returns the facts as JSON values; null for what is not known.
 
     Args:
-      run: the run.
+      run: the run. Its records may be damaged, or come from somebody else.
+      model: its portable file.
       weights: how the page stores the matrices of the model.
       epochs: the epochs whose weights are in the page: whether they are those of the model itself.
     """
     config, tokenizer = run.config, run.load_tokenizer()
-    recorded = run.facts
-    metrics = [_without_nan(record) for record in read_records(run.metrics_file)]
-    by_epoch = {record.get("epoch"): record for record in metrics}
+    recorded, best = run.facts, best_facts(run)
+    metrics = [_numbers(record) for record in _of_epochs(run.metrics_file)]
+    by_epoch = {record["epoch"]: record for record in metrics}
     return {
         "title": run.path.absolute().name,
         "kind": config.model.kind,
         "version": minigpt.__version__,
         "weights": weights,
-        "parameters": recorded.get("parameters") or _parameters(run),
+        "parameters": recorded.get("parameters") or _parameters(run, model),
         "tokenizer": {
             "kind": tokenizer.kind,
             "vocab_size": tokenizer.vocab_size,
@@ -46,7 +51,9 @@ def model_facts(run: Run, weights: WeightsType, epochs: dict[int, bool]) -> dict
             "val_tokens": recorded.get("val_tokens"),
             "license": config.data.license,
         },
-        **best_facts(run),
+        **{
+            name: _number(best[name]) for name in ("step", "epoch", "val_loss", "val_bits_per_byte")
+        },
         "metrics": metrics,
         "baselines": recorded.get("baselines"),
         "samples": _samples(run.samples_file),
@@ -63,28 +70,42 @@ def model_facts(run: Run, weights: WeightsType, epochs: dict[int, bool]) -> dict
     }
 
 
-def _parameters(run: Run) -> int | None:
-    """Counts the parameters of a run of an earlier version; None without a checkpoint."""
+def _parameters(run: Run, model: Path) -> int:
+    """Counts the parameters of a run without recorded facts."""
     paths = checkpoint_paths(run.checkpoints_folder)
-    return count_parameters(paths[-1]) if paths else None
+    counted = count_parameters(paths[-1]) if paths else None
+    return counted or sum(math.prod(tensor.shape) for tensor in gguf.GGUFReader(model).tensors)
 
 
-def _without_nan(record: dict[str, Any]) -> dict[str, Any]:
-    """Returns a record that JSON can represent: a browser refuses the numbers nan and infinity."""
-    cleaned: dict[str, Any] = json.loads(json.dumps(record), parse_constant=lambda _: None)
-    return cleaned
+def _of_epochs(file: Path) -> list[dict[str, Any]]:
+    """Returns the records of a file that name an epoch."""
+    return [record for record in read_records(file) if type(record.get("epoch")) is int]
+
+
+def _numbers(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: _number(value) for name, value in record.items()}
+
+
+def _number(value: Any) -> float | int | None:
+    """Returns a finite number; None for anything else, which the page could not draw."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and math.isfinite(value) else None
 
 
 def _samples(file: Path) -> list[dict[str, Any]]:
     """Returns the samples of every epoch; of many epochs, of about `_MOST_EPOCHS` at equal distances."""
-    records = [_without_nan(record) for record in read_records(file)]
-    epochs = sorted({record["epoch"] for record in records if isinstance(record.get("epoch"), int)})
+    records = _of_epochs(file)
+    epochs = sorted({record["epoch"] for record in records})
     distance = -(-len(epochs) // _MOST_EPOCHS) or 1
     # The last one is always among them.
     shown = set(epochs[::-1][::distance])
-    names = ("epoch", "prompt", "text", "source", "reference")
     return [
-        {name: record[name] for name in names if name in record}
+        {"epoch": record["epoch"], **_texts(record)}
         for record in records
-        if record.get("epoch") in shown
+        if record["epoch"] in shown and isinstance(record.get("text"), str)
     ]
+
+
+def _texts(record: dict[str, Any]) -> dict[str, str]:
+    names = ("prompt", "text", "source", "reference")
+    return {name: record[name] for name in names if isinstance(record.get(name), str)}

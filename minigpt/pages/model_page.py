@@ -1,5 +1,6 @@
 """The page of a model: one HTML file that writes text, without a network."""
 
+import tempfile
 from pathlib import Path
 
 from minigpt.errors import ArgumentProblem, UserError
@@ -8,9 +9,10 @@ from minigpt.pages.inlining import data_elements, json_element, template
 from minigpt.pages.model_facts import model_facts
 from minigpt.portable.loading import load_portable
 from minigpt.portable.run_file import best_facts, write_run_file
+from minigpt.portable.text_model import PortableModel
 from minigpt.portable.writing import WeightsType
 from minigpt.runs.run import Run
-from minigpt.storage.atomic import atomic_file, scratch_folder
+from minigpt.storage.atomic import atomic_file
 
 _TEMPLATE = Path(__file__).parent / "model"
 # Each is as large as the model in int8.
@@ -31,19 +33,20 @@ def export_page(run: Run, output: Path, weights: WeightsType = "float32") -> Non
     if output.exists():
         raise UserError(ArgumentProblem("output", output, "exists; should be a new file"))
     try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with scratch_folder(output.parent) as scratch:
-            write_run_file(run, scratch / "model.gguf", weights)
+        with tempfile.TemporaryDirectory() as folder:
+            model = Path(folder) / "model.gguf"
+            write_run_file(run, model, weights)
+            output.parent.mkdir(parents=True, exist_ok=True)
             with atomic_file(output) as unfinished:
-                _write(run, scratch / "model.gguf", weights, unfinished)
+                _write(run, model, weights, unfinished)
     except OSError as error:
         problem = f"cannot be written: {error.strerror or error}"
         raise UserError(ArgumentProblem("output", output, problem)) from None
 
 
 def _write(run: Run, model: Path, weights: WeightsType, output: Path) -> None:
-    best, epochs = best_facts(run)["epoch"], _epochs(run)
-    facts = model_facts(run, weights, {epoch: epoch == best for epoch in epochs})
+    best, epochs = best_facts(run)["epoch"], _epochs(run, model)
+    facts = model_facts(run, model, weights, {epoch: epoch == best for epoch in epochs})
     before, after = template(_TEMPLATE, facts["title"])
     with output.open("w", encoding="utf-8", newline="\n") as page:
         page.write(before)
@@ -57,18 +60,22 @@ def _write(run: Run, model: Path, weights: WeightsType, output: Path) -> None:
         page.write(after)
 
 
-def _epochs(run: Run) -> dict[int, Path]:
+def _epochs(run: Run, model: Path) -> dict[int, Path]:
     """Returns the epochs that the page shows and their files; none if there is nothing to compare."""
-    paths = _some(_readable(run.epoch_files()))
+    paths = _some(_usable(run.epoch_files(), load_portable(model)))
     return {int(path.stem.split("-")[1]): path for path in paths} if len(paths) > 1 else {}
 
 
-def _readable(paths: list[Path]) -> list[Path]:
-    """Returns the files that the engine opens; logs a warning for each of the others."""
+def _usable(paths: list[Path], model: PortableModel) -> list[Path]:
+    """Returns the files of epochs of a model; logs a warning for each of the others."""
     found = []
     for path in paths:
         try:
-            load_portable(path)
+            epoch = load_portable(path)
+            if epoch.config.get("model") != model.config.get("model"):
+                raise UserError(f"{path}: is a model of other sizes")
+            if epoch.tokenizer.pieces != model.tokenizer.pieces:
+                raise UserError(f"{path}: has another vocabulary")
         except UserError as error:
             LOGGER.warning("%s; the page is without this epoch", error)
         else:

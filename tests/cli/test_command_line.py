@@ -42,6 +42,13 @@ from tests.cli.running import called
         ("data.url=https://host/a.txt?key=sec/ret", "data.url=a.txt"),
         ("file:///home/secret/a.txt", "a.txt"),
         ("b\udcff.txt", "b?.txt"),
+        (r"C:\secret\a.txt", "a.txt"),
+        ("data.url=//ana:secret@host", "data.url=//..."),
+        ("data.url=//ana:secret@host/a.txt", "data.url=a.txt"),
+        ('data.x={"/secret/k"="w"}', 'data.x={"k": "w"}'),
+        ('"data".paths=["/home/secret/c"]', "..."),
+        ('data . paths=["/home/secret/c"]', "..."),
+        ('--set="data".paths=["/home/secret/c"]', "..."),
     ],
 )
 def test_folders_and_passwords_are_left_out(argument, recorded):

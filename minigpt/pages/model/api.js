@@ -26,6 +26,7 @@ function checkedOptions(options, sampling) {
 
 function installApi(client, facts) {
   const generate = async (options = {}) => {
+    if (options === null || typeof options !== "object") throw new TypeError("options: should be an object");
     const known = ["prompt", "onText", ...Object.keys(OPTIONS)];
     const unknown = Object.keys(options).find((name) => !known.includes(name));
     if (unknown) throw new TypeError(`${unknown}: unknown option; should be one of ${known.join(", ")}`);

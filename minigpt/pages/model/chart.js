@@ -24,9 +24,11 @@ function lossSeries({ metrics, baselines }) {
   const lines = [line("Training", "train_loss"), line("Validation", "val_loss")].filter(({ points }) => points.length);
   const levels = baselines
     ? [
-        { name: "Uniform guessing", value: baselines.uniform * unit.factor },
-        { name: "Token frequencies", value: baselines.unigram * unit.factor },
-      ].filter(({ value }) => Number.isFinite(value))
+        { name: "Uniform guessing", loss: baselines.uniform },
+        { name: "Token frequencies", loss: baselines.unigram },
+      ]
+        .filter(({ loss }) => Number.isFinite(loss))
+        .map(({ name, loss }) => ({ name, value: loss * unit.factor }))
     : [];
   return { unit, lines, baselines: levels };
 }

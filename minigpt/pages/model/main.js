@@ -14,7 +14,12 @@ async function openPage(client, facts) {
   byId("facts-line").append(...factsLine(facts).map((fact) => make("span", {}, fact)));
   if (facts.version) byId("footer-text").append(` Made with minigpt ${facts.version}.`);
   const desk = facts.kind === "encoder_decoder" ? new Translator(client, facts) : new Writer(client, facts);
-  showAbout(byId("about-body"), facts);
+  try {
+    showAbout(byId("about-body"), facts);
+  } catch (error) {
+    // What is known about the model must not keep it from writing.
+    showError(new Error(`The facts of the model cannot be shown: ${error.message}`));
+  }
   if (facts.epochs.length >= 2) {
     byId("epochs").hidden = false;
     byId("nav-epochs").hidden = false;

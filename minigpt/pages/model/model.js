@@ -49,7 +49,11 @@ class Model {
     for (const id of this.isPairs ? [] : ids) detokenizer.push(id);
     const stopping = new StoppingText(stop);
     const text = { prompt: ids, tokens: [], settings, maxNewTokens, detokenizer, stopping, ready: "", end: null };
-    for (const id of kept) this.push(text, id);
+    /* Stop strings end what is added, not what is kept. */
+    for (const id of kept) {
+      text.tokens.push(id);
+      text.ready += detokenizer.push(id);
+    }
     if (this.isPairs && !ids.length) text.end = "end";
     return text;
   }

@@ -16,10 +16,14 @@ class SettingsForm {
     this.stop = facts.sampling.stop ?? [];
     for (const [id, , setting] of SETTING_FIELDS) {
       const field = byId(id);
-      field.value = String(facts.sampling[setting] ?? NO_LIMITS[setting]);
+      const value = facts.sampling[setting] ?? NO_LIMITS[setting];
+      field.value = String(value);
+      // What the run allows, the page allows.
+      if (value < Number(field.min)) field.min = String(value);
+      if (value > Number(field.max)) field.max = String(value);
       field.addEventListener("input", () => this.check(field));
     }
-    byId("length").value = String(Math.min(10000, Math.max(1, facts.sampling.max_new_tokens ?? 40)));
+    if (byId("length").value === "0") byId("length").value = "40";
     if (facts.kind === "encoder_decoder") {
       document.querySelectorAll("[data-sampling]").forEach((part) => (part.hidden = true));
     }

@@ -21,8 +21,9 @@ class ModelWorker {
 
   receive(message) {
     if (message.type === "generate") {
+      /* After the messages that open the model. */
       this.jobs.push({ ...message, isStopped: false, text: null });
-      if (this.jobs.length === 1) this.continueSoon();
+      if (this.jobs.length === 1) this.opened.then(() => this.continueSoon());
     } else if (message.type === "stop") {
       for (const job of this.jobs) job.isStopped ||= job.id === message.job;
     } else {
