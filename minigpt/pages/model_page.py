@@ -72,8 +72,8 @@ def _usable(paths: list[Path], model: PortableModel) -> list[Path]:
     for path in paths:
         try:
             epoch = load_portable(path)
-            if epoch.config.get("model") != model.config.get("model"):
-                raise UserError(f"{path}: is a model of other sizes")
+            if (epoch.kind, epoch.max_len) != (model.kind, model.max_len):
+                raise UserError(f"{path}: is another model")
             if epoch.tokenizer.pieces != model.tokenizer.pieces:
                 raise UserError(f"{path}: has another vocabulary")
         except UserError as error:
