@@ -40,7 +40,7 @@ function installApi(client, facts) {
       shown += ready.length;
       if (ready) onText(ready);
     };
-    const { text, tokens } = await client.generate({ ...request, onTokens }).done;
+    const { text, tokens } = await client.generate({ ...request, choices: false, onTokens }).done;
     if (text.length > shown) onText(text.slice(shown));
     return { text, tokens: Array.from(tokens) };
   };

@@ -52,15 +52,16 @@ class Client {
     return info;
   }
 
-  /* Continues a prompt, or translates a source. Returns {done, stop()}. Texts are generated one after the other. */
-  generate({ model = "main", kept = [], stop = [], onTokens = () => {}, ...request }) {
+  /* Continues a prompt, or translates a source. Returns {done, stop()}. Texts are generated one after the other. Without
+     choices, tokens have neither probabilities nor alternatives, and take less time. */
+  generate({ model = "main", kept = [], stop = [], choices = true, onTokens = () => {}, ...request }) {
     const number = this.count + 1, isMain = this.facts.epochs.some(({ epoch, in_main }) => in_main && epoch === model);
     let text = "";
     const receive = (tokens, ready) => {
       text += ready;
       onTokens(tokens.map((token) => this.token(token)), ready);
     };
-    const message = { model: isMain ? "main" : String(model), request: { ...request, kept, stop } };
+    const message = { model: isMain ? "main" : String(model), request: { ...request, kept, stop, choices } };
     const done = this.request("generate", message, receive).then(({ rest, ...result }) => ({ text: text + rest, ...result }));
     return { done, stop: () => this.worker.postMessage({ type: "stop", job: number }) };
   }
@@ -86,7 +87,7 @@ class Client {
     return { id, text, label: this.labels[id], probability: choice.probability, alternatives: this.alternatives(choice) };
   }
 
-  alternatives({ ids, probabilities }) {
+  alternatives({ ids = [], probabilities = [] }) {
     return Array.from(ids, (id, i) => ({ id, text: this.texts[id], label: this.labels[id], probability: probabilities[i] }))
       .filter(({ id }) => id >= 0 && id < this.texts.length);
   }

@@ -29,7 +29,6 @@ class Engine {
   open(banned) {
     if (this.written !== this.size) throw new EngineError("The file is damaged: a part of it is missing.");
     this.check(this.exports.open_file(this.file, this.size));
-    this.exports.set_recording(true);
     this.temporarily(() => this.check(this.exports.set_banned(...this.copyInIds(banned))));
   }
 
@@ -68,13 +67,19 @@ class Engine {
     this.check(this.exports.start_translation(...this.copyInIds(ids), maxNewTokens));
   }
 
-  /* Adds a token. Returns its id and how it was chosen, or null if the text has ended. */
+  /* Says whether `addToken` returns how a token was chosen, which takes time. */
+  record(choices) {
+    this.records = choices;
+    this.exports.set_recording(choices);
+  }
+
+  /* Adds a token. Returns its id and, if that is recorded, how it was chosen; null if the text has ended. */
   addToken() {
     const added = this.exports.add_tokens(1);
     if (added < 0) throw new EngineError(this.message());
     if (added === 0) return null;
     const id = this.copyOut((this.exports.new_tokens_end() >>> 0) - 4, 4, Int32Array)[0];
-    return { id, ...this.choice(this.exports.newest_choice() >>> 0) };
+    return this.records ? { id, ...this.choice(this.exports.newest_choice() >>> 0) } : { id };
   }
 
   /* Reads a `Choice`: {probability, ids: Int32Array, probabilities: Float32Array}. */

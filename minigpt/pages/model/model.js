@@ -43,12 +43,12 @@ class Model {
   }
 
   /* Begins a continuation or a translation. */
-  begin({ prompt, kept, maxNewTokens, stop, ...settings }) {
+  begin({ prompt, kept, maxNewTokens, stop, choices, ...settings }) {
     const ids = this.isPairs ? this.source(prompt) : this.engine.encode(prompt);
     const detokenizer = new Detokenizer(this.vocabulary);
     for (const id of this.isPairs ? [] : ids) detokenizer.push(id);
     const stopping = new StoppingText(stop);
-    const text = { prompt: ids, tokens: [], settings, maxNewTokens, detokenizer, stopping, ready: "", end: null };
+    const text = { prompt: ids, tokens: [], settings, choices, maxNewTokens, detokenizer, stopping, ready: "", end: null };
     /* Stop strings end what is added, not what is kept. */
     for (const id of kept) {
       text.tokens.push(id);
@@ -73,6 +73,7 @@ class Model {
     if (this.current !== text) {
       this.current = null;
       const { prompt, tokens, maxNewTokens, settings } = text;
+      this.engine.record(text.choices);
       if (this.isPairs) {
         this.engine.startTranslation(prompt, maxNewTokens);
         /* A translation cannot be started in its middle: the tokens are the same again. */
