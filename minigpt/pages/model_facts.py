@@ -74,7 +74,9 @@ def _parameters(run: Run, model: Path) -> int:
     """Counts the parameters of a run without recorded facts."""
     paths = checkpoint_paths(run.checkpoints_folder)
     counted = count_parameters(paths[-1]) if paths else None
-    return counted or sum(math.prod(tensor.shape) for tensor in gguf.GGUFReader(model).tensors)
+    return counted or sum(
+        math.prod(map(int, tensor.shape)) for tensor in gguf.GGUFReader(model).tensors
+    )
 
 
 def _of_epochs(file: Path) -> list[dict[str, Any]]:

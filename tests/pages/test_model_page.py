@@ -14,6 +14,7 @@ import pytest
 import minigpt
 from minigpt.errors import UserError
 from minigpt.pages.model_page import export_page
+from minigpt.runs.run import Run
 from tests.browser.runs import write_page, write_run
 from tests.portable.models import GPT_SHAPES, build
 
@@ -216,3 +217,11 @@ def test_nothing_is_left_of_an_export_that_fails(run, tmp_path):
     with pytest.raises(UserError, match="has no checkpoint"):
         export_page(run, tmp_path / "new" / "page.html")
     assert not (tmp_path / "new").exists()
+
+
+def test_an_imported_run(built, tmp_path):
+    """It has a model and no records."""
+    run = Run.create(tmp_path / "run", built.config, built.tokenizer, None, built.model)
+    facts = Page(write_page(run)).facts
+    assert facts["parameters"] == built.model.count_params()
+    assert facts["epoch"] is None and facts["metrics"] == []
