@@ -41,6 +41,8 @@ def _page(context: Context, model: str, weights: str) -> Path:
 
 def opened(context: Context, model: str, weights: str) -> Outcome:
     """Measures the seconds from the start of the navigation until the model is open."""
+    if missing := _missing():
+        return missing
     with _open(context, model, weights) as page:
         milliseconds = page.evaluate("performance.getEntriesByName('model-ready')[0].startTime")
         return {"value": milliseconds / 1000}
@@ -48,6 +50,8 @@ def opened(context: Context, model: str, weights: str) -> Outcome:
 
 def first_token(context: Context, model: str, weights: str) -> Outcome:
     """Measures the seconds from a call of `generate` to its first text."""
+    if missing := _missing():
+        return missing
     with _open(context, model, weights) as page:
         seconds = page.evaluate(
             """async (prompt) => {
@@ -64,6 +68,8 @@ def first_token(context: Context, model: str, weights: str) -> Outcome:
 
 def speed(context: Context, model: str, weights: str, new_tokens: int, calls: int) -> Outcome:
     """Measures tokens per second of the page, with the sampling settings of the run."""
+    if missing := _missing():
+        return missing
     with _open(context, model, weights) as page:
         tokens, milliseconds = page.evaluate(
             """async ([prompt, maxNewTokens, calls]) => {
@@ -102,21 +108,23 @@ def engine(context: Context, new_tokens: int, calls: int) -> Outcome:
 
 @contextmanager
 def _open(context: Context, model: str, weights: str) -> Iterator[Any]:
-    """Yields the page when its model is open.
-
-    Raises:
-      FileNotFoundError: Chromium is not installed.
-    """
+    """Yields the page when its model is open."""
     from playwright.sync_api import sync_playwright
 
-    names = "chromium", "chromium-browser", "google-chrome"
-    executable = next(filter(None, map(shutil.which, names)), None)
-    if executable is None:
-        raise FileNotFoundError("Chromium is not installed")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=_OPTIONS.split())
+        browser = playwright.chromium.launch(executable_path=_chromium(), args=_OPTIONS.split())
         page = browser.new_page()
         page.goto(_page(context, model, weights).absolute().as_uri())
         page.evaluate("minigpt.ready")
         yield page
         browser.close()
+
+
+def _chromium() -> str | None:
+    names = "chromium", "chromium-browser", "google-chrome"
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+def _missing() -> Outcome | None:
+    """Returns the outcome without a browser; None if there is one."""
+    return None if _chromium() else {"skipped": "Chromium is not on PATH"}
