@@ -31,13 +31,23 @@ from benchmarks.running import run_case
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-PACKAGES = ("tensorflow", "keras", "keras-hub", "torch", "transformers", "tokenizers", "xllamacpp")
+PACKAGES = (
+    "tensorflow",
+    "keras",
+    "keras-hub",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "xllamacpp",
+    "playwright",
+)
 # Packages of the extra that the modules of `benchmarks` import. The quality cases name theirs themselves.
 EXTRA = {
     "first_word": ("torch", "transformers", "xllamacpp"),
     "keras_hub_gpt": ("keras_hub",),
     "limits": ("torch",),
     "llama_cpp": ("xllamacpp",),
+    "page": ("playwright",),
     "torch_gpt2": ("torch", "transformers"),
     "torch_qwen3": ("torch", "transformers"),
 }

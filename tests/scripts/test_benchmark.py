@@ -174,11 +174,11 @@ def test_all_cases_are_there():
     names = "train-words train-characters train-default train-modern train-124m sample-one"
     names += " sample-eight sample-124m sample-callback export-call first-word"
     names += " engine-2m engine-2m-int8 engine-20m engine-20m-int8 engine-124m engine-124m-int8"
-    names += " start tokenize grow"
+    names += " page-open page-speed page-open-124m-int8 start tokenize grow"
     for quick in (False, True):
         cases = build_cases(quick)
         assert [case.name for case in cases] == names.split()
-    assert sum(case.budget_seconds for case in build_cases(False)) <= 75 * 60
+    assert sum(case.budget_seconds for case in build_cases(False)) <= 80 * 60
 
 
 def test_a_case_or_the_beginning_of_several():
@@ -202,6 +202,7 @@ def test_a_case_or_the_beginning_of_several():
         ),
         (["tokenize", "--reuse-peers"], "--reuse-peers: has no effect without one of quality, "),
         (["engine"], "xllamacpp not installed: pip install"),
+        (["page"], "playwright not installed: pip install"),
         (["first-word"], "torch, transformers, xllamacpp not installed: pip install"),
         (["sample-one"], "keras_hub, torch, transformers not installed: pip install"),
     ],
