@@ -98,8 +98,16 @@ def test_resuming_within_an_epoch_ends_as_the_earlier_version_did(written, tmp_p
     assert ours.name == theirs.name
     arrays, right = read_checkpoint(ours).arrays, read_checkpoint(theirs).arrays
     assert set(arrays) == set(right)
+    width = resumed.config.model.embed_dim
     for name in right:
-        np.testing.assert_allclose(arrays[name], right[name], rtol=1e-5, atol=1e-6, err_msg=name)
+        actual, expected = arrays[name], right[name]
+        if expected.shape == (3 * width,):
+            # Keys are the second third of the biases of queries, keys and values. Their gradient is zero but for
+            # rounding, because softmax ignores what all scores have in common; AdamW makes steps of it.
+            for biases in (actual, expected):
+                assert np.abs(biases[width : 2 * width]).max() < 1e-3
+                biases[width : 2 * width] = 0
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6, err_msg=name)
     kept = written / "character"
     assert resumed.samples_file.read_bytes() == (kept / "samples.jsonl").read_bytes()
     assert "format = 2" in resumed.config_file.read_text()
