@@ -102,8 +102,8 @@ def test_resuming_within_an_epoch_ends_as_the_earlier_version_did(written, tmp_p
     for name in right:
         actual, expected = arrays[name], right[name]
         if expected.shape == (3 * width,):
-            # Keys are the second third of the biases of queries, keys and values. Their gradient is zero but for
-            # rounding, because softmax ignores what all scores have in common; AdamW makes steps of it.
+            # The second third is the biases of keys. Their gradient is zero but for rounding,
+            # because softmax ignores what all scores have in common; AdamW makes steps of it.
             for biases in (actual, expected):
                 assert np.abs(biases[width : 2 * width]).max() < 1e-3
                 biases[width : 2 * width] = 0
