@@ -50,5 +50,6 @@ function describeEnd(result, speedometer) {
   const done = result.end === "stopped" ? "Stopped after " : "Done: ";
   const speed = speedometer.speed();
   const pace = speed === null ? "" : `, ${formatInteger(Math.round(speed))} per second`;
-  return `${done}${formatCount(speedometer.count, "token")}${pace}.${reasons[result.end] ?? ""}`;
+  const cut = result.isCut ? ` Only the first ${formatCount(result.promptTokens - 1, "token")} of the source were translated.` : "";
+  return `${done}${formatCount(speedometer.count, "token")}${pace}.${reasons[result.end] ?? ""}${cut}`;
 }

@@ -38,8 +38,9 @@ class Model {
 
   /* Returns the ids of a source, end token included; what is beyond the context is left out. */
   source(text) {
-    const ids = this.engine.encode(text.replace(SOURCE_ENDS, "")).subarray(0, this.maxLen - 1);
-    return ids.length ? Int32Array.from([...ids, this.vocabulary.endId]) : ids;
+    const ids = this.engine.encode(text.replace(SOURCE_ENDS, ""));
+    this.isSourceCut = ids.length >= this.maxLen;
+    return ids.length ? Int32Array.from([...ids.subarray(0, this.maxLen - 1), this.vocabulary.endId]) : ids;
   }
 
   /* Begins a continuation or a translation. */
@@ -48,7 +49,8 @@ class Model {
     const detokenizer = new Detokenizer(this.vocabulary);
     for (const id of this.isPairs ? [] : ids) detokenizer.push(id);
     const stopping = new StoppingText(stop);
-    const text = { prompt: ids, tokens: [], settings, choices, maxNewTokens, detokenizer, stopping, ready: "", end: null };
+    const isCut = this.isPairs && this.isSourceCut;
+    const text = { prompt: ids, isCut, tokens: [], settings, choices, maxNewTokens, detokenizer, stopping, ready: "", end: null };
     /* Stop strings end what is added, not what is kept. */
     for (const id of kept) {
       text.tokens.push(id);

@@ -127,8 +127,8 @@ class ModelWorker {
     if (generated.length) postMessage({ id, type: "tokens", tokens: generated, ready: text.ready });
     text.ready = "";
     if (!text.end) return;
-    const { tokens, prompt, end } = text;
-    const result = { rest: text.stopping.finish(), tokens, promptTokens: prompt.length, end };
+    const { tokens, prompt, isCut, end } = text;
+    const result = { rest: text.stopping.finish(), tokens, promptTokens: prompt.length, isCut, end };
     postMessage({ id, type: "result", result });
   }
 }
