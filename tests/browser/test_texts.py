@@ -3,6 +3,7 @@
 import pytest
 
 from tests.browser.interface import look_at, set_value, text_of_tokens, wait_until_ready, write
+from tests.browser.runs import write_page, write_run
 
 pytestmark = pytest.mark.browser
 
@@ -150,3 +151,37 @@ def test_a_damaged_page_says_so(open_page, gpt, tmp_path):
         "(message) => document.getElementById('alert').textContent.includes(message)", message
     )
     assert tab.messages == []
+
+
+def test_a_text_that_a_stop_string_ended_can_be_continued(open_page, gpt, tmp_path):
+    sampling = {"max_new_tokens": 30, "temperature": 0.9, "top_k": 0, "stop": ["a", "e", "n"]}
+    tab = open_page(write_page(write_run(tmp_path / "stops", gpt.built, sampling=sampling)))
+    before = write(tab, "Ana sat", seed=1)
+    assert "stop string" in status_of(tab)
+    tab.evaluate("() => document.getElementById('continue').click()")
+    tab.wait_for("() => document.getElementById('stop').hidden")
+    after = text_of_tokens(tab)
+    assert after.startswith(before) and len(after) > len(before)
+
+
+def test_the_same_text_is_not_written_twice(open_page, gpt):
+    tab = open_page(gpt.page)
+    first = write(tab, "Ana", seed=3)
+    assert write(tab, "Ana", seed=3) == first
+    assert "Choose New seed" in status_of(tab)
+    count = "() => document.querySelectorAll('#branches li').length"
+    assert tab.evaluate(count) == 1
+    write(tab, "Ana", seed=4)
+    assert tab.evaluate(count) == 2
+
+
+def test_a_source_that_is_too_long(open_page, pairs):
+    tab = open_page(pairs.page)
+    write(tab, "Ana sat")
+    assert "Only the first" not in status_of(tab)
+    write(tab, "Ana sat on the hill. " * 20)
+    assert "Only the first 23 tokens of the source were translated" in status_of(tab)
+
+
+def status_of(tab) -> str:
+    return tab.evaluate("() => document.getElementById('status').textContent")
