@@ -84,12 +84,12 @@ def is_portable(path: Path) -> bool:
 def _opened(run: Path) -> Any:
     """Opens the portable file of a run without its configuration; None if that is not possible."""
     file = run / PORTABLE_FILE
-    # A configuration is newer if the run was resumed with other sampling settings.
-    if not (is_current(run) and is_newer(file, [run / "config.toml"])):
-        return None
     try:
+        # A configuration is newer if the run was resumed with other sampling settings.
+        if not (is_current(run) and is_newer(file, [run / "config.toml"])):
+            return None
         return minigpt.load_portable(file) if file.stat().st_size <= LARGE_BYTES else None
-    except UserError:  # It is written again.
+    except (OSError, UserError):  # Whatever is wrong is reported when the run is opened.
         return None
 
 
