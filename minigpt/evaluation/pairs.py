@@ -8,7 +8,7 @@ import numpy as np
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.errors import UserError
 from minigpt.evaluation.scores import PairEvaluation, bits_per_byte, perplexity
-from minigpt.evaluation.text import mean_loss
+from minigpt.evaluation.text import Record, mean_loss
 from minigpt.generation import Translator, translate_ids
 from minigpt.models import EncoderDecoder
 from minigpt.tokenizers import Tokenizer
@@ -51,9 +51,13 @@ class PairEvaluator:
         self.translator = Translator(model, tokenizer.end_id, tokenizer.undrawable_ids)
         self._mean_loss = mean_loss(model)
 
-    def loss(self) -> float:
-        """Returns the mean loss in nats over all target tokens."""
-        return self._mean_loss(self.buckets.once())
+    def loss(self, record: Record | None = None) -> float:
+        """Returns the mean loss in nats over all target tokens.
+
+        Args:
+          record: called with each batch and the losses of its targets.
+        """
+        return self._mean_loss(self.buckets.once(), record)
 
     @cached_property
     def tokens(self) -> int:

@@ -7,9 +7,10 @@ from typing import Any
 import gguf
 
 import minigpt
-from minigpt.portable.run_file import best_facts, read_records
+from minigpt.portable.run_file import best_facts
 from minigpt.portable.writing import WeightsType
 from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
+from minigpt.runs.json_lines import read_lines
 from minigpt.runs.run import Run
 
 # Epochs whose samples are shown.
@@ -81,7 +82,7 @@ def _parameters(run: Run, model: Path) -> int:
 
 def _of_epochs(file: Path) -> list[dict[str, Any]]:
     """Returns the records of a file that name an epoch."""
-    return [record for record in read_records(file) if type(record.get("epoch")) is int]
+    return [record for record in read_lines(file) if type(record.get("epoch")) is int]
 
 
 def _numbers(record: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 Imports TensorFlow only if no checkpoint holds the weights of the best model as they are.
 """
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from minigpt.runs.checkpoints import (
     read_checkpoint,
 )
 from minigpt.runs.epoch_files import epoch_file_name
+from minigpt.runs.json_lines import read_lines
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer
 
@@ -125,7 +125,7 @@ def _best_record(run: Run) -> dict[str, Any]:
     """Returns the line of metrics.jsonl about the best epoch; {} if it is not known."""
     if epoch := re.search(r"-epoch-(\d+)$", _best_name(run) or ""):
         found = [
-            line for line in read_records(run.metrics_file) if line.get("epoch") == int(epoch[1])
+            line for line in read_lines(run.metrics_file) if line.get("epoch") == int(epoch[1])
         ]
         return found[-1] if found else {}
     return {}
@@ -139,13 +139,3 @@ def _training_facts(run: Run, record: Mapping[str, Any]) -> dict[str, Any]:
             facts[name] = None  # JSON has no such numbers.
     fingerprint = run.corpus["fingerprint"] if run.corpus_file.is_file() else None
     return facts | {"text_fingerprint": fingerprint}
-
-
-def read_records(file: Path) -> list[dict[str, Any]]:
-    """Returns the lines of metrics.jsonl; none if it is missing or damaged: they are additional facts."""
-    try:
-        # Bytes: a string would be split at U+2028 and U+0085 too, which may be in a sample.
-        lines = file.read_bytes().splitlines()
-        return [record for line in lines if isinstance(record := json.loads(line), dict)]
-    except (OSError, ValueError, RecursionError):
-        return []

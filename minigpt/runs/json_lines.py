@@ -1,8 +1,9 @@
-"""Files with one JSON object per line: metrics.jsonl and samples.jsonl."""
+"""Files with one JSON object per line: metrics.jsonl, samples.jsonl and steps.jsonl."""
 
 import json
 import math
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +11,48 @@ from minigpt.storage.atomic import replace_file
 
 
 def append_line(file: Path, record: dict[str, Any]) -> None:
-    """Appends one line and forces it to the disk.
+    """Appends one line and forces it to the disk; see `append_lines`."""
+    append_lines(file, [record])
+
+
+def append_lines(file: Path, records: Iterable[dict[str, Any]]) -> None:
+    """Appends lines and forces them to the disk.
 
     Raises:
-      OSError: the line cannot be written; a part of it may remain, which `cut_lines` removes.
+      OSError: they cannot be written; a part of them may remain, which `cut_lines` removes.
     """
     with open(file, "a", encoding="utf-8", opener=_open_no_link) as lines:
-        lines.write(json.dumps(record, ensure_ascii=False) + "\n")
+        lines.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
         lines.flush()
         os.fsync(lines.fileno())
 
 
-def cut_lines(file: Path, epochs: int) -> None:
-    """Removes the lines after the first `epochs` epochs, and incomplete lines. The file may be missing."""
+def cut_lines(file: Path, last: int, key: str = "epoch") -> None:
+    """Removes the lines whose `key` is above `last`, and incomplete lines. The file may be missing."""
     if not file.is_file():
         return
     before = file.read_bytes()
-    kept = b"".join(line for line in before.splitlines(True) if _epoch_of(line) <= epochs)
+    kept = b"".join(line for line in before.splitlines(True) if _number(line, key) <= last)
     if kept != before:
         replace_file(file, kept)
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """Returns the objects of a file without damaged lines; none if the file cannot be read."""
+    try:
+        # Bytes: a string would be split at U+2028 and U+0085 too, which may be in a sample.
+        found = [_object(line) for line in file.read_bytes().splitlines()]
+    except OSError:
+        return []
+    return [record for record in found if record is not None]
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
 
 
 def _open_no_link(path: str, flags: int) -> int:
@@ -37,9 +61,9 @@ def _open_no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
 
-def _epoch_of(line: bytes) -> float:
-    """Returns the epoch of a line; infinity if the line is incomplete."""
+def _number(line: bytes, key: str) -> float:
+    """Returns the number of a line's `key`; infinity if the line is incomplete."""
     try:
-        return float(json.loads(line)["epoch"]) if line.endswith(b"\n") else math.inf
+        return float(json.loads(line)[key]) if line.endswith(b"\n") else math.inf
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return math.inf

@@ -6,6 +6,9 @@ tokenizer/
 checkpoints/     the newest states and the best by validation loss; see `checkpoints`
 metrics.jsonl    one object for each epoch
 samples.jsonl    the samples written after each epoch
+steps.jsonl      training loss, learning rate, speed and memory during the epochs
+analysis.json    what was found out about the training: baselines, verdicts of the doctor
+report.html      all of this as a page
 epochs/          the weights after each epoch, as portable files; see `epoch_files`
 facts.json       the command, the sizes and the baselines; see `facts`
 model.keras      the best model, after training has ended
@@ -64,6 +67,9 @@ class Run:
         self.tokenizer_folder = self.path / "tokenizer"
         self.metrics_file = self.path / "metrics.jsonl"
         self.samples_file = self.path / "samples.jsonl"
+        self.steps_file = self.path / "steps.jsonl"
+        self.analysis_file = self.path / "analysis.json"
+        self.report_file = self.path / "report.html"
         self.facts_file = self.path / "facts.json"
         self.epochs_folder = self.path / "epochs"
         self.checkpoints_folder = self.path / "checkpoints"
@@ -232,9 +238,9 @@ class Run:
         """Appends one JSON line to one of the run's files; see `append_line`."""
         append_line(file, record)
 
-    def cut_lines(self, file: Path, epochs: int) -> None:
-        """Removes the lines after the first `epochs` epochs, and incomplete ones; see `json_lines`."""
-        cut_lines(file, epochs)
+    def cut_lines(self, file: Path, last: int, key: str = "epoch") -> None:
+        """Removes the lines whose `key` is above `last`, and incomplete ones; see `json_lines`."""
+        cut_lines(file, last, key)
 
     def remove_unfinished(self) -> None:
         """Removes the unfinished files of killed processes. The caller holds the run's lock."""

@@ -15,6 +15,7 @@ from minigpt.training.callbacks.epoch_files import EpochFiles, keeps_epochs
 from minigpt.training.callbacks.interrupt import Interrupt, TrainingInterrupted
 from minigpt.training.callbacks.learning_rate import LearningRate
 from minigpt.training.callbacks.recorder import Recorder
+from minigpt.training.callbacks.step_recorder import StepRecorder
 from minigpt.training.callbacks.stop_at_nan import StopAtNaN
 from minigpt.training.callbacks.user_callbacks import UserCallbacks
 from minigpt.training.resumed_training import keeps_limits
@@ -93,9 +94,11 @@ class TrainingLoop:
         display = Display(self.console, clock, training.epochs, self.steps_per_epoch)
         interrupt = Interrupt(self.checkpointing, self.console)
         epoch_files = EpochFiles(run, task, self.checkpointing)
+        steps = StepRecorder(run, self.checkpointing)
         callbacks = [
             clock,
             LearningRate(training, clock),
+            steps,
             # Adds the scores on the held-out text to the logs that the callbacks below read.
             keras.callbacks.LambdaCallback(
                 on_epoch_end=lambda epoch, logs: logs.update(task.scores())

@@ -113,6 +113,7 @@ class ResumedTraining(Start):
         run.remove_unfinished()
         for file in (run.metrics_file, run.samples_file):
             run.cut_lines(file, checkpointing.epoch)
+        run.cut_lines(run.steps_file, checkpointing.clock.step, "step")
         remove_epoch_files(run.epochs_folder, checkpointing.epoch)
         # The user may have removed the folder to start again.
         run.checkpoints_folder.mkdir(exist_ok=True)

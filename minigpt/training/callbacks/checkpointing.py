@@ -1,6 +1,7 @@
 """Saves and restores the state of training."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -45,6 +46,7 @@ class Checkpointing(Callback):
       epoch: epochs that have ended.
       batch: batches of the next epoch that are done.
       seconds: time spent on saving, in this process.
+      before_saving: called before a checkpoint is written.
     """
 
     def __init__(self, run: Run, config: Config, clock: Clock, best: BestEpoch) -> None:
@@ -56,6 +58,7 @@ class Checkpointing(Callback):
         self.saved = [clock, best, self]
         self.epoch = self.batch = 0
         self.seconds = 0.0
+        self.before_saving: list[Callable[[], None]] = []
         self._saved_at: tuple[int, int] | None = None
         self._arrays: dict[str, np.ndarray] = {}
         self._save_end = time.perf_counter()
@@ -147,6 +150,8 @@ class Checkpointing(Callback):
         if not all(np.isfinite(a).all() for a in arrays.values() if a.dtype.kind == "f"):
             raise diverged(self.run, self.config.training, self.clock.step, float("nan"))
         name = checkpoint_name(self.clock.step, None if self.batch else self.epoch)
+        for prepare in self.before_saving:
+            prepare()
         write_checkpoint(self.run.checkpoints_folder, name, arrays, self._progress())
         self.remove_old(name)
         if self.clock.limits.changes != self.config.training.step_limits:

@@ -1,0 +1,154 @@
+"""Where a model's loss is high: by position, by frequency of the token, and in which passages."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.continuation import IncrementalDetokenizer
+
+# Passages of each kind, and their tokens. A pair of sentences with fewer target tokens is left out: most of
+# the shortest ones would be among the easiest or the hardest.
+PASSAGES, PASSAGE_TOKENS, MIN_TARGET_TOKENS = 4, 64, 5
+
+
+@dataclass(frozen=True)
+class _Passage:
+    """Token ids int32[n], their losses float32[n] in nats, and the ids of the source of a pair."""
+
+    loss: float
+    tokens: np.ndarray
+    losses: np.ndarray
+    source: np.ndarray | None
+
+
+class LossBreakdown:
+    """Sums the losses of held-out tokens by what the tokens have in common.
+
+    Args:
+      tokenizer: decodes the passages.
+      token_counts: int64[V], how often each token is a target in the training text.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, token_counts: np.ndarray) -> None:
+        self._tokenizer = tokenizer
+        # 0 for tokens that the training text does not contain, then one group for every power of ten.
+        digits = np.floor(np.log10(np.maximum(token_counts, 1))).astype(np.int64)
+        self._groups = np.where(token_counts > 0, digits + 1, 0)
+        size = int(self._groups.max()) + 1
+        self._by_group = np.zeros((2, size))
+        self._by_position = np.zeros((2, 0))
+        self._hardest: list[_Passage] = []
+        self._easiest: list[_Passage] = []
+
+    def add(
+        self, inputs: Any, targets: np.ndarray, weights: np.ndarray, losses: np.ndarray
+    ) -> None:
+        """Adds a batch.
+
+        Args:
+          inputs: of a language model int32[B, T]; of a translation model (source_ids int32[B, S],
+            source_lengths int32[B], target_ids int32[B, T]).
+          targets: int32[B, T].
+          weights: float32[B, T], 1 for tokens that count and 0 for padding.
+          losses: float32[B, T], nats.
+        """
+        sums = np.stack([(losses * weights).sum(0, np.float64), weights.sum(0, np.float64)])
+        missing = sums.shape[1] - self._by_position.shape[1]
+        if missing > 0:
+            self._by_position = np.pad(self._by_position, ((0, 0), (0, missing)))
+        self._by_position[:, : sums.shape[1]] += sums
+        groups = self._groups[targets].ravel()
+        size = self._by_group.shape[1]
+        self._by_group[0] += np.bincount(groups, (losses * weights).ravel(), size)
+        self._by_group[1] += np.bincount(groups, weights.ravel(), size)
+        passages = _windows if isinstance(inputs, np.ndarray) else _sentences
+        found = list(passages(inputs, targets, weights, losses))
+        self._hardest = sorted([*self._hardest, *found], key=lambda each: -each.loss)[:PASSAGES]
+        self._easiest = sorted([*self._easiest, *found], key=lambda each: each.loss)[:PASSAGES]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns `positions`, `frequencies` and `passages` as JSON values.
+
+        Positions and frequencies are lists of {from, to, tokens, loss}: from `from` up to but without `to`.
+        """
+        return {
+            "positions": _position_groups(self._by_position),
+            "frequencies": [
+                {"from": 10 ** (group - 1) if group else 0, "to": 10**group} | _mean(total, tokens)
+                for group, (total, tokens) in enumerate(self._by_group.T)
+                if tokens
+            ],
+            "passages": {
+                "hardest": [self._described(passage) for passage in self._hardest],
+                "easiest": [self._described(passage) for passage in self._easiest],
+            },
+        }
+
+    def _described(self, passage: _Passage) -> dict[str, Any]:
+        texts = IncrementalDetokenizer(self._tokenizer, [])
+        end_id = self._tokenizer.end_id
+        tokens = [
+            ["<end>" if token == end_id else texts.push(token), round(float(loss), 4)]
+            for token, loss in zip(passage.tokens.tolist(), passage.losses, strict=True)
+        ]
+        source = {}
+        if passage.source is not None:
+            source = {"source": self._tokenizer.decode(passage.source)}
+        return {"loss": round(passage.loss, 4), **source, "tokens": tokens}
+
+
+def _mean(total: float, tokens: float) -> dict[str, Any]:
+    return {"tokens": round(tokens), "loss": round(total / tokens, 4)}
+
+
+def _position_groups(sums: np.ndarray) -> list[dict[str, Any]]:
+    """Groups positions 0, 1, 2–3, 4–7, and so on: the loss changes most at the beginning."""
+    groups, begin = [], 0
+    while begin < sums.shape[1]:
+        end = min(max(1, 2 * begin), sums.shape[1])
+        total, tokens = sums[:, begin:end].sum(1)
+        if tokens:
+            groups.append({"from": begin, "to": end} | _mean(total, tokens))
+        begin = end
+    return groups
+
+
+def _windows(
+    inputs: np.ndarray, targets: np.ndarray, weights: np.ndarray, losses: np.ndarray
+) -> Iterator[_Passage]:
+    """Yields the candidates of a batch: windows of adjacent tokens in the second half of the context.
+
+    In the first half, a window could be hard only because the model sees little text before it.
+    """
+    length = targets.shape[1]
+    size = min(PASSAGE_TOKENS, max(1, length // 2))
+    begins = range(length - size * max(1, (length // 2) // size), length, size)
+    for begin in begins:
+        columns = slice(begin, begin + size)
+        complete = np.flatnonzero(weights[:, columns].all(axis=1))
+        means = losses[complete, columns].mean(axis=1)
+        order = np.argsort(means)
+        for index in {*order[:PASSAGES].tolist(), *order[-PASSAGES:].tolist()}:
+            row = complete[index]
+            tokens, found = targets[row, columns].copy(), losses[row, columns].copy()
+            yield _Passage(float(means[index]), tokens, found, None)
+
+
+def _sentences(
+    inputs: Any, targets: np.ndarray, weights: np.ndarray, losses: np.ndarray
+) -> Iterator[_Passage]:
+    """Yields the candidates of a batch of pairs: whole targets."""
+    source_ids, source_lengths, _ = inputs
+    lengths = weights.sum(axis=1).astype(np.int64)
+    rows = np.flatnonzero(lengths >= MIN_TARGET_TOKENS)
+    means = (losses * weights)[rows].sum(axis=1) / lengths[rows]
+    order = np.argsort(means)
+    for index in {*order[:PASSAGES].tolist(), *order[-PASSAGES:].tolist()}:
+        row = rows[index]
+        columns = slice(0, lengths[row])
+        source = source_ids[row, : source_lengths[row] - 1].copy()
+        tokens, found = targets[row, columns].copy(), losses[row, columns].copy()
+        yield _Passage(float(means[index]), tokens, found, source)
