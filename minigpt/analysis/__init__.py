@@ -1,1 +1,1 @@
-"""What can be said about a training: baselines, memorization, verdicts, forecasts. Imports no TensorFlow by itself."""
+"""What can be said about a training: baselines, memorization, verdicts, forecasts. No TensorFlow."""

@@ -1,42 +1,57 @@
-"""A power law that is fitted to a training curve, to forecast what more training would give."""
+"""A power law that is fitted to a training curve, to forecast what more training would give.
+
+The loss is fitted as a function of the sum of the learning rates of all updates so far, after Tissue et
+al. 2024, "Scaling Law with Learning Rate Annealing": with a schedule that decays, the loss as a function of
+the updates is flat at the end because the learning rate is low, not because there is nothing left to learn.
+The decrease that the decay itself causes is the same at the end of a longer training, so only updates with
+a high learning rate are fitted.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-# Steps before this share of the training are left out: the warm-up does not follow the power law.
-_FIRST_SHARE = 0.1
+# Left out: the beginning, up to this share of the sum, and updates with less than this share of the
+# maximum.
+_FIRST_SHARE, _HIGH_RATE = 0.1, 0.3
 _POINTS = 24
 _EXPONENTS = np.linspace(0.05, 1.5, 59)
 
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """loss(step) = floor + scale · step^-exponent, in nats per token (Hestness et al. 2017)."""
+    """loss(x) = floor + scale · x^-exponent in nats per token, where x = 1 at the end of the training."""
 
     floor: float
     scale: float
     exponent: float
 
-    def at(self, step: float) -> float:
-        return float(self.floor + self.scale * step**-self.exponent)
+    def at(self, x: float) -> float:
+        return float(self.floor + self.scale * x**-self.exponent)
 
 
-def fit_power_law(steps: np.ndarray, losses: np.ndarray) -> PowerLaw | None:
-    """Fits a power law by least squares, with every part of the logarithm of the steps weighted equally.
+def fit_power_law(
+    steps: np.ndarray, losses: np.ndarray, learning_rates: np.ndarray
+) -> PowerLaw | None:
+    """Fits a power law by least squares, with every part of the logarithm of x weighted equally.
 
     Args:
       steps: float[n], increasing.
       losses: float[n], nats per token.
+      learning_rates: float[n], at these steps.
     Returns:
       The law, with neither floor nor scale below 0; None if there are fewer than four points.
     """
-    steps, losses = smoothed(steps, losses)
-    if len(steps) < 4:
+    if not len(steps) or not learning_rates.max() > 0:
+        return None
+    sums = np.cumsum(learning_rates * np.diff(steps, prepend=0.0))
+    high = learning_rates >= _HIGH_RATE * learning_rates.max()
+    x, losses = smoothed(sums[high] / sums[-1], losses[high])
+    if len(x) < 4:
         return None
     best, least = None, np.inf
     for exponent in _EXPONENTS:
-        powers = steps**-exponent
+        powers = x**-exponent
         columns = np.stack([np.ones_like(powers), powers], axis=1)
         floor, scale = np.linalg.lstsq(columns, losses, rcond=None)[0]
         if floor < 0:
@@ -49,21 +64,21 @@ def fit_power_law(steps: np.ndarray, losses: np.ndarray) -> PowerLaw | None:
     return best
 
 
-def smoothed(steps: np.ndarray, losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Averages a curve over parts of equal length on a logarithmic scale.
+def smoothed(x: np.ndarray, losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Averages a curve without its beginning over parts of equal length on a logarithmic scale.
 
     Returns:
-      The mean steps and the mean losses of the parts that contain points.
+      The mean x and the mean losses of the parts that contain points.
     """
-    kept = steps >= max(1.0, _FIRST_SHARE * steps[-1]) if len(steps) else np.zeros(0, bool)
-    steps, losses = steps[kept], losses[kept]
-    if not len(steps):
-        return steps, losses
-    edges = np.geomspace(steps[0], steps[-1], _POINTS + 1)
-    parts = np.clip(np.searchsorted(edges, steps, side="right") - 1, 0, _POINTS - 1)
+    kept = x >= _FIRST_SHARE
+    x, losses = x[kept], losses[kept]
+    if not len(x):
+        return x, losses
+    edges = np.geomspace(x[0], x[-1], _POINTS + 1)
+    parts = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, _POINTS - 1)
     count = np.bincount(parts, minlength=_POINTS)
     found = count > 0
     return (
-        np.bincount(parts, steps, _POINTS)[found] / count[found],
+        np.bincount(parts, x, _POINTS)[found] / count[found],
         np.bincount(parts, losses, _POINTS)[found] / count[found],
     )

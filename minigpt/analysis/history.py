@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,12 +39,12 @@ class History:
     Attributes:
       config: its settings.
       epochs: in order.
-      steps, losses: float[n], the training loss after steps.jsonl: means over the updates between two
-        lines. Without that file, the means of the epochs at their middles.
+      steps, losses, learning_rates: float[n], the training loss after steps.jsonl: means over the updates
+        between two lines. Without that file, the means of the epochs at their middles.
       has_failed: whether the loss became nan or infinite.
       uniform, unigram: baselines, nats per token; nan if they are not known.
       parameters: number of weights; 0 if it is not known.
-      train_tokens: tokens of the training text; 0 if it is not known.
+      train_tokens, train_bytes: size of the training text; 0 if it is not known.
       tokens_per_step: tokens of a weight update; 0 if it is not known.
       analysis: the content of analysis.json.
     """
@@ -52,11 +53,13 @@ class History:
     epochs: list[Epoch]
     steps: np.ndarray
     losses: np.ndarray
+    learning_rates: np.ndarray
     has_failed: bool
     uniform: float
     unigram: float
     parameters: int
     train_tokens: int
+    train_bytes: int
     tokens_per_step: float
     analysis: dict[str, Any]
 
@@ -94,30 +97,37 @@ def read_history(run: Run) -> History:
     baselines = facts.get("baselines") or {}
     epochs = [epoch for line in read_lines(run.metrics_file) if (epoch := _epoch(line))]
     lines = read_lines(run.steps_file)
-    steps, losses = training_curve(lines)
+    steps, losses, rates = training_curve(lines)
     if not len(steps):
         ends = [0, *(epoch.step for epoch in epochs)]
-        steps = np.array([(a + b) / 2 for a, b in zip(ends, ends[1:], strict=False)], float)
+        steps = np.array([(a + b) / 2 for a, b in pairwise(ends)], float)
         losses = np.array([epoch.train_loss for epoch in epochs], float)
+        rates = np.ones_like(steps)
     unigram = baselines.get("unigram")
     return History(
         config=run.config,
         epochs=epochs,
         steps=steps,
         losses=losses,
+        learning_rates=rates,
         has_failed=bool(lines) and lines[-1].get("mean_loss", 0.0) is None,
         uniform=baselines.get("uniform", math.nan),
         unigram=math.nan if unigram is None else unigram,
         parameters=facts.get("parameters", 0),
         train_tokens=facts.get("train_tokens", 0),
+        train_bytes=facts.get("train_bytes", 0),
         tokens_per_step=as_number(analysis.get("tokens_per_step")) or 0.0,
         analysis=analysis,
     )
 
 
-def training_curve(lines: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns steps float[n] and mean losses float[n] between consecutive lines of steps.jsonl."""
-    steps, losses = [], []
+def training_curve(lines: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the curve of steps.jsonl.
+
+    Returns:
+      steps, mean losses since the line before, and learning rates, each float[n].
+    """
+    steps, losses, rates = [], [], []
     epoch, batches, total = None, 0.0, 0.0
     for line in lines:
         step, count, mean = (as_number(line.get(key)) for key in ("step", "batches", "mean_loss"))
@@ -128,8 +138,9 @@ def training_curve(lines: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]
         if count > batches:
             steps.append(step)
             losses.append((count * mean - total) / (count - batches))
+            rates.append(as_number(line.get("learning_rate")) or 0.0)
         batches, total = count, count * mean
-    return np.array(steps, float), np.array(losses, float)
+    return np.array(steps, float), np.array(losses, float), np.array(rates, float)
 
 
 def as_number(value: Any) -> float | None:

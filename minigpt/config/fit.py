@@ -253,6 +253,18 @@ def _model_for(size: int, minutes: float) -> tuple[int, int]:
     return 96 if minutes < 2 else 128 if minutes < 6 else 192 if minutes < 20 else 256, 4
 
 
+def sizes_for(size: int, vocab_size: int) -> tuple[int, int]:
+    """Returns the weights of the models that are chosen for a text, in one minute and in an hour.
+
+    Args:
+      size: bytes of the text.
+      vocab_size: V.
+    """
+    shapes = (_model_for(size, minutes) for minutes in (1, 60))
+    short, long = (12 * blocks * width**2 + vocab_size * width for width, blocks in shapes)
+    return short, long
+
+
 def _batch_for(config: Config, text: TextSize, tokens: float) -> tuple[int, int, int]:
     """Returns the length of a training sequence, the context and the sequences in a batch.
 

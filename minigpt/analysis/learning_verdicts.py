@@ -1,0 +1,137 @@
+"""Verdicts about the course of a training: diverging, not learning, too short.
+
+The thresholds are shares of what was learned: the difference between the loss of the token frequencies
+(unigram) and the validation loss. A share means the same for every text and every tokenizer. They were
+chosen on the trainings of tests/analysis/doctor_trainings.py.
+"""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+from minigpt.analysis.curve_fit import fit_power_law
+from minigpt.analysis.history import History
+from minigpt.analysis.verdict import Verdict
+
+# The loss has risen by this share of what had been learned.
+RISEN = 0.15
+# Falling by less than this share of the unigram loss in the second half is not falling.
+NOT_FALLING = 0.02
+# The loss is at the unigram's: not lower by more than this share of it.
+AT_UNIGRAM = 0.03
+# A training of twice the length would learn this share more.
+STILL_FALLING = 0.08
+# Memorized: the validation loss has risen by RISE and is above the training loss by GAP.
+RISE, GAP = 0.03, 0.2
+
+
+def diverging(history: History) -> Verdict | None:
+    """Returns a verdict if the training loss became nan, or is far above what it was."""
+    rate = history.config.training.learning_rate
+    action = f"Train again with training.learning_rate = {rate / 4:.2g} (it was {rate:g})."
+    if history.has_failed:
+        step = history.last_step
+        return Verdict("diverging", f"The loss was nan or infinite after step {step:,}.", action)
+    lowest, at = _lowest(history)
+    first, last = _start(history), history.train_loss
+    if not math.isfinite(lowest) or last < lowest + RISEN * max(first - lowest, 0.1 * first):
+        return None
+    return Verdict(
+        "diverging",
+        f"The training loss was {lowest:.3f} nats per token around step {at:,} and is {last:.3f} at the "
+        "end.",
+        action,
+    )
+
+
+def not_learning(history: History) -> Verdict | None:
+    """Returns a verdict if the validation loss is that of the token frequencies and does not fall."""
+    unigram = history.unigram
+    if not math.isfinite(unigram) or history.last.val_loss < (1 - AT_UNIGRAM) * unigram:
+        return None
+    if is_falling(history) or diverging(history):
+        return None
+    return Verdict(
+        "not_learning",
+        f"The validation loss is {history.last.val_loss:.3f} nats per token. Predicting every token by its "
+        f"frequency alone (unigram) has {unigram:.3f}, and the loss hardly falls.",
+        "Run `minigpt doctor` on the run: it tries other learning rates. If none of them helps, check that "
+        "the text is not random.",
+    )
+
+
+def too_short(history: History) -> Verdict | None:
+    """Returns a verdict if twice the training would give much more."""
+    learned, gain = history.unigram - history.last.val_loss, gain_of_twice(history)
+    if gain is None or not is_falling(history) or has_memorized(history):
+        return None
+    if not gain > STILL_FALLING * max(learned, 0.0):
+        return None
+    expected = history.last.val_loss - gain
+    return Verdict(
+        "too_short",
+        f"The loss was still falling fast at the end, at step {history.last_step:,}. A training of twice "
+        f"the length would have a validation loss of about {expected:.3f} instead of "
+        f"{history.last.val_loss:.3f} nats per token, by a power law fitted to the training loss.",
+        _longer(history),
+    )
+
+
+def gain_of_twice(history: History) -> float | None:
+    """Estimates how much lower the validation loss is after twice the steps, in nats per token."""
+    law = fit_power_law(history.steps, history.losses, history.learning_rates)
+    return None if law is None else (law.at(1) - law.at(2)) * _share_held_out(history)
+
+
+def _share_held_out(history: History) -> float:
+    """Returns which share of the decrease in the second half reached the held-out text, 0 to 1."""
+    middle = next((e for e in history.epochs if e.step >= 0.4 * history.last_step), history.last)
+    end = history.last
+    if middle is end:
+        return 1.0
+    before, after = (history.mean_loss(0.9 * epoch.step, epoch.step) for epoch in (middle, end))
+    decrease = before - after
+    return min(1.0, max(0.0, (middle.val_loss - end.val_loss) / decrease)) if decrease > 0 else 1.0
+
+
+def is_falling(history: History) -> bool:
+    """Returns whether the training loss fell in the second half."""
+    end = history.last_step
+    middle, last = history.mean_loss(0.4 * end, 0.6 * end), history.mean_loss(0.9 * end, end)
+    level = history.unigram if math.isfinite(history.unigram) else middle
+    return middle - last > NOT_FALLING * level
+
+
+def has_memorized(history: History) -> bool:
+    """Returns whether the validation loss rises while it is far above the training loss."""
+    last, best = history.last.val_loss, history.best.val_loss
+    learned = history.unigram - best
+    if not math.isfinite(learned):
+        return False
+    return last - best > RISE * learned and last - history.train_loss > GAP * learned
+
+
+def _lowest(history: History) -> tuple[float, int]:
+    """Returns the lowest mean training loss over a twentieth of the steps, and its step."""
+    width = max(1.0, history.last_step / 20)
+    edges = np.arange(0, history.last_step + width, width)
+    means = [
+        (float(history.losses[inside].mean()), float(history.steps[inside].mean()))
+        for low, high in pairwise(edges)
+        if (inside := (history.steps > low) & (history.steps <= high)).any()
+    ]
+    loss, step = min(means, default=(math.nan, 0.0))
+    return loss, round(step)
+
+
+def _start(history: History) -> float:
+    """Returns the loss before training."""
+    return history.uniform if math.isfinite(history.uniform) else float(history.losses[0])
+
+
+def _longer(history: History) -> str:
+    training = history.config.training
+    if training.max_minutes:
+        return f"Train for twice as long: training.max_minutes = {2 * training.max_minutes:g}."
+    return f"Train for twice as long: training.epochs = {2 * training.epochs}."
