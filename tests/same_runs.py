@@ -8,7 +8,7 @@ from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
 from minigpt.runs.run import Run
 from tests.run_files import records
 
-TIMINGS = {"seconds", "tokens_per_second"}
+TIMINGS = {"seconds", "tokens_per_second", "memory_bytes"}
 
 
 def lines(file: Path) -> list[dict]:
@@ -39,6 +39,7 @@ def assert_same(run: Run, expected: Run) -> None:
             )
         assert actual.progress.best == reference.progress.best
     assert lines(run.metrics_file) == lines(expected.metrics_file)
+    assert lines(run.steps_file) == lines(expected.steps_file) != []
     assert run.samples_file.read_bytes() == expected.samples_file.read_bytes()
     assert run.config_file.read_bytes() == expected.config_file.read_bytes()
     assert run.facts == expected.facts != {}

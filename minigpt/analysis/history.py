@@ -87,13 +87,17 @@ class History:
         return float(self.losses[inside].mean()) if inside.any() else float(self.losses[-1])
 
 
-def read_history(run: Run) -> History:
+def read_history(run: Run, analysis: dict[str, Any] | None = None) -> History:
     """Reads the history of a run. Damaged lines are left out.
 
+    Args:
+      run: the run.
+      analysis: in place of the content of analysis.json.
     Raises:
       UserError: the settings of the run cannot be read.
     """
-    facts, analysis = run.facts, read_analysis(run)
+    facts = run.facts
+    analysis = read_analysis(run) if analysis is None else analysis
     baselines = facts.get("baselines") or {}
     epochs = [epoch for line in read_lines(run.metrics_file) if (epoch := _epoch(line))]
     lines = read_lines(run.steps_file)

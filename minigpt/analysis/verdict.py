@@ -2,17 +2,18 @@
 
 from dataclasses import asdict, dataclass
 
-IDS = (
-    "diverging",
-    "not_learning",
-    "learning_rate_high",
-    "learning_rate_low",
-    "too_short",
-    "memorized",
-    "too_large",
-    "too_small",
-    "suspicious_text",
-)
+# Id → what is said about it.
+TITLES = {
+    "diverging": "Diverging: the loss rises",
+    "not_learning": "Not learning: the loss is that of token frequencies",
+    "learning_rate_high": "The learning rate is too high",
+    "learning_rate_low": "The learning rate is too low",
+    "too_short": "The training was too short",
+    "memorized": "The training text was learned by heart",
+    "too_large": "The model is too large for the text",
+    "too_small": "The model is too small for the text",
+    "suspicious_text": "The text is suspicious",
+}
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Verdict:
     """What is wrong with a training.
 
     Attributes:
-      id: one of `IDS`.
+      id: one of `TITLES`.
       evidence: sentences with the figures that the verdict follows from.
       action: one thing to do about it.
     """
@@ -28,6 +29,10 @@ class Verdict:
     id: str
     evidence: str
     action: str
+
+    @property
+    def title(self) -> str:
+        return TITLES[self.id]
 
     def as_dict(self) -> dict[str, str]:
         return asdict(self)

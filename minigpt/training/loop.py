@@ -15,6 +15,7 @@ from minigpt.training.callbacks.epoch_files import EpochFiles, keeps_epochs
 from minigpt.training.callbacks.interrupt import Interrupt, TrainingInterrupted
 from minigpt.training.callbacks.learning_rate import LearningRate
 from minigpt.training.callbacks.recorder import Recorder
+from minigpt.training.callbacks.reporter import Reporter
 from minigpt.training.callbacks.step_recorder import StepRecorder
 from minigpt.training.callbacks.stop_at_nan import StopAtNaN
 from minigpt.training.callbacks.user_callbacks import UserCallbacks
@@ -37,6 +38,7 @@ class TrainingLoop:
       clock: counts steps and seconds.
       best: the best epoch.
       checkpointing: counts epochs and batches, and saves the state.
+      reporter: examines the training and writes the report.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class TrainingLoop:
         self.clock = Clock(training, limits, task.tokens_per_batch * training.accumulate_steps)
         self.best = BestEpoch(self.clock, training.early_stopping_patience)
         self.checkpointing = Checkpointing(run, task.config, self.clock, self.best)
+        self.reporter = Reporter(run, task, self.checkpointing)
         self.user_callbacks = UserCallbacks(callbacks, training.epochs, self.checkpointing)
 
     def restore(self, checkpoint: Checkpoint | None) -> None:
@@ -111,6 +114,7 @@ class TrainingLoop:
             self.user_callbacks,
             *([epoch_files] if keeps_epochs(training, self.model) else []),
             self.checkpointing,
+            self.reporter,
             interrupt,
         ]
         display.open()
@@ -132,6 +136,7 @@ class TrainingLoop:
             interrupt.uninstall()
             self.user_callbacks.close()
             display.close()
+            steps.flush()
 
     def _fit(self, epochs: int, callbacks: list[keras.callbacks.Callback]) -> None:
         """Trains until this number of epochs have ended. The first one may be partly done."""

@@ -1,9 +1,11 @@
 """Messages at the end of training: results and suggested commands."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from minigpt.analysis.verdict import Verdict
 from minigpt.config import Config
 from minigpt.training.callbacks.checkpointing import MIN_INTERVAL
 from minigpt.training.console import count, duration
@@ -27,10 +29,17 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command
     lines = [_bleu(scores, loop.task.config)] if scores else []
     lines += [
         f"Done: {times}, including preparation and export. The best model is in {path}: model.gguf to "
-        "send to others, model.keras for Keras, saved_model/ for TensorFlow.",
+        "send to others, model.keras for Keras, saved_model/ for TensorFlow. Open report.html in a browser.",
         _use(loop.task.config, path, command),
     ]
     return "\n".join(lines)
+
+
+def doctor(verdicts: Sequence[Verdict]) -> list[str]:
+    """Returns what the doctor found, one line per verdict."""
+    if not verdicts:
+        return ["Doctor: no problems found."]
+    return [f"Doctor: {verdict.title}. {verdict.evidence} {verdict.action}" for verdict in verdicts]
 
 
 def interrupted(loop: TrainingLoop, command: str) -> str:

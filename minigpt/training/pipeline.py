@@ -1,8 +1,8 @@
-"""Training as a whole: corpus, task, model, restore, fit, export."""
+"""Training as a whole: corpus, task, model, restore, fit, export, report."""
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -127,9 +127,18 @@ def train(
             # 6. Export.
             show(console, "Exporting the best model.")
             scores = export_best(trained, task)
+            # 7. Report.
+            verdicts = loop.reporter.report("finished")
         except KeyboardInterrupt:
             show(console, messages.interrupted(loop, command))
+            loop.reporter.report("interrupted")
             raise Interrupted from None
+        except UserError:
+            with suppress(OSError):
+                loop.reporter.report("failed")
+            raise
+        for line in messages.doctor(verdicts):
+            show(console, line)
         seconds = time.perf_counter() - began
         show(console, messages.finished(loop, scores, seconds, command))
     return trained

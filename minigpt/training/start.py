@@ -50,19 +50,7 @@ class Start(abc.ABC):
         Raises:
           UserError: the run to start from has no model that can be used.
         """
-        config = task.config
-        # Loaded first: initial values depend on what was built before.
-        finished = self.fine_tuning.load_model() if self.fine_tuning else None
-        model = build_model(
-            config.model, task.corpus.tokenizer.vocab_size, config.training.precision
-        )
-        if finished:
-            for weight, value in zip(model.weights, finished.weights, strict=True):
-                weight.assign(value)
-        if config.training.lora_rank:
-            assert isinstance(model, GPT)
-            enable_lora(model, config.training.lora_rank)
-        return model
+        return initial_model(task, self.fine_tuning)
 
     @abc.abstractmethod
     def run_directory(self, task: Task, facts: Facts) -> AbstractContextManager[Run]:
@@ -75,3 +63,22 @@ class Start(abc.ABC):
     def describe(self, run: Run, step: int, end: int) -> str:
         """Returns the lines about the run directory and the first step that precede training."""
         return f"Run         {run.path}"
+
+
+def initial_model(task: Task, fine_tuning: FineTuning | None) -> keras.Model:
+    """Returns the model of a task before its first step.
+
+    Raises:
+      UserError: the run to start from has no model that can be used.
+    """
+    config = task.config
+    # Loaded first: initial values depend on what was built before.
+    finished = fine_tuning.load_model() if fine_tuning else None
+    model = build_model(config.model, task.corpus.tokenizer.vocab_size, config.training.precision)
+    if finished:
+        for weight, value in zip(model.weights, finished.weights, strict=True):
+            weight.assign(value)
+    if config.training.lora_rank:
+        assert isinstance(model, GPT)
+        enable_lora(model, config.training.lora_rank)
+    return model

@@ -96,7 +96,8 @@ class LanguageModeling(Task):
 
     def scores(self) -> dict[str, float | None]:
         val = self.corpus.val
-        scored = score(self.evaluator.loss(val.ids), val, self.corpus.tokenizer.lossless)
+        loss = self.evaluator.loss(val.ids, self.new_breakdown().add)
+        scored = score(loss, val, self.corpus.tokenizer.lossless)
         return {
             "val_loss": scored.loss,
             "val_perplexity": scored.perplexity,

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from minigpt.analysis.breakdown import LossBreakdown
 from minigpt.config import Config, FilesConfig, PairsConfig
 from minigpt.corpus.store_files import Corpus
 from minigpt.training.callbacks.callback import Callback
@@ -28,11 +29,13 @@ class Task(abc.ABC):
       batches_in_pass: batches in one pass over the training text.
       tokens_per_batch: tokens in a batch, on average.
       sequence_length: tokens in a sequence; None for sentences of their own lengths.
+      breakdown: where the loss of the last call of `scores` is high; None before.
     """
 
     batches_in_pass: int
     tokens_per_batch: float
     sequence_length: int | None = None
+    breakdown: LossBreakdown | None = None
 
     def __init__(self, config: Config, corpus: Corpus) -> None:
         self.config = config
@@ -92,6 +95,11 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def describe(self) -> dict[str, str]:
         """Returns lines about the corpus by subject, for the summary; "Baselines" is one of them."""
+
+    def new_breakdown(self) -> LossBreakdown:
+        """Returns an empty breakdown, which `scores` fills."""
+        self.breakdown = LossBreakdown(self.corpus.tokenizer, self.corpus.token_counts)
+        return self.breakdown
 
     @abc.abstractmethod
     def scores(self) -> dict[str, float | None]:

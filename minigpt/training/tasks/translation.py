@@ -94,7 +94,7 @@ class Translation(Task):
         }
 
     def scores(self) -> dict[str, float | None]:
-        loss = self.evaluator.loss()
+        loss = self.evaluator.loss(self.new_breakdown().add)
         return {
             "val_loss": loss,
             "val_perplexity": perplexity(loss),

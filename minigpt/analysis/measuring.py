@@ -1,0 +1,131 @@
+"""What is measured for the report besides the losses: baselines, the text, memorization."""
+
+import abc
+from typing import Any
+
+from minigpt.analysis.baselines import evaluation_baselines
+from minigpt.analysis.memorization import measure_memorization
+from minigpt.analysis.text_checks import check_text
+from minigpt.config import Config
+from minigpt.corpus.store_files import Corpus
+from minigpt.runs.run import Run
+
+# Measured on two slow cores: tokens counted, bytes compressed by both programs, and products of weights and
+# tokens by the engine, per second; the time to check a text, and to open a model and read its text.
+TOKENS_PER_SECOND, BYTES_PER_SECOND, PRODUCTS_PER_SECOND = 4e6, 8e5, 1e9
+CHECK_SECONDS, OPEN_SECONDS = 0.5, 0.6
+# Tokens that are drawn to measure memorization: at the end of a training, and by the commands.
+FEW_TOKENS, MANY_TOKENS = 1280, 12_800
+
+
+class Measurement(abc.ABC):
+    """One of the things that are measured once in a training.
+
+    Args:
+      run: the run.
+      corpus: its text.
+      config: its settings.
+
+    Attributes:
+      seconds: about how long it takes.
+    """
+
+    seconds: float
+
+    def __init__(self, run: Run, corpus: Corpus, config: Config) -> None:
+        self.run, self.corpus, self.config = run, corpus, config
+
+    @abc.abstractmethod
+    def is_due(self, analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
+        """Returns whether it can be measured now and is not part of `analysis` yet.
+
+        Args:
+          analysis: what is known.
+          epoch: epochs that have ended.
+          is_finished: whether training has ended.
+        """
+
+    @abc.abstractmethod
+    def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
+        """Returns the keys of analysis.json that change."""
+
+
+class Baselines(Measurement):
+    """Losses of predictions that need no model."""
+
+    def __init__(self, run: Run, corpus: Corpus, config: Config) -> None:
+        super().__init__(run, corpus, config)
+        self.seconds = corpus.train.tokens / TOKENS_PER_SECOND
+
+    def is_due(self, analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
+        return not analysis.get("baselines")
+
+    def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
+        return {"baselines": evaluation_baselines(self.corpus, self.config, compression=False)}
+
+
+class CompressionBaselines(Measurement):
+    """What xz and zstd make of the held-out text."""
+
+    def __init__(self, run: Run, corpus: Corpus, config: Config) -> None:
+        super().__init__(run, corpus, config)
+        self.seconds = (corpus.train.tokens / TOKENS_PER_SECOND) + (
+            corpus.val.bytes / BYTES_PER_SECOND
+        )
+
+    def is_due(self, analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
+        return "xz_bits_per_byte" not in (analysis.get("baselines") or {})
+
+    def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
+        return {"baselines": evaluation_baselines(self.corpus, self.config, compression=True)}
+
+
+class TextChecks(Measurement):
+    """What is suspicious about the text."""
+
+    seconds = CHECK_SECONDS
+
+    def is_due(self, analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
+        return not isinstance(analysis.get("text"), list)
+
+    def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
+        findings = check_text(self.corpus, self.config)
+        return {"text": [{"kind": each.kind, "evidence": each.evidence} for each in findings]}
+
+
+class MemorizationOfStates(Measurement):
+    """What the best and the last state have copied from the training text.
+
+    Args:
+      tokens: how many are drawn from each.
+    """
+
+    def __init__(
+        self, run: Run, corpus: Corpus, config: Config, tokens: int = FEW_TOKENS
+    ) -> None:
+        super().__init__(run, corpus, config)
+        self.tokens = tokens
+
+    @property
+    def seconds(self) -> float:  # type: ignore[override]
+        drawn = self.tokens * self.run.facts.get("parameters", 0) / PRODUCTS_PER_SECOND
+        return 2 * (OPEN_SECONDS + drawn)
+
+    def is_due(self, analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
+        known = analysis.get("memorization") or {}
+        return is_finished and (known.get("last") or {}).get("epoch") != epoch
+
+    def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
+        best, last = (
+            measure_memorization(self.run, state, tokens=self.tokens, corpus=self.corpus).as_dict()
+            for state in ("best", "last")
+        )
+        return {"memorization": {"best": best, "last": last}}
+
+
+def measurements(run: Run, corpus: Corpus, config: Config) -> list[Measurement]:
+    """Returns what is measured of a run, the cheapest and most important first."""
+    kinds = (Baselines, TextChecks, CompressionBaselines, MemorizationOfStates)
+    return [kind(run, corpus, config) for kind in kinds]
+
+

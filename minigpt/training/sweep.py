@@ -1,0 +1,175 @@
+"""A sweep of learning rates: short trainings from the same initial weights, on the same batches."""
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+
+from minigpt.config import Config
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.models.state import arrays_of, restore
+from minigpt.runs.corpus import open_run_corpus
+from minigpt.runs.run import Run
+from minigpt.training.callbacks.callback import Callback, training_loss
+from minigpt.training.device import set_up_device
+from minigpt.training.fine_tuning import fine_tuning
+from minigpt.training.pipeline import compile_model
+from minigpt.training.start import initial_model
+from minigpt.training.tasks import build_task
+
+# Neighboring learning rates of the sweep. The largest is FACTOR^MOST times that of the run.
+FACTOR, MOST = 4.0, 7
+# Updates of a short training. If they would take too long, fewer; with fewer than the least, nothing is
+# learned that could be compared.
+STEPS, LEAST_STEPS = 100, 20
+# The time that the sweep should take, without compiling.
+SECONDS = 60.0
+_TRAININGS = 6
+_WARMUP_SHARE = 0.1
+# The loss of a short training is the mean over this share of its updates, the last ones.
+_LAST_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The losses of short trainings.
+
+    Attributes:
+      steps: weight updates of each.
+      losses: learning rate → training loss at the end, nats per token; inf if it became nan or infinite.
+    """
+
+    steps: int
+    losses: dict[float, float]
+
+
+def sweep_learning_rates(run: Run, report: Callable[[str], object] = lambda line: None) -> Sweep:
+    """Trains with the learning rate of a run and with others, until a better one is not found.
+
+    Each training has a warm-up and a linear decay of its own. The directory of the run is not changed.
+
+    Args:
+      run: the run.
+      report: called with a line about each training.
+    Raises:
+      UserError: the text of the run has changed, or a weight update takes so long that the sweep would
+        take many times `SECONDS`.
+    """
+    config = run.config
+    corpus = open_run_corpus(run)
+    if corpus is None:
+        raise UserError(ArgumentProblem("run", run.path, "its text has changed since training"))
+    set_up_device(config.training)
+    task = build_task(config, corpus)
+    model = initial_model(task, fine_tuning(config))
+    compile_model(task, model)
+    initial = {name: array.copy() for name, array in arrays_of(model).items()}
+    own = config.training.learning_rate
+    accumulated = config.training.accumulate_steps
+
+    def train(rate: float, steps: int) -> "_ShortTraining":
+        restore(model, initial)
+        short = _ShortTraining(config, rate, steps)
+        model.stop_training = False
+        model.fit(
+            task.batches(0, steps * accumulated),
+            epochs=1,
+            steps_per_epoch=steps * accumulated,
+            callbacks=[short],
+            shuffle=False,
+            verbose=0,
+        )
+        return short
+
+    steps = _affordable_steps(run, train(own, 4).seconds_per_step)
+
+    def loss(rate: float) -> float:
+        found = train(rate, steps).loss
+        report(f"learning rate {rate:.2g}: training loss {found:.3f} after {steps} steps")
+        return found
+
+    return Sweep(steps, search(own, loss))
+
+
+def search(own: float, loss: Callable[[float], float]) -> dict[float, float]:
+    """Looks for the best learning rate among own · FACTOR^k, in the direction in which the loss falls.
+
+    Args:
+      own: the first learning rate.
+      loss: returns the loss of a learning rate; inf if training fails.
+    Returns:
+      All that were tried, with their losses.
+    """
+    losses = {rate: loss(rate) for rate in (own, own * FACTOR, own / FACTOR)}
+    is_higher_better = losses[own * FACTOR] <= losses[own / FACTOR]
+    factor = FACTOR if is_higher_better else 1 / FACTOR
+    rate = own * factor
+    for _ in range(MOST - 1):
+        # Neighbors may be equally bad: nothing is learned at all, or training fails.
+        if min(losses, key=lambda each: losses[each]) != rate and math.isfinite(losses[rate]):
+            break
+        rate *= factor
+        losses[rate] = loss(rate)
+        if is_higher_better and not math.isfinite(losses[rate]):
+            break
+    return losses
+
+
+class _ShortTraining(Callback):
+    """Sets the learning rates of a short training and keeps its losses."""
+
+    def __init__(self, config: Config, rate: float, steps: int) -> None:
+        super().__init__()
+        self.rate, self.steps = rate, steps
+        self.accumulated = config.training.accumulate_steps
+        self._means: list[float] = []
+        self._ends: list[float] = []
+
+    @property
+    def loss(self) -> float:
+        """The mean loss of the last updates; inf if one was nan or infinite."""
+        means = np.array(self._means)
+        if not np.isfinite(means).all():
+            return math.inf
+        # `fit` reports means over all batches so far.
+        sums = means * np.arange(1, len(means) + 1)
+        count = max(1, round(_LAST_SHARE * len(means)))
+        before = sums[-count - 1] if len(means) > count else 0.0
+        return float((sums[-1] - before) / count)
+
+    @property
+    def seconds_per_step(self) -> float:
+        """The median time of an update, without the first one, which includes compilation."""
+        return statistics.median(np.diff(self._ends)) * self.accumulated
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        step = batch // self.accumulated
+        warmup = (step + 1) / max(1.0, _WARMUP_SHARE * self.steps)
+        decay = 1 - step / self.steps
+        self.model.optimizer.learning_rate = self.rate * min(1.0, warmup, decay / 0.9)
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        assert logs is not None
+        self._ends.append(time.perf_counter())
+        self._means.append(float(training_loss(logs)))
+        if not math.isfinite(self._means[-1]):
+            assert isinstance(self.model, keras.Model)
+            self.model.stop_training = True
+
+
+def _affordable_steps(run: Run, seconds_per_step: float) -> int:
+    steps = int(SECONDS / (_TRAININGS * seconds_per_step))
+    if steps < LEAST_STEPS / 4:
+        raise UserError(
+            ArgumentProblem(
+                "run",
+                run.path,
+                f"a weight update takes {seconds_per_step:.1f} s here, too long to try learning rates",
+            )
+        )
+    return min(STEPS, max(LEAST_STEPS, steps))
