@@ -42,6 +42,8 @@ os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND") or "tensorflow"
 
 if TYPE_CHECKING:
     # An alias marks a name as public for type checkers.
+    from minigpt.analysis.run_list import RunSummary as RunSummary
+    from minigpt.analysis.run_list import list_runs as list_runs
     from minigpt.config import Config as Config
     from minigpt.config import load_config as load_config
     from minigpt.corpus.fit import config_for_text as config_for_text
@@ -70,6 +72,7 @@ _MODULES = {
     "PortableTextModel": "minigpt.portable.text_model",
     "PortableTranslationModel": "minigpt.portable.translation_model",
     "Run": "minigpt.runs.run",
+    "RunSummary": "minigpt.analysis.run_list",
     "TextGenerator": "minigpt.training.callbacks.text_generator",
     "TextModel": "minigpt.inference.text_model",
     "TranslationModel": "minigpt.inference.translation_model",
@@ -78,6 +81,7 @@ _MODULES = {
     "evaluate_run": "minigpt.evaluation",
     "export_run": "minigpt.export",
     "import_run": "minigpt.huggingface.importing",
+    "list_runs": "minigpt.analysis.run_list",
     "load": "minigpt.inference.loading",
     "load_config": "minigpt.config",
     "load_portable": "minigpt.portable.loading",
@@ -90,8 +94,10 @@ _WITHOUT_KERAS = {
     "PortableTextModel",
     "PortableTranslationModel",
     "Run",
+    "RunSummary",
     "UserError",
     "config_for_text",
+    "list_runs",
     "load_config",
     "load_portable",
 }

@@ -21,6 +21,7 @@ COMMANDS = {
     "evaluate": ("evaluate", "evaluate"),
     "export": ("export", "export"),
     "import": ("import_run", "import_run"),
+    "runs": ("runs", "runs"),
     "configs": ("configs", "configs"),
 }
 

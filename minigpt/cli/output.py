@@ -19,15 +19,22 @@ def print_message(line: str) -> None:
     print(printable(line), file=sys.stderr, flush=True)
 
 
-def print_json(record: dict[str, Any]) -> None:
-    """Prints a record as one line of JSON; numbers that are not finite become null."""
-    finite = {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in record.items()
-    }
-    line = json.dumps(finite, ensure_ascii=False, allow_nan=False)
-    # JSON allows these control characters, but a terminal interprets them.
-    line = re.sub("[\x7f-\x9f\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", line)
+def print_json(content: dict[str, Any] | list[dict[str, Any]]) -> None:
+    """Prints a record or a list of records as one line of JSON; numbers that are not finite become null."""
+    is_list = isinstance(content, list)
+    finite = [
+        {
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in record.items()
+        }
+        for record in (content if isinstance(content, list) else [content])
+    ]
+    line = json.dumps(finite if is_list else finite[0], ensure_ascii=False, allow_nan=False)
+    # JSON allows these control characters, but a terminal interprets them. Surrogates, which stand for the
+    # bytes of a file name that is not UTF-8, cannot be printed.
+    line = re.sub(
+        "[\x7f-\x9f\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", line
+    )
     print(line, flush=True)
 
 

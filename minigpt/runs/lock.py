@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,6 +11,8 @@ from minigpt.errors import UserError
 from minigpt.runs.paths import run_error
 
 NAME = "lock"
+# `is_locked` holds the lock for less than this.
+_RETRY_SECONDS = 0.05
 
 
 @contextmanager
@@ -37,9 +40,31 @@ def run_lock(run: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def is_locked(run: Path) -> bool:
+    """Returns whether a process trains in a run directory, as far as the lock file can be read."""
+    try:
+        handle = os.open(run / NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        # A shared lock: several processes may ask at the same time. Closing the file releases it.
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+
+
 def _acquire(run: Path, handle: int) -> None:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_RETRY_SECONDS)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         owner = os.pread(handle, 20, 0).decode("ascii", "replace").strip() or "unknown"
         raise run_error(

@@ -39,7 +39,14 @@ def run_without_tensorflow(*arguments) -> str:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["configs"], ["train", "--set", "model.max_len=1"], ["smaple"]],
+    [
+        ["--help"],
+        ["--version"],
+        ["configs"],
+        ["runs", str(FIXTURES)],
+        ["train", "--set", "model.max_len=1"],
+        ["smaple"],
+    ],
     ids=" ".join,
 )
 def test_commands_that_do_not_import_tensorflow(arguments):

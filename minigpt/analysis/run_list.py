@@ -1,0 +1,182 @@
+"""The runs in a folder, and how far each has come. Reads small files only."""
+
+import json
+import math
+import re
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from minigpt.config import Config, FilesConfig, PairsConfig
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
+from minigpt.runs.lock import is_locked
+from minigpt.runs.run import Run
+from minigpt.storage.files import read_file
+
+State = Literal["training", "finished", "interrupted", "failed", "damaged"]
+
+# A limit for files of someone else.
+MAX_FILE_BYTES = 100_000_000
+_MAX_FILES_NAMED = 3
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A run in a list of runs. Everything but `path` and `name` may come from a damaged file: None then.
+
+    Attributes:
+      path: the run directory.
+      name: its name.
+      text: the names of the files it was trained on, or the value of `data.source`; None for an imported
+        model.
+      parameters: number of weights.
+      epochs: number of epochs that have ended.
+      val_loss: the best epoch's validation loss, in nats per token.
+      bits_per_byte: the same epoch's bits per byte; None if the tokenizer loses part of the text.
+      seconds: time of training, until the last epoch ended.
+      state: "training": a process trains now. "finished": the training has ended. "interrupted": it has
+        not, and can be resumed. "failed": it ended with an error. "damaged": config.toml cannot be read.
+    """
+
+    path: Path
+    name: str
+    text: str | None = None
+    parameters: int | None = None
+    epochs: int | None = None
+    val_loss: float | None = None
+    bits_per_byte: float | None = None
+    seconds: float | None = None
+    state: State = "damaged"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"path": str(self.path)}
+
+
+def list_runs(folder: str | Path = "runs") -> list[RunSummary]:
+    """Returns the runs directly in a folder, by name; numbers in names are compared as numbers.
+
+    Imports no TensorFlow and loads no weights.
+
+    Args:
+      folder: a folder of runs; a run directory gives a list of this run.
+    Returns:
+      [] if the folder contains no run.
+    Raises:
+      UserError: the folder does not exist or cannot be read.
+    """
+    folder = Path(folder)
+    try:
+        # The folder of a run that is being created begins with a dot.
+        children = (path for path in folder.iterdir() if not path.name.startswith("."))
+        found = [folder] if _is_run(folder) else [path for path in children if _is_run(path)]
+    except FileNotFoundError:
+        problem = "does not exist; expected a folder of runs, or a run"
+        raise UserError(ArgumentProblem("folder", folder, problem)) from None
+    except NotADirectoryError:
+        problem = "is a file; expected a folder of runs, or a run"
+        raise UserError(ArgumentProblem("folder", folder, problem)) from None
+    except OSError as error:
+        raise UserError(ArgumentProblem("folder", folder, error.strerror or str(error))) from None
+    return [_summary(path) for path in sorted(found, key=_natural_order)]
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "config.toml").is_file()
+
+
+def _natural_order(path: Path) -> tuple[list[tuple[int, str]], str]:
+    """Sorts "a-2" before "a-10"."""
+    # [0-9] and not \d: some characters are digits, but no numbers.
+    parts = re.split(r"([0-9]+)", path.name.lower())
+    return [(int(p[:400]) if i % 2 else 0, p) for i, p in enumerate(parts)], path.name
+
+
+def _summary(path: Path) -> RunSummary:
+    summary = RunSummary(path, path.name if path.name not in ("", "..") else path.resolve().name)
+    try:
+        run = Run(path)
+        config = run.config
+    except (UserError, OSError):
+        return summary
+    records = _records(run.metrics_file)
+    best = min(
+        (record for record in records if _number(record.get("val_loss")) is not None),
+        key=lambda record: record["val_loss"],
+        default={},
+    )
+    return replace(
+        summary,
+        text=_text(config) if run.corpus_file.is_file() else None,
+        parameters=run.facts.get("parameters") or _parameters(run),
+        epochs=len(records),
+        val_loss=_number(best.get("val_loss")),
+        bits_per_byte=_number(best.get("val_bits_per_byte")),
+        seconds=_number(records[-1].get("seconds")) if records else None,
+        state=_state(run),
+    )
+
+
+def _text(config: Config) -> str:
+    if not isinstance(config.data, FilesConfig | PairsConfig):
+        return config.data.source
+    names = [Path(path).name or path for path in config.data.paths]
+    if len(names) > _MAX_FILES_NAMED:
+        names[_MAX_FILES_NAMED - 1 :] = [f"{len(names) - _MAX_FILES_NAMED + 1:,} more"]
+        return " and ".join([", ".join(names[:-1]), names[-1]])
+    return ", ".join(names)
+
+
+def _parameters(run: Run) -> int | None:
+    """Counts the parameters of a run without recorded facts. An imported run has no checkpoint."""
+    paths = checkpoint_paths(run.checkpoints_folder)
+    return count_parameters(paths[-1]) if paths else None
+
+
+def _state(run: Run) -> State:
+    if is_locked(run.path):
+        return "training"
+    recorded = _read_json(run.path / "analysis.json").get("state")
+    match recorded:
+        case "finished" | "failed":
+            return recorded
+        case "interrupted" | "training":
+            # The process that would write another state was killed.
+            return "interrupted"
+    # A run of a version that does not record it.
+    return "finished" if run.model_file.is_file() else "interrupted"
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    """Returns the object in a file; {} if there is none."""
+    try:
+        content = json.loads(read_file(file, MAX_FILE_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _records(file: Path) -> list[dict[str, Any]]:
+    """Returns the records of the epochs, without incomplete and damaged lines."""
+    try:
+        lines = read_file(file, MAX_FILE_BYTES).splitlines()
+    except OSError:
+        return []
+    records = []
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict) and _number(record.get("epoch")) is not None:
+            records.append(record)
+    return records
+
+
+def _number(value: Any) -> float | None:
+    """Returns a finite number; None for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    try:
+        return float(value) if is_number and math.isfinite(value) else None
+    except OverflowError:
+        return None

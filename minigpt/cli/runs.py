@@ -1,0 +1,89 @@
+"""`minigpt runs`: lists the runs of a folder."""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.cells import cell_len, set_cell_size
+
+import minigpt
+from minigpt.cli.command import command
+from minigpt.cli.output import print_json
+from minigpt.training.console import duration
+
+HEADINGS = ("name", "text", "parameters", "bits/byte", "time", "state")
+_RIGHT_ALIGNED = {2, 3, 4}
+# A terminal's lines are kept whole by shortening these columns, to this width at least.
+_SHORTENED, _MIN_WIDTH = (1, 0), 8
+_UNKNOWN = "–"
+
+
+@command({"folder": "FOLDER"})
+def runs(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder of runs, or a run.")
+    ] = Path("runs"),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON array with an object for each run.")
+    ] = False,
+) -> None:
+    """List the runs of a folder by name: text, parameters, best epoch's bits per byte, time, state."""
+    found = minigpt.list_runs(folder)
+    if as_json:
+        print_json([run.as_dict() for run in found])
+    elif found:
+        print_table([HEADINGS, *map(_row, found)])
+    else:
+        print(f"{one_line(str(folder))}: contains no runs")
+
+
+def _row(run: "minigpt.RunSummary") -> tuple[str, ...]:
+    if run.bits_per_byte is not None:
+        score = f"{run.bits_per_byte:.4g}"
+    else:
+        # The tokenizer loses part of the text, so only the loss is known.
+        score = _UNKNOWN if run.val_loss is None else f"loss {run.val_loss:.4g}"
+    return (
+        run.name,
+        _UNKNOWN if run.text is None else run.text,
+        _UNKNOWN if run.parameters is None else f"{run.parameters:,}",
+        score,
+        _UNKNOWN if run.seconds is None else duration(run.seconds),
+        run.state,
+    )
+
+
+def print_table(rows: list[tuple[str, ...]]) -> None:
+    """Prints rows in columns. On a terminal, long cells are shortened so that a row is one line."""
+    rows = [tuple(map(one_line, row)) for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    if sys.stdout.isatty():
+        excess = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
+        for column in _SHORTENED:
+            shortened = max(min(widths[column], _MIN_WIDTH), widths[column] - max(0, excess))
+            excess -= widths[column] - shortened
+            widths[column] = shortened
+    for row in rows:
+        cells = [
+            " " * (width - cell_len(cell)) + cell
+            if column in _RIGHT_ALIGNED
+            else _fitted(cell, width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        print("  ".join(cells).rstrip())
+
+
+def _fitted(cell: str, width: int) -> str:
+    if cell_len(cell) > width:
+        cell = set_cell_size(cell, width - 1).rstrip() + "…"
+    return set_cell_size(cell, width)
+
+
+def one_line(text: str) -> str:
+    """Returns a text with escapes for all characters that could change how a line is shown.
+
+    Among them are newlines, and the characters that change the direction of writing.
+    """
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
