@@ -88,7 +88,7 @@ def _tokens_per_step(settings: dict[str, dict[str, Any]]) -> int | None:
 
 
 def _steps(run: Run) -> list[dict[str, Any]]:
-    """Returns the training loss of each interval between two lines of steps.jsonl, and what was measured."""
+    """Returns the training loss of each interval of steps.jsonl, and what was measured at its end."""
     lines: list[dict[str, Any]] = []
     for record in read_lines(run.path / "steps.jsonl"):
         step = count(record.get("step"))

@@ -44,8 +44,7 @@ function passagesSection(run) {
     "Hardest and easiest passages",
     make("p", { class: "note" }, "Held-out passages with the highest and the lowest mean loss. Point at a token, or reach it with Tab and the arrow keys, for its value."),
     legend,
-    passagesPart("Hardest", "hardest", hardest),
-    passagesPart("Easiest", "easiest", easiest),
+    make("div", { class: "columns" }, passagesPart("Hardest", "hardest", hardest), passagesPart("Easiest", "easiest", easiest)),
   );
 }
 

@@ -22,7 +22,7 @@ function memorizationSection(run) {
     "memorization",
     "Memorization",
     make("p", { class: "note" }, MEMORIZED_NOTE),
-    ...states.map(([state, measured]) => memorizationPart(state, measured)),
+    make("div", { class: "columns" }, ...states.map(([state, measured]) => memorizationPart(state, measured))),
   );
 }
 
@@ -33,7 +33,7 @@ function memorizationPart(state, measured) {
     ["State", after],
     ["Copied", memorizedShare(measured)],
     ["Compared", measured.tokens !== null && `${formatCount(measured.tokens, "token")} of samples`],
-    ["Longest copied passage", longest ? make("span", {}, make("q", { class: "passage-quote", dir: "auto" }, longest.text), longest.size && ` ${longest.size}`) : "none"],
+    ["Longest copied passage", longest ? make("span", {}, make("q", { class: "quote", dir: "auto" }, longest.text), longest.size && ` ${longest.size}`) : "none"],
     ["Its place", longest?.place && shownText(longest.place)],
   ];
   const part = make("div", { class: "part" }, make("h3", {}, STATE_NAMES[state]), factList(entries.filter(([, value]) => value)));

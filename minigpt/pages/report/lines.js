@@ -52,7 +52,8 @@ class LineChart {
     setAttribute(this.slider, "aria-valuemax", Math.max(0, this.stops.length - 1));
     setAttribute(this.slider, "aria-valuenow", 0);
     setAttribute(this.slider, "aria-valuetext", "Use the arrow keys to read the values.");
-    this.readout.replaceChildren(make("span", { class: "faint" }, "Point at the chart, or use the arrow keys, to read its values."));
+    const hint = this.height >= 300 && make("span", { class: "faint" }, "Point at the chart, or use the arrow keys, to read its values.");
+    this.readout.replaceChildren(...[hint].filter(Boolean));
   }
 
   draw() {
@@ -67,7 +68,7 @@ class LineChart {
     this.x = (value) => left + (value / last) * (end - left);
     const ceiling = chart.ceiling ?? Infinity;
     const values = [...series.flatMap(({ points }) => points.map(({ y }) => Math.min(y, ceiling))), ...levels.map(({ value }) => value)];
-    const scale = valueScale(values, chart.logarithmic, chart.fromZero);
+    const scale = valueScale(values, { ...chart, count: Math.max(3, Math.round(height / 50)) });
     this.y = (value) => bottom - Math.max(0, Math.min(1, scale.share(value))) * (bottom - top);
     const svg = makeSvg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": describe(this.name, chart) });
     const line = (name, x1, y1, x2, y2) => makeSvg("line", { class: name, x1, y1, x2, y2 });

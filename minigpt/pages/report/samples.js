@@ -28,7 +28,7 @@ function samplesSection(run) {
   if (!controls) set("two");
   const shown = epochs.length < run.epochs ? ` Of ${formatInteger(run.epochs)} epochs, ${formatInteger(epochs.length)} are in this report.` : "";
   const what = run.kind === "encoder_decoder" ? "What the model translated after an epoch." : "What the model wrote after an epoch, with the same seed.";
-  const key = epochs.length > 1 ? [make("p", { class: "note diff-key" }, make("del", {}, "Struck out"), ": words that the right text does not have. ", make("ins", {}, "Underlined"), ": words that the left text, or that of the epoch before, does not have.")] : [];
+  const key = epochs.length > 1 ? [make("p", { class: "note diff-key" }, make("del", {}, "Dotted line"), ": words that the right text does not have. ", make("ins", {}, "Underlined"), ": words that the left text, or that of the epoch before, does not have.")] : [];
   return section("samples", run.kind === "encoder_decoder" ? "Translations" : "Samples", make("p", { class: "note" }, what + shown), ...key, controls, box);
 }
 

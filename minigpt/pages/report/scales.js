@@ -54,7 +54,7 @@ function rangeTicks(low, high, count) {
 }
 
 // {low, high, ticks, share(value)}: share is 0 at the lower end of the scale and 1 at the upper end.
-function valueScale(values, logarithmic, fromZero) {
+function valueScale(values, { logarithmic, fromZero, count }) {
   const usable = values.filter((value) => Number.isFinite(value) && (!logarithmic || value > 0));
   let low = usable.reduce((least, value) => Math.min(least, value), Infinity);
   let high = usable.reduce((most, value) => Math.max(most, value), -Infinity);
@@ -68,7 +68,7 @@ function valueScale(values, logarithmic, fromZero) {
   else low -= 0.05 * (high - low || Math.abs(low) || 1);
   high += 0.05 * (high - low || Math.abs(high) || 1);
   const share = (value) => (value - low) / (high - low);
-  return { low, high, ticks: rangeTicks(low, high, 5), share };
+  return { low, high, ticks: rangeTicks(low, high, count), share };
 }
 
 // Between 1, 2, 5, 10 a narrow scale has further ticks; a wide one has powers of ten only.

@@ -17,7 +17,7 @@ function copiedText({ prompt, text, copied }) {
 function memorizedShare({ share, held_out_share }) {
   if (share === null) return null;
   const held = held_out_share === null ? "" : `; in held-out text of equal length, ${formatPercent(held_out_share)}`;
-  return `${formatPercent(share)} of the words${held}`;
+  return `${formatPercent(share)} of the tokens${held}`;
 }
 
 function longestCopied({ longest }) {
