@@ -20,6 +20,7 @@ COMMANDS = {
     "tokenize": ("tokenize", "tokenize"),
     "evaluate": ("evaluate", "evaluate"),
     "export": ("export", "export"),
+    "report": ("report", "report"),
     "import": ("import_run", "import_run"),
     "runs": ("runs", "runs"),
     "configs": ("configs", "configs"),

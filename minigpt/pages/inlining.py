@@ -1,6 +1,7 @@
 """One HTML file: a template with its style, script and data inlined, under a content security policy."""
 
 import base64
+import functools
 import hashlib
 import html
 import json
@@ -8,48 +9,69 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from minigpt.environment import printable
+
 # Base64 characters in an element. A multiple of 4: every element is decoded alone.
 _PART_CHARACTERS = 4 * 2**20
 
 
-def template(folder: Path, title: str) -> tuple[str, str]:
+def template(title: str, *folders: Path, runs_engine: bool = False) -> tuple[str, str]:
     """Returns the page before and after its data.
 
     Args:
-      folder: contains page.html, *.css, and *.js, of which main.js comes last.
       title: the title of the page, any text.
+      folders: contain *.css and *.js in the order of the folders; the last one has page.html, and main.js,
+        which comes last.
+      runs_engine: whether the page may run WebAssembly and a worker made of its own script.
     """
-    style = "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.css")))
-    paths = sorted(folder.glob("*.js"), key=lambda path: (path.name == "main.js", path.name))
-    scripts = "\n".join(path.read_text(encoding="utf-8") for path in paths)
+    before, between, after = _parts(folders, runs_engine)
+    return f"{before}<title>{html.escape(printable(title))}</title>{between}", after
+
+
+@functools.cache
+def _parts(folders: tuple[Path, ...], runs_engine: bool) -> tuple[str, str, str]:
+    """Returns the page before its title, from there to its data, and after its data."""
+    style = "\n".join(_contents(folders, "*.css"))
+    scripts = "\n".join(_contents(folders, "*.js"))
     script = f'(() => {{\n"use strict";\n{scripts}}})();\n'
-    page = (folder / "page.html").read_text(encoding="utf-8")
+    page = (folders[-1] / "page.html").read_text(encoding="utf-8")
+    policy = _policy(style, script, runs_engine)
     contents = {
-        "policy": f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, script)}">',
-        "title": f"<title>{html.escape(title)}</title>",
+        "policy": f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         "style": f"<style>{style}</style>",
         "script": f"<script>{script}</script>",
     }
-    for name, content in contents.items():
+    for name in ("title", "data", *contents):
         placeholder = f"<!-- {name} -->"
         assert page.count(placeholder) == 1, f"{placeholder} should be in page.html once"
-        page = page.replace(placeholder, content)
-    before, after = page.split("<!-- data -->")
-    return before, after
+        page = page.replace(placeholder, contents.get(name, placeholder))
+    before, rest = page.split("<!-- title -->")
+    between, after = rest.split("<!-- data -->")
+    return before, between, after
 
 
-def _policy(style: str, script: str) -> str:
+def _contents(folders: tuple[Path, ...], pattern: str) -> list[str]:
+    paths = [path for folder in folders for path in sorted(folder.glob(pattern))]
+    paths.sort(key=lambda path: path.name == "main.js")
+    return [path.read_text(encoding="utf-8") for path in paths]
+
+
+def _policy(style: str, script: str, runs_engine: bool) -> str:
     """Returns a policy under which nothing can be loaded and only the page's own script runs."""
-    rules = {
-        "default-src": "'none'",
+    engine = {
         # WebAssembly counts as a script.
         "script-src": f"'{_digest(script)}' 'wasm-unsafe-eval'",
-        "style-src": f"'{_digest(style)}'",
         # The worker is made of the page's own script.
         "worker-src": "blob:",
+    }
+    rules = {
+        "default-src": "'none'",
+        "script-src": f"'{_digest(script)}'",
+        "style-src": f"'{_digest(style)}'",
         "img-src": "data:",
         "base-uri": "'none'",
         "form-action": "'none'",
+        **(engine if runs_engine else {}),
     }
     return "; ".join(f"{name} {sources}" for name, sources in rules.items())
 

@@ -7,6 +7,8 @@ from typing import Any
 import gguf
 
 import minigpt
+from minigpt.pages.analysis_values import analysis_values
+from minigpt.pages.records import numbers
 from minigpt.portable.run_file import best_facts
 from minigpt.portable.writing import WeightsType
 from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
@@ -30,7 +32,7 @@ def model_facts(
     """
     config, tokenizer = run.config, run.load_tokenizer()
     recorded, best = run.facts, best_facts(run)
-    metrics = [_numbers(record) for record in _of_epochs(run.metrics_file)]
+    metrics = [numbers(record, record) for record in _of_epochs(run.metrics_file)]
     by_epoch = {record["epoch"]: record for record in metrics}
     return {
         "title": run.path.absolute().name,
@@ -52,12 +54,11 @@ def model_facts(
             "val_tokens": recorded.get("val_tokens"),
             "license": config.data.license,
         },
-        **{
-            name: _number(best[name]) for name in ("step", "epoch", "val_loss", "val_bits_per_byte")
-        },
+        **numbers(best, ("step", "epoch", "val_loss", "val_bits_per_byte")),
         "metrics": metrics,
         "baselines": recorded.get("baselines"),
         "samples": _samples(run.samples_file),
+        "memorization": analysis_values(run.path)["memorization"].get("best"),
         "command": recorded.get("command"),
         "epochs": [
             {
@@ -83,16 +84,6 @@ def _parameters(run: Run, model: Path) -> int:
 def _of_epochs(file: Path) -> list[dict[str, Any]]:
     """Returns the records of a file that name an epoch."""
     return [record for record in read_lines(file) if type(record.get("epoch")) is int]
-
-
-def _numbers(record: dict[str, Any]) -> dict[str, Any]:
-    return {name: _number(value) for name, value in record.items()}
-
-
-def _number(value: Any) -> float | int | None:
-    """Returns a finite number; None for anything else, which the page could not draw."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number and math.isfinite(value) else None
 
 
 def _samples(file: Path) -> list[dict[str, Any]]:

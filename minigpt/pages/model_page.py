@@ -14,7 +14,7 @@ from minigpt.portable.writing import WeightsType
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_file
 
-_TEMPLATE = Path(__file__).parent / "model"
+_FOLDERS = [Path(__file__).parent / name for name in ("shared", "model")]
 # Each is as large as the model in int8.
 _MOST_EPOCHS = 12
 _ENGINES = Path(__file__).parent.parent / "portable" / "engine"
@@ -47,7 +47,7 @@ def export_page(run: Run, output: Path, weights: WeightsType = "float32") -> Non
 def _write(run: Run, model: Path, weights: WeightsType, output: Path) -> None:
     best, epochs = best_facts(run)["epoch"], _epochs(run, model)
     facts = model_facts(run, model, weights, {epoch: epoch == best for epoch in epochs})
-    before, after = template(_TEMPLATE, facts["title"])
+    before, after = template(facts["title"], *_FOLDERS, runs_engine=True)
     with output.open("w", encoding="utf-8", newline="\n") as page:
         page.write(before)
         page.write(json_element("facts", facts))

@@ -22,6 +22,7 @@ function showAbout(box, facts) {
     part("Facts", factList(facts)),
     part("What this model cannot do", listOf(limitsOf(facts))),
     trainingPart(facts),
+    ...memorizationParts(facts),
     ...samplesParts(facts),
   );
 }
@@ -141,6 +142,28 @@ function metricsTable(metrics) {
     { class: "table-scroll", tabindex: "0", role: "group", "aria-label": "Numbers of the training" },
     table,
   );
+}
+
+// What of the samples is in the training text; nothing if it was not measured.
+function memorizationParts({ memorization }) {
+  if (!memorization) return [];
+  const longest = longestCopied(memorization);
+  const entries = [
+    ["Copied", memorizedShare(memorization)],
+    ["Longest copied passage", longest ? [make("q", { class: "quote" }, longest.text), " ", longest.size].filter(Boolean) : ["none"]],
+    ["Its place", longest?.place && readable(longest.place)],
+  ];
+  const list = make("dl", { class: "facts" });
+  for (const [name, value] of entries) {
+    if (value) list.append(make("div", {}, make("dt", {}, name), make("dd", { dir: "auto" }, ...[value].flat())));
+  }
+  const parts = [make("p", { class: "note" }, MEMORIZED_NOTE), list];
+  const { samples } = memorization;
+  if (samples.length) {
+    const title = `${formatCount(samples.length, "sample")}, copied passages underlined`;
+    parts.push(make("details", {}, make("summary", {}, title), copiedSamples(samples)));
+  }
+  return [part("Memorization", ...parts)];
 }
 
 // One <details> a prompt, or a source sentence; in it the samples of every epoch.

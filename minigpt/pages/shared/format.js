@@ -25,6 +25,15 @@ function readable(label) {
   return /^\p{M}/u.test(text) ? `◌${text}` : text;
 }
 
+// Characters that change the direction of the text around them, or that cannot be seen and mean nothing in a text.
+const CONTROLS =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufff9-\ufffb]|\p{Cs}/gu;
+
+// A text as it is, in which control characters have names.
+function shownText(text) {
+  return text.replace(CONTROLS, visibleCharacter);
+}
+
 // A label as a screen reader should say it.
 function spoken(label) {
   if (/^ +$/.test(label)) return "space";

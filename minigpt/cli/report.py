@@ -1,0 +1,37 @@
+"""`minigpt report`: writes the report of a run, or compares runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from minigpt.cli.command import command
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.pages.report_page import REPORT_FILE, is_own_report, write_report
+from minigpt.runs.run import Run
+
+
+@command({"run": "RUN", "output": "--output"})
+def report(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Run directory; several are compared.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="New file for the report. Default, for one run: report.html in its directory.",
+        ),
+    ] = None,
+) -> None:
+    """Write the report of a run, or compare several, as a web page."""
+    opened = [Run(path) for path in runs]
+    if output is None:
+        if len(opened) > 1:
+            raise UserError("--output: should be given with several runs, as a new file")
+        output = opened[0].path / REPORT_FILE
+    own = len(opened) == 1 and is_own_report(opened[0], output)
+    if output.exists() and not own:
+        raise UserError(ArgumentProblem("output", output, "exists; should be a new file"))
+    write_report(opened, output)
+    print(f"Wrote {output}")

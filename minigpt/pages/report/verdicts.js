@@ -1,0 +1,119 @@
+// What the doctor says, and the figures that matter most.
+
+const VERDICT_TITLES = {
+  not_learning: "The model is not learning",
+  diverging: "The training diverges",
+  too_short: "The training is too short",
+  too_small: "The model is too small for its text",
+  too_large: "The model is too large for its text",
+  memorized: "The model has memorized its training text",
+  learning_rate_high: "The learning rate is too high",
+  learning_rate_low: "The learning rate is too low",
+  suspicious_text: "The training text looks suspicious",
+};
+const STATES = {
+  training: "Training",
+  finished: "Finished",
+  interrupted: "Interrupted",
+  failed: "Failed",
+};
+
+function verdictTitle({ id }) {
+  return Object.hasOwn(VERDICT_TITLES, id) ? VERDICT_TITLES[id] : shownText(id).replaceAll("_", " ");
+}
+
+function verdictList(run) {
+  if (run.verdicts === null) return make("p", { class: "verdict-none" }, "Not examined yet.");
+  if (!run.verdicts.length) return make("p", { class: "verdict-none good" }, "No problems found.");
+  const list = make("ul", { class: "verdicts" });
+  for (const verdict of run.verdicts) {
+    list.append(
+      make(
+        "li",
+        {},
+        make("h3", { dir: "auto" }, verdictTitle(verdict)),
+        verdict.evidence && make("p", { dir: "auto" }, shownText(verdict.evidence)),
+        verdict.action && make("p", { class: "action", dir: "auto" }, make("strong", {}, "What to do: "), shownText(verdict.action)),
+      ),
+    );
+  }
+  return list;
+}
+
+function verdictsSection(run) {
+  return section("verdicts", "Diagnosis", verdictList(run));
+}
+
+// "Training: step 340 of 1,960 (17%), about 4 min left"
+function stateLine(run) {
+  const step = lastOf(run, "step");
+  const state = STATES[run.state] ?? "State not recorded";
+  if (step === null) return state;
+  const planned = run.planned_steps;
+  if (!planned || planned < step || run.state === "finished") return `${state}: ${formatCount(step, "step")}`;
+  const seconds = lastOf(run, "seconds");
+  const left = run.state === "training" && seconds > 0 && step > 0 ? `, about ${formatDuration(Math.round(((planned - step) * seconds) / step))} left` : "";
+  return `${state}: step ${formatInteger(step)} of ${formatInteger(planned)} (${formatPercent(step / planned)})${left}`;
+}
+
+function lastOf(run, key) {
+  const values = [...run.metrics, ...run.steps].map((record) => record[key]).filter(Number.isFinite);
+  return values.length ? extreme(Math.max, values) : null;
+}
+
+function median(values) {
+  const sorted = values.slice().sort((one, other) => one - other);
+  return sorted.length ? sorted[Math.floor(sorted.length / 2)] : null;
+}
+
+// [{name, value, note}], the most important first.
+function figuresOf(run) {
+  const unit = unitOf(run);
+  const best = run.metrics.find(({ epoch }) => epoch === run.best_epoch) ?? null;
+  const last = run.metrics.findLast(({ val_loss }) => val_loss !== null) ?? null;
+  const figures = [];
+  const add = (name, value, ...notes) => {
+    if (value !== null && value !== undefined) figures.push({ name, value, note: notes.filter(Boolean).join("; ") });
+  };
+  const loss = (record) => (unit.name === BITS.name ? `${formatLoss(record.val_loss)} nats per token` : record.val_bits_per_byte === null && "");
+  const epochOf = (record) => `epoch ${formatInteger(record.epoch)} of ${formatInteger(run.epochs)}`;
+  if (best) add(`Best ${unit.name}`, formatLoss(best.val_loss * unit.factor), epochOf(best), loss(best));
+  if (last && last !== best) add(`Last ${unit.name}`, formatLoss(last.val_loss * unit.factor), epochOf(last), loss(last));
+  const bleu = run.metrics.map(({ val_bleu }) => val_bleu).filter((value) => value !== null);
+  if (bleu.length) add("Best BLEU", extreme(Math.max, bleu).toFixed(1), `last ${bleu.at(-1).toFixed(1)}`);
+  add("Time", ...timeOf(run));
+  add("Tokens trained on", ...tokensOf(run));
+  const speeds = [run.steps, run.metrics].map((records) => records.map((record) => record.tokens_per_second).filter((value) => value > 0)).find((list) => list.length);
+  if (speeds) add("Tokens per second", formatInteger(Math.round(median(speeds))), "median");
+  if (run.parameters !== null) add("Parameters", formatMillions(run.parameters));
+  if (run.train_bytes !== null) add("Training text", formatBytes(run.train_bytes), run.train_tokens !== null && formatCount(run.train_tokens, "token"));
+  return figures;
+}
+
+function timeOf(run) {
+  const seconds = lastOf(run, "seconds");
+  return seconds === null ? [null] : [formatDuration(seconds), formatCount(run.epochs, "epoch")];
+}
+
+function tokensOf(run) {
+  const step = lastOf(run, "step");
+  if (step === null || !run.tokens_per_step) return [null];
+  const tokens = step * run.tokens_per_step;
+  const passes = run.train_tokens ? `${(tokens / run.train_tokens).toFixed(2)} × the training text` : null;
+  return [formatMillions(tokens), passes];
+}
+
+function figuresSection(run) {
+  const figures = figuresOf(run);
+  const list = make("dl", { class: "figures" });
+  for (const { name, value, note } of figures) {
+    list.append(make("div", {}, make("dt", {}, name), make("dd", {}, make("span", { class: "figure-value" }, value), note && make("span", { class: "figure-note" }, note))));
+  }
+  const unit = unitOf(run);
+  const baselines = baselinesOf(run, unit);
+  const sentence =
+    baselines.length > 0 &&
+    make("p", { class: "note" }, `Baselines in ${unit.name}, on the same held-out text: ${baselines.map(({ name, value }) => `${name} ${formatLoss(value)}`).join(", ")}.`);
+  if (!figures.length) list.append(make("div", {}, make("dt", {}, "No epoch has ended yet")));
+  return section("figures", "Key figures", list, sentence);
+}
