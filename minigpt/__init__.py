@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     )
     from minigpt.runs.run import Run as Run
     from minigpt.training.callbacks.text_generator import TextGenerator as TextGenerator
+    from minigpt.training.examination import examine as examine
     from minigpt.training.pipeline import resume as resume
     from minigpt.training.pipeline import train as train
 
@@ -79,6 +80,7 @@ _MODULES = {
     "UserError": "minigpt.errors",
     "config_for_text": "minigpt.corpus.fit",
     "evaluate_run": "minigpt.evaluation",
+    "examine": "minigpt.training.examination",
     "export_run": "minigpt.export",
     "import_run": "minigpt.huggingface.importing",
     "list_runs": "minigpt.analysis.run_list",

@@ -1,6 +1,7 @@
 """What is measured for the report besides the losses: baselines, the text, memorization."""
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 from minigpt.analysis.baselines import compression_baselines, evaluation_baselines, held_out_bytes
@@ -8,6 +9,7 @@ from minigpt.analysis.memorization import measure_memorization
 from minigpt.analysis.text_checks import check_text
 from minigpt.config import Config
 from minigpt.corpus.store_files import Corpus
+from minigpt.runs.json_lines import read_lines
 from minigpt.runs.run import Run
 
 # Measured on two slow cores: tokens counted, bytes compressed by both programs, and products of weights and
@@ -27,9 +29,11 @@ class Measurement(abc.ABC):
       config: its settings.
 
     Attributes:
+      subject: what it is, for messages.
       seconds: about how long it takes.
     """
 
+    subject: str
     seconds: float
 
     def __init__(self, run: Run, corpus: Corpus, config: Config) -> None:
@@ -53,6 +57,8 @@ class Measurement(abc.ABC):
 class Baselines(Measurement):
     """Losses of predictions that need no model."""
 
+    subject = "baselines"
+
     def __init__(self, run: Run, corpus: Corpus, config: Config) -> None:
         super().__init__(run, corpus, config)
         self.seconds = corpus.train.tokens / TOKENS_PER_SECOND
@@ -66,6 +72,8 @@ class Baselines(Measurement):
 
 class CompressionBaselines(Measurement):
     """What xz and zstd make of the held-out text."""
+
+    subject = "what xz and zstd make of the held-out text"
 
     def __init__(self, run: Run, corpus: Corpus, config: Config) -> None:
         super().__init__(run, corpus, config)
@@ -88,6 +96,8 @@ class CompressionBaselines(Measurement):
 class TextChecks(Measurement):
     """What is suspicious about the text."""
 
+    subject = "the text"
+
     seconds = CHECK_SECONDS
 
     def is_due(self, analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
@@ -105,9 +115,9 @@ class MemorizationOfStates(Measurement):
       tokens: how many are drawn from each.
     """
 
-    def __init__(
-        self, run: Run, corpus: Corpus, config: Config, tokens: int = FEW_TOKENS
-    ) -> None:
+    subject = "memorization"
+
+    def __init__(self, run: Run, corpus: Corpus, config: Config, tokens: int = FEW_TOKENS) -> None:
         super().__init__(run, corpus, config)
         self.tokens = tokens
 
@@ -117,8 +127,9 @@ class MemorizationOfStates(Measurement):
         return 2 * (OPEN_SECONDS + drawn)
 
     def is_due(self, analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
-        known = analysis.get("memorization") or {}
-        return is_finished and (known.get("last") or {}).get("epoch") != epoch
+        known = (analysis.get("memorization") or {}).get("last") or {}
+        is_current = known.get("epoch") == epoch and known.get("tokens", 0) >= self.tokens // 2
+        return is_finished and not is_current
 
     def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
         best, last = (
@@ -128,9 +139,39 @@ class MemorizationOfStates(Measurement):
         return {"memorization": {"best": best, "last": last}}
 
 
-def measurements(run: Run, corpus: Corpus, config: Config) -> list[Measurement]:
-    """Returns what is measured of a run, the cheapest and most important first."""
-    kinds = (Baselines, TextChecks, CompressionBaselines, MemorizationOfStates)
-    return [kind(run, corpus, config) for kind in kinds]
+def measure_all(
+    run: Run,
+    corpus: Corpus,
+    config: Config,
+    analysis: dict[str, Any],
+    report: Callable[[str], object],
+) -> dict[str, Any]:
+    """Measures everything that is not known yet, however long it takes.
+
+    Args:
+      run, corpus, config: of a training that has ended.
+      analysis: what is known.
+      report: called with a line before each measurement.
+    Returns:
+      The keys of analysis.json that change.
+    """
+    epoch = len(read_lines(run.metrics_file))
+    found: dict[str, Any] = {}
+    for measurement in measurements(run, corpus, config, MANY_TOKENS):
+        if measurement.is_due(analysis | found, epoch, True):
+            report(f"Measuring: {measurement.subject}.")
+            found |= measurement.measure(analysis | found)
+    return found
 
 
+def measurements(
+    run: Run, corpus: Corpus, config: Config, tokens: int = FEW_TOKENS
+) -> list[Measurement]:
+    """Returns what is measured of a run, the cheapest and most important first.
+
+    Args:
+      tokens: how many are drawn to measure memorization.
+    """
+    kinds = (Baselines, TextChecks, CompressionBaselines)
+    memorization = MemorizationOfStates(run, corpus, config, tokens)
+    return [*(kind(run, corpus, config) for kind in kinds), memorization]

@@ -19,6 +19,7 @@ COMMANDS = {
     "translate": ("translate", "translate"),
     "tokenize": ("tokenize", "tokenize"),
     "evaluate": ("evaluate", "evaluate"),
+    "doctor": ("doctor", "doctor"),
     "export": ("export", "export"),
     "report": ("report", "report"),
     "import": ("import_run", "import_run"),

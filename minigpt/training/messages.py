@@ -29,7 +29,7 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command
     lines = [_bleu(scores, loop.task.config)] if scores else []
     lines += [
         f"Done: {times}, including preparation and export. The best model is in {path}: model.gguf to "
-        "send to others, model.keras for Keras, saved_model/ for TensorFlow. Open report.html in a browser.",
+        "send to others, model.keras for Keras, saved_model/ for TensorFlow. The report is report.html.",
         _use(loop.task.config, path, command),
     ]
     return "\n".join(lines)

@@ -35,6 +35,10 @@ _WARMUP_SHARE = 0.1
 _LAST_SHARE = 0.2
 
 
+class TooSlow(Exception):
+    """Other learning rates cannot be tried in a reasonable time."""
+
+
 @dataclass(frozen=True)
 class Sweep:
     """The losses of short trainings.
@@ -57,8 +61,8 @@ def sweep_learning_rates(run: Run, report: Callable[[str], object] = lambda line
       run: the run.
       report: called with a line about each training.
     Raises:
-      UserError: the text of the run has changed, or a weight update takes so long that the sweep would
-        take many times `SECONDS`.
+      UserError: the text of the run has changed.
+      TooSlow: a weight update takes so long that the sweep would take many times `SECONDS`.
     """
     config = run.config
     corpus = open_run_corpus(run)
@@ -86,7 +90,7 @@ def sweep_learning_rates(run: Run, report: Callable[[str], object] = lambda line
         )
         return short
 
-    steps = _affordable_steps(run, train(own, 4).seconds_per_step)
+    steps = _affordable_steps(train(own, 4).seconds_per_step)
 
     def loss(rate: float) -> float:
         found = train(rate, steps).loss
@@ -162,14 +166,8 @@ class _ShortTraining(Callback):
             self.model.stop_training = True
 
 
-def _affordable_steps(run: Run, seconds_per_step: float) -> int:
+def _affordable_steps(seconds_per_step: float) -> int:
     steps = int(SECONDS / (_TRAININGS * seconds_per_step))
     if steps < LEAST_STEPS / 4:
-        raise UserError(
-            ArgumentProblem(
-                "run",
-                run.path,
-                f"a weight update takes {seconds_per_step:.1f} s here, too long to try learning rates",
-            )
-        )
+        raise TooSlow(f"a weight update takes {seconds_per_step:.1f} s on this machine")
     return min(STEPS, max(LEAST_STEPS, steps))

@@ -86,9 +86,9 @@ class Reporter(Callback):
         start = time.perf_counter()
         for measurement in self._measurements:
             spent = self.seconds + time.perf_counter() - start
-            if measurement.is_due(self._analysis, self.checkpointing.epoch, state == "finished") and (
-                spent + measurement.seconds <= self._allowed
-            ):
+            if measurement.is_due(
+                self._analysis, self.checkpointing.epoch, state == "finished"
+            ) and (spent + measurement.seconds <= self._allowed):
                 self._analysis |= measurement.measure(self._analysis)
         if self.task.breakdown:
             self._analysis |= self.task.breakdown.as_dict()

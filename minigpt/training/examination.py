@@ -1,0 +1,77 @@
+"""The examination of a run by the doctor, after its training."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from minigpt.analysis.doctor import as_records, diagnose
+from minigpt.analysis.history import read_history
+from minigpt.analysis.measuring import measure_all
+from minigpt.analysis.record import read_analysis, write_analysis
+from minigpt.analysis.verdict import Verdict
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.pages.report_page import write_report
+from minigpt.runs.corpus import open_run_corpus
+from minigpt.runs.lock import run_lock
+from minigpt.runs.run import Run, as_run
+
+
+def examine(
+    run: Run | str | Path,
+    *,
+    sweep: bool = True,
+    report: Callable[[str], object] = lambda line: None,
+) -> list[Verdict]:
+    """Examines the last state of a training, measuring what its report does not have yet.
+
+    What is found is written to analysis.json and report.html in the directory of the run.
+
+    Args:
+      run: a run, or its directory. Nothing trains it at the moment.
+      sweep: whether to try other learning rates in short trainings from the beginning, which takes a
+        minute or two; see `training.sweep`. If False, an earlier sweep counts.
+      report: called with a line about each thing that is done.
+    Returns:
+      The verdicts; none if nothing is wrong.
+    Raises:
+      UserError: the run was imported, has no epoch, is being trained, or its text has changed since.
+    """
+    run = as_run(run)
+    if not run.corpus_file.is_file():
+        raise UserError(ArgumentProblem("run", run.path, "was imported, not trained"))
+    with run_lock(run.path):
+        corpus = open_run_corpus(run)
+        if corpus is None:
+            raise UserError(ArgumentProblem("run", run.path, "its text has changed since training"))
+        analysis = read_analysis(run)
+        analysis |= measure_all(run, corpus, run.config, analysis, report)
+        if sweep:
+            analysis |= _swept(run, report)
+        verdicts = diagnose(read_history(run, analysis))
+        analysis["verdicts"] = as_records(verdicts)
+        try:
+            write_analysis(run, analysis)
+            write_report([run], run.report_file)
+        except OSError as error:
+            raise UserError(f"{error.filename}: cannot be written: {error.strerror}") from None
+    return verdicts
+
+
+def _swept(run: Run, report: Callable[[str], object]) -> dict[str, Any]:
+    """Returns the keys of analysis.json about a sweep; {} if updates take too long."""
+    # Imports TensorFlow.
+    from minigpt.training.sweep import TooSlow, sweep_learning_rates
+
+    try:
+        found = sweep_learning_rates(run, report)
+    except TooSlow as error:
+        report(f"No learning rates are tried: {error}")
+        return {}
+    return {
+        "sweep_steps": found.steps,
+        "sweep": [
+            {"learning_rate": rate, "loss": loss if math.isfinite(loss) else None}
+            for rate, loss in sorted(found.losses.items())
+        ],
+    }
