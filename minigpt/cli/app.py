@@ -19,6 +19,7 @@ COMMANDS = {
     "translate": ("translate", "translate"),
     "tokenize": ("tokenize", "tokenize"),
     "evaluate": ("evaluate", "evaluate"),
+    "memorized": ("memorized", "memorized"),
     "export": ("export", "export"),
     "import": ("import_run", "import_run"),
     "configs": ("configs", "configs"),
