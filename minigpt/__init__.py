@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     # An alias marks a name as public for type checkers.
     from minigpt.analysis.run_list import RunSummary as RunSummary
     from minigpt.analysis.run_list import list_runs as list_runs
+    from minigpt.analysis.memorization import Memorization as Memorization
+    from minigpt.analysis.memorization import measure_memorization as measure_memorization
     from minigpt.config import Config as Config
     from minigpt.config import load_config as load_config
     from minigpt.corpus.fit import config_for_text as config_for_text
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
 # Importing TensorFlow takes seconds, so a module is imported when its name is first used.
 _MODULES = {
     "Config": "minigpt.config",
+    "Memorization": "minigpt.analysis.memorization",
     "PairEvaluation": "minigpt.evaluation",
     "PortableTextModel": "minigpt.portable.text_model",
     "PortableTranslationModel": "minigpt.portable.translation_model",
@@ -87,12 +90,14 @@ _MODULES = {
     "load": "minigpt.inference.loading",
     "load_config": "minigpt.config",
     "load_portable": "minigpt.portable.loading",
+    "measure_memorization": "minigpt.analysis.memorization",
     "resume": "minigpt.training.pipeline",
     "train": "minigpt.training.pipeline",
 }
 _lock = threading.RLock()
 _WITHOUT_KERAS = {
     "Config",
+    "Memorization",
     "PortableTextModel",
     "PortableTranslationModel",
     "Run",
@@ -102,6 +107,7 @@ _WITHOUT_KERAS = {
     "list_runs",
     "load_config",
     "load_portable",
+    "measure_memorization",
 }
 
 __all__ = sorted(_MODULES)

@@ -20,6 +20,7 @@ COMMANDS = {
     "tokenize": ("tokenize", "tokenize"),
     "evaluate": ("evaluate", "evaluate"),
     "doctor": ("doctor", "doctor"),
+    "memorized": ("memorized", "memorized"),
     "export": ("export", "export"),
     "report": ("report", "report"),
     "import": ("import_run", "import_run"),

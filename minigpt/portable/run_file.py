@@ -16,6 +16,7 @@ from minigpt.config import Config
 from minigpt.portable.writing import WeightsType, write_portable
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
+    Checkpoint,
     best_checkpoint_name,
     checkpoint_paths,
     read_checkpoint,
@@ -52,6 +53,29 @@ def write_run_file(
         training=best_facts(run),
         weights_type=weights_type,
     )
+
+
+def write_checkpoint_file(run: Run, path: Path, checkpoint: Checkpoint) -> None:
+    """Writes the model of a checkpoint as a portable file, whole or not at all.
+
+    Imports TensorFlow only for a run with `training.lora_rank`.
+
+    Raises:
+      UserError: the arrays of the checkpoint do not fit the model.
+      OSError: the file cannot be written.
+    """
+    progress = checkpoint.progress
+    if run.config.training.lora_rank is None:
+        weights = _weights_of(checkpoint.arrays)
+    else:
+        # Through the package, which hides TensorFlow's log.
+        _ = minigpt.load
+        from minigpt.runs.model_loading import model_of_checkpoint
+
+        weights = model_of_checkpoint(run, checkpoint).get_weights()
+    facts = _training_facts(run, {"step": progress.step, "epoch": progress.epoch})
+    tokenizer = run.load_tokenizer()
+    write_portable(path, run.config, tokenizer, weights, name=_name(run), training=facts)
 
 
 def write_epoch_file(
@@ -99,6 +123,10 @@ def _weights(run: Run) -> list[np.ndarray]:
         # Imported through the package, which hides TensorFlow's log.
         weights: list[np.ndarray] = minigpt.load(run).model.get_weights()
         return weights
+    return _weights_of(arrays)
+
+
+def _weights_of(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     return [arrays[name] for name in sorted(arrays) if name.startswith("weights/")]
 
 

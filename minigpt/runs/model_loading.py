@@ -7,6 +7,7 @@ from minigpt.models import GPT, EncoderDecoder, build_gpt, build_model
 from minigpt.models.lora import enable_lora, merged_weights
 from minigpt.models.memory_estimate import check_model_fits
 from minigpt.models.state import assign, weight_arrays
+from minigpt.runs.checkpoints import Checkpoint
 from minigpt.runs.run import Run
 
 
@@ -17,7 +18,7 @@ def load_model(run: Run) -> GPT | EncoderDecoder:
       UserError: there is no checkpoint, or it cannot be read.
     """
     if not run.model_file.is_file():
-        return _from_checkpoint(run)
+        return model_of_checkpoint(run, run.best_checkpoint())
     if not zipfile.is_zipfile(run.model_file):
         raise UserError(f"{run.model_file}: damaged, not a complete .keras file")
     # Only the weights are read: the file may come from someone else and describe other layers.
@@ -38,8 +39,13 @@ def _new_model(run: Run) -> GPT | EncoderDecoder:
     return build_model(config.model, vocab_size, config.training.precision)
 
 
-def _from_checkpoint(run: Run) -> GPT | EncoderDecoder:
-    checkpoint, config, model = run.best_checkpoint(), run.config, _new_model(run)
+def model_of_checkpoint(run: Run, checkpoint: Checkpoint) -> GPT | EncoderDecoder:
+    """Builds the model of a run with the weights of a checkpoint; low-rank products are merged.
+
+    Raises:
+      UserError: the arrays do not fit the model.
+    """
+    config, model = run.config, _new_model(run)
     lora_rank = config.training.lora_rank
     values = weight_arrays(checkpoint.arrays)
     try:

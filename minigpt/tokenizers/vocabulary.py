@@ -59,7 +59,10 @@ class Vocabulary:
                 f"ids should be from 0 to {self.vocab_size - 1}. Received: {int(outside[0])}"
             )
         pieces = (self.pieces[i] for i in ids.tolist())
-        data = self.separator.join(piece for piece in pieces if piece)
+        return self.decode_bytes(self.separator.join(piece for piece in pieces if piece))
+
+    def decode_bytes(self, data: bytes) -> str:
+        """Returns the text of joined pieces, as `decode` does."""
         return self._restore(codecs.getincrementaldecoder("utf-8")("replace").decode(data))
 
     def _restore(self, text: str) -> str:

@@ -1,0 +1,74 @@
+"""Opens the model of a run in one of its two states: after the best epoch, or after the last step."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+import minigpt
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.runs.checkpoints import newest_checkpoint
+from minigpt.runs.run import Run
+
+State = Literal["best", "last"]
+# The engine addresses 4 GB.
+_LARGE_BYTES = 1_500_000_000
+
+
+class StateModel(NamedTuple):
+    """A model, and the epoch and step after which it is; None if they are not known."""
+
+    model: Any
+    epoch: int | None
+    step: int | None
+
+
+def check_state(state: str) -> None:
+    """Raises a `UserError` if a state is neither "best" nor "last"."""
+    if state not in ("best", "last"):
+        raise UserError(ArgumentProblem("state", state, "should be best or last"))
+
+
+@contextmanager
+def open_state(
+    run: Run, state: State, weights: Sequence[np.ndarray] | None = None
+) -> Iterator[StateModel]:
+    """Opens the model of a run, for the engine if that can run it.
+
+    Args:
+      run: the run.
+      state: "best" by validation loss, or "last": the newest checkpoint.
+      weights: the values of `model.weights` in this state, without LoRA, if they are at hand.
+    Raises:
+      UserError: the run has no such model, or it cannot be read.
+    """
+    # Importing the library that writes the file takes as long as a small model needs for a sample.
+    from minigpt.portable.run_file import best_facts, write_checkpoint_file, write_run_file
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.gguf"
+        if state == "best":
+            facts = best_facts(run)
+            if weights is None and run.has_current_portable_file:
+                file = run.portable_file
+            else:
+                write_run_file(run, file, weights=weights)
+        else:
+            checkpoint = newest_checkpoint(run.checkpoints_folder)
+            if checkpoint is None:
+                raise UserError(
+                    ArgumentProblem("run", run.path, "has no checkpoint; its last state is unknown")
+                )
+            facts = checkpoint.progress.model_dump()
+            if weights is None:
+                write_checkpoint_file(run, file, checkpoint)
+            else:
+                write_run_file(run, file, weights=weights)
+        if state == "best" and file.stat().st_size > _LARGE_BYTES:
+            model = minigpt.load(run)
+        else:
+            model = minigpt.load_portable(file)
+        yield StateModel(model, facts["epoch"], facts["step"])

@@ -1,0 +1,54 @@
+"""`minigpt memorized`: how much of what a model writes is copied from its training text."""
+
+from typing import Annotated
+
+import typer
+
+import minigpt
+from minigpt.analysis.passages import MIN_CHARACTERS, MIN_WORDS
+from minigpt.cli.command import command
+from minigpt.cli.options import JsonOption, RunArgument
+from minigpt.cli.output import print_json, print_text
+
+# A larger difference between the two shares is more than chance.
+NOTICEABLE = 0.05
+MEANINGS = {
+    False: "The model copies about as much as held-out text does: it has not learned its text by heart.",
+    True: "The model copies more than held-out text does: it has learned passages by heart.",
+}
+
+StateOption = Annotated[
+    str,
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        help="best: the model that is exported; last: after the last step.",
+    ),
+]
+
+
+@command({"run": "RUN", "state": "--state"})
+def memorized(run: RunArgument, state: StateOption = "best", as_json: JsonOption = False) -> None:
+    """Measure how much of a model's samples is copied verbatim from its training text."""
+    found = minigpt.measure_memorization(minigpt.Run(run), state)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        print_text("\n".join(_lines(found)))
+
+
+def _lines(found: "minigpt.Memorization") -> list[str]:
+    """Describes a measurement in words."""
+    lines = [
+        f"{found.share:.1%} of the {found.tokens:,} tokens that the model wrote are copied: they are in "
+        f"passages of at least {MIN_WORDS} words and {MIN_CHARACTERS} characters that are in the training "
+        "text, character for character.",
+        f"{found.held_out_share:.1%} of as much held-out text is in such passages: common language.",
+    ]
+    if (longest := found.longest) is not None:
+        lines += [
+            f"The longest copied passage has {longest.words:,} words, from {longest.description}:",
+            f"    {longest.text!r}",
+        ]
+    lines.append(MEANINGS[found.share - found.held_out_share > NOTICEABLE])
+    return lines
