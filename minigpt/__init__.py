@@ -42,10 +42,10 @@ os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND") or "tensorflow"
 
 if TYPE_CHECKING:
     # An alias marks a name as public for type checkers.
-    from minigpt.analysis.run_list import RunSummary as RunSummary
-    from minigpt.analysis.run_list import list_runs as list_runs
     from minigpt.analysis.memorization import Memorization as Memorization
     from minigpt.analysis.memorization import measure_memorization as measure_memorization
+    from minigpt.analysis.run_list import RunSummary as RunSummary
+    from minigpt.analysis.run_list import list_runs as list_runs
     from minigpt.config import Config as Config
     from minigpt.config import load_config as load_config
     from minigpt.corpus.fit import config_for_text as config_for_text

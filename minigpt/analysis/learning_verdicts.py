@@ -132,6 +132,11 @@ def _start(history: History) -> float:
 
 def _longer(history: History) -> str:
     training = history.config.training
-    if training.max_minutes:
-        return f"Train for twice as long: training.max_minutes = {2 * training.max_minutes:g}."
-    return f"Train for twice as long: training.epochs = {2 * training.epochs}."
+    epochs, minutes = (
+        f"training.epochs = {2 * training.epochs}",
+        f"training.max_minutes = {2 * (training.max_minutes or 0):g}",
+    )
+    if training.step_limits:
+        return f"Train for twice as long: {minutes}."  # The time limit ended it.
+    limit = f" and {minutes}" if training.max_minutes else ""
+    return f"Train for twice as long: {epochs}{limit}."

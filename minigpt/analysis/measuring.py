@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from minigpt.analysis.baselines import compression_baselines, evaluation_baselines, held_out_bytes
 from minigpt.analysis.memorization import measure_memorization
@@ -120,6 +120,7 @@ class MemorizationOfStates(Measurement):
     def __init__(self, run: Run, corpus: Corpus, config: Config, tokens: int = FEW_TOKENS) -> None:
         super().__init__(run, corpus, config)
         self.tokens = tokens
+        self._epoch = 0
 
     @property
     def seconds(self) -> float:  # type: ignore[override]
@@ -127,16 +128,20 @@ class MemorizationOfStates(Measurement):
         return 2 * (OPEN_SECONDS + drawn)
 
     def is_due(self, analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
+        self._epoch = epoch
         known = (analysis.get("memorization") or {}).get("last") or {}
         is_current = known.get("epoch") == epoch and known.get("tokens", 0) >= self.tokens // 2
         return is_finished and not is_current
 
     def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
-        best, last = (
-            measure_memorization(self.run, state, tokens=self.tokens, corpus=self.corpus).as_dict()
-            for state in ("best", "last")
-        )
-        return {"memorization": {"best": best, "last": last}}
+        last = best = self._measure("best")
+        if best["epoch"] != self._epoch:
+            last = self._measure("last")
+        return {"memorization": {"best": best, "last": last | {"state": "last"}}}
+
+    def _measure(self, state: Literal["best", "last"]) -> dict[str, Any]:
+        found = measure_memorization(self.run, state, tokens=self.tokens, corpus=self.corpus)
+        return found.as_dict()
 
 
 def measure_all(

@@ -58,7 +58,9 @@ class Passages:
         separator, margin = np.full(1, _SEPARATOR, np.uint8), np.full(MARGIN, _SEPARATOR, np.uint8)
         parts = [np.where(t.data < FIRST_MARK, t.data, np.uint8(_SEPARATOR)) for t in texts]
         sizes = np.array([0, *(len(part) + 1 for part in parts)])
-        self.data = np.concatenate([margin, *(a for part in parts for a in (part, separator)), margin])
+        self.data = np.concatenate(
+            [margin, *(a for part in parts for a in (part, separator)), margin]
+        )
         self.text_begins = MARGIN + np.cumsum(sizes)[:-1]
         edges = np.diff(is_word_break(self.data).astype(np.int8))
         self.firsts, self.ends = np.flatnonzero(edges == -1) + 1, np.flatnonzero(edges == 1) + 1

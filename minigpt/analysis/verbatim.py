@@ -49,9 +49,7 @@ class Copies:
     offset: int
 
 
-def find_copies(
-    training: TokenText, texts: Sequence[Text], token_bytes: TokenBytes
-) -> Copies:
+def find_copies(training: TokenText, texts: Sequence[Text], token_bytes: TokenBytes) -> Copies:
     """Finds all verbatim passages of texts in a training text.
 
     Args:
@@ -264,9 +262,7 @@ def _equal_bytes(
     return equal
 
 
-def _spans(
-    passages: Passages, texts: Sequence[Text]
-) -> list[list[tuple[int, int]]]:
+def _spans(passages: Passages, texts: Sequence[Text]) -> list[list[tuple[int, int]]]:
     """Returns the long passages of each text, merged and without the part that is not counted."""
     firsts, ends = passages.long()
     begins, ends = passages.firsts[firsts], passages.ends[ends - 1]

@@ -1,0 +1,171 @@
+"""The doctor's rules, on curves made for them; `test_doctor_trainings.py` has real trainings."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from minigpt.analysis.doctor import diagnose
+from minigpt.analysis.verdict import TITLES
+from tests.analysis.histories import UNIGRAM, constant, history, power_law, saturating
+
+
+def ids(*args, **kwargs) -> list[str]:
+    return [verdict.id for verdict in diagnose(history(*args, **kwargs))]
+
+
+def test_a_good_training_gets_no_verdict():
+    assert ids(saturating(1.6), lambda share: 0.1 * share) == []
+
+
+def test_every_verdict_names_figures_and_an_action():
+    found = [
+        *diagnose(history(lambda step: 2.0 + np.maximum(0, step - 500) / 200)),
+        *diagnose(history(constant(3.31))),
+        *diagnose(history(power_law(0.0, 0.2))),
+        *diagnose(history(saturating(1.0), lambda share: 2 * share, parameters=90_000_000)),
+        *diagnose(history(saturating(2.4), parameters=3000)),
+        *diagnose(history(saturating(1.6), analysis={"text": [{"evidence": "9% are copies."}]})),
+        *(diagnose(sweep({1e-3: 1.0, 4e-3: 3.0})) + diagnose(sweep({0.064: 1.0, 4e-3: 3.0}))),
+        *diagnose(sweep({1e-4: 1.0, 4e-3: 3.0})),
+    ]
+    assert {verdict.id for verdict in found} == set(TITLES)
+    for verdict in found:
+        assert verdict.evidence.endswith(".") and verdict.action.endswith(".")
+        assert any(character.isdigit() for character in verdict.evidence)
+        assert list(verdict.as_dict()) == ["id", "evidence", "action"]
+
+
+@pytest.mark.parametrize("rise", [0.1, 0.5])
+def test_a_training_loss_that_rises_again_is_diverging(rise):
+    lowest = 2.0
+    learned = 5.5 - lowest
+    curve = lambda step: np.where(step < 500, lowest, lowest + rise * learned)  # noqa: E731
+    assert ("diverging" in ids(curve)) == (rise > 0.15)
+
+
+def test_a_loss_that_became_nan_is_diverging_even_without_an_epoch():
+    assert ids(saturating(1.6), has_failed=True) == ["diverging"]
+    failed = replace(history(saturating(1.6), has_failed=True), epochs=[])
+    assert [verdict.id for verdict in diagnose(failed)] == ["diverging"]
+
+
+def test_a_validation_loss_that_rises_alone_is_no_divergence():
+    found = ids(saturating(0.5, 200), lambda share: 2.0 * share)
+    assert "memorized" in found and "diverging" not in found
+
+
+def test_the_unigram_loss_is_not_learning():
+    assert ids(constant(UNIGRAM)) == ["not_learning"]
+    assert ids(constant(0.9 * UNIGRAM)) == []
+    # Still on the way from the uniform distribution: too short, no more can be said.
+    assert ids(lambda step: 5.5 - step / 500) == ["too_short"]
+
+
+def test_too_short_says_what_twice_the_steps_would_give():
+    (verdict,) = diagnose(history(power_law(0.0, 0.2), settings={"max_minutes": "none"}))
+    assert verdict.id == "too_short"
+    # The law is known: 5.5 · 2000^-0.2 = 1.203 in place of 5.5 · 1000^-0.2 = 1.382.
+    assert "about 1.20" in verdict.evidence and "1.382" in verdict.evidence
+    assert verdict.action.endswith("training.epochs = 20.")
+    limited = {"max_minutes": 1.5, "step_limits": [[500, 1000]]}
+    (verdict,) = diagnose(history(power_law(0.0, 0.2), settings=limited))
+    assert verdict.action.endswith("as long: training.max_minutes = 3.")
+    (verdict,) = diagnose(history(power_law(0.0, 0.2), settings={"max_minutes": 1.5}))
+    assert verdict.action.endswith("training.epochs = 20 and training.max_minutes = 3.")
+
+
+def test_a_decayed_learning_rate_does_not_hide_that_training_was_too_short():
+    """The loss depends on the sum of the learning rates, which hardly grows at the end."""
+    rates = 0.5 * (1 + np.cos(np.pi * np.arange(1000) / 1000))
+    sums = np.cumsum(rates)
+    assert ids(lambda step: 5.5 * sums**-0.2, learning_rates=rates) == ["too_short"]
+
+
+def test_more_training_does_not_help_if_it_does_not_reach_the_held_out_text():
+    # The training loss still falls, the validation loss has not for half of the training.
+    train = power_law(0.0, 0.2)
+    level = 5.5 * 500**-0.2
+    gap = lambda share: max(0.0, level - 5.5 * (1000 * share) ** -0.2)  # noqa: E731
+    assert "too_short" not in ids(train, gap)
+
+
+def test_memorized_by_the_gap_or_by_what_it_copies():
+    assert ids(saturating(1.0), lambda share: 1.0 * share) == ["memorized"]
+    copies = {"memorization": {"last": {"share": 0.5, "held_out_share": 0.1}}}
+    assert ids(saturating(1.6), analysis=copies) == ["memorized"]
+    common = {"memorization": {"last": {"share": 0.5, "held_out_share": 0.45}}}
+    assert ids(saturating(1.6), analysis=common) == []
+    # The best state has copied, the last one has not.
+    best = {"memorization": {"best": {"share": 0.5, "held_out_share": 0.1}}}
+    assert ids(saturating(1.6), analysis=best) == []
+
+
+def test_too_large_for_the_text():
+    short = {"train_bytes": 20_000, "train_tokens": 18_000}
+    assert ids(saturating(1.6), parameters=10_000_000, **short) == ["too_large"]
+    assert ids(saturating(1.6), parameters=700_000, **short) == []
+    assert ids(saturating(1.6), parameters=10_000_000) == []
+    found = ids(saturating(1.0), lambda share: share, parameters=3_000_000, **short)
+    assert found == ["memorized", "too_large"]
+    other = {"init_from": "runs/base"}
+    assert ids(saturating(1.6), parameters=10_000_000, settings=other, **short) == []
+
+
+def test_too_small_for_the_text():
+    assert ids(saturating(2.4), parameters=5_000) == ["too_small"]
+    # It still falls, it is far below its validation loss, or the text is short.
+    assert "too_small" not in ids(power_law(0.0, 0.2), parameters=5_000)
+    assert ids(saturating(2.0), lambda share: 0.1, parameters=5_000) == []
+    assert ids(saturating(2.4), parameters=5_000, train_tokens=50_000, train_bytes=50_000) == []
+
+
+def sweep(losses: dict[float, float | None], **changes):
+    entries = [{"learning_rate": rate, "loss": loss} for rate, loss in losses.items()]
+    return history(
+        changes.pop("train", power_law(0.0, 0.2)),
+        settings={"learning_rate": 4e-3},
+        analysis={"sweep": entries, "sweep_steps": 100},
+        **changes,
+    )
+
+
+@pytest.mark.parametrize(
+    "losses, expected",
+    [
+        ({4e-3: 2.2, 16e-3: 2.3, 1e-3: 2.5}, None),
+        ({4e-3: 4.0, 16e-3: 3.0, 64e-3: 2.2}, "learning_rate_low"),
+        # Four times the learning rate is no reason to worry.
+        ({4e-3: 2.9, 16e-3: 2.2, 64e-3: 3.0}, None),
+        ({4e-3: 4.0, 1e-3: 3.0, 25e-5: 2.2}, "learning_rate_high"),
+        ({4e-3: None, 1e-3: None, 25e-5: 2.2}, "learning_rate_high"),
+        # Hardly better.
+        ({4e-3: 2.3, 64e-3: 2.2}, None),
+        ({4e-3: None, 1e-3: None}, None),
+        ({}, None),
+    ],
+)
+def test_learning_rates_of_a_sweep(losses, expected):
+    found = [verdict for verdict in diagnose(sweep(losses)) if "learning_rate" in verdict.id]
+    assert [verdict.id for verdict in found] == ([expected] if expected else [])
+    for verdict in found:
+        assert "100 steps" in verdict.evidence and "0.004" in verdict.evidence
+
+
+def test_a_low_learning_rate_does_no_harm_if_training_was_long_enough():
+    losses = {4e-3: 4.0, 64e-3: 2.2}
+    assert diagnose(sweep(losses, train=saturating(1.6))) == []
+
+
+def test_hostile_analysis_is_ignored():
+    for analysis in (
+        {"text": 3, "sweep": "x", "memorization": [1]},
+        {"text": [3, {"evidence": 5}], "sweep": [{"learning_rate": "a"}, 7, {}]},
+        {"memorization": {"last": {"share": "x", "held_out_share": None}}, "sweep_steps": "a"},
+    ):
+        assert ids(saturating(1.6), analysis=analysis) == []
+
+
+def test_nothing_to_judge():
+    assert diagnose(replace(history(saturating(1.6)), epochs=[])) == []
+    assert ids(saturating(1.6), uniform=float("nan"), unigram=float("nan")) == []
