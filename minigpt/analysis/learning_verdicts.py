@@ -107,7 +107,7 @@ def has_memorized(history: History) -> bool:
     """Returns whether the validation loss rises while it is far above the training loss."""
     last, best = history.last.val_loss, history.best.val_loss
     learned = history.unigram - best
-    if not math.isfinite(learned):
+    if not learned > 0:
         return False
     return last - best > RISE * learned and last - history.train_loss > GAP * learned
 

@@ -31,6 +31,8 @@ STEPS, LEAST_STEPS = 100, 20
 SECONDS = 60.0
 _TRAININGS = 6
 _WARMUP_SHARE = 0.1
+# Losses that differ by less than this share are equal.
+_EQUAL = 0.01
 # The loss of a short training is the mean over this share of its updates, the last ones.
 _LAST_SHARE = 0.2
 
@@ -109,18 +111,17 @@ def search(own: float, loss: Callable[[float], float]) -> dict[float, float]:
     Returns:
       All that were tried, with their losses.
     """
-    losses = {rate: loss(rate) for rate in (own, own * FACTOR, own / FACTOR)}
-    is_higher_better = losses[own * FACTOR] <= losses[own / FACTOR]
-    factor = FACTOR if is_higher_better else 1 / FACTOR
-    rate = own * factor
+    higher, lower = own * FACTOR, own / FACTOR
+    losses = {rate: loss(rate) for rate in (own, higher, lower)}
+    goes_up = math.isfinite(losses[higher]) and losses[higher] <= losses[lower]
+    rate = higher if goes_up else lower
     for _ in range(MOST - 1):
-        # Neighbors may be equally bad: nothing is learned at all, or training fails.
-        if min(losses, key=lambda each: losses[each]) != rate and math.isfinite(losses[rate]):
+        # Neighbors may be equally bad: nothing is learned at all, or every training fails.
+        is_worse = losses[rate] > (1 + _EQUAL) * min(losses.values())
+        if is_worse or (goes_up and not math.isfinite(losses[rate])):
             break
-        rate *= factor
+        rate = rate * FACTOR if goes_up else rate / FACTOR
         losses[rate] = loss(rate)
-        if is_higher_better and not math.isfinite(losses[rate]):
-            break
     return losses
 
 

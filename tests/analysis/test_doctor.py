@@ -58,6 +58,7 @@ def test_a_validation_loss_that_rises_alone_is_no_divergence():
 def test_the_unigram_loss_is_not_learning():
     assert ids(constant(UNIGRAM)) == ["not_learning"]
     assert ids(constant(0.9 * UNIGRAM)) == []
+    assert ids(constant(1.5 * UNIGRAM)) == ["not_learning"]
     # Still on the way from the uniform distribution: too short, no more can be said.
     assert ids(lambda step: 5.5 - step / 500) == ["too_short"]
 

@@ -1,2 +1,0 @@
-def check_text(corpus, config):
-    return []
