@@ -11,6 +11,8 @@ from minigpt.tokenizers import Tokenizer
 # Decoding a million tokens takes 0.2 to 0.5 s.
 MAX_TOKENS = 1_000_000
 MAX_BYTES = 2_000_000
+# Each document takes time of its own, about 15 microseconds.
+MAX_DOCUMENTS = 20_000
 # A longer text is sampled in this many blocks, at equal distances.
 BLOCKS = 16
 
@@ -40,10 +42,17 @@ def sample_text(
 
     Args:
       corpus: the token ids.
-      max_tokens, max_bytes: limits of the sample, approximate for the bytes.
+      max_tokens, max_bytes: limits of the sample, approximate for the bytes. The documents are limited
+        to `MAX_DOCUMENTS`.
     """
     part, end_id = corpus.train, corpus.tokenizer.end_id
-    tokens = int(min(max_tokens, max_bytes * part.tokens / max(part.bytes, 1)))
+    tokens = int(
+        min(
+            max_tokens,
+            max_bytes * part.tokens / max(part.bytes, 1),
+            MAX_DOCUMENTS * part.tokens / max(part.documents, 1),
+        )
+    )
     if part.tokens <= tokens:
         blocks = [(0, len(part.ids))]
     else:

@@ -13,8 +13,10 @@ from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
 
 WORDS = [
-    "the", "a", "of", "river", "and", "house", "stone", "walked", "slowly", "because", "nobody", "had", "seen", "what", "they", "knew",
-    "when", "light", "came", "over", "hills", "while", "old", "people", "sang", "about", "winter", "bread", "horses", "ships", "letters",
+    "the", "a", "of", "river", "and", "house", "stone", "walked",
+    "slowly", "because", "nobody", "had", "seen", "what", "they", "knew",
+    "when", "light", "came", "over", "hills", "while", "old", "people",
+    "sang", "about", "winter", "bread", "horses", "ships", "letters",
 ]  # fmt: skip
 ACCENTS = (
     "Le café était fermé, où êtes-vous allés après le dîner – à l’hôtel “Étoile” près du château ? "
