@@ -242,7 +242,8 @@ def test_all_of_a_short_text_is_sampled(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["character", "byte_pair"])
 def test_blocks_of_a_long_text(tmp_path, kind):
     # Characters of several bytes, none of which may be cut.
-    texts = [f"{text} {'☃é' * 20}" for text in paragraphs(300)]
+    rare = [[chr(0x4E00 + 97 * i + k) for k in range(90)] for i in range(200)]
+    texts = [f"{text} {''.join(rare[i % 200])}" for i, text in enumerate(paragraphs(300))]
     corpus, _ = opened(tmp_path, "|".join(texts), "|", kind)
     passages = sample_text(corpus, max_bytes=20_000)
     sampled = "".join(passage.text for passage in passages)
