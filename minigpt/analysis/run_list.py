@@ -89,7 +89,7 @@ def _natural_order(path: Path) -> tuple[list[tuple[int, str]], str]:
     """Sorts "a-2" before "a-10"."""
     # [0-9] and not \d: some characters are digits, but no numbers.
     parts = re.split(r"([0-9]+)", path.name.lower())
-    return [(int(p[:400]) if i % 2 else 0, p) for i, p in enumerate(parts)], path.name
+    return [(int(p) if i % 2 else 0, p) for i, p in enumerate(parts)], path.name
 
 
 def _summary(path: Path) -> RunSummary:

@@ -38,6 +38,8 @@ def test_table(folder):
         ["a", "text.txt", "1,280", "loss 1.5", "1 h 2 min", "finished"],
         [r"b\x1b[2J\u202e\nx", "text.txt", "1,280", "2.422", "2 s", "finished"],
     ]
+    # Numbers are aligned to the right.
+    assert heading.index("parameters") + len("parameters") == first.index("1,280") + len("1,280")
     assert heading.index("state") == first.index("finished") == second.index("finished")
 
 

@@ -1,5 +1,6 @@
 """One process at a time trains in a run directory."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -8,7 +9,8 @@ import sys
 import pytest
 
 from minigpt.errors import UserError
-from minigpt.runs.lock import run_lock
+from minigpt.runs import lock
+from minigpt.runs.lock import is_locked, run_lock
 
 HOLDER = """
 import sys, time
@@ -47,3 +49,16 @@ def test_a_missing_folder(tmp_path):
         run_lock(tmp_path / "x"),
     ):
         pass
+
+
+def test_asking_for_the_state_keeps_no_process_from_training(tmp_path, monkeypatch):
+    with run_lock(tmp_path):
+        assert is_locked(tmp_path)
+    assert not is_locked(tmp_path)
+    # Another process asks while this one begins to train: it has the lock for a moment.
+    with open(tmp_path / "lock") as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        monkeypatch.setattr(lock.time, "sleep", lambda seconds: asking.close())
+        with run_lock(tmp_path):
+            assert is_locked(tmp_path)
+    assert not is_locked(tmp_path / "missing")
