@@ -117,11 +117,10 @@ def draw_samples(
         tokens -= len(sample.tokens)
         prompt_ids, ids = tokenizer.encode(prompt), np.array(sample.tokens, np.int64)
         begin = place + len(prompt_ids)
-        others = held_out[place:begin], held_out[begin : begin + len(ids)]
-        texts = (tokenizer.decode(part) for part in others)
+        before, after = held_out[place:begin], held_out[begin : begin + len(ids)]
         yield (
             new_draw(token_bytes, prompt, sample.text, prompt_ids, ids),
-            new_draw(token_bytes, *texts, *others),
+            new_draw(token_bytes, tokenizer.decode(before), tokenizer.decode(after), before, after),
         )
 
 

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from minigpt.analysis.draws import Draw, draw_samples, draw_translations
-from minigpt.analysis.state_model import State, check_state, open_state
+from minigpt.analysis.state_model import State, as_state, open_state
 from minigpt.analysis.token_bytes import TokenBytes, TokenText
 from minigpt.analysis.verbatim import find_copies
+from minigpt.corpus.sources import open_source
 from minigpt.corpus.store_files import Corpus
+from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.run import Run, as_run
@@ -89,7 +91,7 @@ class Memorization:
 
 def measure_memorization(
     run: Run | str | Path,
-    state: State = "best",
+    state: str = "best",
     *,
     tokens: int = TOKENS,
     corpus: Corpus | None = None,
@@ -111,7 +113,7 @@ def measure_memorization(
       UserError: the run has no such model, was imported, or its text has changed since training.
     """
     run = as_run(run)
-    check_state(state)
+    state = as_state(state)
     corpus = corpus or _corpus(run)
     token_bytes = TokenBytes(corpus.tokenizer)
     is_pairs = run.config.data.source == "pairs"
@@ -132,7 +134,7 @@ def measure_memorization(
     if copies.longest is not None:
         number, begin, end = copies.longest
         data = samples[number].data[begin:end]
-        longest = _passage(training, token_bytes, data, copies.offset)
+        longest = _passage(run, training, token_bytes, data, copies.offset)
     return Memorization(
         state=state,
         epoch=epoch,
@@ -174,19 +176,31 @@ def _share(draws: Sequence[Draw], spans: Sequence[list[tuple[int, int]]]) -> flo
 
 
 def _passage(
-    training: TokenText, token_bytes: TokenBytes, data: np.ndarray, offset: int
+    run: Run, training: TokenText, token_bytes: TokenBytes, data: np.ndarray, offset: int
 ) -> Passage:
     """Describes a passage, the bytes `data` of the training text from `offset` on."""
     document, characters, lines = training.place(offset)
     keeps_lines = not token_bytes.tokenizer.separator
+    text = token_bytes.decode(data.tobytes())
+    place = f"document {document + 1:,} of the training text, at character {characters + 1:,}"
     return Passage(
-        text=token_bytes.decode(data.tobytes()),
+        text=text,
         words=len(data.tobytes().split()),
         characters=int(token_bytes.is_character(data).sum()),
         document=document,
         line=lines + 1 if keeps_lines else None,
-        description=f"document {document + 1:,} of the training text, at character {characters + 1:,}",
+        description=place + _file(run, text),
     )
+
+
+def _file(run: Run, text: str) -> str:
+    """Returns the name of the first file of the user that contains a text, and the line."""
+    source = open_source(run.config.data)
+    try:
+        found = source.find(text.encode()) if isinstance(source, TextFiles) else None
+    except UserError:
+        return ""  # It has been removed since. The token ids are in the cache.
+    return f" ({found[0].name}, line {found[1]:,})" if found else ""
 
 
 def _copied(

@@ -52,6 +52,7 @@ class Passages:
     Attributes:
       data: uint8[N], all texts with separators, and a margin on both sides.
       firsts, ends: int64[W], where each word begins and ends in `data`.
+      changes: grows when a passage becomes known.
     """
 
     def __init__(self, texts: Sequence[Text], token_bytes: TokenBytes) -> None:
@@ -73,6 +74,7 @@ class Passages:
         self._characters = _sums(is_character)
         self._counted, self._ranked = _sums(counted), _sums(ranked & is_character)
         self._find_shortest()
+        self.changes = 0
         # For each word, the end of the longest known passage that begins with it; 0 for none.
         self._known = np.zeros(len(self.firsts), np.int64)
 
@@ -104,7 +106,9 @@ class Passages:
 
     def add(self, firsts: np.ndarray, ends: np.ndarray) -> None:
         """Adds passages that occur, int64[P] each; short ones are allowed."""
-        np.maximum.at(self._known, firsts, ends)
+        if (ends > self._known[firsts]).any():
+            np.maximum.at(self._known, firsts, ends)
+            self.changes += 1
 
     def known(self) -> np.ndarray:
         """Returns int64[W], the end of the longest known passage from each word on.
@@ -130,7 +134,9 @@ class Passages:
     def missing(self) -> np.ndarray:
         """Returns the bytes at which the sought passages begin that are not known, int64[P]."""
         is_missing = self.known()[self._sought_firsts] < self._sought_ends
-        return self.firsts[np.unique(self._sought_firsts[is_missing])]
+        begins = np.zeros(len(self.firsts), bool)
+        begins[self._sought_firsts[is_missing]] = True
+        return self.firsts[begins]
 
     def longer(self) -> np.ndarray:
         """Returns the bytes at which a passage can begin that is longer than all known ones, int64[P].

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
@@ -26,10 +26,11 @@ class StateModel(NamedTuple):
     step: int | None
 
 
-def check_state(state: str) -> None:
-    """Raises a `UserError` if a state is neither "best" nor "last"."""
-    if state not in ("best", "last"):
+def as_state(state: str) -> State:
+    """Returns a state; raises a `UserError` if it is neither "best" nor "last"."""
+    if state not in get_args(State):
         raise UserError(ArgumentProblem("state", state, "should be best or last"))
+    return cast(State, state)
 
 
 @contextmanager
@@ -48,27 +49,24 @@ def open_state(
     # Importing the library that writes the file takes as long as a small model needs for a sample.
     from minigpt.portable.run_file import best_facts, write_checkpoint_file, write_run_file
 
+    if state == "last":
+        checkpoint = newest_checkpoint(run.checkpoints_folder)
+        if checkpoint is None:
+            problem = "has no checkpoint; its last state is unknown"
+            raise UserError(ArgumentProblem("run", run.path, problem))
+        facts = checkpoint.progress.model_dump()
+    else:
+        facts = best_facts(run)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.gguf"
-        if state == "best":
-            facts = best_facts(run)
-            if weights is None and run.has_current_portable_file:
-                file = run.portable_file
-            else:
-                write_run_file(run, file, weights=weights)
+        if state == "last" and weights is None:
+            write_checkpoint_file(run, file, checkpoint)
         else:
-            checkpoint = newest_checkpoint(run.checkpoints_folder)
-            if checkpoint is None:
-                raise UserError(
-                    ArgumentProblem("run", run.path, "has no checkpoint; its last state is unknown")
-                )
-            facts = checkpoint.progress.model_dump()
-            if weights is None:
-                write_checkpoint_file(run, file, checkpoint)
-            else:
-                write_run_file(run, file, weights=weights)
+            write_run_file(run, file, weights=weights)
         if state == "best" and file.stat().st_size > _LARGE_BYTES:
-            model = minigpt.load(run)
+            model: Any = minigpt.load(run)
         else:
             model = minigpt.load_portable(file)
+        # The engine has read the file.
+        file.unlink()
         yield StateModel(model, facts["epoch"], facts["step"])

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.escapes import ESCAPE
-from minigpt.tokenizers.vocabulary import Vocabulary
 
 # Bytes that no UTF-8 contains: the end of a document, and an unknown word or character.
 DOCUMENT_END, UNKNOWN = 0xFF, 0xFE
@@ -17,17 +17,17 @@ _FIRST_BLOCK, _LARGEST_BLOCK = 1 << 12, 1 << 18
 
 
 class TokenBytes:
-    """The bytes of every token of a vocabulary.
+    """The bytes of every token of a tokenizer.
 
     The bytes of a text are those of its decoded tokens, in UTF-8, with three differences: escape sequences
     stay, every word of a word tokenizer is followed by a space, and there are marks for end tokens and
     unknown tokens. They do not depend on how the text is split into tokens.
 
     Args:
-      tokenizer: the vocabulary.
+      tokenizer: the tokenizer.
     """
 
-    def __init__(self, tokenizer: Vocabulary) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         pieces = [piece + tokenizer.separator if piece else b"" for piece in tokenizer.pieces]
         pieces[tokenizer.end_id] = bytes([DOCUMENT_END])
@@ -37,7 +37,7 @@ class TokenBytes:
         self._lengths = np.array([len(piece) for piece in pieces], np.int32)
         self._starts = np.cumsum(self._lengths, dtype=np.int32) - self._lengths
         self._flat = np.frombuffer(b"".join(pieces), np.uint8)
-        self._has_escapes = getattr(tokenizer, "kind", None) == "byte_pair"
+        self._has_escapes = tokenizer.kind == "byte_pair"
 
     def join(self, ids: np.ndarray) -> np.ndarray:
         """Returns the bytes of token ids, uint8[N].
@@ -46,6 +46,8 @@ class TokenBytes:
           ids: integers[T], with less than 2^31 bytes.
         """
         lengths = np.take(self._lengths, ids)
+        if lengths.min(initial=1) == lengths.max(initial=1) == 1:
+            return np.take(self._flat, np.take(self._starts, ids))
         firsts = np.cumsum(lengths, dtype=np.int32) - lengths
         index = np.repeat(np.take(self._starts, ids) - firsts, lengths)
         index += np.arange(len(index), dtype=np.int32)

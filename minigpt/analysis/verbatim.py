@@ -94,13 +94,17 @@ class _Search:
           training: the training text.
           wanted: returns the bytes of the texts at which wanted passages begin.
         """
-        index, read, rest = None, 0, np.zeros(0, np.uint8)
+        begins = wanted()
+        index, changes = _Index(self._words, begins), self._passages.changes
+        read, rest = 0, np.zeros(0, np.uint8)
         for block in training.blocks():
-            begins = wanted()
+            if changes != self._passages.changes:
+                begins, changes = wanted(), self._passages.changes
+                if len(begins) < 0.9 * index.size:
+                    index = _Index(self._words, begins)
             if not len(begins):
                 return
-            if index is None or len(begins) < 0.9 * index.size:
-                index = _Index(self._words, begins)
+            index.restrict(begins)
             data = np.concatenate([rest, block])
             self._read_block(data, read - len(rest), index, wanted)
             read += len(block)
@@ -115,9 +119,10 @@ class _Search:
         data = np.concatenate([before, data, after])
         words = data.view("<u8")
         windows, lows, highs = index.look_up(words)
-        # Popular windows have many places: what is found in the first pairs need not be compared again.
-        for part in _parts(highs - lows):
-            index.restrict(wanted())
+        for number, part in enumerate(_parts(highs - lows)):
+            if number:
+                # Popular windows have many places: what is found already is not compared again.
+                index.restrict(wanted())
             pairs = _pairs(windows[part], lows[part], highs[part])
             self._compare(data, words, offset - _WORD, *index.verified(words, *pairs))
 

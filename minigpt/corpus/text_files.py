@@ -100,6 +100,22 @@ class TextFiles:
         if problems:
             raise UserError(*problems)
 
+    def find(self, text: bytes) -> tuple[Path, int] | None:
+        """Returns the first file that contains a text, and the line, from 1, where it begins.
+
+        Raises:
+          UserError: a file cannot be read.
+        """
+        for path in self._files:
+            lines, rest = 1, b""
+            for block in _blocks(path):
+                block = rest + block
+                if (position := block.find(text)) >= 0:
+                    return path, lines + block.count(b"\n", 0, position)
+                rest = block[max(0, len(block) - len(text) + 1) :]
+                lines += block.count(b"\n", 0, len(block) - len(rest))
+        return None
+
     def _documents(self, path: Path) -> Iterator[Piece]:
         """Yields the documents of one file; raises UserError with all its problems."""
         blocks = checked_blocks(path)
