@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from minigpt.inference.loading import load as load
     from minigpt.inference.text_model import TextModel as TextModel
     from minigpt.inference.translation_model import TranslationModel as TranslationModel
+    from minigpt.pages.report_page import write_report as write_report
     from minigpt.portable.loading import load_portable as load_portable
     from minigpt.portable.text_model import PortableTextModel as PortableTextModel
     from minigpt.portable.translation_model import (
@@ -83,6 +84,7 @@ _MODULES = {
     "load_portable": "minigpt.portable.loading",
     "resume": "minigpt.training.pipeline",
     "train": "minigpt.training.pipeline",
+    "write_report": "minigpt.pages.report_page",
 }
 _lock = threading.RLock()
 _WITHOUT_KERAS = {
@@ -94,6 +96,7 @@ _WITHOUT_KERAS = {
     "config_for_text",
     "load_config",
     "load_portable",
+    "write_report",
 }
 
 __all__ = sorted(_MODULES)
