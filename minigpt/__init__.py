@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from minigpt.inference.loading import load as load
     from minigpt.inference.text_model import TextModel as TextModel
     from minigpt.inference.translation_model import TranslationModel as TranslationModel
+    from minigpt.pages.report_page import write_report as write_report
     from minigpt.portable.loading import load_portable as load_portable
     from minigpt.portable.text_model import PortableTextModel as PortableTextModel
     from minigpt.portable.translation_model import (
@@ -93,6 +94,7 @@ _MODULES = {
     "measure_memorization": "minigpt.analysis.memorization",
     "resume": "minigpt.training.pipeline",
     "train": "minigpt.training.pipeline",
+    "write_report": "minigpt.pages.report_page",
 }
 _lock = threading.RLock()
 _WITHOUT_KERAS = {
@@ -108,6 +110,7 @@ _WITHOUT_KERAS = {
     "load_config",
     "load_portable",
     "measure_memorization",
+    "write_report",
 }
 
 __all__ = sorted(_MODULES)

@@ -5,7 +5,7 @@ from typing import Any
 from minigpt.pages.analysis_values import analysis_values
 from minigpt.pages.records import count, mapping, number, numbers, read_lines, spread, text
 from minigpt.pages.report_samples import samples_by_prompt
-from minigpt.pages.report_settings import environment, read_settings, settings_rows
+from minigpt.pages.report_settings import environment, read_settings
 from minigpt.runs.run import Run
 
 _MOST_EPOCHS, _MOST_STEPS = 1000, 800
@@ -37,13 +37,13 @@ def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
     best = _best_epoch(metrics)
     if analysis["state"] is None and run.model_file.is_file():
         analysis["state"] = "finished"
-    analysis["tokens_per_step"] = analysis["tokens_per_step"] or _tokens_per_step(settings)
+    analysis["tokens_per_step"] = analysis["tokens_per_step"] or _tokens_per_step(settings.sections)
     if analysis["baselines"]["uniform"] is None:
         analysis["baselines"].update(mapping(recorded.get("baselines")))
     if comparison:
         for name in ("positions", "frequencies", "passages", "sweep"):
             analysis[name] = None
-    kind = settings.get("model", {}).get("kind")
+    kind = settings.sections.get("model", {}).get("kind")
     return {
         **analysis,
         "name": text(run.path.absolute().name, 300),
@@ -56,7 +56,7 @@ def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
         "epochs": len(metrics),
         "steps": [] if comparison else _steps(run),
         "samples": samples_by_prompt(run.samples_file, best, only_best=comparison),
-        "settings": settings_rows(settings),
+        "settings": settings.rows,
         "environment": environment(text(recorded.get("device"), 300)),
     }
 
@@ -89,22 +89,16 @@ def _tokens_per_step(settings: dict[str, dict[str, Any]]) -> int | None:
 
 def _steps(run: Run) -> list[dict[str, Any]]:
     """Returns the training loss of each interval of steps.jsonl, and what was measured at its end."""
-    lines: list[dict[str, Any]] = []
+    kept: list[tuple[int, dict[str, Any]]] = []
     for record in read_lines(run.path / "steps.jsonl"):
         step = count(record.get("step"))
         if step is None:
             continue
         # Training that is resumed from a checkpoint repeats the steps after it.
-        while lines and lines[-1]["step"] >= step:
-            lines.pop()
-        mean = number(record.get("mean_loss"))
-        batches = count(record.get("batches"))
-        epoch = count(record.get("epoch"))
-        measured = numbers(record, _MEASURED)
-        lines.append(
-            {"step": step, "epoch": epoch, "batches": batches, "mean_loss": mean, **measured}
-        )
-    lines = spread(lines, _MOST_STEPS)
+        while kept and kept[-1][0] >= step:
+            kept.pop()
+        kept.append((step, record))
+    lines = [_step_line(step, record) for step, record in spread(kept, _MOST_STEPS)]
     return [
         {
             "step": line["step"],
@@ -113,6 +107,16 @@ def _steps(run: Run) -> list[dict[str, Any]]:
         }
         for at, line in enumerate(lines)
     ]
+
+
+def _step_line(step: int, record: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "step": step,
+        "epoch": count(record.get("epoch")),
+        "batches": count(record.get("batches")),
+        "mean_loss": number(record.get("mean_loss")),
+        **numbers(record, _MEASURED),
+    }
 
 
 def _interval_loss(before: dict[str, Any] | None, line: dict[str, Any]) -> float | None:

@@ -8,7 +8,7 @@ import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -21,44 +21,54 @@ from minigpt.storage.files import read_file
 
 _MAX_FILE_BYTES = 1_000_000
 _VALUE_CHARACTERS = 1000
-_MOST_SETTINGS = 500
+_MOST_SETTINGS = 300
 # A distribution of TensorFlow has one of these names.
 _TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
 
 
-def read_settings(config_file: Path) -> dict[str, dict[str, Any]]:
-    """Returns the sections of a config.toml as they are; {} if it is missing or damaged."""
-    try:
-        content = tomllib.loads(read_file(config_file, _MAX_FILE_BYTES).decode())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return {section: mapping(content.get(section)) for section in SECTIONS}
+class RunSettings(NamedTuple):
+    """A config.toml.
 
-
-def settings_rows(settings: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns {"name": "SECTION.KEY", "value", "differs"} for every setting.
-
-    `differs` says whether the value is another one than without the setting; None if that is not known.
-    Folders are left out of paths: a report may be given to somebody else.
+    Attributes:
+      sections: its sections as they are.
+      rows: {"name": "SECTION.KEY", "value", "differs"} for every setting. `differs` says whether the value
+        is another one than without the setting; None if that is not known. Folders are left out of paths:
+        a report may be given to somebody else.
     """
-    source = mapping(settings.get("data")).get("source", "stories")
-    rows = []
-    for section, values in settings.items():
-        for key, value in values.items():
-            shown = _without_folders(value) if key in ("paths", "init_from") else value
-            rows.append(
-                {
-                    "name": text(f"{section}.{key}", 200),
-                    "value": text(_shown(shown), _VALUE_CHARACTERS),
-                    "differs": _differs(section, values, key, source),
-                }
-            )
-    return rows[:_MOST_SETTINGS]
+
+    sections: dict[str, dict[str, Any]]
+    rows: list[dict[str, Any]]
 
 
-def _shown(value: Any) -> str:
-    # TOML has dates, which JSON has not.
-    return json.dumps(value, ensure_ascii=False, default=str)
+def read_settings(config_file: Path) -> RunSettings:
+    """Reads the settings of a run; none if the file is missing or damaged."""
+    try:
+        return _settings(read_file(config_file, _MAX_FILE_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return RunSettings({}, [])
+
+
+# A training that writes its report after every epoch has one configuration.
+@functools.lru_cache(maxsize=4)
+def _settings(content: bytes) -> RunSettings:
+    values = tomllib.loads(content.decode())
+    sections = {section: mapping(values.get(section)) for section in SECTIONS}
+    names = [(section, key) for section, settings in sections.items() for key in settings]
+    return RunSettings(sections, [_row(sections, *name) for name in names[:_MOST_SETTINGS]])
+
+
+def _row(sections: dict[str, dict[str, Any]], section: str, key: str) -> dict[str, Any]:
+    values = sections[section]
+    value = values[key]
+    shown = _without_folders(value) if key in ("paths", "init_from") else value
+    # Each setting is compared by checking its section: one with thousands of settings is no configuration.
+    differs = _differs(sections, section, key) if len(values) <= _MOST_SETTINGS else None
+    return {
+        "name": text(f"{section}.{key}", 200),
+        # TOML has dates, which JSON has not.
+        "value": text(json.dumps(shown, ensure_ascii=False, default=str), _VALUE_CHARACTERS),
+        "differs": differs,
+    }
 
 
 def _without_folders(value: Any) -> Any:
@@ -67,22 +77,35 @@ def _without_folders(value: Any) -> Any:
     return value if not isinstance(value, str) or "://" in value else Path(value).name or value
 
 
-def _differs(section: str, values: dict[str, Any], key: str, source: Any) -> bool | None:
-    choice = selector(section)
-    kinds = variants(section)
-    defaults = STORIES_DEFAULTS.get(section, {}) if source == "stories" else {}
+def _differs(sections: dict[str, dict[str, Any]], section: str, key: str) -> bool | None:
+    values, choice, kinds = sections[section], selector(section), variants(section)
+    is_stories = sections["data"].get("source", "stories") == "stories"
+    defaults = STORIES_DEFAULTS.get(section, {}) if is_stories else {}
     try:
         if key == choice:
             return bool(values[key] != _default_choice(section))
         kind = kinds[values.get(choice)] if choice else kinds[None]
         if key in defaults:
             return bool(values[key] != defaults[key])
-        if key in kind.model_fields and kind.model_fields[key].is_required():
-            return True
         rest = {name: value for name, value in values.items() if name != key}
-        return _resolved(kind, rest, key) != (None if values[key] == UNSET else values[key])
-    except (KeyError, TypeError, AttributeError, ValueError, ValidationError):
+        default = _resolved(kind, rest, key) if _is_valid(kind, rest) else _Required
+        if default is _Required and not _is_valid(kind, values):
+            return None
+        return bool(default != (None if values[key] == UNSET else values[key]))
+    except (KeyError, TypeError, AttributeError):
         return None
+
+
+class _Required:
+    """The default of a setting that cannot be left out."""
+
+
+def _is_valid(kind: type[Section], values: dict[str, Any]) -> bool:
+    try:
+        kind.model_validate(values)
+    except ValidationError:
+        return False
+    return True
 
 
 def _default_choice(section: str) -> str:

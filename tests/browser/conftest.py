@@ -11,6 +11,7 @@ import minigpt
 from minigpt.runs.run import Run
 from tests.browser.chromium import Chromium
 from tests.browser.firefox import Firefox
+from tests.browser.programs import npm_packages
 from tests.browser.recorder import Recorder
 from tests.browser.runs import write_page, write_run
 from tests.browser.tabs import Browser, Tab
@@ -83,6 +84,12 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     built = build({"kind": "encoder_decoder", **PAIR_SHAPES["paper"]}, spread=0.7)
     run = write_run(tmp_path_factory.mktemp("pairs") / "tiny-pairs", built)
     return Exported(built, run, write_page(run))
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe-core."""
+    return (npm_packages() / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -2,45 +2,12 @@
 
 import pytest
 
+from tests.browser.accessibility import overflow, violations
 from tests.browser.interface import look_at, use_everything, wait_until_ready
-from tests.browser.programs import npm_packages
 
 pytestmark = pytest.mark.browser
 
 WIDTHS = (1280, 360)
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    """The source of axe-core."""
-    return (npm_packages() / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-
-
-def violations(tab, axe: str) -> list[str]:
-    """Returns a line for each element that axe-core objects to."""
-    # The protocol evaluates it, whatever the policy of the page is.
-    tab.evaluate(f"() => {{ if (!globalThis.axe) {{ {axe} }} }}")
-    return tab.evaluate(
-        """async () => {
-          const { violations } = await axe.run(document, { resultTypes: ["violations"] });
-          return violations.flatMap(({ id, nodes }) =>
-            nodes.map(({ target, failureSummary }) => `${id}: ${target}: ${failureSummary}`));
-        }"""
-    )
-
-
-def overflow(tab) -> list[str]:
-    """Returns the elements that make the page wider than the window."""
-    return tab.evaluate(
-        """() => {
-          const page = document.documentElement;
-          if (page.scrollWidth <= page.clientWidth) return [];
-          const wide = Array.from(document.querySelectorAll("body *"))
-            .filter((element) => element.getBoundingClientRect().right > page.clientWidth + 1);
-          const names = wide.map((element) => `${element.localName}.${element.className}`);
-          return [`the page: ${page.scrollWidth}`, ...names.slice(0, 9)];
-        }"""
-    )
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -1,0 +1,315 @@
+"""The report in browsers: what it shows and how it is used."""
+
+import itertools
+
+import pytest
+
+from minigpt.pages.report_page import REPORT_FILE, write_report
+from tests.browser.accessibility import overflow, violations
+from tests.browser.tabs import Tab
+from tests.browser.test_keyboard import OPERABLE
+from tests.pages.report_runs import BYTES_PER_TOKEN, FACTS, loss_after, write_records
+
+pytestmark = pytest.mark.browser
+
+OPEN_ALL = "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
+RESUMED = [7, 21, 22, 40, 75]
+
+
+def report_of(run):
+    write_report([run], run.path / REPORT_FILE)
+    return run.path / REPORT_FILE
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """The paths of reports, by name."""
+    folder = tmp_path_factory.mktemp("reports")
+    usual = write_records(folder / "usual", analysis={"resumed_at": RESUMED})
+    pairs = write_records(folder / "pairs", pairs=True, prompts=["Guten Tag"], analysis={})
+    runs = [
+        write_records(
+            folder / f"run-{number}",
+            epochs=3 + number,
+            settings={"training": {"batch_size": number}},
+            analysis={"verdicts": [[], None][number]} if number < 2 else {},
+        )
+        for number in range(1, 7)
+    ]
+    write_report(runs, folder / "comparison.html")
+    old = write_records(folder / "old", steps=False)
+    return {
+        "usual": report_of(usual),
+        "pairs": report_of(pairs),
+        "old": report_of(old),
+        "comparison": folder / "comparison.html",
+        "long": report_of(write_records(folder / "long", epochs=500, analysis={})),
+    }
+
+
+def text_of(tab, selector):
+    return tab.evaluate("(selector) => document.querySelector(selector).textContent", selector)
+
+
+def texts_of(tab, selector):
+    return tab.evaluate(
+        "(selector) => Array.from(document.querySelectorAll(selector), (e) => e.textContent)",
+        selector,
+    )
+
+
+def drawn(tab):
+    tab.wait_for("() => document.querySelector('.plot-area svg') !== null")
+    return tab
+
+
+@pytest.fixture(scope="module")
+def tabs():
+    """Open pages of the usual report, by the name of the browser."""
+    tabs: dict[str, Tab] = {}
+    yield tabs
+    for tab in tabs.values():
+        tab.close()
+
+
+@pytest.fixture
+def usual(browser, tabs, reports):
+    """The usual report, as the test before has left it."""
+    if browser.name not in tabs:
+        tabs[browser.name] = drawn(browser.open(reports["usual"]))
+    return tabs[browser.name]
+
+
+LOOKS = [
+    ("usual", 1280, False),
+    ("usual", 360, True),
+    ("pairs", 1280, True),
+    ("comparison", 360, False),
+]
+
+
+@pytest.mark.parametrize(("name", "width", "dark"), LOOKS)
+def test_axe_finds_nothing(name, width, dark, reports, open_page, axe):
+    tab = drawn(open_page(reports[name], width=width, dark=dark))
+    assert tab.evaluate("() => innerWidth") == width
+    tab.evaluate(OPEN_ALL)
+    if name == "usual" and dark:
+        tab.click("#samples-mode-all")
+    assert overflow(tab) == []
+    assert violations(tab, axe) == []
+    assert texts_of(tab, ".alert") == [] and tab.messages == []
+
+
+@pytest.mark.parametrize("name", ["old", "long"])
+def test_other_reports_are_not_wider_than_the_window(name, reports, open_page):
+    tab = drawn(open_page(reports[name], width=360))
+    tab.evaluate(OPEN_ALL)
+    assert overflow(tab) == [] and texts_of(tab, ".alert") == [] and tab.messages == []
+
+
+def test_the_order_of_the_report(usual):
+    tab = usual
+    names = [
+        "verdicts",
+        "figures",
+        "losses",
+        "samples",
+        "breakdown",
+        "passages",
+        "memorization",
+        "text",
+        "settings",
+    ]
+    sections = "() => Array.from(document.querySelectorAll('main > section'), (s) => s.id)"
+    assert tab.evaluate(sections) == names
+    assert text_of(tab, "#title") == "usual" and "Finished: 80 steps" in text_of(tab, "#facts-line")
+    verdict = text_of(tab, ".verdicts")
+    assert verdict.startswith("The training is too short") and "Train for twice" in verdict
+    figures = dict(zip(texts_of(tab, ".figures dt"), texts_of(tab, ".figure-value"), strict=True))
+    assert figures["Best bits per byte"] == f"{loss_after(4) / 0.6931472 / BYTES_PER_TOKEN:.3f}"
+    assert figures["Tokens trained on"] == f"{80 * 512:,}"
+    assert figures["Parameters"] == f"{FACTS['parameters']:,}"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"), [([], "No problems found."), (None, "Not examined yet.")]
+)
+def test_without_verdicts(verdicts, expected, tmp_path, open_page):
+    run = write_records(tmp_path / "run", analysis={"verdicts": verdicts})
+    assert text_of(open_page(report_of(run)), "#verdicts p") == expected
+
+
+def test_the_values_of_the_chart_by_keyboard(usual):
+    tab = usual
+    value = "() => document.getElementById('loss-chart').getAttribute('aria-valuetext')"
+    tab.click("#axis-step")
+    tab.evaluate("() => document.getElementById('loss-chart').focus()")
+    tab.press("Home")
+    # The first line of steps.jsonl: the mean of the losses of five steps.
+    training = (5 - 0.001 * 3) / 0.6931472 / BYTES_PER_TOKEN
+    first = loss_after(1) / 0.6931472 / BYTES_PER_TOKEN
+    assert (
+        tab.evaluate(value) == f"Step 5: training {training:.3f}, validation {first:.3f} (epoch 1)"
+    )
+    tab.press("ArrowRight", 2)
+    assert tab.evaluate(value).startswith("Step 15: ")
+    assert text_of(tab, "#losses .readout strong") == "Step 15"
+    tab.press("End")
+    assert "(epoch 4)" in tab.evaluate(value)
+    tab.click("#axis-seconds")
+    tab.evaluate("() => document.getElementById('loss-chart').focus()")
+    tab.press("End")
+    assert tab.evaluate(value).startswith("After 16 s: ")
+    tab.click("#axis-tokens")
+    tab.click("#scale-log")
+    tab.press("Tab")
+    tab.press("End")
+    assert tab.evaluate(value).startswith("After 40,960 tokens: ")
+
+
+def test_the_values_of_the_chart_by_pointer(usual):
+    tab = usual
+    tab.click("#axis-step")
+    tab.click("#loss-chart")
+    # The middle of the chart: near the middle of the training.
+    step = int(text_of(tab, "#losses .readout strong").split()[1])
+    assert 30 <= step <= 50
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_baselines_have_labels_that_do_not_overlap(width, usual, reports, open_page):
+    """xz and zstd are so near that their labels would."""
+    tab = usual if width == 1280 else drawn(open_page(reports["usual"], width=width))
+    names = texts_of(tab, "#losses .level-name")
+    assert sorted(name.split()[0] for name in names) == [
+        "bigram",
+        "uniform",
+        "unigram",
+        "xz",
+        "zstd",
+    ]
+    places = tab.evaluate(
+        """() => Array.from(document.querySelectorAll(".level-name"), (node) => {
+          const { left, right } = node.getBoundingClientRect();
+          const chart = node.closest("svg").getBoundingClientRect();
+          return [Number(node.getAttribute("y")), left >= chart.left && right <= chart.right + 1];
+        }).sort((a, b) => a[0] - b[0])"""
+    )
+    assert all(inside for _, inside in places)
+    # In a font of 12 pixels.
+    assert all(below - above >= 14 for (above, _), (below, _) in itertools.pairwise(places))
+
+
+def test_an_interrupted_training(usual):
+    tab = usual
+    assert "training was resumed 5 times" in texts_of(tab, ".chart-key li")
+    marks = "() => document.querySelectorAll('#losses .plot-area .mark').length"
+    assert tab.evaluate(marks) == len(RESUMED)
+    tab.click("#axis-seconds")
+    assert tab.evaluate(marks) == len(RESUMED)
+
+
+def test_two_epochs_side_by_side(usual):
+    tab = usual
+    cards = "#samples .sample-group:first-child .sample-card"
+    assert texts_of(tab, f"{cards} h4") == ["Epoch 3", "Epoch 4 best"]
+    prompt = "Ana sat on the hill, and the sun was low. Epoch "
+    assert texts_of(tab, f"{cards} p") == [f"{prompt}3.", f"{prompt}4."]
+    assert texts_of(tab, f"{cards} del") == ["3"] and texts_of(tab, f"{cards} ins") == ["4"]
+    choose = """(value) => {
+      const select = document.getElementById("epoch-before");
+      select.value = value;
+      select.dispatchEvent(new Event("change"));
+    }"""
+    tab.evaluate(choose, "1")
+    assert texts_of(tab, f"{cards} h4") == ["Epoch 1", "Epoch 4 best"]
+    tab.click("#samples-mode-all")
+    assert texts_of(tab, f"{cards} ins") == ["2", "3", "4"]
+
+
+def test_tokens_of_a_passage_by_keyboard(usual):
+    tab = usual
+    tab.evaluate("() => document.querySelector('#hardest-0 .token').focus()")
+    tab.press("ArrowRight", 2)
+    readout = "#passages .passage .readout"
+    assert text_of(tab, readout).endswith("1.20 nats, probability 30%")
+    tab.press("End")
+    assert "zax" in text_of(tab, readout) and "3.60 nats" in text_of(tab, readout)
+    levels = "() => Array.from(document.querySelectorAll('#hardest-0 .token'), (t) => t.className)"
+    assert tab.evaluate(levels)[0] == "token p0" and tab.evaluate(levels)[6] == "token p3"
+
+
+def test_copied_passages_are_underlined(usual):
+    """Offsets are code points: the sample has a character outside of the basic plane's ASCII."""
+    tab = usual
+    tab.evaluate(OPEN_ALL)
+    tab.wait_for("() => document.querySelector('mark.copied') !== null")
+    style = "() => getComputedStyle(document.querySelector('mark.copied')).textDecorationLine"
+    assert text_of(tab, "mark.copied") == "[copied: the old fox]"
+    assert tab.evaluate(style) == "underline"
+    facts = text_of(tab, "#memorization .facts")
+    assert "3.1% of the tokens; in held-out text of equal length, 0.21%" in facts
+    assert "document 2 of the training text, at character 7" in facts
+
+
+def test_a_report_of_500_epochs(reports, open_page):
+    tab = drawn(open_page(reports["long"]))
+    options = "() => document.querySelectorAll('#epoch-after option').length"
+    assert 20 < tab.evaluate(options) <= 61
+    assert "Of 500 epochs" in text_of(tab, "#samples .note")
+    tab.click("#numbers-title")
+    tab.wait_for("() => document.querySelectorAll('#numbers tbody')[0]?.rows.length === 500")
+    tab.click("#samples-mode-all")
+    assert len(texts_of(tab, "#samples .sample-group:first-child .sample-card")) > 20
+
+
+def test_translations(reports, open_page):
+    tab = drawn(open_page(reports["pairs"]))
+    assert "BLEU" in texts_of(tab, ".small-charts h3")
+    assert texts_of(tab, "#samples .pair dd")[0] == "Guten Tag"
+    assert "Best BLEU14.0" in text_of(tab, ".figures")
+
+
+def test_a_comparison(reports, open_page):
+    tab = drawn(open_page(reports["comparison"]))
+    lines = tab.evaluate(
+        """() => Array.from(document.querySelectorAll("#losses .plot-area .series"), (series) => [
+          getComputedStyle(series).color,
+          series.querySelector("polyline").getAttribute("stroke-dasharray"),
+          series.querySelector("path").getAttribute("d"),
+        ])"""
+    )
+    assert len(lines) == 6
+    assert len({color for color, _, _ in lines}) == 6
+    # Not by color alone.
+    assert len({(dash, marker) for _, dash, marker in lines}) == 6
+    diagnoses = texts_of(tab, ".run-card")
+    assert "Not examined yet." in diagnoses[0] and "too short" in diagnoses[5]
+    assert texts_of(tab, "#settings tbody th") == ["training.batch_size"]
+    assert texts_of(tab, "#settings tbody td") == list("123456")
+    rows = texts_of(tab, "#figures tbody tr")
+    assert len(rows) == 6 and f"{loss_after(9) / 0.6931472 / BYTES_PER_TOKEN:.3f}" in rows[5]
+    assert len(texts_of(tab, "#samples .sample-group:first-of-type .sample-card")) == 6
+
+
+def test_everything_is_reached_by_tab(usual):
+    tab = usual
+    tab.evaluate(OPEN_ALL)
+    count = len(tab.evaluate(OPERABLE))
+    # Of several radio buttons with one name, Tab reaches the one that is chosen.
+    radios = "() => document.querySelectorAll('[type=radio]:not(:checked)').length"
+    expected = count - tab.evaluate(radios)
+    tab.evaluate("() => document.querySelector('[data-number=\"0\"]').focus()")
+    reached = {0}
+    for _ in range(expected):
+        tab.press("Tab")
+        number, outlined = tab.evaluate(
+            """() => {
+              const { outlineStyle, outlineWidth } = getComputedStyle(document.activeElement);
+              const outlined = outlineStyle !== "none" && parseFloat(outlineWidth) > 0;
+              return [Number(document.activeElement.dataset.number ?? -1), outlined];
+            }"""
+        )
+        reached.add(number)
+        assert number == -1 or outlined
+    assert len(reached - {-1}) == expected > 20

@@ -1,0 +1,149 @@
+"""The report reloads itself while its run is trained, and keeps what the reader has chosen."""
+
+import base64
+import json
+import time
+
+import pytest
+
+from minigpt.pages.report_page import REPORT_FILE, write_report
+from tests.pages.report_runs import write_records
+
+pytestmark = pytest.mark.browser
+
+# Epochs of a second: the page reloads after the shortest interval, two seconds.
+SECONDS_PER_EPOCH = 1.0
+STATUS = "() => document.getElementById('refresh-status').textContent"
+MARK = "() => { window.isFirst = true; }"
+
+
+def write(run, **changes):
+    file = run.path / "analysis.json"
+    content = json.loads(file.read_text()) | {"written": time.time()} | changes
+    file.write_text(json.dumps(content))
+    write_report([run], run.path / REPORT_FILE)
+
+
+@pytest.fixture
+def training(tmp_path):
+    run = write_records(
+        tmp_path / "run", epochs=6, analysis={}, seconds_per_epoch=SECONDS_PER_EPOCH
+    )
+    write(run, state="training", planned_steps=1000)
+    return run
+
+
+def status(tab):
+    return tab.evaluate(STATUS)
+
+
+def wait_for_reload(tab, tries=80):
+    for _ in range(tries):
+        time.sleep(0.1)
+        try:
+            if not tab.evaluate("() => window.isFirst ?? false"):
+                tab.wait_for("() => document.readyState === 'complete'")
+                return
+        except Exception as error:  # The page is just being replaced.
+            if not any(word in str(error) for word in ("context", "navigat", "detached", "realm")):
+                raise
+    raise AssertionError("the page was not reloaded")
+
+
+def is_same_after(tab, seconds):
+    time.sleep(seconds)
+    return tab.evaluate("() => window.isFirst === true")
+
+
+def test_it_reloads_until_the_training_has_ended(training, open_page):
+    tab = open_page(training.path / REPORT_FILE)
+    assert status(tab).startswith("The training is running: this page reloads itself every 2 s")
+    assert "step 120 of 1,000 (12%)" in tab.evaluate(
+        "() => document.getElementById('facts-line').textContent"
+    )
+    tab.click("#axis-seconds")
+    tab.click("#numbers-title")
+    place = tab.evaluate(
+        """() => {
+          const select = document.getElementById("epoch-before");
+          select.value = "2";
+          select.dispatchEvent(new Event("change"));
+          document.activeElement.blur();
+          const top = document.getElementById("samples").getBoundingClientRect().top + scrollY + 40;
+          scrollTo({ top, behavior: "instant" });
+          window.isFirst = true;
+          return scrollY;
+        }"""
+    )
+    wait_for_reload(tab)
+    tab.wait_for("(place) => Math.abs(scrollY - place) < 3", place)
+    chosen = tab.evaluate(
+        """() => [document.getElementById("axis-seconds").checked,
+          document.getElementById("numbers").open, document.getElementById("epoch-before").value,
+          document.getElementById("epoch-after").value]"""
+    )
+    assert chosen == [True, True, "2", "6"]
+    write(training, state="finished")
+    tab.evaluate(MARK)
+    wait_for_reload(tab)
+    assert status(tab) == "The training has ended. This page no longer reloads itself."
+    tab.evaluate(MARK)
+    assert is_same_after(tab, 2.5)
+    assert tab.messages == []
+
+
+def test_it_does_not_disturb_the_reader(training, open_page):
+    tab = open_page(training.path / REPORT_FILE)
+    tab.evaluate(MARK)
+    # A selected text.
+    tab.evaluate("() => getSelection().selectAllChildren(document.querySelector('.verdicts'))")
+    assert is_same_after(tab, 3)
+    tab.evaluate("() => getSelection().removeAllRanges()")
+    wait_for_reload(tab)
+
+
+def test_pause(training, chromium):
+    tab = chromium.open(training.path / REPORT_FILE)
+    tab.click("#refresh-button")
+    assert status(tab).startswith("Reloading is paused.")
+    tab.evaluate("() => { document.activeElement.blur(); window.isFirst = true; }")
+    assert is_same_after(tab, 4)
+    # A reload by hand changes nothing.
+    tab.evaluate("() => { setTimeout(() => location.reload()); }")
+    wait_for_reload(tab)
+    assert status(tab).startswith("Reloading is paused.")
+    tab.click("#refresh-button")
+    assert status(tab).startswith("The training is running")
+    tab.close()
+
+
+def test_it_stops_when_nothing_was_written_for_long(training, chromium):
+    """The training was killed."""
+    write(training, written=time.time() - 720)
+    tab = chromium.open(training.path / REPORT_FILE)
+    assert status(tab).startswith("Nothing was written for 12 min: the training may have been")
+    tab.evaluate(MARK)
+    assert is_same_after(tab, 2.5)
+    tab.click("#refresh-button")
+    assert status(tab).startswith("The training is running")
+    tab.close()
+
+
+def test_a_finished_run_has_no_button(training, open_page):
+    write(training, state="finished")
+    tab = open_page(training.path / REPORT_FILE)
+    assert tab.evaluate("() => document.getElementById('refresh').hidden")
+
+
+def test_without_storage(training, open_page):
+    """A page from an address with data has no storage."""
+    content = base64.b64encode((training.path / REPORT_FILE).read_bytes()).decode()
+    tab = open_page(f"data:text/html;base64,{content}")
+    refused = tab.evaluate(
+        "() => { try { sessionStorage.length; return false; } catch { return true; } }"
+    )
+    assert refused
+    tab.click("#axis-seconds")
+    # What a reload keeps, too.
+    assert tab.evaluate("() => history.state.minigptReport.axis") == "seconds"
+    assert tab.messages == []

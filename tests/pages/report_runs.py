@@ -1,0 +1,182 @@
+"""Run directories with records of a training, without a model: what a report is made of."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from minigpt.config import dump_config, load_config
+from minigpt.runs.run import Run
+
+STEPS_PER_EPOCH = 20
+SMALL = {"max_len": 32, "embed_dim": 16, "num_heads": 2, "num_layers": 1}
+BYTES_PER_TOKEN = 2.5
+VERDICT = {
+    "id": "too_short",
+    "evidence": "The loss fell by 4% in the last quarter.",
+    "action": "Train for twice as long.",
+}
+FACTS = {
+    "command": "minigpt train tiny.toml",
+    "parameters": 12_345,
+    "baselines": {"uniform": 5.7, "unigram": 4.9},
+    "train_bytes": 20_000,
+    "train_tokens": 9_000,
+    "val_tokens": 1_000,
+    "device": "CPU, 2 cores",
+    "text": "tiny.txt, 90% for training",
+}
+
+
+def loss_after(epoch: float) -> float:
+    return 1.5 + 3.5 / (1 + epoch)
+
+
+def write_records(
+    path: Path,
+    *,
+    epochs: int = 4,
+    pairs: bool = False,
+    prompts: Sequence[str] = ("Ana sat", ""),
+    text: str = " on the hill, and the sun was low.",
+    settings: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] = FACTS,
+    analysis: Mapping[str, Any] | None = None,
+    steps: bool = True,
+    seconds_per_epoch: float = 4.0,
+) -> Run:
+    """Writes a run directory.
+
+    Args:
+      path: a new directory.
+      epochs: the number of epochs.
+      pairs: whether it is an encoder-decoder.
+      prompts: of the samples; of pairs, the sources.
+      text: what every sample begins with.
+      settings: sections of the configuration.
+      facts: the content of facts.json.
+      analysis: keys of analysis.json that differ from `analysis_of`; None for a run without the file.
+      steps: whether there is a steps.jsonl.
+      seconds_per_epoch: the duration of an epoch.
+    """
+    path.mkdir(parents=True)
+    model = {**SMALL, **({"kind": "encoder_decoder"} if pairs else {})}
+    data = {"source": "pairs", "paths": ["/home/somebody/pairs.tsv"]}
+    sections = {"model": model, **({"data": data} if pairs else {}), **(settings or {})}
+    (path / "config.toml").write_text(dump_config(load_config(sections)), encoding="utf-8")
+    (path / "facts.json").write_text(json.dumps(facts))
+    numbers = range(1, epochs + 1)
+    write_lines(path / "metrics.jsonl", [metrics_of(e, pairs, seconds_per_epoch) for e in numbers])
+    names = [{"source": p, "reference": text} if pairs else {"prompt": p} for p in prompts]
+    samples = [
+        {"epoch": epoch, **name, "text": f"{text} Epoch {epoch}."}
+        for epoch in numbers
+        for name in names
+    ]
+    write_lines(path / "samples.jsonl", samples)
+    if steps:
+        write_lines(path / "steps.jsonl", steps_of(epochs, seconds_per_epoch))
+    if analysis is not None:
+        content = {**analysis_of(epochs), **analysis}
+        (path / "analysis.json").write_text(json.dumps(content))
+    return Run(path)
+
+
+def write_lines(file: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    file.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+
+
+def metrics_of(epoch: int, pairs: bool, seconds_per_epoch: float) -> dict[str, Any]:
+    loss = loss_after(epoch)
+    return {
+        "epoch": epoch,
+        "step": STEPS_PER_EPOCH * epoch,
+        "train_loss": loss + 0.1,
+        "val_loss": loss,
+        "val_perplexity": math.exp(loss),
+        "val_bits_per_byte": loss / math.log(2) / BYTES_PER_TOKEN,
+        **({"val_bleu": 10.0 + epoch} if pairs else {}),
+        "tokens_per_second": 1234.5,
+        "seconds": seconds_per_epoch * epoch,
+        "learning_rate": 1e-3 / epoch,
+    }
+
+
+def steps_of(epochs: int, seconds_per_epoch: float, lines_per_epoch: int = 4) -> list[dict]:
+    """Returns lines whose losses fall by 0.001 with every step; the mean is that of the epoch so far."""
+    lines = []
+    for epoch in range(1, epochs + 1):
+        for part in range(1, lines_per_epoch + 1):
+            batches = STEPS_PER_EPOCH * part // lines_per_epoch
+            step = STEPS_PER_EPOCH * (epoch - 1) + batches
+            losses = [5 - 0.001 * (step - batches + 1 + at) for at in range(batches)]
+            lines.append(
+                {
+                    "epoch": epoch,
+                    "step": step,
+                    "batches": batches,
+                    "mean_loss": sum(losses) / batches,
+                    "seconds": seconds_per_epoch * step / STEPS_PER_EPOCH,
+                    "tokens_per_second": 1200.0 + step,
+                    "learning_rate": 1e-3 / epoch,
+                    "memory_bytes": 800_000_000 + step,
+                }
+            )
+    return lines
+
+
+def memorization_of(epoch: int, text: str = "Zoë saw the old fox run home.") -> dict[str, Any]:
+    return {
+        "state": "best",
+        "epoch": epoch,
+        "step": STEPS_PER_EPOCH * epoch,
+        "tokens": 12_800,
+        "words": 8_000,
+        "share": 0.031,
+        "held_out_share": 0.0021,
+        "longest": {
+            "text": "the old fox",
+            "words": 3,
+            "characters": 11,
+            "document": 1,
+            "line": None,
+            "description": "document 2 of the training text, at character 7",
+        },
+        "samples": [{"prompt": "Once", "text": text, "copied": [[8, 19]]}],
+    }
+
+
+def analysis_of(epochs: int) -> dict[str, Any]:
+    """Returns an analysis.json in which everything was measured."""
+    words = ["The", " fox", " sat", "\n", " on", " a", " zax"]
+    passage = {"loss": 2.1, "tokens": [[word, 0.6 * at] for at, word in enumerate(words)]}
+    return {
+        "state": "finished",
+        "written": 1_700_000_000.0,
+        "version": "0.2.0",
+        "tokens_per_step": 512,
+        "planned_steps": STEPS_PER_EPOCH * epochs,
+        "resumed_at": [],
+        "baselines": {
+            "uniform": 5.7,
+            "unigram": 4.9,
+            "bigram": 3.9,
+            "xz_bits_per_byte": 2.31,
+            "zstd_bits_per_byte": 2.32,
+        },
+        "bytes_per_token": BYTES_PER_TOKEN,
+        "positions": [
+            {"from": 0, "to": 4, "tokens": 100, "loss": 4.1},
+            {"from": 4, "to": 32, "tokens": 900, "loss": 3.1},
+        ],
+        "frequencies": [
+            {"from": 0, "to": 1, "tokens": 5, "loss": 8.1},
+            {"from": 1, "to": None, "tokens": 995, "loss": 3.1},
+        ],
+        "passages": {"hardest": [passage], "easiest": [passage]},
+        "memorization": {"best": memorization_of(epochs), "last": memorization_of(epochs)},
+        "text": [{"kind": "duplicates", "evidence": "12% of the lines are duplicates"}],
+        "sweep": [{"learning_rate": 0.004, "loss": 2.31}],
+        "verdicts": [VERDICT],
+    }

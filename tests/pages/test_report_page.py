@@ -1,0 +1,294 @@
+"""The report as a file: what is selected, damaged records, and its size. tests/browser opens it."""
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import minigpt
+from minigpt.errors import UserError
+from minigpt.pages.report_page import REPORT_FILE, write_report
+from tests.pages.report_file import ReportFile
+from tests.pages.report_runs import (
+    BYTES_PER_TOKEN,
+    STEPS_PER_EPOCH,
+    VERDICT,
+    write_lines,
+    write_records,
+)
+
+HOSTILE = "</script><img src=x onerror=alert(1)><!-- ]]> \u202e\u2028\0\ud800"
+
+
+def report_of(*runs, output=None):
+    output = output or runs[0].path / REPORT_FILE
+    write_report(runs, output)
+    return ReportFile(output)
+
+
+def test_the_content_of_a_report(tmp_path):
+    run = write_records(tmp_path / "run", analysis={})
+    report = report_of(run)
+    facts = report.run
+    assert report.title == "run – report" and facts["name"] == "run"
+    assert facts["verdicts"] == [VERDICT] and facts["state"] == "finished"
+    assert [record["epoch"] for record in facts["metrics"]] == [1, 2, 3, 4]
+    assert facts["best_epoch"] == 4 and facts["epochs"] == 4
+    assert facts["bytes_per_token"] == BYTES_PER_TOKEN
+    assert facts["baselines"]["xz_bits_per_byte"] == 2.31
+    assert [sample["prompt"] for sample in facts["samples"]] == ["Ana sat", ""]
+    assert facts["memorization"]["best"]["samples"][0]["copied"] == [[8, 19]]
+    assert report.content["version"] == minigpt.__version__
+    environment = dict(facts["environment"])
+    assert environment["Device of the training"] == "CPU, 2 cores"
+    assert environment["Keras"][0].isdigit() and environment["TensorFlow"][0].isdigit()
+
+
+def test_the_training_loss_between_two_lines(tmp_path):
+    """Against the losses themselves, which fall by 0.001 with every step."""
+    run = write_records(tmp_path / "run")
+    found = report_of(run).run["steps"]
+    assert [point["step"] for point in found] == list(range(5, 81, 5))
+    for point in found:
+        steps = range(point["step"] - 4, point["step"] + 1)
+        assert point["loss"] == pytest.approx(np.mean([5 - 0.001 * step for step in steps]))
+
+
+def test_a_loss_that_is_not_finite_leaves_a_gap(tmp_path):
+    run = write_records(tmp_path / "run", epochs=1)
+    lines = [json.loads(line) for line in (run.path / "steps.jsonl").open()]
+    lines[1]["mean_loss"] = None
+    write_lines(run.path / "steps.jsonl", lines)
+    losses = [point["loss"] for point in report_of(run).run["steps"]]
+    assert [loss is None for loss in losses] == [False, True, True, False]
+
+
+def test_steps_that_were_repeated_after_a_resumption_count_once(tmp_path):
+    run = write_records(tmp_path / "run", epochs=2)
+    lines = [json.loads(line) for line in (run.path / "steps.jsonl").open()]
+    # Killed after step 30, and resumed from step 20.
+    again = [line | {"mean_loss": 7.0} for line in lines[4:]]
+    write_lines(run.path / "steps.jsonl", lines[:6] + again)
+    found = report_of(run).run["steps"]
+    assert [point["step"] for point in found] == list(range(5, 41, 5))
+    assert [point["loss"] for point in found[4:]] == pytest.approx([7.0] * 4)
+
+
+def test_a_run_of_an_earlier_version(tmp_path):
+    """It has neither steps.jsonl nor analysis.json."""
+    run = write_records(tmp_path / "run", steps=False)
+    (run.path / "model.keras").touch()
+    facts = report_of(run).run
+    assert facts["verdicts"] is None and facts["text"] is None and facts["steps"] == []
+    assert facts["baselines"]["unigram"] == 4.9 and facts["baselines"]["bigram"] is None
+    assert facts["state"] == "finished"
+    config = run.config
+    assert facts["tokens_per_step"] == config.training.batch_size * config.model.max_len
+
+
+def test_a_run_without_records(tmp_path):
+    run = write_records(tmp_path / "run")
+    for name in ("metrics.jsonl", "steps.jsonl", "samples.jsonl", "facts.json"):
+        (run.path / name).unlink()
+    facts = report_of(run).run
+    assert facts["metrics"] == facts["samples"] == facts["steps"] == []
+    assert facts["best_epoch"] is None and facts["parameters"] is None
+
+
+DAMAGED = [
+    "",
+    "null",
+    "[]",
+    '"text"',
+    "{",
+    "[" * 100_000,
+    '{"epoch": 1e999, "step": NaN}',
+    '{"epoch": [1], "step": "a", "state": [], "verdicts": {}, "passages": [], "memorization": 5}',
+    '{"epoch": 2, "step": true, "val_loss": "b", "text": 5, "prompt": {}, "mean_loss": []}',
+    '{"epoch": 2, "step": 1' + "0" * 400 + ', "val_loss": 1' + "0" * 400 + "}",
+    '{"verdicts": [1, {}, {"id": 5}, {"id": "x", "evidence": 5}], "resumed_at": "all", "text": [{}]}',
+    '{"resumed_at": [-1, true, 2.5, 1e300, null], "baselines": {"uniform": "a", "xz": {}}}',
+    '{"positions": [{"from": -1, "loss": 1}, {"from": "a"}, 5], "frequencies": {"from": 1}}',
+    '{"passages": {"hardest": [{"tokens": [[1, 2], ["a"], "ab", ["a", null]]}], "easiest": {}}}',
+    '{"memorization": {"best": {"samples": [{"text": 5}, {"text": "ab", "copied": [[0, 99], [1], 7, '
+    '["a", 2], [-1, 1], [1, 0]]}], "longest": [], "share": NaN}, "last": []}}',
+    '{"bytes_per_token": 0, "tokens_per_step": -5, "written": "now", "version": {}, "sweep": [{}, 1]}',
+]
+
+
+@pytest.mark.parametrize("line", DAMAGED, ids=range(len(DAMAGED)))
+@pytest.mark.parametrize("name", ["metrics", "steps", "samples", "facts", "analysis", "config"])
+def test_damaged_records(name, line, tmp_path):
+    run = write_records(tmp_path / "run", epochs=2, analysis={})
+    (file,) = run.path.glob(f"{name}.*")
+    kept = file.read_text() if file.suffix == ".jsonl" else ""
+    file.write_bytes(kept.encode() + line.encode() + b"\n\xff\xfe\n")
+    facts = report_of(run).run
+    assert_types(facts)
+    if file.suffix == ".jsonl":
+        assert len(facts["metrics"]) >= 2 and len(facts["samples"]) >= 2
+
+
+def assert_types(facts):
+    """What the script of the page relies on."""
+
+    def is_number(value):
+        is_float = isinstance(value, int | float) and not isinstance(value, bool)
+        return value is None or (is_float and math.isfinite(value))
+
+    for record in [*facts["metrics"], *facts["steps"], *facts["positions"], *facts["frequencies"]]:
+        assert all(map(is_number, record.values())), record
+    assert all(map(is_number, facts["baselines"].values()))
+    assert all(type(step) is int and step >= 0 for step in facts["resumed_at"])
+    for record in [*(facts["verdicts"] or []), *(facts["text"] or [])]:
+        assert all(isinstance(value, str) for value in record.values())
+    for passages in facts["passages"].values():
+        for passage in passages:
+            assert all(isinstance(t, str) and is_number(loss) for t, loss in passage["tokens"])
+    for measured in facts["memorization"].values():
+        assert is_number(measured["share"])
+        for sample in measured["samples"]:
+            ends = [0, *(end for pair in sample["copied"] for end in pair)]
+            assert ends == sorted(ends) and ends[-1] <= len(sample["text"])
+    for group in facts["samples"]:
+        assert all(isinstance(sample["text"], str) for sample in group["epochs"])
+    assert all(isinstance(value, str) for _, value in facts["environment"])
+
+
+def test_a_damaged_configuration(tmp_path):
+    run = write_records(tmp_path / "run", analysis={})
+    run.config_file.write_text("model = 5\nnothing")
+    facts = report_of(run).run
+    assert facts["settings"] == [] and len(facts["metrics"]) == 4
+
+
+def test_hostile_texts_stay_texts(tmp_path):
+    honest = report_of(write_records(tmp_path / "honest", analysis={}))
+    name = "<img src=x onerror=alert(1)><!--<script>\u202e"
+    verdict = dict.fromkeys(("id", "evidence", "action"), HOSTILE)
+    run = write_records(
+        tmp_path / name,
+        prompts=[HOSTILE],
+        text=HOSTILE,
+        analysis={"verdicts": [verdict], "version": HOSTILE},
+    )
+    report = report_of(run)
+    assert report.names == honest.names
+    assert report.title == f"{name} – report"
+    assert report.run["verdicts"] == [verdict]
+    assert report.run["samples"][0]["epochs"][0]["text"] == f"{HOSTILE} Epoch 1."
+
+
+def test_a_name_that_is_not_unicode(tmp_path):
+    run = write_records(tmp_path / "run\udcff", analysis={})
+    assert report_of(run).run["name"] == "run\udcff"
+
+
+def test_the_policy_allows_the_script_and_the_style_of_the_page_only(tmp_path):
+    policy = report_of(write_records(tmp_path / "run")).policy
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules.pop("script-src").startswith("'sha256-")
+    assert rules.pop("style-src").startswith("'sha256-")
+    assert rules == {
+        "default-src": "'none'",
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+
+
+def test_the_size_of_a_report_of_500_epochs(tmp_path):
+    """With texts that JSON stores in six characters for each of theirs."""
+    run = write_records(
+        tmp_path / "run", epochs=500, prompts=list("abcde"), text="язык " * 200, analysis={}
+    )
+    report = report_of(run)
+    assert (run.path / REPORT_FILE).stat().st_size < 1_500_000
+    facts = report.run
+    assert len(facts["metrics"]) == 500
+    for group in facts["samples"]:
+        epochs = [sample["epoch"] for sample in group["epochs"]]
+        assert epochs[0] == 1 and epochs[-1] == 500 and 5 <= len(epochs) <= 61
+    assert len(facts["steps"]) <= 800
+
+
+def test_the_best_epoch_is_among_those_with_samples(tmp_path):
+    run = write_records(tmp_path / "run", epochs=200)
+    lines = [json.loads(line) for line in run.metrics_file.open()]
+    lines[76]["val_loss"] = 0.5
+    write_lines(run.metrics_file, lines)
+    facts = report_of(run).run
+    assert facts["best_epoch"] == 77
+    assert 77 in [sample["epoch"] for sample in facts["samples"][0]["epochs"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [("samples", [{"epoch": 1, "prompt": str(at), "text": "a" * 10**5} for at in range(200)])],
+)
+def test_long_texts_are_cut(name, lines, tmp_path):
+    run = write_records(tmp_path / "run", analysis={})
+    write_lines(run.path / f"{name}.jsonl", lines)
+    assert report_of(run) and (run.path / REPORT_FILE).stat().st_size < 500_000
+
+
+def test_a_large_analysis_is_cut(tmp_path):
+    long = "x" * 50_000
+    passage = {"loss": 1, "tokens": [[long, 1.0]] * 2000}
+    sample = {"prompt": long, "text": long, "copied": [[0, 5]] * 5000}
+    analysis = {
+        "verdicts": [{"id": long, "evidence": long, "action": long}] * 100,
+        "passages": {"hardest": [passage] * 20, "easiest": [passage] * 20},
+        "memorization": {"best": {"samples": [sample] * 40}},
+        "positions": [{"from": 1, "loss": 1.0}] * 5000,
+    }
+    run = write_records(tmp_path / "run", analysis=analysis)
+    report_of(run)
+    assert (run.path / REPORT_FILE).stat().st_size < 2_000_000
+
+
+def test_only_the_report_in_the_run_reloads_itself(tmp_path):
+    run = write_records(tmp_path / "run", analysis={"state": "training"})
+    other = write_records(tmp_path / "other", analysis={"state": "training"})
+    assert report_of(run).content["refreshes"] is True
+    assert report_of(run, output=tmp_path / "copy.html").content["refreshes"] is False
+    assert report_of(run, other, output=run.path / "two.html").content["refreshes"] is False
+
+
+def test_a_comparison_has_less_of_each_run(tmp_path):
+    runs = [write_records(tmp_path / name, epochs=5, analysis={}) for name in ("a", "b")]
+    report = report_of(*runs, output=tmp_path / "new" / "comparison.html")
+    assert report.title == "Comparison of 2 runs"
+    for facts in report.content["runs"]:
+        assert facts["steps"] == [] and len(facts["metrics"]) == 5
+        assert [sample["epoch"] for sample in facts["samples"][0]["epochs"]] == [5]
+
+
+def test_a_report_that_cannot_be_written(tmp_path):
+    run = write_records(tmp_path / "run")
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot be written: File exists"):
+        write_report([run], tmp_path / "file" / "report.html")
+    with pytest.raises(ValueError, match="at least one run"):
+        write_report([], tmp_path / "report.html")
+
+
+def test_neither_tensorflow_nor_gguf_is_imported(tmp_path):
+    """The report is written after every epoch, and by a command that should be quick."""
+    run = write_records(tmp_path / "run", analysis={})
+    command = f"""
+import sys, minigpt
+minigpt.write_report([{str(run.path)!r}], {str(tmp_path / "report.html")!r})
+sys.exit(str({{"tensorflow", "keras", "gguf"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
+    assert done.stderr.strip() == "set()"
+
+
+def test_steps_per_epoch_of_the_records(tmp_path):
+    """The fixture is consistent: epochs and steps count the same."""
+    facts = report_of(write_records(tmp_path / "run", epochs=3)).run
+    assert facts["metrics"][-1]["step"] == facts["steps"][-1]["step"] == 3 * STEPS_PER_EPOCH

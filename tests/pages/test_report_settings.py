@@ -1,0 +1,48 @@
+"""The settings in a report: which of them differ from the defaults."""
+
+import pytest
+
+from minigpt.pages.report_settings import read_settings
+from tests.pages.report_runs import write_records
+
+
+def test_settings_that_differ_from_the_defaults(tmp_path):
+    text = {"source": "files", "paths": ["/home/somebody/secret/book.txt"]}
+    settings = {"data": text, "training": {"batch_size": 7}}
+    rows = read_settings(write_records(tmp_path / "run", settings=settings).config_file).rows
+    differ = {row["name"]: row["value"] for row in rows if row["differs"]}
+    assert differ == {
+        "data.source": '"files"',
+        # Whoever is given the report does not learn the folders of the one who wrote it.
+        "data.paths": '["book.txt"]',
+        "model.max_len": "32",
+        "model.embed_dim": "16",
+        "model.num_heads": "2",
+        "model.num_layers": "1",
+        "training.batch_size": "7",
+    }
+    assert all(row["differs"] is not None for row in rows)
+
+
+def test_the_default_run_differs_in_nothing(tmp_path):
+    """Its sizes are those of the bundled stories."""
+    run = write_records(tmp_path / "run", settings={"model": {}})
+    rows = read_settings(run.config_file).rows
+    assert rows and not [row for row in rows if row["differs"] is not False]
+
+
+@pytest.mark.parametrize("kind", ["pre_norm", "post_norm", "modern"])
+def test_settings_that_follow_from_others_do_not_differ(kind, tmp_path):
+    """A head is as wide as the width and the number of heads say; a block has its own defaults."""
+    settings = {"model": {"block": kind, "embed_dim": 96, "num_heads": 6}}
+    rows = read_settings(write_records(tmp_path / "run", settings=settings).config_file).rows
+    differ = {row["name"] for row in rows if row["differs"] and row["name"].startswith("model.")}
+    assert differ <= {"model.block", "model.embed_dim", "model.num_heads"}
+
+
+def test_a_configuration_with_thousands_of_settings(tmp_path):
+    run = write_records(tmp_path / "run")
+    lines = "".join(f"a{at} = 1\n" for at in range(50_000))
+    run.config_file.write_text(f"[model]\n{lines}")
+    rows = read_settings(run.config_file).rows
+    assert 100 < len(rows) < 1000 and all(row["differs"] is None for row in rows)
