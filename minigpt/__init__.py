@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from minigpt.training.callbacks.text_generator import TextGenerator as TextGenerator
     from minigpt.training.pipeline import resume as resume
     from minigpt.training.pipeline import train as train
+    from minigpt.training.plan import plan as plan
 
 # Importing TensorFlow takes seconds, so a module is imported when its name is first used.
 _MODULES = {
@@ -81,6 +82,7 @@ _MODULES = {
     "load": "minigpt.inference.loading",
     "load_config": "minigpt.config",
     "load_portable": "minigpt.portable.loading",
+    "plan": "minigpt.training.plan",
     "resume": "minigpt.training.pipeline",
     "train": "minigpt.training.pipeline",
 }

@@ -27,6 +27,7 @@ ORDER = [
     "evaluation",
     "inference",
     "portable",
+    "analysis",
     "pages",
     "export",
     "training",
