@@ -7,14 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from minigpt.analysis.alternatives import Measured, alternatives
 from minigpt.analysis.forecast import Forecast
-from minigpt.analysis.loss_curves import ExpectedLoss
 from minigpt.analysis.training_time import Schedule, times
 from minigpt.config import Config
+from minigpt.config.fit import TextSize
 from minigpt.corpus.store_files import Corpus
 from minigpt.interrupts import stop_if_interrupted
 from minigpt.models.lora import count_merged
 from minigpt.training.device import enough_memory, set_up_device
+from minigpt.training.expected_loss import LossForecast
 from minigpt.training.measuring import measure
 from minigpt.training.new_training import NewTraining, new_training
 from minigpt.training.pipeline import compile_model
@@ -64,7 +66,19 @@ def plan(
         with tempfile.TemporaryDirectory(prefix="minigpt-plan-") as folder:
             durations = measure(task, model, Path(folder))
     stop_if_interrupted()
-    found = times(replace(durations, preparation=preparation), _schedule(task.config))
+    durations = replace(durations, preparation=preparation)
+    found = times(durations, _schedule(task.config))
+    losses = LossForecast(task)
+    measured = Measured(
+        given=start.given,
+        config=task.config,
+        text=_text_size(task),
+        vocab_size=corpus.tokenizer.vocab_size,
+        tokens_per_step=_tokens_per_step(task),
+        bytes_per_token=losses.bytes_per_token,
+        durations=durations,
+    )
+    trained = found.steps * measured.tokens_per_step
     return Forecast(
         text=_text(task),
         tokens=_tokens(task),
@@ -73,8 +87,8 @@ def plan(
         parameters=parameters,
         memory_bytes=peak_memory() + _mapped_bytes(task, found.steps),
         times=found,
-        loss=ExpectedLoss(None, None, "not fitted yet"),
-        alternatives=(),
+        loss=losses.expected(task.config, trained, losses.bytes_per_token),
+        alternatives=alternatives(measured, command, losses.expected),
         device=device,
         lines=lines,
     )
@@ -133,7 +147,6 @@ def _tokens(task: Task) -> dict[str, Any]:
 
 def _training(task: Task, steps: int) -> dict[str, Any]:
     training = task.config.training
-    per_step = task.tokens_per_batch * training.accumulate_steps
     return {
         "epochs": training.epochs,
         "steps_per_epoch": training.steps_per_epoch,
@@ -142,9 +155,22 @@ def _training(task: Task, steps: int) -> dict[str, Any]:
         "sequence_length": task.sequence_length,
         "max_minutes": training.max_minutes,
         "steps": steps,
-        "tokens": round(steps * per_step),
+        "tokens": round(steps * _tokens_per_step(task)),
         "passes": round(steps * training.accumulate_steps / task.batches_in_pass, 3),
     }
+
+
+def _tokens_per_step(task: Task) -> float:
+    return task.tokens_per_batch * task.config.training.accumulate_steps
+
+
+def _text_size(task: Task) -> TextSize:
+    """Returns the size of the text as `corpus.fit` measures it; the characters are an estimate."""
+    train, val, tokenizer = task.corpus.train, task.corpus.val, task.corpus.tokenizer
+    size = train.bytes + val.bytes
+    tokens = train.tokens + val.tokens
+    characters = min(size, tokens) if tokenizer.kind == "character" else size
+    return TextSize(size, characters, tokenizer.vocab_size, train.bytes / size)
 
 
 def _mapped_bytes(task: Task, steps: int) -> int:

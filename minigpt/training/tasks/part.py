@@ -53,14 +53,14 @@ class TaskPart(Task):
             return super().final_scores(model)
 
     def samples(self, *args: Any) -> Callback:
-        callback = super().samples(*args)
+        callback = super().samples(*args)  # type: ignore[safe-super]
         generate = callback.on_epoch_end
 
         def on_epoch_end(epoch: int, logs: dict[str, Any] | None = None) -> None:
             with self.timed("samples"):
                 generate(epoch, logs)
 
-        callback.on_epoch_end = on_epoch_end  # type: ignore[method-assign]
+        callback.on_epoch_end = on_epoch_end
         return callback
 
     def extrapolated(self) -> tuple[float, float, float]:
