@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from minigpt.training.examination import examine as examine
     from minigpt.training.pipeline import resume as resume
     from minigpt.training.pipeline import train as train
+    from minigpt.training.plan import plan as plan
 
 # Importing TensorFlow takes seconds, so a module is imported when its name is first used.
 _MODULES = {
@@ -92,6 +93,7 @@ _MODULES = {
     "load_config": "minigpt.config",
     "load_portable": "minigpt.portable.loading",
     "measure_memorization": "minigpt.analysis.memorization",
+    "plan": "minigpt.training.plan",
     "resume": "minigpt.training.pipeline",
     "train": "minigpt.training.pipeline",
     "write_report": "minigpt.pages.report_page",

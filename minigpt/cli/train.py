@@ -12,8 +12,8 @@ import minigpt
 from minigpt.cli.command import option_names, program_name
 from minigpt.cli.command_line import recorded_command_line
 from minigpt.cli.options import TextOption
-from minigpt.cli.output import print_text
-from minigpt.config import load_config, load_record, shipped_configs
+from minigpt.cli.output import print_json, print_message, print_text
+from minigpt.config import Config, load_config, load_record, shipped_configs
 from minigpt.errors import UserError, gathering
 from minigpt.notices import notices_to
 
@@ -48,6 +48,15 @@ def train(
         Path | None,
         typer.Option(metavar="RUN", help="Resume this run; --set can change some settings."),
     ] = None,
+    plan: Annotated[
+        bool,
+        typer.Option(
+            "--plan", help="Do not train: measure a few steps and forecast time and loss."
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --plan: print the forecast as a JSON object.")
+    ] = False,
 ) -> None:
     """Train a model, show samples, export it."""
     if arguments:
@@ -56,41 +65,83 @@ def train(
             f"unexpected argument {arguments[0]}; "
             f"try: {program_name()} train {option} {shlex.quote(arguments[0])}"
         )
+    if as_json and not plan:
+        raise UserError("--json: has no effect without --plan")
+    if resume and plan:
+        raise UserError(f"--plan: forecasts a new run; cannot be combined with --resume {resume}")
     # Messages are part of the training output. The training console prints them as soon as it exists.
-    with notices_to(print_text):
-        if resume:
+    with notices_to(print_message if as_json else print_text):
+        if plan:
+            _plan(config, text or [], run, overrides or [], as_json)
+        elif resume:
             _resume(resume, {"--config": config, "--text": text, "--run": run}, overrides or [])
         else:
             _train(config, text or [], run, overrides or [])
 
 
 def _train(config: str | None, text: list[str], run: Path | None, overrides: list[str]) -> None:
+    with option_names(NEW_RUN | OVERRIDES):
+        minigpt.train(
+            _settings(config, text, run, overrides),
+            run,
+            name=_name(config, text),
+            command=program_name(),
+            command_line=recorded_command_line(sys.argv[1:]),
+        )
+
+
+def _plan(
+    config: str | None, text: list[str], run: Path | None, overrides: list[str], as_json: bool
+) -> None:
+    with option_names(NEW_RUN | OVERRIDES):
+        settings = _settings(config, text, run, overrides)
+        plan = minigpt.plan  # Imports TensorFlow, which is part of the time to forecast.
+        from minigpt.training.plan_text import plan_text
+        from minigpt.training.process import seconds_of_process
+
+        arguments = [
+            *(["--config", config] if config else []),
+            *(part for path in text for part in ("--text", path)),
+            *(part for override in overrides for part in ("--set", override)),
+        ]
+        forecast = plan(
+            settings,
+            run,
+            name=_name(config, text),
+            command=shlex.join([program_name(), "train", *arguments]),
+            seconds_before=seconds_of_process(),
+        )
+    if as_json:
+        print_json(forecast.as_dict())
+    else:
+        print_text(plan_text(forecast))
+
+
+def _settings(
+    config: str | None, text: list[str], run: Path | None, overrides: list[str]
+) -> Config:
+    """Returns the settings of a new run, with all problems of the options in one error."""
     # Imported here because every command imports this module, and these import NumPy.
     from minigpt.corpus.text_files import TextFiles
     from minigpt.runs.paths import check_new_run
 
-    with option_names(NEW_RUN | OVERRIDES):
-        problems: list[str] = []
+    problems: list[str] = []
+    with gathering(problems):
+        settings = load_config(config, overrides, text)
+    with gathering(problems):
+        if run:
+            check_new_run(run)
+    if problems:
         with gathering(problems):
-            settings = load_config(config, overrides, text)
-        with gathering(problems):
-            if run:
-                check_new_run(run)
-        if problems:
-            with gathering(problems):
-                TextFiles(text).check_found()
-            raise UserError(*problems)
-        if text and not config:
-            name = re.sub(r"[^\w.-]+", "", Path(text[0]).stem) or "text"
-        else:
-            name = Path(config or "default").stem
-        minigpt.train(
-            settings,
-            run,
-            name=name,
-            command=program_name(),
-            command_line=recorded_command_line(sys.argv[1:]),
-        )
+            TextFiles(text).check_found()
+        raise UserError(*problems)
+    return settings
+
+
+def _name(config: str | None, text: list[str]) -> str:
+    if text and not config:
+        return re.sub(r"[^\w.-]+", "", Path(text[0]).stem) or "text"
+    return Path(config or "default").stem
 
 
 def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str]) -> None:

@@ -38,9 +38,9 @@ def new_training(
     config = config if isinstance(config, Config) else load_config(config, overrides)
     path = Path(run) if run else None
     check_new_run(path or new_run_path(name))
-    config = fit_to_text(config)
+    given, config = config, fit_to_text(config)
     start = fine_tuning(config)
-    return NewTraining(start.config if start else config, start, path, name)
+    return NewTraining(start.config if start else config, start, path, name, given)
 
 
 class NewTraining(Start):
@@ -51,12 +51,19 @@ class NewTraining(Start):
       fine_tuning: the run whose weights it starts from, if any.
       path: the run directory; `runs/NAME-N` if None.
       name: NAME.
+      given: the settings before any were chosen for the text.
     """
 
     def __init__(
-        self, config: Config, fine_tuning: FineTuning | None, path: Path | None, name: str
+        self,
+        config: Config,
+        fine_tuning: FineTuning | None,
+        path: Path | None,
+        name: str,
+        given: Config,
     ) -> None:
         super().__init__(config, fine_tuning)
+        self.given = given
         self.path = path
         self.name = name
 

@@ -15,6 +15,14 @@ def summary(
     task: Task, model: GPT | EncoderDecoder, device: str, fine_tuning: FineTuning | None
 ) -> str:
     """Returns the summary, one line per subject."""
+    lines = summary_lines(task, model, device, fine_tuning)
+    return "\n".join(f"{name:<12}{line}" for name, line in lines.items())
+
+
+def summary_lines(
+    task: Task, model: GPT | EncoderDecoder, device: str, fine_tuning: FineTuning | None
+) -> dict[str, str]:
+    """Returns the lines of the summary by subject."""
     lines = {"Device": device, **task.describe()}
     baselines = lines.pop("Baselines")
     parts = parameters_by_part(model)
@@ -33,7 +41,7 @@ def summary(
         )
     lines["Baselines"] = baselines
     lines["Training"] = _training(task, model)
-    return "\n".join(f"{name:<12}{line}" for name, line in lines.items())
+    return lines
 
 
 def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:

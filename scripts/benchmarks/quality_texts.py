@@ -46,7 +46,7 @@ def prepare_prose(context: Context, path: str | None, imdb: str | None) -> Outco
         shutil.copyfile(path, text)
     else:
         assert imdb is not None
-        _write_reviews(text, imdb)
+        write_reviews(text, imdb)
     from minigpt.corpus.fit import config_for_text
 
     return _split(text, config_for_text([str(text)]).data)
@@ -58,7 +58,8 @@ def _new_folder(context: Context, name: str) -> Path:
     return path
 
 
-def _write_reviews(path: Path, archive: str) -> None:
+def write_reviews(path: Path, archive: str) -> None:
+    """Writes the first 500 KB of the reviews of the archive."""
     from minigpt.corpus.sources import open_source
 
     size = 0

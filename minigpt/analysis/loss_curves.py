@@ -1,0 +1,143 @@
+"""The validation loss to expect from a training. Imports no TensorFlow.
+
+The curves have the form of Hoffmann et al. 2022 (arXiv:2203.15556), equation 10: bits per byte are
+E + A / N^alpha + B / D^beta, for N weights in the blocks and D bytes of training text. Text that is read
+repeatedly counts less, as in Muennighoff et al. 2023 (arXiv:2305.16264), equation 5. The constants were
+fitted to our own trainings by `scripts/fit_loss_curves.py`; EXPERIMENTS.md has their errors.
+"""
+
+import lzma
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+ALPHA = 0.34  # As published; our models differ too little in size to fit it.
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Constants of a curve; millions of weights and of bytes.
+
+    Attributes:
+      floor, per_size, per_data, beta: E, A, B and beta.
+      reuse: passes over the text after which repetition has lost 1 - 1/e of its worth; R* in the paper.
+      error: half of the logarithmic width of the range; about twice the error of a training that the
+        curve was not fitted to.
+    """
+
+    floor: float
+    per_size: float
+    per_data: float
+    beta: float
+    reuse: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the loss depends on.
+
+    Attributes:
+      weights: weights in the blocks, without tables and head.
+      unique: bytes of the training text.
+      trained: bytes that are trained on, repetitions included.
+    """
+
+    weights: float
+    unique: float
+    trained: float
+
+
+# E of the stories is the entropy of their generator.
+STORIES = Curve(0.067, 0.0704, 0.3899, 0.8737, 18.7, error=0.28)
+# In units of what xz makes of the text.
+TEXTS = Curve(0.2977, 0.0274, 0.4333, 0.1664, 20.5, error=0.2)
+# What the curves were fitted to: lowest and highest values.
+COVERED = {"weights": (0.14e6, 1.8e6), "unique": (2e5, 3.4e7), "trained": (2e5, 3.2e7)}
+NAMES = {"weights": "weights in the blocks", "unique": "bytes of text", "trained": "trained bytes"}
+# The range is wider by this factor for each property that is not covered.
+WIDER = 1.75
+# Bytes of the sample that is compressed, and the number of places it is taken from.
+SAMPLE_BYTES, PLACES = 100_000, 5
+
+
+@dataclass(frozen=True)
+class ExpectedLoss:
+    """The loss to expect, as a range.
+
+    Attributes:
+      loss: lowest and highest validation loss in nats per token; None if nothing is known.
+      bits_per_byte: the same in bits per byte; None if the tokenizer loses text, or nothing is known.
+      basis: where the range comes from and how sure it is, in words.
+    """
+
+    loss: tuple[float, float] | None
+    bits_per_byte: tuple[float, float] | None
+    basis: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "expected_loss": _as_dict(self.loss),
+            "expected_bits_per_byte": _as_dict(self.bits_per_byte),
+            "expected_from": self.basis,
+        }
+
+
+def unique_equivalent(unique: float, trained: float, reuse: float) -> float:
+    """Returns the bytes of new text that are worth as much as text that is read repeatedly.
+
+    Args:
+      unique: bytes of the text.
+      trained: bytes that are read.
+      reuse: see `Curve`.
+    """
+    repetitions = max(0.0, trained / unique - 1)
+    return min(trained, unique) * (1 + reuse * (1 - math.exp(-repetitions / reuse)))
+
+
+def bits_on(curve: Curve, size: Size) -> float:
+    """Returns bits per byte by a curve; for `TEXTS` in units of the compressed size."""
+    data = unique_equivalent(size.unique, size.trained, curve.reuse)
+    return (
+        curve.floor
+        + curve.per_size / (size.weights / 1e6) ** ALPHA
+        + curve.per_data / (data / 1e6) ** curve.beta
+    )
+
+
+def compressed_bits(parts: Sequence[bytes]) -> float:
+    """Returns the bits per byte that xz needs for a sample of a text.
+
+    Args:
+      parts: `PLACES` parts at equal distances, of `SAMPLE_BYTES` together; a shorter text as a whole.
+    """
+    sample = b"".join(parts)
+    return 8 * len(lzma.compress(sample, preset=9 | lzma.PRESET_EXTREME)) / len(sample)
+
+
+def expected_bits(size: Size, compressed: float | None, unlike: Sequence[str] = ()) -> ExpectedLoss:
+    """Returns the expected bits per byte of a GPT that is trained from random weights.
+
+    Args:
+      size: sizes of the model and the text.
+      compressed: `compressed_bits` of the text; None for the bundled stories.
+      unlike: what else differs from the trainings that the curves were fitted to.
+    """
+    curve = STORIES if compressed is None else TEXTS
+    middle = bits_on(curve, size) * (1.0 if compressed is None else compressed)
+    unsure = [
+        f"{getattr(size, name):.2g} {NAMES[name]}"
+        for name, (low, high) in COVERED.items()
+        if not low <= getattr(size, name) <= high
+    ] + list(unlike)
+    error = curve.error * WIDER ** len(unsure)
+    fitted_to = "these stories" if compressed is None else "English text and Python code"
+    basis = f"fitted to short trainings on {fitted_to}"
+    if unsure:
+        basis += f"; unsure, because they had nothing like {', '.join(unsure)}"
+    return ExpectedLoss(None, (middle * math.exp(-error), middle * math.exp(error)), basis)
+
+
+def _as_dict(values: tuple[float, float] | None) -> dict[str, float] | None:
+    return {"low": round(values[0], 4), "high": round(values[1], 4)} if values else None

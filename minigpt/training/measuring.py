@@ -1,0 +1,160 @@
+"""Measures the parts of a training: a short one, in a temporary directory, with the real model and loop."""
+
+import io
+import statistics
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from rich.console import Console
+
+from minigpt.analysis.training_time import Durations
+from minigpt.models import GPT, EncoderDecoder
+from minigpt.runs.run import Run
+from minigpt.training.loop import TrainingLoop
+from minigpt.training.pipeline import export_best
+from minigpt.training.tasks.part import part_of
+from minigpt.training.tasks.task import Task
+from minigpt.training.tasks.translation import Translation
+
+# The second epoch measures updates for so long, but at least MIN_UPDATES, and at most for MAX_SECONDS.
+STEADY_SECONDS, MIN_UPDATES, MAX_SECONDS = 4.0, 8, 20.0
+# The first epoch compiles: each shape of a batch, but not for longer than this.
+COMPILING_SECONDS = 60.0
+
+
+def measure(task: Task, model: GPT | EncoderDecoder, folder: Path) -> Durations:
+    """Trains for a few updates and exports the result.
+
+    The validation reads a part of a long held-out text; its time is extrapolated.
+
+    Args:
+      task: the task of the whole training.
+      model: compiled for it. Its weights change.
+      folder: an empty folder; everything is written there.
+    Returns:
+      the durations; the preparation is 0.
+    Raises:
+      UserError: the loss became nan or infinite.
+      KeyboardInterrupt: after Ctrl-C.
+    """
+    part = part_of(task)
+    part.set_model(model)
+    corpus = task.corpus
+    run = Run.create(
+        folder / "run", part.config, corpus.tokenizer, {"fingerprint": corpus.fingerprint}
+    )
+    shapes = _batch_shapes(task)
+    steps = _Steps(
+        lambda number: _batch_shape(task, number),
+        len(shapes),
+        task.config.training.accumulate_steps,
+    )
+    TrainingLoop(run, part, model, [steps], Console(file=io.StringIO())).fit()
+    fitted = time.perf_counter()
+    export_best(run, part)
+    exported = time.perf_counter()
+    compilation, step = steps.durations(shapes)
+    timed = part.seconds
+    saving = fitted - steps.ends[1][-1] - timed["validation"][1] - timed["samples"][1]
+    final = sum(timed["final scores"])
+    validation, samples, final_scores = part.extrapolated()
+    return Durations(
+        preparation=0.0,
+        compilation=compilation,
+        step=step,
+        first_validation=timed["validation"][0] - timed["validation"][1] + validation,
+        validation=validation,
+        first_samples=timed["samples"][0] - timed["samples"][1] + samples,
+        samples=samples,
+        checkpoint=saving,
+        export=exported - fitted - final + final_scores,
+    )
+
+
+def _batch_shape(task: Task, number: int) -> Hashable:
+    """Returns the shape of a batch, for which the update is compiled."""
+    if isinstance(task, Translation):
+        return task.buckets.batch_indices(task.config.training.seed, number)[1]
+    return task.sequence_length
+
+
+def _batch_shapes(task: Task) -> dict[Hashable, float]:
+    """Returns the share of the batches that each shape has."""
+    if not isinstance(task, Translation):
+        return {task.sequence_length: 1.0}
+    batches = Counter[Hashable]()
+    for bucket in task.buckets.buckets:
+        batches[bucket.shape] += bucket.batches
+    return {shape: number / batches.total() for shape, number in batches.items()}
+
+
+class _Steps(keras.callbacks.Callback):
+    """Ends each of two epochs when enough was measured: the first one compiles, the second is steady.
+
+    Args:
+      shape: returns the shape of a batch by its number; each shape is compiled once.
+      shapes: the number of shapes.
+      accumulate_steps: batches of an update.
+    """
+
+    def __init__(
+        self, shape: Callable[[int], Hashable], shapes: int, accumulate_steps: int
+    ) -> None:
+        super().__init__()
+        self.shape, self.shapes, self.accumulate_steps = shape, shapes, accumulate_steps
+        # Of each epoch: its beginning, and the end of each batch and of the epoch.
+        self.ends: list[list[float]] = []
+        self.seen: list[Hashable] = []
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.ends.append([time.perf_counter()])
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        # Read, as the display reads it: the update may be computed in the background.
+        float(logs["loss"])
+        ends = self.ends[-1]
+        ends.append(time.perf_counter())
+        self.seen.append(self.shape(len(self.seen)))
+        batches, seconds = len(ends) - 1, ends[-1] - ends[0]
+        if batches % self.accumulate_steps:
+            return
+        updates = batches // self.accumulate_steps
+        if len(self.ends) == 1:
+            enough = updates >= 2 and len(set(self.seen)) == self.shapes
+            over = updates >= 2 and seconds > COMPILING_SECONDS
+        else:
+            enough = updates >= MIN_UPDATES and seconds > STEADY_SECONDS
+            over = updates >= 2 and seconds > MAX_SECONDS
+        if enough or over:
+            self.model.stop_training = True
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.model.stop_training = False
+
+    def durations(self, shapes: dict[Hashable, float]) -> tuple[float, float]:
+        """Returns the seconds of compilation, and those of an update.
+
+        Args:
+          shapes: for each shape, the share of the batches that have it.
+        """
+        batches = [np.diff(ends) for ends in self.ends]
+        first = len(batches[0])
+        # What was seen in the first epoch is compiled; the others are not steady.
+        compiled = set(self.seen[:first])
+        steady: dict[Hashable, list[float]] = defaultdict(list)
+        for shape, seconds in zip(self.seen[first:], batches[1], strict=True):
+            if shape in compiled:
+                steady[shape].append(seconds)
+            compiled.add(shape)
+        means = {shape: statistics.fmean(seconds) for shape, seconds in steady.items()}
+        mean = statistics.fmean(means.values())
+        batch = sum(share * means.get(shape, mean) for shape, share in shapes.items())
+        # What the first epoch took longer than it would have as the second one, for each shape.
+        extra = float(batches[0].sum()) - sum(means.get(s, mean) for s in self.seen[:first])
+        compilation = max(0.0, extra) * len(shapes) / len(set(self.seen[:first]))
+        return compilation, batch * self.accumulate_steps
