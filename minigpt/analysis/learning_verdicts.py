@@ -21,7 +21,7 @@ NOT_FALLING = 0.02
 # The loss is at the unigram's: not lower by more than this share of it.
 AT_UNIGRAM = 0.03
 # A training of twice the length would learn this share more.
-STILL_FALLING = 0.08
+STILL_FALLING = 0.1
 # Memorized: the validation loss has risen by RISE and is above the training loss by GAP.
 RISE, GAP = 0.03, 0.2
 

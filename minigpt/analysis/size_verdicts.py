@@ -4,7 +4,12 @@ import math
 from typing import Any
 
 from minigpt.analysis.history import History, as_number
-from minigpt.analysis.learning_verdicts import diverging, gain_of_twice, has_memorized
+from minigpt.analysis.learning_verdicts import (
+    STILL_FALLING,
+    diverging,
+    gain_of_twice,
+    has_memorized,
+)
 from minigpt.analysis.verdict import Verdict
 from minigpt.config.fit import sizes_for
 
@@ -14,9 +19,8 @@ COPIED = 0.2
 FACTOR = 8
 # Parameters of a model that cannot hold a text: more tokens than this for each.
 TOKENS_PER_PARAMETER = 20
-# Of what was learned: more training gives less than FLAT, and the validation loss is above the training
-# loss by less than NO_GAP.
-FLAT, NO_GAP = 0.05, 0.05
+# The validation loss is above the training loss by less than this share of what was learned.
+NO_GAP = 0.05
 
 
 def memorized(history: History) -> Verdict | None:
@@ -76,7 +80,7 @@ def too_small(history: History) -> Verdict | None:
         return None
     gap = history.last.val_loss - history.train_loss
     is_small = ratio > TOKENS_PER_PARAMETER and history.parameters * FACTOR < sizes[0]
-    is_flat = gain < FLAT * max(learned, 0.0) and gap < NO_GAP * learned
+    is_flat = gain < STILL_FALLING * max(learned, 0.0) and gap < NO_GAP * learned
     if not is_small or not is_flat or diverging(history):
         return None
     return Verdict(

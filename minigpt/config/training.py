@@ -89,6 +89,11 @@ class TrainingConfig(Section):
         description="keep the weights after each epoch as a portable file with matrices in int8, at most "
         "50 files; if unset, only for models of up to 20 million parameters",
     )
+    tensorboard: bool = Field(
+        False,
+        description="write losses, samples and histograms of the weights for TensorBoard, which must be "
+        "installed, into the folder tensorboard of the run",
+    )
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
         "float32", description="data type of the matrix products"
     )

@@ -9,6 +9,7 @@ samples.jsonl    the samples written after each epoch
 steps.jsonl      training loss, learning rate, speed and memory during the epochs
 analysis.json    what was found out about the training: baselines, verdicts of the doctor
 report.html      all of this as a page
+tensorboard/     what TensorBoard shows, with training.tensorboard
 epochs/          the weights after each epoch, as portable files; see `epoch_files`
 facts.json       the command, the sizes and the baselines; see `facts`
 model.keras      the best model, after training has ended
@@ -70,6 +71,7 @@ class Run:
         self.steps_file = self.path / "steps.jsonl"
         self.analysis_file = self.path / "analysis.json"
         self.report_file = self.path / "report.html"
+        self.tensorboard_folder = self.path / "tensorboard"
         self.facts_file = self.path / "facts.json"
         self.epochs_folder = self.path / "epochs"
         self.checkpoints_folder = self.path / "checkpoints"

@@ -1,6 +1,7 @@
 """The training loop: the callbacks around `Model.fit`."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 from rich.console import Console
@@ -18,6 +19,7 @@ from minigpt.training.callbacks.recorder import Recorder
 from minigpt.training.callbacks.reporter import Reporter
 from minigpt.training.callbacks.step_recorder import StepRecorder
 from minigpt.training.callbacks.stop_at_nan import StopAtNaN
+from minigpt.training.callbacks.tensorboard import TensorBoard
 from minigpt.training.callbacks.user_callbacks import UserCallbacks
 from minigpt.training.resumed_training import keeps_limits
 from minigpt.training.step_limits import StepLimits
@@ -98,6 +100,13 @@ class TrainingLoop:
         interrupt = Interrupt(self.checkpointing, self.console)
         epoch_files = EpochFiles(run, task, self.checkpointing)
         steps = StepRecorder(run, self.checkpointing)
+        board = TensorBoard(run, clock) if training.tensorboard else None
+
+        def record_sample(record: dict[str, Any]) -> None:
+            run.append(run.samples_file, record)
+            if board:
+                board.add_sample(record)
+
         callbacks = [
             clock,
             LearningRate(training, clock),
@@ -107,11 +116,12 @@ class TrainingLoop:
                 on_epoch_end=lambda epoch, logs: logs.update(task.scores())
             ),
             display,
-            task.samples(display, lambda record: run.append(run.samples_file, record)),
+            task.samples(display, record_sample),
             Recorder(run, clock),
             StopAtNaN(run, training, clock),
             self.best,
             self.user_callbacks,
+            *([board] if board else []),
             *([epoch_files] if keeps_epochs(training, self.model) else []),
             self.checkpointing,
             self.reporter,

@@ -21,6 +21,7 @@ from minigpt.runs.facts import write_facts
 from minigpt.runs.run import Run, as_run, save_model
 from minigpt.storage.atomic import atomic_folder
 from minigpt.training import messages
+from minigpt.training.callbacks.tensorboard import check_tensorboard
 from minigpt.training.console import new_console, show
 from minigpt.training.device import enough_memory, set_up_device
 from minigpt.training.facts import run_facts
@@ -90,6 +91,7 @@ def train(
 
         # 1. Corpus.
         stop_if_interrupted()
+        check_tensorboard(start.config.training)
         device = set_up_device(start.config.training)
         corpus = start.open_corpus()
 

@@ -48,6 +48,7 @@ CHANGEABLE = {
     "checkpoint_every_seconds",
     "keep_checkpoints",
     "keep_epochs",
+    "tensorboard",
     "device",
     "deterministic",
 }

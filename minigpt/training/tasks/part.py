@@ -12,6 +12,7 @@ import numpy as np
 
 from minigpt.config import Config
 from minigpt.corpus.pair_batches import Pairs
+from minigpt.evaluation.text import Record
 from minigpt.generation import Translator
 from minigpt.generation.translation import BATCH_ROWS
 from minigpt.models import GPT, EncoderDecoder
@@ -112,9 +113,9 @@ class TranslationPart(TaskPart, Translation):
         self._loss = self.evaluator.loss
         self.evaluator.loss = self._timed_loss  # type: ignore[method-assign]
 
-    def _timed_loss(self) -> float:
+    def _timed_loss(self, record: Record | None = None) -> float:
         with self.timed("loss"):
-            return self._loss()
+            return self._loss(record)
 
     def extrapolated(self) -> tuple[float, float, float]:
         seconds, pairs = self.seconds, int(self.whole_val.fits.sum())
