@@ -18,9 +18,6 @@ from minigpt.errors import ArgumentProblem, UserError
 from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.run import Run, as_run
 
-# What `measure_memorization` draws if it is not told.
-TOKENS = 12_800
-
 
 @dataclass(frozen=True)
 class Passage:
@@ -93,7 +90,7 @@ def measure_memorization(
     run: Run | str | Path,
     state: str = "best",
     *,
-    tokens: int = TOKENS,
+    tokens: int = 12_800,
     corpus: Corpus | None = None,
     weights: Sequence[np.ndarray] | None = None,
 ) -> Memorization:

@@ -10,7 +10,7 @@ import numpy as np
 
 import minigpt
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.runs.checkpoints import newest_checkpoint
+from minigpt.runs.checkpoints import Checkpoint, newest_checkpoint
 from minigpt.runs.run import Run
 
 State = Literal["best", "last"]
@@ -49,17 +49,11 @@ def open_state(
     # Importing the library that writes the file takes as long as a small model needs for a sample.
     from minigpt.portable.run_file import best_facts, write_checkpoint_file, write_run_file
 
-    if state == "last":
-        checkpoint = newest_checkpoint(run.checkpoints_folder)
-        if checkpoint is None:
-            problem = "has no checkpoint; its last state is unknown"
-            raise UserError(ArgumentProblem("run", run.path, problem))
-        facts = checkpoint.progress.model_dump()
-    else:
-        facts = best_facts(run)
+    checkpoint = _newest(run) if state == "last" else None
+    facts = checkpoint.progress.model_dump() if checkpoint else best_facts(run)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.gguf"
-        if state == "last" and weights is None:
+        if checkpoint and weights is None:
             write_checkpoint_file(run, file, checkpoint)
         else:
             write_run_file(run, file, weights=weights)
@@ -70,3 +64,11 @@ def open_state(
         # The engine has read the file.
         file.unlink()
         yield StateModel(model, facts["epoch"], facts["step"])
+
+
+def _newest(run: Run) -> Checkpoint:
+    checkpoint = newest_checkpoint(run.checkpoints_folder)
+    if checkpoint is None:
+        problem = "has no checkpoint; its last state is unknown"
+        raise UserError(ArgumentProblem("run", run.path, problem))
+    return checkpoint

@@ -131,5 +131,8 @@ class TokenText:
 
 def _release_pages(ids: np.ndarray) -> None:
     """Releases the pages of a memory-mapped file: they count as memory of the process until then."""
-    if isinstance(ids.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        ids.base.madvise(mmap.MADV_DONTNEED)
+    base: object = ids
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)

@@ -25,12 +25,20 @@ StateOption = Annotated[
         help="best: the model that is exported; last: after the last step.",
     ),
 ]
+TokensOption = Annotated[
+    int, typer.Option("--tokens", metavar="N", min=1, help="Number of tokens to sample.")
+]
 
 
 @command({"run": "RUN", "state": "--state"})
-def memorized(run: RunArgument, state: StateOption = "best", as_json: JsonOption = False) -> None:
+def memorized(
+    run: RunArgument,
+    state: StateOption = "best",
+    tokens: TokensOption = 12_800,
+    as_json: JsonOption = False,
+) -> None:
     """Measure how much of a model's samples is copied verbatim from its training text."""
-    found = minigpt.measure_memorization(minigpt.Run(run), state)
+    found = minigpt.measure_memorization(minigpt.Run(run), state, tokens=tokens)
     if as_json:
         print_json(found.as_dict())
     else:

@@ -126,7 +126,7 @@ def test_a_run_on_pairs(pair_run):
 
 
 def test_errors_are_one_line(learned_by_heart, tmp_path):
-    with pytest.raises(UserError, match="^state = 'newest': should be best or last$"):
+    with pytest.raises(UserError, match=r"^state = 'newest': should be best or last$"):
         minigpt.measure_memorization(learned_by_heart, "newest")
     imported = Run(shutil.copytree(learned_by_heart.path, tmp_path / "run"))
     imported.corpus_file.unlink()
