@@ -13,6 +13,7 @@ from tests.browser.chromium import Chromium
 from tests.browser.firefox import Firefox
 from tests.browser.programs import npm_packages
 from tests.browser.recorder import Recorder
+from tests.browser.reports import drawn, write_reports
 from tests.browser.runs import write_page, write_run
 from tests.browser.tabs import Browser, Tab
 from tests.portable.models import GPT_SHAPES, PAIR_SHAPES, Built, build
@@ -90,6 +91,29 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Exported:
 def axe() -> str:
     """The source of axe-core."""
     return (npm_packages() / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The paths of reports, by name."""
+    return write_reports(tmp_path_factory.mktemp("reports"))
+
+
+@pytest.fixture(scope="module")
+def tabs() -> Iterator[dict[str, Tab]]:
+    """Open pages of the usual report, by the name of the browser."""
+    tabs: dict[str, Tab] = {}
+    yield tabs
+    for tab in tabs.values():
+        tab.close()
+
+
+@pytest.fixture
+def usual(browser: Browser, tabs: dict[str, Tab], reports: dict[str, Path]) -> Tab:
+    """The usual report, as the test before has left it."""
+    if browser.name not in tabs:
+        tabs[browser.name] = drawn(browser.open(reports["usual"]))
+    return tabs[browser.name]
 
 
 @pytest.fixture

@@ -1,110 +1,13 @@
-"""The report in browsers: what it shows and how it is used."""
+"""What the report shows in browsers."""
 
 import itertools
 
 import pytest
 
-from minigpt.pages.report_page import REPORT_FILE, write_report
-from tests.browser.accessibility import overflow, violations
-from tests.browser.tabs import Tab
-from tests.browser.test_keyboard import OPERABLE
+from tests.browser.reports import OPEN_ALL, RESUMED, drawn, report_of, text_of, texts_of
 from tests.pages.report_runs import BYTES_PER_TOKEN, FACTS, loss_after, write_records
 
 pytestmark = pytest.mark.browser
-
-OPEN_ALL = "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
-RESUMED = [7, 21, 22, 40, 75]
-
-
-def report_of(run):
-    write_report([run], run.path / REPORT_FILE)
-    return run.path / REPORT_FILE
-
-
-@pytest.fixture(scope="module")
-def reports(tmp_path_factory):
-    """The paths of reports, by name."""
-    folder = tmp_path_factory.mktemp("reports")
-    usual = write_records(folder / "usual", analysis={"resumed_at": RESUMED})
-    pairs = write_records(folder / "pairs", pairs=True, prompts=["Guten Tag"], analysis={})
-    runs = [
-        write_records(
-            folder / f"run-{number}",
-            epochs=3 + number,
-            settings={"training": {"batch_size": number}},
-            analysis={"verdicts": [[], None][number]} if number < 2 else {},
-        )
-        for number in range(1, 7)
-    ]
-    write_report(runs, folder / "comparison.html")
-    old = write_records(folder / "old", steps=False)
-    return {
-        "usual": report_of(usual),
-        "pairs": report_of(pairs),
-        "old": report_of(old),
-        "comparison": folder / "comparison.html",
-        "long": report_of(write_records(folder / "long", epochs=500, analysis={})),
-    }
-
-
-def text_of(tab, selector):
-    return tab.evaluate("(selector) => document.querySelector(selector).textContent", selector)
-
-
-def texts_of(tab, selector):
-    return tab.evaluate(
-        "(selector) => Array.from(document.querySelectorAll(selector), (e) => e.textContent)",
-        selector,
-    )
-
-
-def drawn(tab):
-    tab.wait_for("() => document.querySelector('.plot-area svg') !== null")
-    return tab
-
-
-@pytest.fixture(scope="module")
-def tabs():
-    """Open pages of the usual report, by the name of the browser."""
-    tabs: dict[str, Tab] = {}
-    yield tabs
-    for tab in tabs.values():
-        tab.close()
-
-
-@pytest.fixture
-def usual(browser, tabs, reports):
-    """The usual report, as the test before has left it."""
-    if browser.name not in tabs:
-        tabs[browser.name] = drawn(browser.open(reports["usual"]))
-    return tabs[browser.name]
-
-
-LOOKS = [
-    ("usual", 1280, False),
-    ("usual", 360, True),
-    ("pairs", 1280, True),
-    ("comparison", 360, False),
-]
-
-
-@pytest.mark.parametrize(("name", "width", "dark"), LOOKS)
-def test_axe_finds_nothing(name, width, dark, reports, open_page, axe):
-    tab = drawn(open_page(reports[name], width=width, dark=dark))
-    assert tab.evaluate("() => innerWidth") == width
-    tab.evaluate(OPEN_ALL)
-    if name == "usual" and dark:
-        tab.click("#samples-mode-all")
-    assert overflow(tab) == []
-    assert violations(tab, axe) == []
-    assert texts_of(tab, ".alert") == [] and tab.messages == []
-
-
-@pytest.mark.parametrize("name", ["old", "long"])
-def test_other_reports_are_not_wider_than_the_window(name, reports, open_page):
-    tab = drawn(open_page(reports[name], width=360))
-    tab.evaluate(OPEN_ALL)
-    assert overflow(tab) == [] and texts_of(tab, ".alert") == [] and tab.messages == []
 
 
 def test_the_order_of_the_report(usual):
@@ -290,26 +193,3 @@ def test_a_comparison(reports, open_page):
     rows = texts_of(tab, "#figures tbody tr")
     assert len(rows) == 6 and f"{loss_after(9) / 0.6931472 / BYTES_PER_TOKEN:.3f}" in rows[5]
     assert len(texts_of(tab, "#samples .sample-group:first-of-type .sample-card")) == 6
-
-
-def test_everything_is_reached_by_tab(usual):
-    tab = usual
-    tab.evaluate(OPEN_ALL)
-    count = len(tab.evaluate(OPERABLE))
-    # Of several radio buttons with one name, Tab reaches the one that is chosen.
-    radios = "() => document.querySelectorAll('[type=radio]:not(:checked)').length"
-    expected = count - tab.evaluate(radios)
-    tab.evaluate("() => document.querySelector('[data-number=\"0\"]').focus()")
-    reached = {0}
-    for _ in range(expected):
-        tab.press("Tab")
-        number, outlined = tab.evaluate(
-            """() => {
-              const { outlineStyle, outlineWidth } = getComputedStyle(document.activeElement);
-              const outlined = outlineStyle !== "none" && parseFloat(outlineWidth) > 0;
-              return [Number(document.activeElement.dataset.number ?? -1), outlined];
-            }"""
-        )
-        reached.add(number)
-        assert number == -1 or outlined
-    assert len(reached - {-1}) == expected > 20

@@ -135,10 +135,10 @@ def test_a_finished_run_has_no_button(training, open_page):
     assert tab.evaluate("() => document.getElementById('refresh').hidden")
 
 
-def test_without_storage(training, open_page):
+def test_without_storage(training, chromium):
     """A page from an address with data has no storage."""
     content = base64.b64encode((training.path / REPORT_FILE).read_bytes()).decode()
-    tab = open_page(f"data:text/html;base64,{content}")
+    tab = chromium.open(f"data:text/html;base64,{content}")
     refused = tab.evaluate(
         "() => { try { sessionStorage.length; return false; } catch { return true; } }"
     )
@@ -147,3 +147,4 @@ def test_without_storage(training, open_page):
     # What a reload keeps, too.
     assert tab.evaluate("() => history.state.minigptReport.axis") == "seconds"
     assert tab.messages == []
+    tab.close()

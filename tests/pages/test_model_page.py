@@ -16,6 +16,7 @@ from minigpt.errors import UserError
 from minigpt.pages.model_page import export_page
 from minigpt.runs.run import Run
 from tests.browser.runs import write_page, write_run
+from tests.pages.report_runs import memorization_of
 from tests.portable.models import GPT_SHAPES, build
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- ]]> \u202e\u2028\0"
@@ -92,6 +93,21 @@ def test_the_files_of_the_page(run, tmp_path):
     # The best epoch is the model itself.
     epochs = page.facts["epochs"]
     assert [(e["epoch"], e["in_main"]) for e in epochs] == [(1, False), (2, False), (3, True)]
+
+
+def test_memorization(run):
+    measured = memorization_of(3)
+    (run.path / "analysis.json").write_text(json.dumps({"memorization": {"best": measured}}))
+    found = Page(write_page(run)).facts["memorization"]
+    assert found["share"] == 0.031 and found["held_out_share"] == 0.0021
+    assert found["longest"]["description"] == measured["longest"]["description"]
+    assert found["samples"] == measured["samples"]
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"memorization": 5}', '{"memorization": {}}'])
+def test_without_memorization(run, content):
+    (run.path / "analysis.json").write_text(content)
+    assert Page(write_page(run)).facts["memorization"] is None
 
 
 def test_large_files_are_in_parts(run, monkeypatch):

@@ -124,8 +124,10 @@ DAMAGED = [
 def test_damaged_records(name, line, tmp_path):
     run = write_records(tmp_path / "run", epochs=2, analysis={})
     (file,) = run.path.glob(f"{name}.*")
-    kept = file.read_text() if file.suffix == ".jsonl" else ""
-    file.write_bytes(kept.encode() + line.encode() + b"\n\xff\xfe\n")
+    if file.suffix == ".jsonl":
+        file.write_bytes(file.read_bytes() + line.encode() + b"\n\xff\xfe\n")
+    else:
+        file.write_text(line)
     facts = report_of(run).run
     assert_types(facts)
     if file.suffix == ".jsonl":

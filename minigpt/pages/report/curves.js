@@ -32,7 +32,7 @@ function lossesSection(run) {
     "div",
     { class: "controls" },
     choice("axis", "Against", axesOf(run), set("axis")),
-    choice("scale", "Scale", wide ? scales.reverse() : scales, set("scale")),
+    choice("scale", "Scale", scales, set("scale"), wide ? "log" : "linear"),
   );
   return section(
     "losses",
@@ -68,7 +68,14 @@ function lossNote(run, unit) {
       ? "The training loss is the mean between two measurements; dropout makes it higher."
       : "The training loss is the mean of each epoch.",
   );
+  const ceiling = ceilingOf(run, unit);
+  if (lossValues(run, unit).some((value) => value > ceiling)) parts.push(`Losses above ${formatLoss(ceiling)} are drawn at the upper edge.`);
   return parts.join(" ");
+}
+
+function ceilingOf(run, unit) {
+  const levels = baselinesOf(run, unit).map(({ value }) => value);
+  return levels.length ? CEILING * extreme(Math.max, levels) : Infinity;
 }
 
 function lossChart(run, unit, axis, logarithmic) {
@@ -85,12 +92,11 @@ function lossChart(run, unit, axis, logarithmic) {
   const levels = baselinesOf(run, unit);
   const best = run.metrics.find(({ epoch }) => epoch === run.best_epoch);
   const rings = best && placeOn(axis, best, run) !== null ? [{ name: `best epoch: ${best.epoch}`, x: placeOn(axis, best, run), y: best.val_loss * unit.factor }] : [];
-  const worst = extreme(Math.max, [0, ...levels.map(({ value }) => value)]);
   return {
     axis: AXES[axis],
     format: formatValue,
     logarithmic,
-    ceiling: worst > 0 ? CEILING * worst : undefined,
+    ceiling: ceilingOf(run, unit),
     series,
     levels,
     rings,

@@ -25,7 +25,7 @@ function formatValue(value, isTick) {
 }
 
 function formatTick(value) {
-  return Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-3) ? Number(value.toPrecision(3)).toExponential() : String(Number(value.toPrecision(6)));
+  return Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-4) ? Number(value.toPrecision(3)).toExponential() : String(Number(value.toPrecision(6)));
 }
 
 const BASELINE_NAMES = [

@@ -56,9 +56,9 @@ function foldable(id, title, fill) {
   return details;
 }
 
-// Radio buttons. options: [[value, name]]; onChange(value) is called for the first choice, too.
-function choice(id, title, options, onChange) {
-  const kept = options.find(([value]) => value === view.get(id))?.[0] ?? options[0][0];
+// Radio buttons. options: [[value, name]]; onChange(value) is called for the initial choice, too.
+function choice(id, title, options, onChange, initial = options[0][0]) {
+  const kept = options.find(([value]) => value === view.get(id))?.[0] ?? initial;
   const set = make("fieldset", { class: "choice" }, make("legend", {}, title));
   for (const [value, name] of options) {
     const input = make("input", { type: "radio", name: id, id: `${id}-${value}`, value, checked: value === kept, autocomplete: "off" });

@@ -1,0 +1,57 @@
+"""Reports, and what tests ask of them."""
+
+from pathlib import Path
+from typing import Any
+
+from minigpt.pages.report_page import REPORT_FILE, write_report
+from minigpt.runs.run import Run
+from tests.browser.tabs import Tab
+from tests.pages.report_runs import write_records
+
+OPEN_ALL = "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
+RESUMED = [7, 21, 22, 40, 75]
+
+
+def report_of(run: Run) -> Path:
+    write_report([run], run.path / REPORT_FILE)
+    return run.path / REPORT_FILE
+
+
+def write_reports(folder: Path) -> dict[str, Path]:
+    """Returns the paths of reports, by name."""
+    usual = write_records(folder / "usual", analysis={"resumed_at": RESUMED})
+    pairs = write_records(folder / "pairs", pairs=True, prompts=["Guten Tag"], analysis={})
+    runs = [
+        write_records(
+            folder / f"run-{number}",
+            epochs=3 + number,
+            settings={"training": {"batch_size": number}},
+            analysis={"verdicts": [[], None][number]} if number < 2 else {},
+        )
+        for number in range(1, 7)
+    ]
+    write_report(runs, folder / "comparison.html")
+    old = write_records(folder / "old", steps=False)
+    return {
+        "usual": report_of(usual),
+        "pairs": report_of(pairs),
+        "old": report_of(old),
+        "comparison": folder / "comparison.html",
+        "long": report_of(write_records(folder / "long", epochs=500, analysis={})),
+    }
+
+
+def text_of(tab: Tab, selector: str) -> Any:
+    return tab.evaluate("(selector) => document.querySelector(selector).textContent", selector)
+
+
+def texts_of(tab: Tab, selector: str) -> Any:
+    return tab.evaluate(
+        "(selector) => Array.from(document.querySelectorAll(selector), (e) => e.textContent)",
+        selector,
+    )
+
+
+def drawn(tab: Tab) -> Tab:
+    tab.wait_for("() => document.querySelector('.plot-area svg') !== null")
+    return tab
