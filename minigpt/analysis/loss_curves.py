@@ -52,9 +52,11 @@ class Size:
 # E of the stories is the entropy of their generator.
 STORIES = Curve(0.067, 0.0704, 0.3899, 0.8737, 18.7, error=0.28)
 # In units of what xz makes of the text.
-TEXTS = Curve(0.2977, 0.0274, 0.4333, 0.1664, 20.5, error=0.2)
+TEXTS = Curve(0.3236, 0.0281, 0.4094, 0.187, 15.1, error=0.2)
 # What the curves were fitted to: lowest and highest values.
-COVERED = {"weights": (0.14e6, 1.8e6), "unique": (2e5, 3.4e7), "trained": (2e5, 3.2e7)}
+COVERED = {"weights": (0.14e6, 1.8e6), "unique": (4.5e3, 3.4e7), "trained": (5e4, 3.2e7)}
+# For fewer bytes than this the error is larger: what is held out may be unlike the rest.
+SHORT_TEXT, SHORT_ERROR = 200_000, 0.45
 NAMES = {"weights": "weights in the blocks", "unique": "bytes of text", "trained": "trained bytes"}
 # The range is wider by this factor for each property that is not covered.
 WIDER = 1.75
@@ -131,9 +133,12 @@ def expected_bits(size: Size, compressed: float | None, unlike: Sequence[str] = 
         for name, (low, high) in COVERED.items()
         if not low <= getattr(size, name) <= high
     ] + list(unlike)
-    error = curve.error * WIDER ** len(unsure)
+    is_short = size.unique < SHORT_TEXT
+    error = (SHORT_ERROR if is_short else curve.error) * WIDER ** len(unsure)
     fitted_to = "these stories" if compressed is None else "English text and Python code"
     basis = f"fitted to short trainings on {fitted_to}"
+    if is_short:
+        basis += "; unsure, because a short text may be unlike its held-out part"
     if unsure:
         basis += f"; unsure, because they had nothing like {', '.join(unsure)}"
     return ExpectedLoss(None, (middle * math.exp(-error), middle * math.exp(error)), basis)

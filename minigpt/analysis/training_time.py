@@ -39,7 +39,7 @@ class Durations:
       compilation: what the first updates take in addition to `step`.
       step: one weight update.
       first_validation, validation: the validation after the first epoch, which compiles, and after others.
-      first_samples, samples: the same for the samples.
+      first_samples, second_samples, samples: the same for the samples, which compile twice.
       checkpoint: saving the state and the weights of the epoch.
       export: the export of the best model and its final scores.
     """
@@ -50,6 +50,7 @@ class Durations:
     first_validation: float
     validation: float
     first_samples: float
+    second_samples: float
     samples: float
     checkpoint: float
     export: float
@@ -105,7 +106,8 @@ def _parts(durations: Durations, schedule: Schedule, steps: int) -> dict[str, fl
         "compilation": d.compilation,
         "steps": steps * d.step,
         "validation": d.first_validation + (epochs - 1) * d.validation,
-        "samples": (d.first_samples + (samples - 1) * d.samples) if samples else 0.0,
+        "samples": sum([d.first_samples, d.second_samples][:samples])
+        + max(0, samples - 2) * d.samples,
         "checkpoints": (epochs + _checkpoints_within(d, schedule, steps)) * d.checkpoint,
     }
 

@@ -17,11 +17,11 @@ from minigpt.models import GPT, EncoderDecoder
 from minigpt.runs.run import Run
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.pipeline import export_best
-from minigpt.training.tasks.part import part_of
+from minigpt.training.tasks.part import EPOCHS, part_of
 from minigpt.training.tasks.task import Task
 from minigpt.training.tasks.translation import Translation
 
-# The second epoch measures updates for so long, but at least MIN_UPDATES, and at most for MAX_SECONDS.
+# The last epoch measures updates for so long, but at least MIN_UPDATES, and at most for MAX_SECONDS.
 STEADY_SECONDS, MIN_UPDATES, MAX_SECONDS = 4.0, 8, 20.0
 # The first epoch compiles: each shape of a batch, but not for longer than this.
 COMPILING_SECONDS = 60.0
@@ -60,16 +60,17 @@ def measure(task: Task, model: GPT | EncoderDecoder, folder: Path) -> Durations:
     exported = time.perf_counter()
     compilation, step = steps.durations(shapes)
     timed = part.seconds
-    saving = fitted - steps.ends[1][-1] - timed["validation"][1] - timed["samples"][1]
+    saving = fitted - steps.ends[-1][-1] - timed["validation"][-1] - timed["samples"][-1]
     final = sum(timed["final scores"])
     validation, samples, final_scores = part.extrapolated()
     return Durations(
         preparation=0.0,
         compilation=compilation,
         step=step,
-        first_validation=timed["validation"][0] - timed["validation"][1] + validation,
+        first_validation=part.compiling("validation") + validation,
         validation=validation,
-        first_samples=timed["samples"][0] - timed["samples"][1] + samples,
+        first_samples=part.compiling("samples", 0) + samples,
+        second_samples=part.compiling("samples", 1) + samples,
         samples=samples,
         checkpoint=saving,
         export=exported - fitted - final + final_scores,
@@ -94,7 +95,7 @@ def _batch_shapes(task: Task) -> dict[Hashable, float]:
 
 
 class _Steps(keras.callbacks.Callback):
-    """Ends each of two epochs when enough was measured: the first one compiles, the second is steady.
+    """Ends each epoch when enough was measured: the first ones compile, the last one is steady.
 
     Args:
       shape: returns the shape of a batch by its number; each shape is compiled once.
@@ -107,7 +108,7 @@ class _Steps(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         self.shape, self.shapes, self.accumulate_steps = shape, shapes, accumulate_steps
-        # Of each epoch: its beginning, and the end of each batch and of the epoch.
+        # Of each epoch: its beginning, and the end of each batch.
         self.ends: list[list[float]] = []
         self.seen: list[Hashable] = []
 
@@ -127,6 +128,8 @@ class _Steps(keras.callbacks.Callback):
         if len(self.ends) == 1:
             enough = updates >= 2 and len(set(self.seen)) == self.shapes
             over = updates >= 2 and seconds > COMPILING_SECONDS
+        elif len(self.ends) < EPOCHS:
+            enough = over = True
         else:
             enough = updates >= MIN_UPDATES and seconds > STEADY_SECONDS
             over = updates >= 2 and seconds > MAX_SECONDS
@@ -142,19 +145,20 @@ class _Steps(keras.callbacks.Callback):
         Args:
           shapes: for each shape, the share of the batches that have it.
         """
-        batches = [np.diff(ends) for ends in self.ends]
-        first = len(batches[0])
-        # What was seen in the first epoch is compiled; the others are not steady.
-        compiled = set(self.seen[:first])
+        *before, last = (np.diff(ends).tolist() for ends in self.ends)
+        first = [seconds for epoch in before for seconds in epoch]
+        # A shape that the last epoch sees for the first time is compiled there.
+        compiled = set(self.seen[: len(first)])
         steady: dict[Hashable, list[float]] = defaultdict(list)
-        for shape, seconds in zip(self.seen[first:], batches[1], strict=True):
+        for shape, seconds in zip(self.seen[len(first) :], last, strict=True):
             if shape in compiled:
                 steady[shape].append(seconds)
             compiled.add(shape)
         means = {shape: statistics.fmean(seconds) for shape, seconds in steady.items()}
         mean = statistics.fmean(means.values())
         batch = sum(share * means.get(shape, mean) for shape, share in shapes.items())
-        # What the first epoch took longer than it would have as the second one, for each shape.
-        extra = float(batches[0].sum()) - sum(means.get(s, mean) for s in self.seen[:first])
-        compilation = max(0.0, extra) * len(shapes) / len(set(self.seen[:first]))
-        return compilation, batch * self.accumulate_steps
+        # What the first epochs took longer than they would have later; shapes that they did not see cost as
+        # much as the others.
+        seen = self.seen[: len(first)]
+        extra = max(0.0, sum(first) - sum(means.get(shape, mean) for shape in seen))
+        return extra * len(shapes) / len(set(seen)), batch * self.accumulate_steps

@@ -66,6 +66,13 @@ def test_a_text_that_compresses_worse_is_harder():
     assert hard == pytest.approx(1.5 * easy)
 
 
+def test_a_short_text_has_a_wider_range():
+    found = expected_bits(Size(weights=0.8e6, unique=1e5, trained=1e6), 3.0)
+    low, high = found.bits_per_byte
+    assert math.log(high / low) == pytest.approx(2 * loss_curves.SHORT_ERROR)
+    assert "a short text" in found.basis
+
+
 def fitting():
     path = Path(__file__).resolve().parents[2] / "scripts/fit_loss_curves.py"
     spec = importlib.util.spec_from_file_location("fit_loss_curves", path)
@@ -86,7 +93,7 @@ def test_the_constants_are_those_of_the_fit(name):
     found = (floor or e, a, b, beta, reuse)
     constants = (curve.floor, curve.per_size, curve.per_data, curve.beta, curve.reuse)
     assert found == pytest.approx(constants, rel=0.02)
-    for record in records:
+    for record in [*records, *(module.SHORT if name == "TEXTS" else ())]:
         size = Size(1e6 * record.weights, 1e6 * record.unique, 1e6 * record.trained)
         low, high = expected_bits(size, record.xz if name == "TEXTS" else None).bits_per_byte
         assert low < record.bits < high, record.name

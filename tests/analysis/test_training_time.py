@@ -4,24 +4,24 @@ import pytest
 
 from minigpt.analysis.training_time import Durations, Schedule, times
 
-# Preparation 5, compilation 8, a step 0.5, validation 2 + 1 for its compilation, samples 3 (first 7), a
+# Preparation 5, compilation 8, a step 0.5, validation 2 + 1 for its compilation, samples 3 (first 7, then 4), a
 # checkpoint 0.25, export 10.
-PARTS = Durations(5.0, 8.0, 0.5, 3.0, 2.0, 7.0, 3.0, 0.25, 10.0)
+PARTS = Durations(5.0, 8.0, 0.5, 3.0, 2.0, 7.0, 4.0, 3.0, 0.25, 10.0)
 
 
 def test_without_a_limit():
     found = times(PARTS, Schedule(epochs=3, steps_per_epoch=20))
     assert found.steps == 60
     assert found.first_epoch == pytest.approx(8 + 10 + 3 + 7 + 0.25)
-    assert found.training == pytest.approx(28.25 + 2 * (10 + 2 + 3 + 0.25))
-    assert found.total == pytest.approx(5 + 58.75 + 10)
+    assert found.training == pytest.approx(28.25 + 2 * (10 + 2 + 3 + 0.25) + 1)
+    assert found.total == pytest.approx(5 + 59.75 + 10)
     assert found.parts == pytest.approx(
         {
             "preparation": 5,
             "compilation": 8,
             "steps": 30,
             "validation": 7,
-            "samples": 13,
+            "samples": 14,
             "checkpoints": 0.75,
             "export": 10,
         }
@@ -31,7 +31,7 @@ def test_without_a_limit():
 
 def test_samples_after_every_other_epoch():
     found = times(PARTS, Schedule(epochs=5, steps_per_epoch=20, print_every=2))
-    assert found.parts["samples"] == pytest.approx(7 + 3)
+    assert found.parts["samples"] == pytest.approx(7 + 4)
     none = times(PARTS, Schedule(epochs=1, steps_per_epoch=20, print_every=2))
     assert none.parts["samples"] == 0
 

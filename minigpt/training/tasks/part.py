@@ -23,6 +23,8 @@ from minigpt.training.tasks.translation import MAX_BLEU_PAIRS, Translation
 
 # What is validated of a larger held-out part.
 VALIDATED_BATCHES, VALIDATED_PAIRS = 8, 256
+# The samples of the second epoch still compile; those of the third one do not.
+EPOCHS = 3
 
 
 class TaskPart(Task):
@@ -37,7 +39,7 @@ class TaskPart(Task):
     def __init__(self, whole: Task) -> None:
         self.whole = whole
         self.seconds: dict[str, list[float]] = defaultdict(list)
-        super().__init__(_for_two_short_epochs(whole.config), whole.corpus)
+        super().__init__(_for_short_epochs(whole.config), whole.corpus)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -64,6 +66,10 @@ class TaskPart(Task):
         callback.on_epoch_end = on_epoch_end
         return callback
 
+    def compiling(self, name: str, call: int = 0) -> float:
+        """Returns what a call took longer than the last one, in seconds."""
+        return max(0.0, self.seconds[name][call] - self.seconds[name][-1])
+
     def extrapolated(self) -> tuple[float, float, float]:
         """Returns the seconds of a validation, of the samples and of the final scores of the whole task.
 
@@ -85,7 +91,7 @@ class LanguageModelingPart(TaskPart, LanguageModeling):
 
     def extrapolated(self) -> tuple[float, float, float]:
         seconds = self.seconds
-        return seconds["validation"][1] / self.share, seconds["samples"][1], 0.0
+        return seconds["validation"][-1] / self.share, seconds["samples"][-1], 0.0
 
 
 class TranslationPart(TaskPart, Translation):
@@ -120,15 +126,15 @@ class TranslationPart(TaskPart, Translation):
     def extrapolated(self) -> tuple[float, float, float]:
         seconds, pairs = self.seconds, int(self.whole_val.fits.sum())
         measured = int(self.val.fits.sum())
-        loss, validation = seconds["loss"][1], seconds["validation"][1]
-        tracing = seconds["validation"][0] - validation - (seconds["loss"][0] - loss)
+        loss, validation = seconds["loss"][-1], seconds["validation"][-1]
+        tracing = max(0.0, self.compiling("validation") - self.compiling("loss"))
         bleu = (validation - loss) * min(pairs, MAX_BLEU_PAIRS) / min(measured, MAX_BLEU_PAIRS)
         final = max(0.0, seconds["final scores"][0] - tracing)
         # A batch of translations ends with its longest one.
         length = self._longest_in_batches() / self.val.max_len
         return (
             loss * pairs / measured + bleu * length,
-            seconds["samples"][1] * length,
+            seconds["samples"][-1] * length,
             tracing + final * pairs / measured * length,
         )
 
@@ -142,17 +148,17 @@ class TranslationPart(TaskPart, Translation):
 
 
 def part_of(task: Task) -> TaskPart:
-    """Returns a task for two short epochs that measures what a training does beside its updates."""
+    """Returns a task for `EPOCHS` short epochs that measures what a training does beside its updates."""
     if isinstance(task, Translation):
         return TranslationPart(task)
     return LanguageModelingPart(task)
 
 
-def _for_two_short_epochs(config: Config) -> Config:
+def _for_short_epochs(config: Config) -> Config:
     """Returns the settings without what would end an epoch, or save within it."""
     training = config.training.model_copy(
         update={
-            "epochs": 2,
+            "epochs": EPOCHS,
             "steps_per_epoch": 1_000_000,
             "max_minutes": None,
             "step_limits": [],
