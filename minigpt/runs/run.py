@@ -8,8 +8,7 @@ metrics.jsonl    one object for each epoch
 samples.jsonl    the samples written after each epoch
 steps.jsonl      training loss, learning rate, speed and memory during the epochs
 analysis.json    what was found out about the training: baselines, verdicts of the doctor
-report.html      all of this as a page
-tensorboard/     what TensorBoard shows, with training.tensorboard
+report.html      all of this as a page; tensorboard/: what TensorBoard shows, if it is asked for
 epochs/          the weights after each epoch, as portable files; see `epoch_files`
 facts.json       the command, the sizes and the baselines; see `facts`
 model.keras      the best model, after training has ended
@@ -241,7 +240,7 @@ class Run:
         append_line(file, record)
 
     def cut_lines(self, file: Path, last: int, key: str = "epoch") -> None:
-        """Removes the lines whose `key` is above `last`, and incomplete ones; see `json_lines`."""
+        """Removes the lines whose `key` is above `last`; see `json_lines`."""
         cut_lines(file, last, key)
 
     def remove_unfinished(self) -> None:

@@ -136,7 +136,7 @@ def train(
             loop.reporter.report("interrupted")
             raise Interrupted from None
         except UserError:
-            with suppress(OSError):
+            with suppress(OSError, UserError):
                 loop.reporter.report("failed")
             raise
         for line in messages.doctor(verdicts):

@@ -163,8 +163,24 @@ BAD = [
 ]
 GOOD = [
     Training("play", None, {"training.steps_per_epoch": 300}),
-    Training("words", None, {"tokenizer.kind": "byte_pair", "tokenizer.vocab_size": 512}),
-    Training("adam", None, {"training.optimizer": "adamw", "training.learning_rate": 3e-3}),
+    Training(
+        "words",
+        None,
+        {
+            "tokenizer.kind": "byte_pair",
+            "tokenizer.vocab_size": 512,
+            "training.steps_per_epoch": 320,
+        },
+    ),
+    Training(
+        "adam",
+        None,
+        {
+            "training.optimizer": "adamw",
+            "training.learning_rate": 6e-3,
+            "training.steps_per_epoch": 400,
+        },
+    ),
     Training(
         "stories",
         None,
