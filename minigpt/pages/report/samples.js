@@ -10,8 +10,8 @@ function samplesSection(run) {
   const options = epochs.map((epoch) => [epoch, `epoch ${epoch}${epoch === run.best_epoch ? " (best)" : ""}`]);
   const two = make("div", { class: "choosers" });
   // The newest epoch is the initial choice: it follows the training unless the reader chooses another.
-  const first = chooser("epoch-before", "Left", options, epochs.at(-2) ?? epochs[0], draw);
-  const second = chooser("epoch-after", "Right", options, epochs.at(-1), draw);
+  const first = chooser("epoch-before", "First", options, epochs.at(-2) ?? epochs[0], draw);
+  const second = chooser("epoch-after", "Second", options, epochs.at(-1), draw);
   state.before = () => Number(first.select.value);
   state.after = () => Number(second.select.value);
   two.append(first.node, second.node);
@@ -28,7 +28,7 @@ function samplesSection(run) {
   if (!controls) set("two");
   const shown = epochs.length < run.epochs ? ` Of ${formatInteger(run.epochs)} epochs, ${formatInteger(epochs.length)} are in this report.` : "";
   const what = run.kind === "encoder_decoder" ? "What the model translated after an epoch." : "What the model wrote after an epoch, with the same seed.";
-  const key = epochs.length > 1 ? [make("p", { class: "note diff-key" }, make("del", {}, "Dotted line"), ": words that the right text does not have. ", make("ins", {}, "Underlined"), ": words that the left text, or that of the epoch before, does not have.")] : [];
+  const key = epochs.length > 1 ? [make("p", { class: "note diff-key" }, make("del", {}, "Dotted line"), ": words that the second text does not have. ", make("ins", {}, "Underlined"), ": words that the first text, or that of the epoch before, does not have.")] : [];
   return section("samples", run.kind === "encoder_decoder" ? "Translations" : "Samples", make("p", { class: "note" }, what + shown), ...key, controls, box);
 }
 
