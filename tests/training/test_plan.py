@@ -104,8 +104,6 @@ def test_a_limit_limits_the_time(tiny_file, measured):
     assert forecast.times.training == pytest.approx(118.8 + 10.25, abs=0.2)
     line = f"training.max_minutes = 2 ends it after about {forecast.times.steps:,} of 10,000 steps"
     assert f"\nTime limit  {line}\n" in plan_text(forecast)
-        forecast
-    )
 
 
 def test_settings_for_other_times(tiny_file, measured):
