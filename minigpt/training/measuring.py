@@ -54,6 +54,7 @@ def measure(task: Task, model: GPT | EncoderDecoder, folder: Path) -> Durations:
         len(shapes),
         task.config.training.accumulate_steps,
     )
+    began = time.perf_counter()
     TrainingLoop(run, part, model, [steps], Console(file=io.StringIO())).fit()
     fitted = time.perf_counter()
     export_best(run, part)
@@ -65,7 +66,7 @@ def measure(task: Task, model: GPT | EncoderDecoder, folder: Path) -> Durations:
     validation, samples, final_scores = part.extrapolated()
     return Durations(
         preparation=0.0,
-        compilation=compilation,
+        compilation=steps.ends[0][0] - began + compilation,
         step=step,
         first_validation=part.compiling("validation") + validation,
         validation=validation,

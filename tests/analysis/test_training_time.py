@@ -4,8 +4,8 @@ import pytest
 
 from minigpt.analysis.training_time import Durations, Schedule, times
 
-# Preparation 5, compilation 8, a step 0.5, validation 2 + 1 for its compilation, samples 3 (first 7, then 4), a
-# checkpoint 0.25, export 10.
+# Preparation 5, compilation 8, a step 0.5, validation 2 + 1 for its compilation, samples 3 (first 7,
+# second 4), a checkpoint 0.25, export 10.
 PARTS = Durations(5.0, 8.0, 0.5, 3.0, 2.0, 7.0, 4.0, 3.0, 0.25, 10.0)
 
 
