@@ -5,15 +5,20 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import minigpt
+from minigpt.analysis.state_model import open_state
 from minigpt.errors import UserError
-from minigpt.runs.checkpoints import checkpoint_paths
+from minigpt.runs.checkpoints import checkpoint_paths, newest_checkpoint, write_checkpoint
 from minigpt.runs.run import Run
 from tests.analysis.conftest import PASSAGE
 from tests.analysis.training_texts import brute_force, positions
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "compatibility"
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +91,20 @@ def test_it_is_deterministic_and_has_the_form_of_the_record(found, learned_by_he
 
 def test_the_last_state_is_the_newest_checkpoint(learned_by_heart, tmp_path):
     run = Run(shutil.copytree(learned_by_heart.path, tmp_path / "run"))
-    last = minigpt.measure_memorization(run, "last", tokens=400)
-    assert (last.state, last.epoch, last.step) == ("last", 3, 360)
     best = minigpt.measure_memorization(run, tokens=400)
-    assert [sample.text for sample in last.samples] == [sample.text for sample in best.samples]
+    same = minigpt.measure_memorization(run, "last", tokens=400)
+    assert (same.state, same.epoch, same.step) == ("last", 3, 360)
+    assert same.samples == best.samples
+    newest = newest_checkpoint(run.checkpoints_folder)
+    arrays = {
+        name: -array if name.startswith("weights/") else array
+        for name, array in newest.arrays.items()
+    }
+    progress = newest.progress.model_copy(update={"step": 400})
+    write_checkpoint(run.checkpoints_folder, "step-00000400", arrays, progress)
+    last = minigpt.measure_memorization(run, "last", tokens=400)
+    assert (last.step, last.samples == best.samples) == (400, False)
+    assert minigpt.measure_memorization(run, tokens=400) == best
     for path in checkpoint_paths(run.checkpoints_folder):
         shutil.rmtree(path)
     with pytest.raises(UserError, match="no checkpoint; its last state is unknown"):
@@ -143,3 +158,14 @@ def test_tensorflow_is_not_imported(learned_by_heart):
         "assert 'tensorflow' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code, str(learned_by_heart.path)], check=True)
+
+
+@pytest.mark.parametrize("name", ["lora", "pre_norm"])
+def test_the_last_state_of_every_kind_of_run(name):
+    """In the runs of the fixtures, the newest checkpoint is the best one."""
+    run = Run(FIXTURES / name)
+    ids = [[5, 9, 3, 7]]
+    with open_state(run, "last") as (model, epoch, step):
+        assert (epoch, step) == (2, 80)
+        expected = minigpt.load(run).logits(ids)
+        np.testing.assert_allclose(model.logits(ids), expected, atol=1e-4)

@@ -100,7 +100,7 @@ def tokenizers() -> list:
 @pytest.mark.parametrize("tokenizer", tokenizers(), ids=lambda t: f"{type(t).__name__}")
 def test_every_tokenizer(tokenizer):
     passage = "Привет, мир ☃ \u2581 \x10 \u2581 " + SENTENCE
-    documents = ["mir und striking " + SENTENCE[:20], "the clocks " + passage + " cold day"]
+    documents = ["mir und striking " + SENTENCE[:20], "\u2581 the clocks " + passage + " cold day"]
     copies, training = search(tokenizer, documents, ["in April " + passage + " striking"])
     (spans,) = copies.spans
     token_bytes = TokenBytes(tokenizer)
@@ -142,6 +142,48 @@ def test_characters_are_counted_and_not_bytes():
     assert len(passage) < 50 < len(passage.encode())
     assert search(CHARACTERS, [passage], [passage])[0].spans == [[]]
     assert search(CHARACTERS, [passage + " éé éé"], [passage + " éé éé"])[0].spans != [[]]
+
+
+def test_an_escape_sequence_is_one_character():
+    tokenizer = BytePairTokenizer.learn([SENTENCE * 5], 320, lowercase=False)
+    passage = " ".join(["\u2581", *["abcde"] * 7, "abcdef"])
+    assert len(passage) == 50
+    assert search(tokenizer, [passage], [passage])[0].spans != [[]]
+    assert search(tokenizer, [passage[:-1]], [passage[:-1]])[0].spans == [[]]
+
+
+# More than the first block.
+FILLER = "j " * 3000
+
+
+def test_the_longest_passage_is_found_after_all_its_parts():
+    words = ["".join(row) for row in itertools.islice(itertools.permutations("abcdefgh"), 20)]
+    whole = " ".join(words)
+    parts = [" ".join(words[begin : begin + 8]) for begin in range(13)]
+    copies, training = search(CHARACTERS, [*parts, FILLER, "bad " + whole], [whole])
+    assert copies.longest == (0, 0, len(whole))
+    assert training.place(copies.offset) == (14, 4, 0)
+
+
+def test_the_longest_passage_is_found_before_what_does_not_occur():
+    words = ["abc", "d" * 30, *["abc", "bcd", "cde", "def", "efg", "fgh", "gha"]]
+    parts, whole = [" ".join(words[:8]), " ".join(words[1:])], " ".join(words)
+    text = f"{whole} {'h' * 30} abc abc"
+    copies, _ = search(CHARACTERS, [*parts, FILLER, whole], [text])
+    assert copies.longest == (0, 0, len(whole))
+
+
+def test_a_word_that_follows_a_short_known_passage_is_found():
+    first = " ".join(["abcdefgh" * 5, *"abcdefg"])
+    whole = first + " h"
+    assert len(first) > 50 and len(first.split()) == 8
+    token_bytes = TokenBytes(CHARACTERS)
+    ids = ids_of(CHARACTERS, [first, FILLER, whole])
+    training = TokenText(ids, token_bytes, targets_only=False)
+    # Without rank: it is not found as the longest one.
+    text = Text(token_bytes.join(CHARACTERS.encode(whole)), is_ranked=False)
+    copies = find_copies(training, [text], token_bytes)
+    assert copies.spans == [[(0, len(whole))]] and copies.longest is None
 
 
 def test_no_passage_crosses_the_end_of_a_document():
