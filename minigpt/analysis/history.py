@@ -9,7 +9,7 @@ import numpy as np
 
 from minigpt.analysis.record import read_analysis
 from minigpt.config import Config
-from minigpt.runs.json_lines import read_lines
+from minigpt.runs.records import number, read_lines
 from minigpt.runs.run import Run
 
 
@@ -120,7 +120,7 @@ def read_history(run: Run, analysis: dict[str, Any] | None = None) -> History:
         parameters=facts.get("parameters", 0),
         train_tokens=facts.get("train_tokens", 0),
         train_bytes=facts.get("train_bytes", 0),
-        tokens_per_step=as_number(analysis.get("tokens_per_step")) or 0.0,
+        tokens_per_step=number(analysis.get("tokens_per_step")) or 0.0,
         analysis=analysis,
     )
 
@@ -134,7 +134,7 @@ def training_curve(lines: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray,
     steps, losses, rates = [], [], []
     epoch, batches, total = None, 0.0, 0.0
     for line in lines:
-        step, count, mean = (as_number(line.get(key)) for key in ("step", "batches", "mean_loss"))
+        step, count, mean = (number(line.get(key)) for key in ("step", "batches", "mean_loss"))
         if step is None or count is None or mean is None:
             continue
         if line.get("epoch") != epoch:
@@ -142,22 +142,16 @@ def training_curve(lines: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray,
         if count > batches:
             steps.append(step)
             losses.append((count * mean - total) / (count - batches))
-            rates.append(as_number(line.get("learning_rate")) or 0.0)
+            rates.append(number(line.get("learning_rate")) or 0.0)
         batches, total = count, count * mean
     return np.array(steps, float), np.array(losses, float), np.array(rates, float)
 
 
-def as_number(value: Any) -> float | None:
-    """Returns a finite number; None for anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and math.isfinite(value) else None
-
-
 def _epoch(line: dict[str, Any]) -> Epoch | None:
     epoch, step, train_loss, val_loss = (
-        as_number(line.get(key)) for key in ("epoch", "step", "train_loss", "val_loss")
+        number(line.get(key)) for key in ("epoch", "step", "train_loss", "val_loss")
     )
     if epoch is None or step is None or train_loss is None or val_loss is None:
         return None
-    bits = as_number(line.get("val_bits_per_byte"))
+    bits = number(line.get("val_bits_per_byte"))
     return Epoch(int(epoch), int(step), train_loss, val_loss, bits)

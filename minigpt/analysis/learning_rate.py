@@ -3,9 +3,10 @@
 import math
 from typing import Any
 
-from minigpt.analysis.history import History, as_number
+from minigpt.analysis.history import History
 from minigpt.analysis.learning_verdicts import gain_of_twice
 from minigpt.analysis.verdict import Verdict
+from minigpt.runs.records import number
 
 # The best learning rate of the sweep differs by at least this factor,
 FACTOR = 8
@@ -52,9 +53,9 @@ def sweep_of(analysis: dict[str, Any]) -> list[tuple[float, float]]:
     entries = analysis.get("sweep")
     found = []
     for entry in entries if isinstance(entries, list) else []:
-        rate = as_number(entry.get("learning_rate")) if isinstance(entry, dict) else None
+        rate = number(entry.get("learning_rate")) if isinstance(entry, dict) else None
         if rate is not None:
-            loss = as_number(entry.get("loss"))
+            loss = number(entry.get("loss"))
             found.append((rate, math.inf if loss is None else loss))
     return sorted(found)
 

@@ -9,7 +9,7 @@ from minigpt.analysis.memorization import measure_memorization
 from minigpt.analysis.text_checks import check_text
 from minigpt.config import Config
 from minigpt.corpus.store_files import Corpus
-from minigpt.runs.json_lines import read_lines
+from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run
 
 # Measured on two slow cores: tokens counted, bytes compressed by both programs, and products of weights and

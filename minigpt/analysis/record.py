@@ -3,12 +3,9 @@
 import json
 from typing import Any
 
+from minigpt.runs.records import read_object
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import replace_file
-from minigpt.storage.files import read_file
-
-# A limit for files of someone else.
-MAX_FILE_BYTES = 20_000_000
 
 
 def read_analysis(run: Run) -> dict[str, Any]:
@@ -16,11 +13,7 @@ def read_analysis(run: Run) -> dict[str, Any]:
 
     The file may come from someone else: readers check the types of the values.
     """
-    try:
-        content = json.loads(read_file(run.analysis_file, MAX_FILE_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    return read_object(run.analysis_file)
 
 
 def write_analysis(run: Run, analysis: dict[str, Any]) -> None:

@@ -1,7 +1,5 @@
 """The runs in a folder, and how far each has come. Reads small files only."""
 
-import json
-import math
 import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,13 +9,11 @@ from minigpt.config import Config, FilesConfig, PairsConfig
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
 from minigpt.runs.lock import is_locked
+from minigpt.runs.records import number, read_lines, read_object
 from minigpt.runs.run import Run
-from minigpt.storage.files import read_file
 
 State = Literal["training", "finished", "interrupted", "failed", "damaged"]
 
-# A limit for files of someone else.
-MAX_FILE_BYTES = 100_000_000
 _MAX_FILES_NAMED = 3
 
 
@@ -99,9 +95,10 @@ def _summary(path: Path) -> RunSummary:
         config = run.config
     except (UserError, OSError):
         return summary
-    records = _records(run.metrics_file)
-    best = min(
-        (record for record in records if _number(record.get("val_loss")) is not None),
+    lines = read_lines(run.metrics_file)
+    records = [line for line in lines if number(line.get("epoch")) is not None]
+    best: dict[str, Any] = min(
+        (record for record in records if number(record.get("val_loss")) is not None),
         key=lambda record: record["val_loss"],
         default={},
     )
@@ -110,9 +107,9 @@ def _summary(path: Path) -> RunSummary:
         text=_text(config) if run.corpus_file.is_file() else None,
         parameters=run.facts.get("parameters") or _parameters(run),
         epochs=len(records),
-        val_loss=_number(best.get("val_loss")),
-        bits_per_byte=_number(best.get("val_bits_per_byte")),
-        seconds=_number(records[-1].get("seconds")) if records else None,
+        val_loss=number(best.get("val_loss")),
+        bits_per_byte=number(best.get("val_bits_per_byte")),
+        seconds=number(records[-1].get("seconds")) if records else None,
         state=_state(run),
     )
 
@@ -136,7 +133,7 @@ def _parameters(run: Run) -> int | None:
 def _state(run: Run) -> State:
     if is_locked(run.path):
         return "training"
-    recorded = _read_json(run.path / "analysis.json").get("state")
+    recorded = read_object(run.analysis_file).get("state")
     match recorded:
         case "finished" | "failed":
             return recorded
@@ -145,38 +142,3 @@ def _state(run: Run) -> State:
             return "interrupted"
     # A run of a version that does not record it.
     return "finished" if run.model_file.is_file() else "interrupted"
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    """Returns the object in a file; {} if there is none."""
-    try:
-        content = json.loads(read_file(file, MAX_FILE_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _records(file: Path) -> list[dict[str, Any]]:
-    """Returns the records of the epochs, without incomplete and damaged lines."""
-    try:
-        lines = read_file(file, MAX_FILE_BYTES).splitlines()
-    except OSError:
-        return []
-    records = []
-    for line in lines:
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict) and _number(record.get("epoch")) is not None:
-            records.append(record)
-    return records
-
-
-def _number(value: Any) -> float | None:
-    """Returns a finite number; None for anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    try:
-        return float(value) if is_number and math.isfinite(value) else None
-    except OverflowError:
-        return None

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from minigpt.analysis.history import History, as_number
+from minigpt.analysis.history import History
 from minigpt.analysis.learning_verdicts import (
     STILL_FALLING,
     diverging,
@@ -12,6 +12,7 @@ from minigpt.analysis.learning_verdicts import (
 )
 from minigpt.analysis.verdict import Verdict
 from minigpt.config.fit import sizes_for
+from minigpt.runs.records import number
 
 # The share of copied tokens is this much above that of held-out text.
 COPIED = 0.2
@@ -33,7 +34,7 @@ def memorized(history: History) -> Verdict | None:
             f"{history.best.epoch:,}."
         )
     measured = _measured(history)
-    share, held_out = (as_number(measured.get(key)) for key in ("share", "held_out_share"))
+    share, held_out = (number(measured.get(key)) for key in ("share", "held_out_share"))
     if share is not None and held_out is not None and share - held_out >= COPIED:
         evidence.append(
             f"{share:.0%} of the tokens that the model writes are in passages copied from the training "

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from minigpt.pages.records import (
+from minigpt.runs.records import (
     count,
     mapping,
     mappings,

@@ -8,11 +8,10 @@ import gguf
 
 import minigpt
 from minigpt.pages.analysis_values import analysis_values
-from minigpt.pages.records import numbers
 from minigpt.portable.run_file import best_facts
 from minigpt.portable.writing import WeightsType
 from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
-from minigpt.runs.json_lines import read_lines
+from minigpt.runs.records import numbers, read_lines
 from minigpt.runs.run import Run
 
 # Epochs whose samples are shown.

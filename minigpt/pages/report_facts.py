@@ -3,9 +3,9 @@
 from typing import Any
 
 from minigpt.pages.analysis_values import analysis_values
-from minigpt.pages.records import count, mapping, number, numbers, read_lines, spread, text
 from minigpt.pages.report_samples import samples_by_prompt
 from minigpt.pages.report_settings import environment, read_settings
+from minigpt.runs.records import count, mapping, number, numbers, read_lines, spread, text
 from minigpt.runs.run import Run
 
 _MOST_EPOCHS, _MOST_STEPS = 1000, 800

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from minigpt.pages.records import count, read_lines, spread, texts
+from minigpt.runs.records import count, read_lines, spread, texts
 
 _MOST_EPOCHS, _MOST_PROMPTS = 60, 20
 _TEXT_CHARACTERS = 4000

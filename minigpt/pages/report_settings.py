@@ -16,7 +16,7 @@ import minigpt
 from minigpt.config.model import TransformerConfig
 from minigpt.config.schema import SECTIONS, STORIES_DEFAULTS, selector, variants
 from minigpt.config.section import UNSET, Section
-from minigpt.pages.records import mapping, text
+from minigpt.runs.records import mapping, text
 from minigpt.storage.files import read_file
 
 _MAX_FILE_BYTES = 1_000_000

@@ -22,7 +22,7 @@ from minigpt.runs.checkpoints import (
     read_checkpoint,
 )
 from minigpt.runs.epoch_files import epoch_file_name
-from minigpt.runs.json_lines import read_lines
+from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer
 

@@ -37,24 +37,6 @@ def cut_lines(file: Path, last: int, key: str = "epoch") -> None:
         replace_file(file, kept)
 
 
-def read_lines(file: Path) -> list[dict[str, Any]]:
-    """Returns the objects of a file without damaged lines; none if the file cannot be read."""
-    try:
-        # Bytes: a string would be split at U+2028 and U+0085 too, which may be in a sample.
-        found = [_object(line) for line in file.read_bytes().splitlines()]
-    except OSError:
-        return []
-    return [record for record in found if record is not None]
-
-
-def _object(line: bytes) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
-
-
 def _open_no_link(path: str, flags: int) -> int:
     """Opens a file but no symbolic link: in a directory from someone else, a link may lead to any file."""
     # O_NONBLOCK: opening a pipe does not block.
