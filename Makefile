@@ -18,7 +18,7 @@ help:
 	@echo "make test-browser  open pages in Chromium and Firefox, if they are installed"
 	@echo "make check      run ruff and mypy"
 	@echo "make format     fix and format the code with ruff"
-	@echo "make benchmark  compare minigpt with other libraries: takes about 100 minutes; CASES=\"a b\" runs some cases,"
+	@echo "make benchmark  compare minigpt with other libraries: takes about 125 minutes; CASES=\"a b\" runs some cases,"
 	@echo "                OUTPUT=FILE writes JSON (on Linux, first install torch for CPU: docs/performance.md)"
 	@echo "make clean      remove $(VENV)"
 	@echo "PYTHON=... chooses the Python for $(VENV): 3.11, 3.12 or 3.13"

@@ -22,6 +22,9 @@ from minigpt.training.tasks.translation import Translation
 FOREIGN_SHARE = 0.2
 # Loss of a model of words, as shares of the unigram loss; trainings from 20 updates to 10 minutes.
 WORDS = (0.75, 1.15)
+# The trainings that were fitted had more updates. After fewer than FEW, a model may know no more than the
+# frequencies of the tokens; after fewer than VERY_FEW, nothing.
+FEW, VERY_FEW = 100, 20
 # The trainings of configs/translate_eng_deu.toml, in nats per target token.
 PAIRS = 1.1
 
@@ -54,17 +57,32 @@ class LossForecast:
           tokens: tokens that are trained on.
           bytes_per_token: of its tokenizer.
         """
-        task, corpus = self.task, self.task.corpus
-        uniform, unigram = task.baselines
-        if isinstance(task, Translation):
+        if config.training.init_from is not None:
+            return ExpectedLoss(None, None, "not fitted: training that starts from a run")
+        training = config.training
+        per_update: float = training.batch_size * training.accumulate_steps * config.sequence_length
+        if isinstance(self.task, Translation):
+            per_update = training.accumulate_steps * self.task.tokens_per_batch
+        found = self._by_kind(config, tokens, bytes_per_token)
+        assert found.loss is not None
+        if (updates := round(tokens / per_update)) >= FEW:
+            return found
+        low, high = found.loss
+        high = max(high, self.task.baselines[0 if updates < VERY_FEW else 1])
+        bits = found.bits_per_byte and (found.bits_per_byte[0], found.bits_per_byte[0] * high / low)
+        why = f"unsure, because {updates} updates may be too few to learn more than frequencies"
+        return ExpectedLoss((low, high), bits, f"{found.basis}; {why}")
+
+    def _by_kind(self, config: Config, tokens: float, bytes_per_token: float) -> ExpectedLoss:
+        """Returns the expected loss after enough updates."""
+        corpus, (uniform, unigram) = self.task.corpus, self.task.baselines
+        if isinstance(self.task, Translation):
             return ExpectedLoss(
                 (PAIRS, unigram),
                 None,
                 "not fitted: pairs; from the best training of configs/translate_eng_deu.toml to the "
                 "unigram baseline",
             )
-        if config.training.init_from is not None:
-            return ExpectedLoss(None, None, "not fitted: training that starts from a run")
         if not self.is_exact:
             low, high = (share * unigram for share in WORDS)
             return ExpectedLoss(

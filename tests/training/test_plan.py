@@ -130,6 +130,15 @@ def test_the_stories_get_more_epochs(measured):
     assert forecast.loss.bits_per_byte[0] > 0.067
 
 
+@pytest.mark.parametrize(("steps", "baseline"), [(5, "uniform"), (50, "unigram")])
+def test_few_updates_may_learn_nothing(tiny_run, measured, steps, baseline):
+    training = tiny_run.config.training.model_copy(update={"epochs": 1, "steps_per_epoch": steps})
+    forecast = minigpt.plan(tiny_run.config.model_copy(update={"training": training}))
+    expected = tiny_run.facts["baselines"][baseline]
+    assert forecast.loss.loss[1] >= expected - 1e-6
+    assert f"{steps} updates may be too few" in forecast.loss.basis
+
+
 def test_a_tokenizer_that_loses_text_has_no_bits(tiny_file, measured):
     settings = tiny_settings(tiny_file)
     settings["tokenizer"] = {"kind": "word", "vocab_size": 40}
