@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Training with a time limit ends at this share of it, and is shortened if it would end after LATEST: see
 # `training.callbacks.clock`.
@@ -36,7 +36,8 @@ class Durations:
 
     Attributes:
       preparation: from the start of the program to the first batch, the compilation not included.
-      compilation: what the first updates take in addition to `step`.
+      first_compilation: what the first update takes in addition to `step`.
+      compilation: what all updates take in addition; more than the first, if there are several shapes.
       step: one weight update.
       first_validation, validation: the validation after the first epoch, which compiles, and after others.
       first_samples, second_samples, samples: the same for the samples, which compile twice.
@@ -45,6 +46,7 @@ class Durations:
     """
 
     preparation: float
+    first_compilation: float
     compilation: float
     step: float
     first_validation: float
@@ -84,6 +86,9 @@ def times(durations: Durations, schedule: Schedule) -> Times:
     planned = schedule.epochs * schedule.steps_per_epoch
     steps, limit = planned, 60 * (schedule.max_minutes or math.inf)
     if _training_seconds(durations, schedule, planned) > LATEST * limit:
+        # Shapes that would be compiled after the limit are not.
+        compilation = min(durations.compilation, max(durations.first_compilation, limit))
+        durations = replace(durations, compilation=compilation)
         steps = _steps_within(durations, schedule, planned, TARGET * limit)
     parts = _parts(durations, schedule, steps)
     first = _parts(durations, schedule, min(steps, schedule.steps_per_epoch))

@@ -24,7 +24,7 @@ from minigpt.training.tasks.translation import Translation
 # The last epoch measures updates for so long, but at least MIN_UPDATES, and at most for MAX_SECONDS.
 STEADY_SECONDS, MIN_UPDATES, MAX_SECONDS = 4.0, 8, 20.0
 # The first epoch compiles: each shape of a batch, but not for longer than this.
-COMPILING_SECONDS = 60.0
+COMPILING_SECONDS = 120.0
 
 
 def measure(task: Task, model: GPT | EncoderDecoder, folder: Path) -> Durations:
@@ -59,14 +59,16 @@ def measure(task: Task, model: GPT | EncoderDecoder, folder: Path) -> Durations:
     fitted = time.perf_counter()
     export_best(run, part)
     exported = time.perf_counter()
-    compilation, step = steps.durations(shapes)
+    first_compilation, compilation, step = steps.durations(shapes)
+    before = steps.ends[0][0] - began
     timed = part.seconds
     saving = fitted - steps.ends[-1][-1] - timed["validation"][-1] - timed["samples"][-1]
     final = sum(timed["final scores"])
     validation, samples, final_scores = part.extrapolated()
     return Durations(
         preparation=0.0,
-        compilation=steps.ends[0][0] - began + compilation,
+        first_compilation=before + first_compilation,
+        compilation=before + compilation,
         step=step,
         first_validation=part.compiling("validation") + validation,
         validation=validation,
@@ -140,8 +142,8 @@ class _Steps(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.model.stop_training = False
 
-    def durations(self, shapes: dict[Hashable, float]) -> tuple[float, float]:
-        """Returns the seconds of compilation, and those of an update.
+    def durations(self, shapes: dict[Hashable, float]) -> tuple[float, float, float]:
+        """Returns the seconds of the first compilation, of all of them, and of an update.
 
         Args:
           shapes: for each shape, the share of the batches that have it.
@@ -158,8 +160,11 @@ class _Steps(keras.callbacks.Callback):
         means = {shape: statistics.fmean(seconds) for shape, seconds in steady.items()}
         mean = statistics.fmean(means.values())
         batch = sum(share * means.get(shape, mean) for shape, share in shapes.items())
-        # What the first epochs took longer than they would have later; shapes that they did not see cost as
-        # much as the others.
+        # What the first epochs took longer than they would have later.
         seen = self.seen[: len(first)]
-        extra = max(0.0, sum(first) - sum(means.get(shape, mean) for shape in seen))
-        return extra * len(shapes) / len(set(seen)), batch * self.accumulate_steps
+        extra = [s - means.get(shape, mean) for s, shape in zip(first, seen, strict=True)]
+        # The first update also traces the model. A shape that was not seen costs as much as a later one.
+        later = [extra[i] for i, shape in enumerate(seen) if i and shape not in seen[:i]]
+        unseen = (len(shapes) - len(set(seen))) * statistics.fmean(later or extra[:1])
+        compilation = max(0.0, sum(extra) + unseen)
+        return max(0.0, extra[0]), compilation, batch * self.accumulate_steps

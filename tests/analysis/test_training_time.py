@@ -1,12 +1,14 @@
 """The time of a training, from that of its parts: against values computed by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from minigpt.analysis.training_time import Durations, Schedule, times
 
-# Preparation 5, compilation 8, a step 0.5, validation 2 + 1 for its compilation, samples 3 (first 7,
+# Preparation 5, compilation 6 and 2, a step 0.5, validation 2 + 1 for its compilation, samples 3 (first 7,
 # second 4), a checkpoint 0.25, export 10.
-PARTS = Durations(5.0, 8.0, 0.5, 3.0, 2.0, 7.0, 4.0, 3.0, 0.25, 10.0)
+PARTS = Durations(5.0, 6.0, 8.0, 0.5, 3.0, 2.0, 7.0, 4.0, 3.0, 0.25, 10.0)
 
 
 def test_without_a_limit():
@@ -59,6 +61,15 @@ def test_a_limit_within_the_first_epoch():
     assert (
         found.first_epoch == pytest.approx(found.training) == pytest.approx(8 + 51 + 3 + 7 + 0.25)
     )
+
+
+def test_shapes_that_would_be_compiled_after_the_limit():
+    schedule = Schedule(epochs=3, steps_per_epoch=1000, max_minutes=1.0)
+    found = times(replace(PARTS, compilation=200.0), schedule)
+    assert (found.steps, found.parts["compilation"]) == (1, 60)
+    # The first one is, in any case.
+    found = times(replace(PARTS, first_compilation=90.0, compilation=200.0), schedule)
+    assert (found.steps, found.parts["compilation"]) == (1, 90)
 
 
 def test_at_least_one_update():

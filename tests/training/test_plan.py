@@ -25,7 +25,7 @@ KEYS = {
 SECONDS = {
     *("preparation", "compilation", "steps", "validation", "samples", "checkpoints", "export"),
 }
-DURATIONS = Durations(0.0, 8.0, 0.1, 3.0, 2.0, 7.0, 4.0, 3.0, 0.25, 10.0)
+DURATIONS = Durations(0.0, 8.0, 8.0, 0.1, 3.0, 2.0, 7.0, 4.0, 3.0, 0.25, 10.0)
 
 
 def leftovers(folder):
