@@ -7,7 +7,7 @@ import typer
 import minigpt
 from minigpt.cli.command import command
 from minigpt.cli.options import RunArgument
-from minigpt.cli.output import print_json, print_message
+from minigpt.cli.output import print_json
 
 
 @command({"run": "RUN"})
@@ -19,7 +19,7 @@ def doctor(
     ] = True,
 ) -> None:
     """Examine a training: what is wrong with it, and what to do."""
-    found = minigpt.examine(run, sweep=sweep, report=print_message)
+    found = minigpt.examine(run, sweep=sweep)
     if as_json:
         print_json({"verdicts": [verdict.as_dict() for verdict in found]})
         return

@@ -81,8 +81,10 @@ def train(
 
 def _train(config: str | None, text: list[str], run: Path | None, overrides: list[str]) -> None:
     with option_names(NEW_RUN | OVERRIDES):
+        settings = _settings(config, text, run, overrides)
+        # Imports TensorFlow, so a wrong option is reported before.
         minigpt.train(
-            _settings(config, text, run, overrides),
+            settings,
             run,
             name=_name(config, text),
             command=program_name(),

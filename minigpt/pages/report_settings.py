@@ -126,10 +126,10 @@ def environment(device: str | None) -> list[tuple[str, str]]:
 
 @functools.cache
 def _versions() -> list[tuple[str, str]]:
-    system = f"{platform.system()} on {platform.machine()}, {os.cpu_count()} processors"
+    machine = f"{platform.uname()[0]} on {platform.machine()}, {os.cpu_count()} processors"
     return [
         ("Report written by", f"minigpt {minigpt.__version__}"),
-        ("Report written on", system),
+        ("Report written on", machine),
         ("Python", platform.python_version()),
         ("TensorFlow", _version(*_TENSORFLOW)),
         ("Keras", _version("keras")),

@@ -1,7 +1,7 @@
 """The examination of a run by the doctor, after its training."""
 
+import logging
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,10 @@ from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.lock import run_lock
 from minigpt.runs.run import Run, as_run
 
+logger = logging.getLogger(__name__)
 
-def examine(
-    run: Run | str | Path,
-    *,
-    sweep: bool = True,
-    report: Callable[[str], object] = lambda line: None,
-) -> list[Verdict]:
+
+def examine(run: Run | str | Path, *, sweep: bool = True) -> list[Verdict]:
     """Examines the last state of a training, measuring what its report does not have yet.
 
     What is found is written to analysis.json and report.html in the directory of the run.
@@ -31,7 +28,6 @@ def examine(
       run: a run, or its directory. Nothing trains it at the moment.
       sweep: whether to try other learning rates in short trainings from the beginning, which takes a
         minute or two; see `training.sweep`. If False, an earlier sweep counts.
-      report: called with a line about each thing that is done.
     Returns:
       The verdicts; none if nothing is wrong.
     Raises:
@@ -45,9 +41,9 @@ def examine(
         if corpus is None:
             raise UserError(ArgumentProblem("run", run.path, "its text has changed since training"))
         analysis = read_analysis(run)
-        analysis |= measure_all(run, corpus, run.config, analysis, report)
+        analysis |= measure_all(run, corpus, run.config, analysis, _log)
         if sweep:
-            analysis |= _swept(run, report)
+            analysis |= _swept(run)
         verdicts = diagnose(read_history(run, analysis))
         analysis["verdicts"] = as_records(verdicts)
         try:
@@ -58,15 +54,19 @@ def examine(
     return verdicts
 
 
-def _swept(run: Run, report: Callable[[str], object]) -> dict[str, Any]:
+def _log(line: str) -> None:
+    logger.info("%s", line)
+
+
+def _swept(run: Run) -> dict[str, Any]:
     """Returns the keys of analysis.json about a sweep; {} if updates take too long."""
     # Imports TensorFlow.
     from minigpt.training.sweep import TooSlow, sweep_learning_rates
 
     try:
-        found = sweep_learning_rates(run, report)
+        found = sweep_learning_rates(run, _log)
     except TooSlow as error:
-        report(f"No learning rates are tried: {error}")
+        _log(f"No learning rates are tried: {error}")
         return {}
     return {
         "sweep_steps": found.steps,
