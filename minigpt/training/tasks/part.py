@@ -130,8 +130,9 @@ class TranslationPart(TaskPart, Translation):
         tracing = max(0.0, self.compiling("validation") - self.compiling("loss"))
         bleu = (validation - loss) * min(pairs, MAX_BLEU_PAIRS) / min(measured, MAX_BLEU_PAIRS)
         final = max(0.0, seconds["final scores"][0] - tracing)
-        # A batch of translations ends with its longest one.
-        length = self._longest_in_batches() / self.val.max_len
+        # A batch of translations ends with its longest one: as long as the longest reference, or as long as
+        # possible, which is common until a model has learned to end its sentences. The mean of both.
+        length = (self._longest_in_batches() / self.val.max_len + 1) / 2
         return (
             loss * pairs / measured + bleu * length,
             seconds["samples"][-1] * length,
