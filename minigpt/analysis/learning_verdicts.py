@@ -16,12 +16,14 @@ from minigpt.analysis.verdict import Verdict
 
 # The loss has risen by this share of what had been learned.
 RISEN = 0.15
-# Falling by less than this share of the unigram loss in the second half is not falling.
+# Falling by less than this share of itself in the second half is not falling.
 NOT_FALLING = 0.02
 # The loss is at the unigram's: not lower by more than this share of it.
 AT_UNIGRAM = 0.03
 # A training of twice the length would learn this share more.
 STILL_FALLING = 0.1
+# Or it would lower the loss by this share: of a text that is easy to predict, most is learned early.
+LOWER_LOSS = 0.3
 # Memorized: the validation loss has risen by RISE and is above the training loss by GAP.
 RISE, GAP = 0.03, 0.2
 
@@ -66,7 +68,7 @@ def too_short(history: History) -> Verdict | None:
     learned, gain = history.unigram - history.last.val_loss, gain_of_twice(history)
     if gain is None or not is_falling(history) or has_memorized(history):
         return None
-    if not gain > STILL_FALLING * max(learned, 0.0):
+    if not gain > min(STILL_FALLING * max(learned, 0.0), LOWER_LOSS * history.last.val_loss):
         return None
     expected = history.last.val_loss - gain
     return Verdict(
@@ -99,8 +101,7 @@ def is_falling(history: History) -> bool:
     """Returns whether the training loss fell in the second half."""
     end = history.last_step
     middle, last = history.mean_loss(0.4 * end, 0.6 * end), history.mean_loss(0.9 * end, end)
-    level = history.unigram if math.isfinite(history.unigram) else middle
-    return middle - last > NOT_FALLING * level
+    return middle - last > NOT_FALLING * middle
 
 
 def has_memorized(history: History) -> bool:

@@ -76,6 +76,12 @@ def test_too_short_says_what_twice_the_steps_would_give():
     assert verdict.action.endswith("training.epochs = 20 and training.max_minutes = 3.")
 
 
+def test_a_text_that_is_easy_to_predict_is_judged_by_its_loss():
+    """Twice the steps lower the loss to 2^-0.6 = 0.66 of it, but add little to what was learned."""
+    assert ids(power_law(0.0, 0.6)) == ["too_short"]
+    assert ids(power_law(0.0, 0.4)) == []
+
+
 def test_a_decayed_learning_rate_does_not_hide_that_training_was_too_short():
     """The loss depends on the sum of the learning rates, which hardly grows at the end."""
     rates = 0.5 * (1 + np.cos(np.pi * np.arange(1000) / 1000))
