@@ -22,6 +22,7 @@ ADDED = {
     "model.rotary_base": 10_000.0,
     "data.license": None,
     "training.keep_epochs": None,
+    "training.tensorboard": False,
 }
 BLOCKS = {"post": "post_norm", "pre": "pre_norm"}
 
