@@ -10,6 +10,7 @@ from minigpt.analysis.history import read_history
 from minigpt.analysis.measuring import measure_all
 from minigpt.analysis.record import read_analysis, write_analysis
 from minigpt.analysis.verdict import Verdict
+from minigpt.corpus.store_files import Corpus
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.pages.report_page import write_report
 from minigpt.runs.corpus import open_run_corpus
@@ -42,6 +43,8 @@ def examine(run: Run | str | Path, *, sweep: bool = True) -> list[Verdict]:
             raise UserError(ArgumentProblem("run", run.path, "its text has changed since training"))
         analysis = read_analysis(run)
         analysis |= measure_all(run, corpus, run.config, analysis, _log)
+        if not analysis.get("positions"):
+            analysis |= _broken_down(run, corpus)
         if sweep:
             analysis |= _swept(run)
         verdicts = diagnose(read_history(run, analysis))
@@ -56,6 +59,19 @@ def examine(run: Run | str | Path, *, sweep: bool = True) -> list[Verdict]:
 
 def _log(line: str) -> None:
     logger.info("%s", line)
+
+
+def _broken_down(run: Run, corpus: Corpus) -> dict[str, Any]:
+    """Returns the keys of analysis.json about where the loss of the best model is."""
+    # Imports TensorFlow.
+    from minigpt.training.tasks import build_task
+
+    _log("Measuring: the loss by position and token.")
+    task = build_task(run.config, corpus)
+    task.set_model(run.load_model())
+    task.loss()
+    assert task.breakdown is not None
+    return task.breakdown.as_dict()
 
 
 def _swept(run: Run) -> dict[str, Any]:
