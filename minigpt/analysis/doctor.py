@@ -53,7 +53,7 @@ def suspicious_text(history: History) -> Verdict | None:
     return Verdict(
         "suspicious_text",
         " ".join(evidence),
-        "Clean the text, then train again from the beginning.",
+        "Remove this from the text, and train a new run.",
     )
 
 

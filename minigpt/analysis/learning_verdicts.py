@@ -20,7 +20,7 @@ RISEN = 0.15
 NOT_FALLING = 0.02
 # The loss is at the unigram's: not lower by more than this share of it.
 AT_UNIGRAM = 0.03
-# A training of twice the length would learn this share more.
+# Twice as many steps would learn this share more.
 STILL_FALLING = 0.1
 # Or it would lower the loss by this share: of a text that is easy to predict, most is learned early.
 LOWER_LOSS = 0.3
@@ -56,15 +56,18 @@ def not_learning(history: History) -> Verdict | None:
         return None
     return Verdict(
         "not_learning",
-        f"The validation loss is {history.last.val_loss:.3f} nats per token. Predicting every token by its "
-        f"frequency alone (unigram) has {unigram:.3f}, and the loss hardly falls.",
-        "Run `minigpt doctor` on the run: it tries other learning rates. If none of them helps, check that "
-        "the text is not random.",
+        f"The validation loss is {history.last.val_loss:.3f} nats per token; that of the token frequencies "
+        f"(unigram) is {unigram:.3f}. The training loss did not fall in the second half.",
+        "Check that the text is not random: no other learning rate is better."
+        if history.analysis.get("sweep")
+        else "Run `minigpt doctor RUN`, which tries other learning rates.",
     )
 
 
 def too_short(history: History) -> Verdict | None:
-    """Returns a verdict if twice the training would give much more."""
+    """Returns a verdict if twice as many steps would give much more."""
+    if history.analysis.get("state") == "training":
+        return None
     learned, gain = history.unigram - history.last.val_loss, gain_of_twice(history)
     if gain is None or not is_falling(history) or has_memorized(history):
         return None
@@ -73,9 +76,9 @@ def too_short(history: History) -> Verdict | None:
     expected = history.last.val_loss - gain
     return Verdict(
         "too_short",
-        f"The loss was still falling fast at the end, at step {history.last_step:,}. A training of twice "
-        f"the length would have a validation loss of about {expected:.3f} instead of "
-        f"{history.last.val_loss:.3f} nats per token, by a power law fitted to the training loss.",
+        f"The loss was still falling fast at the end, at step {history.last_step:,}. According to a power "
+        "law fitted to the training loss, twice as many steps would lower the validation loss from "
+        f"{history.last.val_loss:.3f} to about {expected:.3f} nats per token.",
         _longer(history),
     )
 
@@ -132,12 +135,17 @@ def _start(history: History) -> float:
 
 
 def _longer(history: History) -> str:
+    if history.analysis.get("state") == "interrupted":
+        return "Resume the training: `minigpt train --resume RUN`."
     training = history.config.training
     epochs, minutes = (
-        f"training.epochs = {2 * training.epochs}",
-        f"training.max_minutes = {2 * (training.max_minutes or 0):g}",
+        f"training.epochs={2 * training.epochs}",
+        f"training.max_minutes={2 * (training.max_minutes or 0):g}",
     )
     if training.step_limits:
-        return f"Train for twice as long: {minutes}."  # The time limit ended it.
-    limit = f" and {minutes}" if training.max_minutes else ""
-    return f"Train for twice as long: {epochs}{limit}."
+        changes = [minutes]  # The time limit ended it.
+    elif training.max_minutes:
+        changes = [epochs, minutes]
+    else:
+        changes = [epochs]
+    return f"Train a new run for twice as long: {' '.join(f'--set {change}' for change in changes)}."

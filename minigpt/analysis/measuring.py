@@ -131,7 +131,8 @@ class MemorizationOfStates(Measurement):
         self._epoch = epoch
         known = (analysis.get("memorization") or {}).get("last") or {}
         is_current = known.get("epoch") == epoch and known.get("tokens", 0) >= self.tokens // 2
-        return is_finished and not is_current
+        # Without an epoch there is no state.
+        return is_finished and epoch > 0 and not is_current
 
     def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
         last = best = self._measure("best")

@@ -122,8 +122,8 @@ def _check_repetition(passages: list[Passage]) -> Iterator[Finding]:
     if found and found.count >= _MIN_COUNT and found.share > MAX_LINE_SHARE:
         yield Finding(
             "repeated_line",
-            f"One line makes up {found.share:.0%} of the text; in {_sampled(data)} it occurs "
-            f"{found.count:,} times: {_shown(found.line)}.",
+            f"One line makes up {found.share:.0%} of the text. It occurs {found.count:,} times in "
+            f"{_sampled(data)}: {_shown(found.line)}.",
         )
         return
     repetition = measure_repetition(data)
@@ -132,14 +132,14 @@ def _check_repetition(passages: list[Passage]) -> Iterator[Finding]:
     if repetition.periodic > MAX_PERIODIC:
         yield Finding(
             "repeated_text",
-            f"{repetition.periodic:.0%} of the text comes again exactly {repetition.period:,} bytes "
-            f"later, for example {text}.",
+            f"{repetition.periodic:.0%} of {_sampled(data)} is repeated exactly "
+            f"{repetition.period:,} bytes later, for example {text}.",
         )
     elif repetition.distinct < MIN_DISTINCT:
         yield Finding(
             "repeated_text",
             f"Only {repetition.distinct:.0%} of the passages of 50 bytes in {_sampled(data)} are "
-            f"different; the others are copies, for example {text}.",
+            f"distinct; the others are copies, for example {text}.",
         )
 
 
@@ -147,19 +147,19 @@ def _check_encoding(passages: list[Passage]) -> Iterator[Finding]:
     checks: list[tuple[str, str, Callable[[list[Passage]], Damage], float]] = [
         (
             "encoding",
-            "sequences are UTF-8 that was read in another encoding",
+            "sequences per million characters are UTF-8 that was decoded with another encoding",
             mojibake,
             MAX_MOJIBAKE,
         ),
         (
             "encoding",
-            "U+FFFD stand for bytes that could not be decoded",
+            "U+FFFD characters per million characters replace bytes that could not be decoded",
             replacement_characters,
             MAX_REPLACEMENT,
         ),
         (
             "control_characters",
-            "control characters are in the text",
+            "characters per million are control characters",
             control_characters,
             MAX_CONTROL,
         ),
@@ -174,8 +174,7 @@ def _check_encoding(passages: list[Passage]) -> Iterator[Finding]:
             found.add(kind)
             yield Finding(
                 kind,
-                f"In a million characters, {damage.per_million:,.0f} {what}, for example "
-                f"{_shown(damage.example)}.",
+                f"{damage.per_million:,.0f} {what}, for example {_shown(damage.example)}.",
             )
     damage = lone_carriage_returns(passages)
     line_ends = damage.count + sum(passage.text.count("\n") for passage in passages)
@@ -201,12 +200,11 @@ def _check_boilerplate(passages: list[Passage]) -> Iterator[Finding]:
         )
     line = shared_line(passages)
     if line and line.count > MAX_SHARED_LINE * line.documents:
-        place = "end" if line.at_end else "begin"
+        place = "last" if line.at_end else "first"
         yield Finding(
             "boilerplate",
-            f"{line.count:,} of {line.documents:,} documents ({line.count / line.documents:.0%}) {place} "
-            f"with the same line among their {'last' if line.at_end else 'first'} three: "
-            f"{_shown(line.line)}.",
+            f"{line.count:,} of {line.documents:,} documents ({line.count / line.documents:.0%}) have the "
+            f"same line among their {place} three: {_shown(line.line)}.",
         )
 
 
@@ -215,7 +213,7 @@ def _sampled_passages(passages: list[Passage]) -> str:
 
 
 def _sampled(data: bytes) -> str:
-    return f"{len(data):,} bytes"
+    return f"a sample of {len(data):,} bytes"
 
 
 def _shown(text: str) -> str:

@@ -52,4 +52,4 @@ def _examine_once(run: Run) -> None:
     try:
         minigpt.examine(run, sweep=False)
     except UserError as error:
-        logger.warning("Its report lacks what could not be measured: %s", error)
+        logger.warning("The report is incomplete: %s", error)

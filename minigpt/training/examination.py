@@ -28,7 +28,7 @@ def examine(run: Run | str | Path, *, sweep: bool = True) -> list[Verdict]:
     Args:
       run: a run, or its directory. Nothing trains it at the moment.
       sweep: whether to try other learning rates in short trainings from the beginning, which takes a
-        minute or two; see `training.sweep`. If False, an earlier sweep counts.
+        minute or two. If False, an earlier sweep counts.
     Returns:
       The verdicts; none if nothing is wrong.
     Raises:
@@ -42,8 +42,10 @@ def examine(run: Run | str | Path, *, sweep: bool = True) -> list[Verdict]:
         if corpus is None:
             raise UserError(ArgumentProblem("run", run.path, "its text has changed since training"))
         analysis = read_analysis(run)
+        if analysis.get("state") == "training":
+            analysis["state"] = "interrupted"  # The process was killed.
         analysis |= measure_all(run, corpus, run.config, analysis, _log)
-        if not analysis.get("positions"):
+        if run.metrics_file.is_file() and not analysis.get("positions"):
             analysis |= _broken_down(run, corpus)
         if sweep:
             analysis |= _swept(run)

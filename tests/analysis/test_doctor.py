@@ -68,12 +68,25 @@ def test_too_short_says_what_twice_the_steps_would_give():
     assert verdict.id == "too_short"
     # The law is known: 5.5 · 2000^-0.15 = 1.759 in place of 5.5 · 1000^-0.15 = 1.951.
     assert "about 1.76" in verdict.evidence and "1.951" in verdict.evidence
-    assert verdict.action.endswith("training.epochs = 20.")
+    assert verdict.action.endswith("as long: --set training.epochs=20.")
     limited = {"max_minutes": 1.5, "step_limits": [[500, 1000]]}
     (verdict,) = diagnose(history(power_law(0.0, 0.15), settings=limited))
-    assert verdict.action.endswith("as long: training.max_minutes = 3.")
+    assert verdict.action.endswith("as long: --set training.max_minutes=3.")
     (verdict,) = diagnose(history(power_law(0.0, 0.15), settings={"max_minutes": 1.5}))
-    assert verdict.action.endswith("training.epochs = 20 and training.max_minutes = 3.")
+    assert verdict.action.endswith("--set training.epochs=20 --set training.max_minutes=3.")
+
+
+def test_an_interrupted_training_is_resumed_and_one_that_runs_is_not_short():
+    (verdict,) = diagnose(history(power_law(0.0, 0.15), analysis={"state": "interrupted"}))
+    assert verdict.id == "too_short" and "minigpt train --resume RUN" in verdict.action
+    assert ids(power_law(0.0, 0.15), analysis={"state": "training"}) == []
+
+
+def test_after_a_sweep_the_doctor_does_not_ask_for_another_one():
+    (before,) = diagnose(history(constant(UNIGRAM)))
+    entries = [{"learning_rate": rate, "loss": UNIGRAM} for rate in (1e-3, 4e-3, 16e-3)]
+    (after,) = diagnose(history(constant(UNIGRAM), analysis={"sweep": entries}))
+    assert "minigpt doctor" in before.action and "minigpt doctor" not in after.action
 
 
 def test_a_text_that_is_easy_to_predict_is_judged_by_its_loss():
