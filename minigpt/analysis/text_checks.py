@@ -6,10 +6,10 @@ packages, the Debian handbook in 16 languages, manuals of Debian, Vim and Perl, 
 quotations and poems in four languages:
 
     measure                                       threshold   good texts
-    documents that are copies                     30%         at most 7%
+    documents that are copies                     15%         at most 7%
     one line's share of the text                  15%         at most 13.5%, an attribution; prose 1%
     passages at one distance from their copy      30%         at most 15%, tables; prose 1%
-    distinct passages                             30%         at least 72%; licenses of Debian packages 59%
+    distinct passages                             60%         at least 72%; licenses of Debian packages 59%
     U+FFFD, per million characters                100         at most 8
     mojibake, per million characters              300         at most 35; one with real mojibake 161
     control characters, per million characters    300         at most 54
@@ -37,10 +37,10 @@ from minigpt.analysis.text_sample import Passage, sample_text
 from minigpt.config import Config, PairsConfig
 from minigpt.corpus.store_files import Corpus
 
-MAX_DUPLICATES = 0.3
+MAX_DUPLICATES = 0.15
 MAX_LINE_SHARE = 0.15
 MAX_PERIODIC = 0.3
-MIN_DISTINCT = 0.3
+MIN_DISTINCT = 0.6
 MAX_REPLACEMENT = 100.0
 MAX_MOJIBAKE = 300.0
 MAX_CONTROL = 300.0
