@@ -159,7 +159,7 @@ def test_evidence_has_figures_and_an_example():
     (line,) = check_passages(BAD["line"][1])
     assert line == Finding(
         "repeated_line",
-        "One line makes up 97% of the text; in 14,000 bytes it occurs 400 times: "
+        "One line makes up 97% of the text. It occurs 400 times in a sample of 14,000 bytes: "
         '"The quick brown fox jumps over it.".',
     )
     (colors,) = check_passages(BAD["colors"][1])
