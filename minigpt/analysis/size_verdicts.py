@@ -28,11 +28,16 @@ def memorized(history: History) -> Verdict | None:
     """Returns a verdict if the last state has memorized the training text."""
     evidence = []
     if has_memorized(history):
-        evidence.append(
+        losses = (
             f"The training loss is {history.train_loss:.3f} nats per token, the validation loss "
-            f"{history.last.val_loss:.3f}. The best validation loss was {history.best.val_loss:.3f}, after "
-            f"epoch {history.best.epoch:,}."
+            f"{history.last.val_loss:.3f}."
         )
+        if history.best is not history.last:
+            losses += (
+                f" The best validation loss was {history.best.val_loss:.3f}, after epoch "
+                f"{history.best.epoch:,}."
+            )
+        evidence.append(losses)
     measured = _measured(history)
     share, held_out = (number(measured.get(key)) for key in ("share", "held_out_share"))
     if share is not None and held_out is not None and share - held_out >= COPIED:
@@ -99,7 +104,9 @@ def _measured(history: History) -> dict[str, Any]:
     """Returns what was measured of the last state; {} if nothing was."""
     states = history.analysis.get("memorization")
     last = states.get("last") if isinstance(states, dict) else None
-    return last if isinstance(last, dict) else {}
+    # Another epoch was the last one when it was measured, before training was resumed.
+    is_last = isinstance(last, dict) and last.get("epoch") in (None, history.last.epoch)
+    return last if isinstance(last, dict) and is_last else {}
 
 
 def _tokens_per_parameter(history: History) -> float | None:

@@ -9,7 +9,8 @@ quotations and poems in four languages:
     documents that are copies                     15%         at most 7%
     one line's share of the text                  15%         at most 13.5%, an attribution; prose 1%
     passages at one distance from their copy      30%         at most 15%, tables; prose 1%
-    distinct passages                             60%         at least 72%; licenses of Debian packages 59%
+    paragraphs that are copies                    15%         at most 4%; licenses of Debian packages 50%
+    distinct passages                             30%         at least 72%; licenses of Debian packages 59%
     U+FFFD, per million characters                100         at most 8
     mojibake, per million characters              300         at most 35; one with real mojibake 161
     control characters, per million characters    300         at most 54
@@ -25,7 +26,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from minigpt.analysis.boilerplate import gutenberg_lines, html_share, shared_line
-from minigpt.analysis.repetition import measure_repetition, most_repeated_line
+from minigpt.analysis.repetition import (
+    copied_paragraphs,
+    measure_repetition,
+    most_repeated_line,
+)
 from minigpt.analysis.text_encoding import (
     Damage,
     control_characters,
@@ -40,7 +45,8 @@ from minigpt.corpus.store_files import Corpus
 MAX_DUPLICATES = 0.15
 MAX_LINE_SHARE = 0.15
 MAX_PERIODIC = 0.3
-MIN_DISTINCT = 0.6
+MAX_COPIED_PARAGRAPHS = 0.15
+MIN_DISTINCT = 0.3
 MAX_REPLACEMENT = 100.0
 MAX_MOJIBAKE = 300.0
 MAX_CONTROL = 300.0
@@ -124,6 +130,14 @@ def _check_repetition(passages: list[Passage]) -> Iterator[Finding]:
             "repeated_line",
             f"One line makes up {found.share:.0%} of the text. It occurs {found.count:,} times in "
             f"{_sampled(data)}: {_shown(found.line)}.",
+        )
+        return
+    share, paragraph = copied_paragraphs(passages)
+    if share > MAX_COPIED_PARAGRAPHS:
+        yield Finding(
+            "duplicates",
+            f"{share:.0%} of {_sampled(data)} is in paragraphs that are exact copies of earlier ones, for "
+            f"example {_shown(paragraph)}.",
         )
         return
     repetition = measure_repetition(data)
