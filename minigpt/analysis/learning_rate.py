@@ -33,8 +33,8 @@ def learning_rate_verdict(history: History) -> Verdict | None:
     length = f" of {steps:,} steps" if isinstance(steps, int) else ""
     reached = f"was {own_loss:.3f} nats per token" if math.isfinite(own_loss) else "became nan"
     evidence = (
-        f"In short trainings{length}, the training loss {reached} with training.learning_rate = {own:g} and "
-        f"{best_loss:.3f} with {best_rate:.2g}."
+        f"In short trainings{length}, the training loss {reached} with training.learning_rate = {own:g} "
+        f"and {best_loss:.3f} with {best_rate:.2g}."
     )
     action = f"Train again with training.learning_rate = {best_rate:.2g}."
     if own >= FACTOR * best_rate:

@@ -120,9 +120,9 @@ def has_memorized(history: History) -> bool:
     If it rises while the training loss falls, less is enough.
     """
     last, best = history.last.val_loss, history.best.val_loss
-    learned = history.unigram - best
-    if not learned > 0:
+    if not math.isfinite(history.unigram):
         return False
+    learned = max(history.unigram - best, AT_UNIGRAM * history.unigram)
     gap = last - history.train_loss
     step = history.best.step
     is_falling_alone = history.train_loss < history.mean_loss(0.9 * step, step)

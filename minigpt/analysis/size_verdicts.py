@@ -68,8 +68,8 @@ def too_large(history: History) -> Verdict | None:
     return Verdict(
         "too_large",
         f"The model has {history.parameters:,} parameters for {history.train_tokens:,} tokens of training "
-        f"text, {1 / ratio:,.1f} for each token. minigpt would choose at most {_rounded(largest)} for such a "
-        "text.",
+        f"text, {1 / ratio:,.1f} for each token. minigpt would choose at most {_rounded(largest)} for "
+        "such a text.",
         f"Use a model of at most {_rounded(largest)} parameters: a smaller model.embed_dim or "
         "model.num_layers.",
     )
@@ -93,8 +93,8 @@ def too_small(history: History) -> Verdict | None:
     return Verdict(
         "too_small",
         f"The model has {history.parameters:,} parameters for {history.train_tokens:,} tokens of training "
-        f"text. Its training loss, {history.train_loss:.3f} nats per token, is close to its validation loss, "
-        f"{history.last.val_loss:.3f}, and neither would fall much with more steps.",
+        f"text. Its training loss, {history.train_loss:.3f} nats per token, is close to its validation "
+        f"loss, {history.last.val_loss:.3f}, and neither would fall much with more steps.",
         f"Use a model of at least {_rounded(sizes[0])} parameters: a larger model.embed_dim or "
         "model.num_layers.",
     )

@@ -51,7 +51,8 @@ def _lines(found: "minigpt.Memorization") -> list[str]:
         f"{found.share:.1%} of the {found.tokens:,} tokens that the model wrote are copied: they are in "
         f"passages of at least {MIN_WORDS} words and {MIN_CHARACTERS} characters that are in the training "
         "text, character for character.",
-        f"For comparison, {found.held_out_share:.1%} of the same amount of held-out text is in such passages.",
+        f"For comparison, {found.held_out_share:.1%} of the same amount of held-out text is in such "
+        "passages.",
     ]
     if (longest := found.longest) is not None:
         lines += [

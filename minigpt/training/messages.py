@@ -44,8 +44,8 @@ def doctor(verdicts: Sequence[Verdict], not_measured: Sequence[str], path: Path)
         lines = ["Doctor: no problems found."]
     if not_measured:
         lines.append(
-            f"Not measured, to save time: {', '.join(not_measured)}. minigpt doctor {shlex.quote(str(path))} "
-            "measures it."
+            f"Not measured, to save time: {', '.join(not_measured)}. To measure it: minigpt doctor "
+            f"{shlex.quote(str(path))}"
         )
     return lines
 
