@@ -42,14 +42,17 @@ os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND") or "tensorflow"
 
 if TYPE_CHECKING:
     # An alias marks a name as public for type checkers.
+    from minigpt.analysis.forecast import Forecast as Forecast
     from minigpt.analysis.memorization import Memorization as Memorization
     from minigpt.analysis.memorization import measure_memorization as measure_memorization
     from minigpt.analysis.run_list import RunSummary as RunSummary
     from minigpt.analysis.run_list import list_runs as list_runs
+    from minigpt.analysis.verdict import Verdict as Verdict
     from minigpt.config import Config as Config
     from minigpt.config import load_config as load_config
     from minigpt.corpus.fit import config_for_text as config_for_text
     from minigpt.errors import UserError as UserError
+    from minigpt.evaluation import Evaluation as Evaluation
     from minigpt.evaluation import PairEvaluation as PairEvaluation
     from minigpt.evaluation import evaluate_run as evaluate_run
     from minigpt.export import export_run as export_run
@@ -73,6 +76,8 @@ if TYPE_CHECKING:
 # Importing TensorFlow takes seconds, so a module is imported when its name is first used.
 _MODULES = {
     "Config": "minigpt.config",
+    "Evaluation": "minigpt.evaluation",
+    "Forecast": "minigpt.analysis.forecast",
     "Memorization": "minigpt.analysis.memorization",
     "PairEvaluation": "minigpt.evaluation",
     "PortableTextModel": "minigpt.portable.text_model",
@@ -83,6 +88,7 @@ _MODULES = {
     "TextModel": "minigpt.inference.text_model",
     "TranslationModel": "minigpt.inference.translation_model",
     "UserError": "minigpt.errors",
+    "Verdict": "minigpt.analysis.verdict",
     "config_for_text": "minigpt.corpus.fit",
     "evaluate_run": "minigpt.evaluation",
     "examine": "minigpt.training.examination",
@@ -101,12 +107,14 @@ _MODULES = {
 _lock = threading.RLock()
 _WITHOUT_KERAS = {
     "Config",
+    "Forecast",
     "Memorization",
     "PortableTextModel",
     "PortableTranslationModel",
     "Run",
     "RunSummary",
     "UserError",
+    "Verdict",
     "config_for_text",
     "list_runs",
     "load_config",

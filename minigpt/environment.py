@@ -28,6 +28,8 @@ _LOG_LINE = re.compile(
 
 # Categories of Unicode: control characters and surrogates.
 _UNPRINTABLE = ("Cc", "Cs")
+# Characters that change the order in which the text after them is shown.
+_DIRECTIONS = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 class SharedContext:
@@ -138,7 +140,7 @@ def check_keras_floatx() -> None:
 
 
 def printable(text: str) -> str:
-    r"""Returns `text` with control characters replaced by escapes, for a terminal.
+    r"""Returns `text` with control characters replaced by escapes, for a terminal or a title.
 
     "\x1b[2J" becomes "\\x1b[2J". Newlines and tabs stay. Lone surrogates, which cannot be encoded,
     become escapes too.
@@ -147,7 +149,8 @@ def printable(text: str) -> str:
         return text
     return "".join(
         ascii(character)[1:-1]
-        if character not in "\n\t" and unicodedata.category(character) in _UNPRINTABLE
+        if character in _DIRECTIONS
+        or (character not in "\n\t" and unicodedata.category(character) in _UNPRINTABLE)
         else character
         for character in text
     )

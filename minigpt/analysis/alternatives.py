@@ -1,9 +1,10 @@
-"""What to change for another time. Imports no TensorFlow."""
+"""What to change for another time."""
 
 import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from minigpt.analysis.loss_curves import ExpectedLoss
@@ -156,10 +157,22 @@ def _alternative(
     return Alternative(
         minutes,
         words,
-        command + options,
+        _without(command, settings) + options,
         found.total,
         expect(config, found.steps * tokens_per_step, bytes_per_token),
     )
+
+
+def _without(command: str, names: Collection[str]) -> str:
+    """Returns a command without its options `--set` of these settings."""
+    words = shlex.split(command)
+    left_out = {
+        place
+        for at, (word, value) in enumerate(pairwise(words))
+        if word == "--set" and value.partition("=")[0] in names
+        for place in (at, at + 1)
+    }
+    return shlex.join(word for at, word in enumerate(words) if at not in left_out)
 
 
 def _is_complete(measured: Measured) -> bool:

@@ -1,6 +1,7 @@
 """The doctor: what is wrong with a training, in words, each with its evidence and one thing to do."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from minigpt.analysis.history import History
@@ -32,12 +33,21 @@ def diagnose(history: History) -> list[Verdict]:
         failed = diverging(history) if history.has_failed else None
         return ([failed] if failed else []) + texts
     rate = learning_rate_verdict(history)
-    return [
-        *_found(RULES, history),
-        *([rate] if rate else []),
-        *_found(LATER_RULES, history),
-        *texts,
-    ]
+    first = _found(RULES, history)
+    if rate:
+        # The same reason, and the same thing to do.
+        first = [
+            replace(each, action=rate.action) if each.id == "not_learning" else each
+            for each in first
+        ]
+    later = _found(LATER_RULES, history)
+    if any(
+        each.id in ("diverging", "learning_rate_high")
+        for each in [*first, *([rate] if rate else [])]
+    ):
+        # The loss falls, or does not, for another reason.
+        later = [each for each in later if each.id not in ("too_short", "too_small")]
+    return [*first, *([rate] if rate else []), *later, *texts]
 
 
 def suspicious_text(history: History) -> Verdict | None:
@@ -53,7 +63,7 @@ def suspicious_text(history: History) -> Verdict | None:
     return Verdict(
         "suspicious_text",
         " ".join(evidence),
-        "Clean the text, then train again from the beginning.",
+        "Remove this from the text, and train a new run.",
     )
 
 

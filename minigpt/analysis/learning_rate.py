@@ -30,11 +30,11 @@ def learning_rate_verdict(history: History) -> Verdict | None:
     if own_loss - best_loss < WORSE * (start - best_loss):
         return None
     steps = history.analysis.get("sweep_steps")
-    length = f"{steps:,} steps" if isinstance(steps, int) else "a short training"
-    reached = f"{own_loss:.3f} nats per token" if math.isfinite(own_loss) else "nan"
+    length = f" of {steps:,} steps" if isinstance(steps, int) else ""
+    reached = f"was {own_loss:.3f} nats per token" if math.isfinite(own_loss) else "became nan"
     evidence = (
-        f"After {length} from the beginning, training.learning_rate = {own:g} reaches a training loss of "
-        f"{reached}, {best_rate:.2g} one of {best_loss:.3f}."
+        f"In short trainings{length}, the training loss {reached} with training.learning_rate = {own:g} "
+        f"and {best_loss:.3f} with {best_rate:.2g}."
     )
     action = f"Train again with training.learning_rate = {best_rate:.2g}."
     if own >= FACTOR * best_rate:

@@ -14,18 +14,21 @@ from minigpt.analysis.curve_fit import fit_power_law
 from minigpt.analysis.history import History
 from minigpt.analysis.verdict import Verdict
 
-# The loss has risen by this share of what had been learned.
-RISEN = 0.15
+# The training loss has risen by this share of what had been learned, and by more than noise: this share of
+# itself.
+RISEN, NOISE = 0.25, 0.03
 # Falling by less than this share of itself in the second half is not falling.
 NOT_FALLING = 0.02
 # The loss is at the unigram's: not lower by more than this share of it.
 AT_UNIGRAM = 0.03
-# A training of twice the length would learn this share more.
+# Twice as many steps would learn this share more.
 STILL_FALLING = 0.1
 # Or it would lower the loss by this share: of a text that is easy to predict, most is learned early.
 LOWER_LOSS = 0.3
-# Memorized: the validation loss has risen by RISE and is above the training loss by GAP.
-RISE, GAP = 0.03, 0.2
+# Memorized: the validation loss has risen by RISE and is above the training loss by GAP; or by LARGE_GAP.
+RISE, GAP, LARGE_GAP = 0.03, 0.2, 0.4
+# The fitted loss at the end is above the training loss by more than this factor.
+UNFITTED = 1.5
 
 
 def diverging(history: History) -> Verdict | None:
@@ -36,8 +39,9 @@ def diverging(history: History) -> Verdict | None:
         step = history.last_step
         return Verdict("diverging", f"The loss was nan or infinite after step {step:,}.", action)
     lowest, at = _lowest(history)
-    first, last = _start(history), history.train_loss
-    if not math.isfinite(lowest) or last < lowest + RISEN * max(first - lowest, 0.1 * first):
+    last = history.train_loss
+    learned = (history.unigram if math.isfinite(history.unigram) else _start(history)) - lowest
+    if not math.isfinite(lowest) or last < lowest + max(RISEN * learned, NOISE * lowest):
         return None
     return Verdict(
         "diverging",
@@ -56,15 +60,18 @@ def not_learning(history: History) -> Verdict | None:
         return None
     return Verdict(
         "not_learning",
-        f"The validation loss is {history.last.val_loss:.3f} nats per token. Predicting every token by its "
-        f"frequency alone (unigram) has {unigram:.3f}, and the loss hardly falls.",
-        "Run `minigpt doctor` on the run: it tries other learning rates. If none of them helps, check that "
-        "the text is not random.",
+        f"The validation loss is {history.last.val_loss:.3f} nats per token; that of the token frequencies "
+        f"(unigram) is {unigram:.3f}. The training loss did not fall in the second half.",
+        "No other learning rate is better: check that the text is not random."
+        if history.analysis.get("sweep")
+        else "Run `minigpt doctor RUN`, which tries other learning rates.",
     )
 
 
 def too_short(history: History) -> Verdict | None:
-    """Returns a verdict if twice the training would give much more."""
+    """Returns a verdict if twice as many steps would give much more."""
+    if history.analysis.get("state") == "training":
+        return None
     learned, gain = history.unigram - history.last.val_loss, gain_of_twice(history)
     if gain is None or not is_falling(history) or has_memorized(history):
         return None
@@ -73,9 +80,9 @@ def too_short(history: History) -> Verdict | None:
     expected = history.last.val_loss - gain
     return Verdict(
         "too_short",
-        f"The loss was still falling fast at the end, at step {history.last_step:,}. A training of twice "
-        f"the length would have a validation loss of about {expected:.3f} instead of "
-        f"{history.last.val_loss:.3f} nats per token, by a power law fitted to the training loss.",
+        f"The loss was still falling fast at the end, at step {history.last_step:,}. According to a power "
+        "law fitted to the training loss, twice as many steps would lower the validation loss from "
+        f"{history.last.val_loss:.3f} to about {expected:.3f} nats per token.",
         _longer(history),
     )
 
@@ -83,7 +90,10 @@ def too_short(history: History) -> Verdict | None:
 def gain_of_twice(history: History) -> float | None:
     """Estimates how much lower the validation loss is after twice the steps, in nats per token."""
     law = fit_power_law(history.steps, history.losses, history.learning_rates)
-    return None if law is None else (law.at(1) - law.at(2)) * _share_held_out(history)
+    # A loss that jumps up and down follows no power law.
+    if law is None or law.at(1) > UNFITTED * history.train_loss:
+        return None
+    return (law.at(1) - law.at(2)) * _share_held_out(history)
 
 
 def _share_held_out(history: History) -> float:
@@ -105,12 +115,19 @@ def is_falling(history: History) -> bool:
 
 
 def has_memorized(history: History) -> bool:
-    """Returns whether the validation loss rises while it is far above the training loss."""
+    """Returns whether the validation loss is far above the training loss.
+
+    If it rises while the training loss falls, less is enough.
+    """
     last, best = history.last.val_loss, history.best.val_loss
-    learned = history.unigram - best
-    if not learned > 0:
+    if not math.isfinite(history.unigram):
         return False
-    return last - best > RISE * learned and last - history.train_loss > GAP * learned
+    learned = max(history.unigram - best, AT_UNIGRAM * history.unigram)
+    gap = last - history.train_loss
+    step = history.best.step
+    is_falling_alone = history.train_loss < history.mean_loss(0.9 * step, step)
+    has_risen = last - best > RISE * learned and is_falling_alone
+    return gap > LARGE_GAP * learned or (has_risen and gap > GAP * learned)
 
 
 def _lowest(history: History) -> tuple[float, int]:
@@ -132,12 +149,18 @@ def _start(history: History) -> float:
 
 
 def _longer(history: History) -> str:
+    if history.analysis.get("state") == "interrupted":
+        return "Resume it: `minigpt train --resume RUN`."
     training = history.config.training
     epochs, minutes = (
-        f"training.epochs = {2 * training.epochs}",
-        f"training.max_minutes = {2 * (training.max_minutes or 0):g}",
+        f"training.epochs={2 * training.epochs}",
+        f"training.max_minutes={2 * (training.max_minutes or 0):g}",
     )
     if training.step_limits:
-        return f"Train for twice as long: {minutes}."  # The time limit ended it.
-    limit = f" and {minutes}" if training.max_minutes else ""
-    return f"Train for twice as long: {epochs}{limit}."
+        changes = [minutes]  # The time limit ended it.
+    elif training.max_minutes:
+        changes = [epochs, minutes]
+    else:
+        changes = [epochs]
+    settings = " ".join(f"--set {change}" for change in changes)
+    return f"Train it for twice as long: `minigpt train --resume RUN {settings}`."

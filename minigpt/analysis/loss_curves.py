@@ -143,7 +143,7 @@ def expected_bits(size: Size, compressed: float | None, unlike: Sequence[str] = 
     if is_short:
         basis += "; unsure, because a short text may be unlike its held-out part"
     if unsure:
-        basis += f"; unsure, because they had nothing like {', '.join(unsure)}"
+        basis += f"; wider range, because none of them had such {', '.join(unsure)}"
     return ExpectedLoss(None, (middle * math.exp(-error), middle * math.exp(error)), basis)
 
 

@@ -16,8 +16,9 @@ from minigpt.runs.run import Run
 # tokens by the engine, per second; the time to check a text, and to open a model and read its text.
 TOKENS_PER_SECOND, BYTES_PER_SECOND, PRODUCTS_PER_SECOND = 8e6, 3e5, 1e9
 CHECK_SECONDS, OPEN_SECONDS = 0.5, 0.6
-# Tokens that are drawn to measure memorization: at the end of a training, and by the commands.
-FEW_TOKENS, MANY_TOKENS = 1280, 12_800
+# Tokens that are drawn to measure memorization: at the end of a training, and by the commands. The doctor
+# draws fewer from a large model, in about this time for each state.
+FEW_TOKENS, MANY_TOKENS, DRAW_SECONDS = 1280, 12_800, 30.0
 
 
 class Measurement(abc.ABC):
@@ -131,7 +132,8 @@ class MemorizationOfStates(Measurement):
         self._epoch = epoch
         known = (analysis.get("memorization") or {}).get("last") or {}
         is_current = known.get("epoch") == epoch and known.get("tokens", 0) >= self.tokens // 2
-        return is_finished and not is_current
+        # Without an epoch there is no state.
+        return is_finished and epoch > 0 and not is_current
 
     def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
         last = best = self._measure("best")
@@ -151,7 +153,7 @@ def measure_all(
     analysis: dict[str, Any],
     report: Callable[[str], object],
 ) -> dict[str, Any]:
-    """Measures everything that is not known yet, however long it takes.
+    """Measures everything that is not known yet.
 
     Args:
       run, corpus, config: of a training that has ended.
@@ -161,8 +163,10 @@ def measure_all(
       The keys of analysis.json that change.
     """
     epoch = len(read_lines(run.metrics_file))
+    affordable = DRAW_SECONDS * PRODUCTS_PER_SECOND / max(1, run.facts.get("parameters", 0))
+    tokens = round(max(FEW_TOKENS, min(MANY_TOKENS, affordable)))
     found: dict[str, Any] = {}
-    for measurement in measurements(run, corpus, config, MANY_TOKENS):
+    for measurement in measurements(run, corpus, config, tokens):
         if measurement.is_due(analysis | found, epoch, True):
             report(f"Measuring: {measurement.subject}.")
             found |= measurement.measure(analysis | found)

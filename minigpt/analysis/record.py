@@ -1,4 +1,4 @@
-"""analysis.json: what was found out about a run after its epochs. docs/report.md describes its keys."""
+"""analysis.json: what was found out about a run after its epochs."""
 
 import json
 from typing import Any

@@ -1,5 +1,6 @@
-"""How much a text repeats itself: single lines, and passages of 50 bytes."""
+"""How much a text repeats itself: single lines, paragraphs, and passages of 50 bytes."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +10,12 @@ import numpy as np
 from minigpt.analysis.text_sample import Passage
 
 WINDOW_BYTES = 50
-# Shorter lines are repeated in every play and program: "GLOUCESTER:", "    return None".
-MIN_LINE_CHARACTERS = 20
+# Shorter paragraphs are sentences and headings, which people repeat.
+MIN_PARAGRAPH_CHARACTERS = 40
+_BLANK_LINES = re.compile(r"\n[^\S\n]*\n")
+# Shorter lines are repeated in every play and program: "GLOUCESTER:", "    return None". They count only if
+# they make up a large part of the text.
+MIN_LINE_CHARACTERS, SHORT_LINE_SHARE = 20, 0.3
 # Odd, so that it has an inverse modulo 2^64.
 _BASE = 0x9E3779B97F4A7C15
 _POSITION_BITS = 22
@@ -34,7 +39,8 @@ class RepeatedLine:
 def most_repeated_line(passages: Sequence[Passage]) -> RepeatedLine | None:
     """Returns the repeated line that takes most of a text; None if there is none.
 
-    Only lines of at least 20 characters, at least half of them letters and digits, are counted.
+    Only lines of at least 20 characters, at least half of them letters and digits, are counted, and shorter
+    ones that make up at least 30% of the text.
     """
     counts: Counter[str] = Counter()
     characters = 0
@@ -44,10 +50,32 @@ def most_repeated_line(passages: Sequence[Passage]) -> RepeatedLine | None:
     long = (
         (n * len(line), line)
         for line, n in counts.items()
-        if n > 1 and len(line) >= MIN_LINE_CHARACTERS and has_words(line)
+        if n > 1
+        and has_words(line)
+        and (len(line) >= MIN_LINE_CHARACTERS or n * len(line) >= SHORT_LINE_SHARE * characters)
     )
     taken, line = max(long, default=(0, ""))
     return RepeatedLine(line, counts[line], taken / characters) if taken else None
+
+
+def copied_paragraphs(passages: Sequence[Passage]) -> tuple[float, str]:
+    """Returns the share of the characters that is in copies of earlier paragraphs, and the first copy.
+
+    Paragraphs are separated by blank lines; short ones do not count as copies.
+    """
+    seen: set[str] = set()
+    characters = copied = 0
+    example = ""
+    for passage in passages:
+        for paragraph in map(str.strip, _BLANK_LINES.split(passage.text)):
+            characters += len(paragraph)
+            if len(paragraph) < MIN_PARAGRAPH_CHARACTERS:
+                continue
+            if paragraph in seen:
+                copied += len(paragraph)
+                example = example or paragraph
+            seen.add(paragraph)
+    return copied / max(1, characters), example
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Verdicts about the size of the model: learned by heart, too large, too small."""
+"""Verdicts about the size of the model: memorized, too large, too small."""
 
 import math
 from typing import Any
@@ -25,20 +25,25 @@ NO_GAP = 0.05
 
 
 def memorized(history: History) -> Verdict | None:
-    """Returns a verdict if the last state has learned the training text by heart."""
+    """Returns a verdict if the last state has memorized the training text."""
     evidence = []
     if has_memorized(history):
-        evidence.append(
+        losses = (
             f"The training loss is {history.train_loss:.3f} nats per token, the validation loss "
-            f"{history.last.val_loss:.3f}; it was {history.best.val_loss:.3f} after epoch "
-            f"{history.best.epoch:,}."
+            f"{history.last.val_loss:.3f}."
         )
+        if history.best is not history.last:
+            losses += (
+                f" The best validation loss was {history.best.val_loss:.3f}, after epoch "
+                f"{history.best.epoch:,}."
+            )
+        evidence.append(losses)
     measured = _measured(history)
     share, held_out = (number(measured.get(key)) for key in ("share", "held_out_share"))
     if share is not None and held_out is not None and share - held_out >= COPIED:
         evidence.append(
             f"{share:.0%} of the tokens that the model writes are in passages copied from the training "
-            f"text; in held-out text {held_out:.0%} are."
+            f"text; of held-out text, {held_out:.0%} is."
         )
     if not evidence:
         return None
@@ -63,7 +68,8 @@ def too_large(history: History) -> Verdict | None:
     return Verdict(
         "too_large",
         f"The model has {history.parameters:,} parameters for {history.train_tokens:,} tokens of training "
-        f"text: {1 / ratio:,.0f} parameters for each token.",
+        f"text, {1 / ratio:,.1f} for each token. minigpt would choose at most {_rounded(largest)} for "
+        "such a text.",
         f"Use a model of at most {_rounded(largest)} parameters: a smaller model.embed_dim or "
         "model.num_layers.",
     )
@@ -87,8 +93,8 @@ def too_small(history: History) -> Verdict | None:
     return Verdict(
         "too_small",
         f"The model has {history.parameters:,} parameters for {history.train_tokens:,} tokens of training "
-        f"text. Its training loss, {history.train_loss:.3f} nats per token, hardly falls any more and is "
-        "as high as its validation loss.",
+        f"text. Its training loss, {history.train_loss:.3f} nats per token, is close to its validation "
+        f"loss, {history.last.val_loss:.3f}, and neither would fall much with more steps.",
         f"Use a model of at least {_rounded(sizes[0])} parameters: a larger model.embed_dim or "
         "model.num_layers.",
     )
@@ -98,7 +104,9 @@ def _measured(history: History) -> dict[str, Any]:
     """Returns what was measured of the last state; {} if nothing was."""
     states = history.analysis.get("memorization")
     last = states.get("last") if isinstance(states, dict) else None
-    return last if isinstance(last, dict) else {}
+    # Another epoch was the last one when it was measured, before training was resumed.
+    is_last = isinstance(last, dict) and last.get("epoch") in (None, history.last.epoch)
+    return last if isinstance(last, dict) and is_last else {}
 
 
 def _tokens_per_parameter(history: History) -> float | None:

@@ -6,9 +6,10 @@ packages, the Debian handbook in 16 languages, manuals of Debian, Vim and Perl, 
 quotations and poems in four languages:
 
     measure                                       threshold   good texts
-    documents that are copies                     30%         at most 7%
+    documents that are copies                     15%         at most 7%
     one line's share of the text                  15%         at most 13.5%, an attribution; prose 1%
     passages at one distance from their copy      30%         at most 15%, tables; prose 1%
+    paragraphs that are copies                    15%         at most 4%; licenses of Debian packages 50%
     distinct passages                             30%         at least 72%; licenses of Debian packages 59%
     U+FFFD, per million characters                100         at most 8
     mojibake, per million characters              300         at most 35; one with real mojibake 161
@@ -25,7 +26,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from minigpt.analysis.boilerplate import gutenberg_lines, html_share, shared_line
-from minigpt.analysis.repetition import measure_repetition, most_repeated_line
+from minigpt.analysis.repetition import (
+    copied_paragraphs,
+    measure_repetition,
+    most_repeated_line,
+)
 from minigpt.analysis.text_encoding import (
     Damage,
     control_characters,
@@ -37,9 +42,10 @@ from minigpt.analysis.text_sample import Passage, sample_text
 from minigpt.config import Config, PairsConfig
 from minigpt.corpus.store_files import Corpus
 
-MAX_DUPLICATES = 0.3
+MAX_DUPLICATES = 0.15
 MAX_LINE_SHARE = 0.15
 MAX_PERIODIC = 0.3
+MAX_COPIED_PARAGRAPHS = 0.15
 MIN_DISTINCT = 0.3
 MAX_REPLACEMENT = 100.0
 MAX_MOJIBAKE = 300.0
@@ -122,8 +128,16 @@ def _check_repetition(passages: list[Passage]) -> Iterator[Finding]:
     if found and found.count >= _MIN_COUNT and found.share > MAX_LINE_SHARE:
         yield Finding(
             "repeated_line",
-            f"One line makes up {found.share:.0%} of the text; in {_sampled(data)} it occurs "
-            f"{found.count:,} times: {_shown(found.line)}.",
+            f"One line makes up {found.share:.0%} of the text. It occurs {found.count:,} times in "
+            f"{_sampled(data)}: {_shown(found.line)}.",
+        )
+        return
+    share, paragraph = copied_paragraphs(passages)
+    if share > MAX_COPIED_PARAGRAPHS:
+        yield Finding(
+            "duplicates",
+            f"{share:.0%} of {_sampled(data)} is in paragraphs that are exact copies of earlier ones, for "
+            f"example {_shown(paragraph)}.",
         )
         return
     repetition = measure_repetition(data)
@@ -132,14 +146,14 @@ def _check_repetition(passages: list[Passage]) -> Iterator[Finding]:
     if repetition.periodic > MAX_PERIODIC:
         yield Finding(
             "repeated_text",
-            f"{repetition.periodic:.0%} of the text comes again exactly {repetition.period:,} bytes "
-            f"later, for example {text}.",
+            f"{repetition.periodic:.0%} of {_sampled(data)} is repeated exactly "
+            f"{repetition.period:,} bytes later, for example {text}.",
         )
     elif repetition.distinct < MIN_DISTINCT:
         yield Finding(
             "repeated_text",
             f"Only {repetition.distinct:.0%} of the passages of 50 bytes in {_sampled(data)} are "
-            f"different; the others are copies, for example {text}.",
+            f"distinct; the others are copies, for example {text}.",
         )
 
 
@@ -147,19 +161,19 @@ def _check_encoding(passages: list[Passage]) -> Iterator[Finding]:
     checks: list[tuple[str, str, Callable[[list[Passage]], Damage], float]] = [
         (
             "encoding",
-            "sequences are UTF-8 that was read in another encoding",
+            "sequences per million characters are UTF-8 that was decoded with another encoding",
             mojibake,
             MAX_MOJIBAKE,
         ),
         (
             "encoding",
-            "U+FFFD stand for bytes that could not be decoded",
+            "U+FFFD characters per million characters replace bytes that could not be decoded",
             replacement_characters,
             MAX_REPLACEMENT,
         ),
         (
             "control_characters",
-            "control characters are in the text",
+            "characters per million are control characters",
             control_characters,
             MAX_CONTROL,
         ),
@@ -174,8 +188,7 @@ def _check_encoding(passages: list[Passage]) -> Iterator[Finding]:
             found.add(kind)
             yield Finding(
                 kind,
-                f"In a million characters, {damage.per_million:,.0f} {what}, for example "
-                f"{_shown(damage.example)}.",
+                f"{damage.per_million:,.0f} {what}, for example {_shown(damage.example)}.",
             )
     damage = lone_carriage_returns(passages)
     line_ends = damage.count + sum(passage.text.count("\n") for passage in passages)
@@ -201,12 +214,11 @@ def _check_boilerplate(passages: list[Passage]) -> Iterator[Finding]:
         )
     line = shared_line(passages)
     if line and line.count > MAX_SHARED_LINE * line.documents:
-        place = "end" if line.at_end else "begin"
+        place = "last" if line.at_end else "first"
         yield Finding(
             "boilerplate",
-            f"{line.count:,} of {line.documents:,} documents ({line.count / line.documents:.0%}) {place} "
-            f"with the same line among their {'last' if line.at_end else 'first'} three: "
-            f"{_shown(line.line)}.",
+            f"{line.count:,} of {line.documents:,} documents ({line.count / line.documents:.0%}) have the "
+            f"same line among their {place} three: {_shown(line.line)}.",
         )
 
 
@@ -215,7 +227,7 @@ def _sampled_passages(passages: list[Passage]) -> str:
 
 
 def _sampled(data: bytes) -> str:
-    return f"{len(data):,} bytes"
+    return f"a sample of {len(data):,} bytes"
 
 
 def _shown(text: str) -> str:

@@ -4,15 +4,15 @@ from dataclasses import asdict, dataclass
 
 # Id → what is said about it.
 TITLES = {
-    "diverging": "Diverging: the loss rises",
-    "not_learning": "Not learning: the loss is that of token frequencies",
-    "learning_rate_high": "The learning rate is too high",
-    "learning_rate_low": "The learning rate is too low",
+    "diverging": "The training diverged",
+    "not_learning": "The model did not learn",
+    "learning_rate_high": "The learning rate was too high",
+    "learning_rate_low": "The learning rate was too low",
     "too_short": "The training was too short",
-    "memorized": "The training text was learned by heart",
+    "memorized": "The model memorized the training text",
     "too_large": "The model is too large for the text",
     "too_small": "The model is too small for the text",
-    "suspicious_text": "The text is suspicious",
+    "suspicious_text": "The text looks suspicious",
 }
 
 

@@ -13,8 +13,8 @@ from minigpt.cli.output import print_json, print_text
 # A larger difference between the two shares is more than chance.
 NOTICEABLE = 0.05
 MEANINGS = {
-    False: "The model copies about as much as held-out text does: it has not learned its text by heart.",
-    True: "The model copies more than held-out text does: it has learned passages by heart.",
+    False: "The model copies about as much as held-out text does: it has not memorized its text.",
+    True: "The model copies more than held-out text does: it has memorized passages.",
 }
 
 StateOption = Annotated[
@@ -51,7 +51,8 @@ def _lines(found: "minigpt.Memorization") -> list[str]:
         f"{found.share:.1%} of the {found.tokens:,} tokens that the model wrote are copied: they are in "
         f"passages of at least {MIN_WORDS} words and {MIN_CHARACTERS} characters that are in the training "
         "text, character for character.",
-        f"{found.held_out_share:.1%} of as much held-out text is in such passages: common language.",
+        f"For comparison, {found.held_out_share:.1%} of the same amount of held-out text is in such "
+        "passages.",
     ]
     if (longest := found.longest) is not None:
         lines += [

@@ -12,7 +12,7 @@ ModelArgument = Annotated[
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", help="Print whether the engine or TensorFlow runs the model.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 TextOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -1,14 +1,19 @@
 """`minigpt report`: writes the report of a run, or compares runs."""
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+import minigpt
+from minigpt.analysis.record import read_analysis
 from minigpt.cli.command import command
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.pages.report_page import REPORT_FILE, is_own_report, write_report
 from minigpt.runs.run import Run
+
+logger = logging.getLogger(__name__)
 
 
 @command({"run": "RUN", "output": "--output"})
@@ -33,5 +38,18 @@ def report(
     own = len(opened) == 1 and is_own_report(opened[0], output)
     if output.exists() and not own:
         raise UserError(ArgumentProblem("output", output, "exists; should be a new file"))
+    for run in opened:
+        _examine_once(run)
     write_report(opened, output)
     print(f"Wrote {output}")
+
+
+def _examine_once(run: Run) -> None:
+    """Examines a training of an earlier version, which wrote no report."""
+    was_trained = run.corpus_file.is_file() and run.metrics_file.is_file()
+    if not was_trained or read_analysis(run).get("verdicts") is not None:
+        return
+    try:
+        minigpt.examine(run, sweep=False)
+    except UserError as error:
+        logger.warning("The report is incomplete: %s", error)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from minigpt.analysis.verdict import TITLES
 from minigpt.runs.records import (
     count,
     mapping,
@@ -60,10 +61,19 @@ def analysis_values(folder: Path) -> dict[str, Any]:
             for record in mappings(content.get("sweep"), _MOST_GROUPS)
             if None not in (point := numbers(record, ("learning_rate", "loss"))).values()
         ],
-        "verdicts": _sentences(
-            content.get("verdicts"), ("id", "evidence", "action"), _MOST_VERDICTS
-        ),
+        "verdicts": _verdicts(content.get("verdicts")),
     }
+
+
+def _verdicts(value: Any) -> list[dict[str, str]] | None:
+    """A verdict of a later version, which is not known here, has its id as its title."""
+    records = _sentences(value, ("id", "evidence", "action"), _MOST_VERDICTS)
+    if records is None:
+        return None
+    return [
+        {"title": TITLES.get(record["id"], record["id"].replace("_", " ")), **record}
+        for record in records
+    ]
 
 
 def _positive(value: Any) -> float | int | None:

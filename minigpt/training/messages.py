@@ -35,11 +35,19 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command
     return "\n".join(lines)
 
 
-def doctor(verdicts: Sequence[Verdict]) -> list[str]:
-    """Returns what the doctor found, one line per verdict."""
-    if not verdicts:
-        return ["Doctor: no problems found."]
-    return [f"Doctor: {verdict.title}. {verdict.evidence} {verdict.action}" for verdict in verdicts]
+def doctor(verdicts: Sequence[Verdict], not_measured: Sequence[str], path: Path) -> list[str]:
+    """Returns what the doctor found, one line per verdict, and what was not measured, in a line."""
+    lines = [
+        f"Doctor: {verdict.title}. {verdict.evidence} {verdict.action}" for verdict in verdicts
+    ]
+    if not lines:
+        lines = ["Doctor: no problems found."]
+    if not_measured:
+        lines.append(
+            f"Not measured, to save time: {', '.join(not_measured)}. To measure it: minigpt doctor "
+            f"{shlex.quote(str(path))}"
+        )
+    return lines
 
 
 def interrupted(loop: TrainingLoop, command: str) -> str:

@@ -139,7 +139,7 @@ def train(
             with suppress(OSError, UserError):
                 loop.reporter.report("failed")
             raise
-        for line in messages.doctor(verdicts):
+        for line in messages.doctor(verdicts, loop.reporter.not_measured, trained.path):
             show(console, line)
         seconds = time.perf_counter() - began
         show(console, messages.finished(loop, scores, seconds, command))

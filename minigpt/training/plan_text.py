@@ -13,10 +13,10 @@ def plan_text(forecast: Forecast) -> str:
     lines["Training"] = _training_line(forecast)
     if times.steps < planned:
         lines["Time limit"] = (
-            f"training.max_minutes = {training['max_minutes']:g} ends it after about {times.steps:,} of "
-            f"{planned:,} steps"
+            f"training ends after about {times.steps:,} of {planned:,} steps (training.max_minutes = "
+            f"{training['max_minutes']:g})"
         )
-    lines["Memory"] = f"about {forecast.memory_bytes / 1e6:,.0f} MB at most"
+    lines["Memory"] = f"about {forecast.memory_bytes / 1e6:,.0f} MB at its peak"
     parts = ", ".join(
         f"{part} {duration(seconds)}" for part, seconds in times.parts.items() if seconds >= 0.5
     )

@@ -22,7 +22,7 @@ from minigpt.training.pipeline import compile_model
 from minigpt.training.start import initial_model
 from minigpt.training.tasks import build_task
 
-# Neighboring learning rates of the sweep. The largest is FACTOR^MOST times that of the run.
+# Neighboring learning rates of the sweep differ by FACTOR; at most MOST are tried in each direction.
 FACTOR, MOST = 4.0, 7
 # Updates of a short training. If they would take too long, fewer; with fewer than the least, nothing is
 # learned that could be compared.
@@ -32,7 +32,7 @@ SECONDS = 60.0
 _TRAININGS = 6
 _WARMUP_SHARE = 0.1
 # Losses that differ by less than this share are equal.
-_EQUAL = 0.01
+_EQUAL = 0.02
 # The loss of a short training is the mean over this share of its updates, the last ones.
 _LAST_SHARE = 0.2
 
@@ -103,7 +103,10 @@ def sweep_learning_rates(run: Run, report: Callable[[str], object] = lambda line
 
 
 def search(own: float, loss: Callable[[float], float]) -> dict[float, float]:
-    """Looks for the best learning rate among own · FACTOR^k, in the direction in which the loss falls.
+    """Looks for the best learning rate among own · FACTOR^k, first upwards, then downwards.
+
+    A direction ends with the first rate that is worse than the best one, or fails. Rates that are equally
+    good do not end it: several may be so high, or so low, that nothing is learned.
 
     Args:
       own: the first learning rate.
@@ -111,17 +114,16 @@ def search(own: float, loss: Callable[[float], float]) -> dict[float, float]:
     Returns:
       All that were tried, with their losses.
     """
-    higher, lower = own * FACTOR, own / FACTOR
-    losses = {rate: loss(rate) for rate in (own, higher, lower)}
-    goes_up = math.isfinite(losses[higher]) and losses[higher] <= losses[lower]
-    rate = higher if goes_up else lower
-    for _ in range(MOST - 1):
-        # Neighbors may be equally bad: nothing is learned at all, or every training fails.
-        is_worse = losses[rate] > (1 + _EQUAL) * min(losses.values())
-        if is_worse or (goes_up and not math.isfinite(losses[rate])):
-            break
-        rate = rate * FACTOR if goes_up else rate / FACTOR
-        losses[rate] = loss(rate)
+    losses = {own: loss(own)}
+    for factor in (FACTOR, 1 / FACTOR):
+        rate = own
+        for _ in range(MOST):
+            rate *= factor
+            losses[rate] = loss(rate)
+            is_worse = losses[rate] > (1 + _EQUAL) * min(losses.values())
+            # With a lower rate, a training that fails may succeed.
+            if is_worse or (factor > 1 and not math.isfinite(losses[rate])):
+                break
     return losses
 
 

@@ -54,7 +54,9 @@ class Training:
         folder.mkdir()
         file, run = folder / "text.txt", folder / "run"
         file.write_text(self.text(play), encoding="utf-8")
-        settings = SMALL | {"data.source": "files", "data.paths": [str(file)]} | self.settings
+        settings = {"data.source": "files"} | SMALL | self.settings
+        if settings["data.source"] == "files":
+            settings["data.paths"] = [str(file)]
         sections: dict[str, dict[str, Any]] = {}
         for name, value in settings.items():
             section, key = name.split(".")
@@ -77,10 +79,9 @@ def _speeches(play: str, count: int) -> list[str]:
 
 
 def _copies(play: str) -> str:
-    """A quarter of the speeches are copies of others."""
+    """Every speech is there twice, far from its copy and in another order."""
     speeches = _speeches(play, 900)
-    draw = random.Random(1)
-    return "\n\n".join(speeches + draw.choices(speeches, k=300))
+    return "\n\n".join(speeches + random.Random(1).sample(speeches, len(speeches)))
 
 
 def _repeated_line(play: str) -> str:
@@ -98,10 +99,15 @@ def _mixed_encodings(play: str) -> str:
 
 
 def _planted(play: str) -> str:
-    """A passage of a play that is there 200 times."""
+    """A passage of a play that is there 200 times, in the held-out text, too."""
     passage = play[500_000:501_500]
     parts = _speeches(play, 400)
     return "".join(f"{part}\n\n{passage}\n\n" for part in parts[::2])
+
+
+def _repeated(play: str) -> str:
+    """The same pages again and again; the last tenth, which is held out, has other ones."""
+    return 12 * play[:12_000] + play[500_000:516_000]
 
 
 BAD = [
@@ -155,8 +161,19 @@ BAD = [
         },
         lambda play: play[:20_000],
     ),
-    Training("by_heart", "memorized", text=lambda play: play[:20_000]),
-    Training("planted", "memorized", {"training.steps_per_epoch": 200}, _planted),
+    Training(
+        "by_heart",
+        "memorized",
+        {"model.embed_dim": 128, "model.num_heads": 4, "training.steps_per_epoch": 240},
+        lambda play: play[:8000],
+    ),
+    Training(
+        "repeated",
+        "memorized",
+        {"model.embed_dim": 128, "model.num_heads": 4, "training.steps_per_epoch": 240},
+        _repeated,
+    ),
+    Training("planted", "suspicious_text", text=_planted),
     Training("copies", "suspicious_text", text=_copies),
     Training("one_line", "suspicious_text", text=_repeated_line),
     Training("encodings", "suspicious_text", text=_mixed_encodings),

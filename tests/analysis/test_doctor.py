@@ -39,9 +39,10 @@ def test_every_verdict_names_figures_and_an_action():
 @pytest.mark.parametrize("rise", [0.1, 0.5])
 def test_a_training_loss_that_rises_again_is_diverging(rise):
     lowest = 2.0
-    learned = 5.5 - lowest
+    learned = UNIGRAM - lowest
     curve = lambda step: np.where(step < 500, lowest, lowest + rise * learned)  # noqa: E731
-    assert ("diverging" in ids(curve)) == (rise > 0.15)
+    found = ids(curve)
+    assert ("diverging" in found) == (rise > 0.25) and "memorized" not in found
 
 
 def test_a_loss_that_became_nan_is_diverging_even_without_an_epoch():
@@ -68,12 +69,31 @@ def test_too_short_says_what_twice_the_steps_would_give():
     assert verdict.id == "too_short"
     # The law is known: 5.5 · 2000^-0.15 = 1.759 in place of 5.5 · 1000^-0.15 = 1.951.
     assert "about 1.76" in verdict.evidence and "1.951" in verdict.evidence
-    assert verdict.action.endswith("training.epochs = 20.")
+    assert verdict.action.endswith("`minigpt train --resume RUN --set training.epochs=20`.")
     limited = {"max_minutes": 1.5, "step_limits": [[500, 1000]]}
     (verdict,) = diagnose(history(power_law(0.0, 0.15), settings=limited))
-    assert verdict.action.endswith("as long: training.max_minutes = 3.")
+    assert verdict.action.endswith("`minigpt train --resume RUN --set training.max_minutes=3`.")
     (verdict,) = diagnose(history(power_law(0.0, 0.15), settings={"max_minutes": 1.5}))
-    assert verdict.action.endswith("training.epochs = 20 and training.max_minutes = 3.")
+    assert verdict.action.endswith("--set training.epochs=20 --set training.max_minutes=3`.")
+
+
+def test_an_interrupted_training_is_resumed_and_one_that_runs_is_not_short():
+    (verdict,) = diagnose(history(power_law(0.0, 0.15), analysis={"state": "interrupted"}))
+    assert verdict.id == "too_short" and "minigpt train --resume RUN" in verdict.action
+    assert ids(power_law(0.0, 0.15), analysis={"state": "training"}) == []
+
+
+def test_after_a_sweep_the_doctor_does_not_ask_for_another_one():
+    (before,) = diagnose(history(constant(UNIGRAM)))
+    entries = [{"learning_rate": rate, "loss": UNIGRAM} for rate in (1e-3, 4e-3, 16e-3)]
+    (after,) = diagnose(history(constant(UNIGRAM), analysis={"sweep": entries}))
+    assert "minigpt doctor" in before.action and "minigpt doctor" not in after.action
+    entries.append({"learning_rate": 0.064, "loss": 1.5})
+    found = diagnose(
+        history(constant(UNIGRAM), settings={"learning_rate": 4e-3}, analysis={"sweep": entries})
+    )
+    assert [verdict.id for verdict in found] == ["not_learning", "learning_rate_low"]
+    assert found[0].action == found[1].action
 
 
 def test_a_text_that_is_easy_to_predict_is_judged_by_its_loss():

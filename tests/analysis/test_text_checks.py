@@ -99,7 +99,15 @@ BAD = {
     ),
     "block": ("repeated_text", documents(BLOCK * 50)),
     "block twice": ("repeated_text", documents(BLOCK * 2)),
-    "blocks in documents": ("repeated_text", documents(*[BLOCK] * 5)),
+    "blocks in documents": ("duplicates", documents(*[BLOCK] * 5)),
+    "paragraphs twice, far from each other": (
+        "duplicates",
+        documents("\n\n".join(paragraphs(90) + random.Random(0).sample(paragraphs(90), 90))),
+    ),
+    "a sixth of the paragraphs": (
+        "duplicates",
+        documents("\n\n".join(paragraphs(90) + random.Random(0).sample(paragraphs(90), 20))),
+    ),
     "few paragraphs, any order": (
         "repeated_text",
         documents("\n".join(random.Random(0).choices(paragraphs(20), k=400))),
@@ -159,7 +167,7 @@ def test_evidence_has_figures_and_an_example():
     (line,) = check_passages(BAD["line"][1])
     assert line == Finding(
         "repeated_line",
-        "One line makes up 97% of the text; in 14,000 bytes it occurs 400 times: "
+        "One line makes up 97% of the text. It occurs 400 times in a sample of 14,000 bytes: "
         '"The quick brown fox jumps over it.".',
     )
     (colors,) = check_passages(BAD["colors"][1])

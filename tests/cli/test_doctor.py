@@ -23,6 +23,27 @@ def test_verdicts_as_json_and_in_words(tiny_run, tmp_path):
     assert "sweep" not in analysis
 
 
+def test_a_loss_that_became_nan_in_the_first_epoch(tiny_run, tmp_path):
+    run = shutil.copytree(tiny_run.path, tmp_path / "run")
+    for name in ("checkpoints", "epochs", "saved_model"):
+        shutil.rmtree(run / name)
+    for name in ("metrics.jsonl", "model.keras", "model.gguf", "analysis.json"):
+        (run / name).unlink()
+    failed = {"epoch": 1, "step": 3, "batches": 3, "mean_loss": None, "learning_rate": 0.1}
+    (run / "steps.jsonl").write_text(json.dumps(failed) + "\n")
+    found = json.loads(called("doctor", run, "--no-sweep", "--json").stdout)
+    assert [verdict["id"] for verdict in found["verdicts"]] == ["diverging"]
+
+
+def test_after_a_kill_the_training_is_interrupted(tiny_run, tmp_path):
+    run = shutil.copytree(tiny_run.path, tmp_path / "run")
+    analysis = json.loads((run / "analysis.json").read_text(encoding="utf-8"))
+    (run / "analysis.json").write_text(json.dumps(analysis | {"state": "training"}))
+    called("doctor", run, "--no-sweep")
+    analysis = json.loads((run / "analysis.json").read_text(encoding="utf-8"))
+    assert analysis["state"] == "interrupted"
+
+
 def test_problems_are_one_line(tmp_path, tiny_run):
     imported = shutil.copytree(tiny_run.path, tmp_path / "run")
     (imported / "corpus.json").unlink()

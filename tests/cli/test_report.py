@@ -1,5 +1,8 @@
 """`minigpt report`: where it writes, and what it refuses."""
 
+import json
+import shutil
+
 import pytest
 
 from tests.cli.running import called, refused
@@ -53,3 +56,33 @@ def test_an_own_report_that_cannot_be_written(runs):
     (runs / "a" / "report.html").mkdir()
     (line,) = refused("report", "a", cwd=runs)
     assert "a/report.html: cannot be written: Is a directory" in line
+
+
+def test_a_run_of_an_earlier_version_is_examined_once(tiny_run, tmp_path):
+    run = shutil.copytree(tiny_run.path, tmp_path / "run")
+    by_training = json.loads((run / "analysis.json").read_text(encoding="utf-8"))
+    for file in ("analysis.json", "steps.jsonl", "report.html"):
+        (run / file).unlink()
+    done = called("report", "run", cwd=tmp_path)
+    assert "Measuring: memorization." in done.stderr
+    report = ReportFile(run / "report.html").run
+    assert report["verdicts"] is not None and report["baselines"]["zstd_bits_per_byte"] > 0
+    # Both are about the same model: the last epoch is the best one.
+    for key in ("positions", "frequencies"):
+        assert [group["tokens"] for group in report[key]] == [
+            group["tokens"] for group in by_training[key]
+        ]
+        assert [group["loss"] for group in report[key]] == pytest.approx(
+            [group["loss"] for group in by_training[key]], abs=2e-4
+        )
+    assert "Measuring" not in called("report", "run", cwd=tmp_path).stderr
+
+
+def test_what_cannot_be_measured_is_said(tiny_run, tmp_path):
+    run = shutil.copytree(tiny_run.path, tmp_path / "run")
+    (run / "analysis.json").unlink()
+    corpus = json.loads((run / "corpus.json").read_text(encoding="utf-8"))
+    (run / "corpus.json").write_text(json.dumps(corpus | {"fingerprint": "0" * 64}))
+    done = called("report", "run", cwd=tmp_path)
+    assert done.stdout == "Wrote run/report.html\n"
+    assert "its text has changed since training" in done.stderr

@@ -34,7 +34,10 @@ def test_the_content_of_a_report(tmp_path):
     report = report_of(run)
     facts = report.run
     assert report.title == "run – report" and facts["name"] == "run"
-    assert facts["verdicts"] == [VERDICT] and facts["state"] == "finished"
+    assert (
+        facts["verdicts"] == [{"title": "The training was too short", **VERDICT}]
+        and facts["state"] == "finished"
+    )
     assert [record["epoch"] for record in facts["metrics"]] == [1, 2, 3, 4]
     assert facts["best_epoch"] == 4 and facts["epochs"] == 4
     assert facts["bytes_per_token"] == BYTES_PER_TOKEN
@@ -179,8 +182,8 @@ def test_hostile_texts_stay_texts(tmp_path):
     )
     report = report_of(run)
     assert report.names == honest.names
-    assert report.title == f"{name} – report"
-    assert report.run["verdicts"] == [verdict]
+    assert report.title == name.replace("\u202e", "\\u202e") + " – report"
+    assert report.run["verdicts"] == [{"title": HOSTILE, **verdict}]
     assert report.run["samples"][0]["epochs"][0]["text"] == f"{HOSTILE} Epoch 1."
 
 

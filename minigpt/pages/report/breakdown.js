@@ -7,11 +7,11 @@ function rangeName({ from, to }) {
 
 function breakdownSection(run) {
   const parts = [
-    barsPart("Loss by position in the context", "The first position has no context. A longer context helps as far as the loss falls.", "Position", run.positions),
+    barsPart("Loss by position in the context", "The first position has no context. Where the loss stops falling, more context does not help.", "Position", run.positions),
     barsPart("Loss by frequency of the token", "How often the token occurs in the training text. Rare tokens are harder.", "Occurrences", run.frequencies),
   ].filter(Boolean);
   if (!parts.length) return null;
-  return section("breakdown", "Where the loss is", make("p", { class: "note" }, "Of the held-out text, in nats per token: tokens of different length have different numbers of bytes."), make("div", { class: "bars-parts" }, ...parts));
+  return section("breakdown", "Where the loss is", make("p", { class: "note" }, "Loss on the held-out text, in nats per token. Bits per byte are not shown because the groups differ in bytes per token."), make("div", { class: "bars-parts" }, ...parts));
 }
 
 function barsPart(title, note, column, groups) {

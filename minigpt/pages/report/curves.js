@@ -61,11 +61,11 @@ function lossNote(run, unit) {
   const target = run.kind === "encoder_decoder" ? "target " : "";
   const parts =
     unit.name === BITS.name
-      ? ["Loss in bits per byte; lower is better. The training loss and the baselines use the bytes per token of the held-out text."]
+      ? ["Loss in bits per byte; lower is better. The training loss and the baselines are converted with the bytes per token of the held-out text."]
       : [`Loss in nats per ${target}token; lower is better.`];
   parts.push(
     run.steps.length
-      ? "The training loss is the mean between two measurements; dropout makes it higher."
+      ? "The training loss is the mean between two records; dropout, if any, makes it higher."
       : "The training loss is the mean of each epoch.",
   );
   const ceiling = ceilingOf(run, unit);

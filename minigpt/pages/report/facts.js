@@ -45,7 +45,16 @@ function memorizationPart(state, measured) {
   return part;
 }
 
-const FINDING_TITLES = { duplicates: "Duplicates", repeated_line: "A repeated line", encoding: "Mixed encodings", boilerplate: "Boilerplate" };
+const FINDING_TITLES = {
+  duplicates: "Duplicates",
+  repeated_line: "A repeated line",
+  repeated_text: "Repeated text",
+  encoding: "Wrong encoding",
+  control_characters: "Control characters",
+  line_ends: "Line ends",
+  boilerplate: "Boilerplate",
+  html: "HTML",
+};
 
 function textSection(run) {
   const findings = run.text;
@@ -66,7 +75,7 @@ function textSection(run) {
 function sweepPart(run) {
   if (!run.sweep?.length) return null;
   const rows = run.sweep.map(({ learning_rate, loss }) => [String(Number(learning_rate.toPrecision(3))), loss.toFixed(3)]);
-  return make("div", { class: "part" }, make("h3", {}, "Trial of learning rates"), make("p", { class: "note" }, "The loss in nats per token after a short training at each rate."), dataTable("Trial of learning rates", ["Learning rate", "Loss"], rows));
+  return make("div", { class: "part" }, make("h3", {}, "Learning-rate sweep"), make("p", { class: "note" }, "The loss in nats per token after a short training at each rate."), dataTable("Learning-rate sweep", ["Learning rate", "Loss"], rows));
 }
 
 function settingsTable(rows, name) {
@@ -79,7 +88,7 @@ function settingsSection(run) {
   const parts = [];
   if (!run.settings.length) parts.push(make("p", { class: "note" }, "config.toml cannot be read."));
   else parts.push(make("div", { class: "part" }, make("h3", {}, "Settings that differ from the defaults"), changed.length ? settingsTable(changed, "Settings that differ from the defaults") : make("p", { class: "note" }, "None.")));
-  if (others.length) parts.push(foldable("other-settings", `${formatCount(others.length, "other setting")}, as by default`, () => settingsTable(others, "Other settings")));
+  if (others.length) parts.push(foldable("other-settings", `${formatCount(others.length, "other setting")} with default values`, () => settingsTable(others, "Other settings")));
   const environment = [...run.environment, ["Trained with", run.version && `minigpt ${shownText(run.version)}`]];
   const facts = factList(environment.map(([name, value]) => [name, value && shownText(value)]));
   const command = run.command && make("div", { class: "part" }, make("h3", {}, "Command"), make("p", { class: "command", dir: "auto" }, make("code", {}, readable(run.command))));

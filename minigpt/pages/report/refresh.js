@@ -68,9 +68,9 @@ class Refresh {
     clearTimeout(this.timer);
     if (this.isStale()) {
       const minutes = formatDuration(Math.floor(this.silence() / 60) * 60);
-      this.say(`Nothing was written for ${minutes}: the training may have been killed. This page no longer reloads itself.`, "Reload again");
+      this.say(`Nothing was written for ${minutes}: the training may have been killed. This page no longer reloads itself.`, "Keep reloading");
     } else if (view.get("paused")) {
-      this.say("Reloading is paused. The training was running when this page was written.", "Go on");
+      this.say("Reloading is paused. The training was running when this page was written.", "Resume");
     } else {
       this.say(`The training is running: this page reloads itself every ${formatDuration(Math.round(this.interval))}.`, "Pause");
       this.timer = setTimeout(() => this.reload(), this.interval * 1000);

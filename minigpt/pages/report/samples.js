@@ -26,7 +26,7 @@ function samplesSection(run) {
   };
   const controls = epochs.length > 1 ? make("div", { class: "controls" }, choice("samples-mode", "Show", modes, set), two) : null;
   if (!controls) set("two");
-  const shown = epochs.length < run.epochs ? ` Of ${formatInteger(run.epochs)} epochs, ${formatInteger(epochs.length)} are in this report.` : "";
+  const shown = epochs.length < run.epochs ? ` Of ${formatInteger(run.epochs)} epochs, this report shows ${formatInteger(epochs.length)}.` : "";
   const what = run.kind === "encoder_decoder" ? "What the model translated after an epoch." : "What the model wrote after an epoch, with the same seed.";
   const key = epochs.length > 1 ? [make("p", { class: "note diff-key" }, make("del", {}, "Dotted line"), ": words that the second text does not have. ", make("ins", {}, "Underlined"), ": words that the first text, or that of the epoch before, does not have.")] : [];
   return section("samples", run.kind === "encoder_decoder" ? "Translations" : "Samples", make("p", { class: "note" }, what + shown), ...key, controls, box);

@@ -1,26 +1,11 @@
 // What the doctor says, and the figures that matter most.
 
-const VERDICT_TITLES = {
-  not_learning: "The model is not learning",
-  diverging: "The training diverges",
-  too_short: "The training is too short",
-  too_small: "The model is too small for its text",
-  too_large: "The model is too large for its text",
-  memorized: "The model has memorized its training text",
-  learning_rate_high: "The learning rate is too high",
-  learning_rate_low: "The learning rate is too low",
-  suspicious_text: "The training text looks suspicious",
-};
 const STATES = {
   training: "Training",
   finished: "Finished",
   interrupted: "Interrupted",
   failed: "Failed",
 };
-
-function verdictTitle({ id }) {
-  return Object.hasOwn(VERDICT_TITLES, id) ? VERDICT_TITLES[id] : shownText(id).replaceAll("_", " ");
-}
 
 function verdictList(run) {
   if (run.verdicts === null) return make("p", { class: "verdict-none" }, "Not examined yet.");
@@ -31,7 +16,7 @@ function verdictList(run) {
       make(
         "li",
         {},
-        make("h3", { dir: "auto" }, verdictTitle(verdict)),
+        make("h3", { dir: "auto" }, shownText(verdict.title)),
         verdict.evidence && make("p", { dir: "auto" }, shownText(verdict.evidence)),
         verdict.action && make("p", { class: "action", dir: "auto" }, make("strong", {}, "What to do: "), shownText(verdict.action)),
       ),
@@ -76,7 +61,7 @@ function figuresOf(run) {
     if (value !== null && value !== undefined) figures.push({ name, value, note: notes.filter(Boolean).join("; ") });
   };
   const loss = (record) => (unit.name === BITS.name ? `${formatLoss(record.val_loss)} nats per token` : record.val_bits_per_byte === null && "");
-  const epochOf = (record) => `epoch ${formatInteger(record.epoch)} of ${formatInteger(run.epochs)}`;
+  const epochOf = (record) => `epoch ${formatInteger(record.epoch)}`;
   if (best) add(`Best ${unit.name}`, formatLoss(best.val_loss * unit.factor), epochOf(best), loss(best));
   if (last && last !== best) add(`Last ${unit.name}`, formatLoss(last.val_loss * unit.factor), epochOf(last), loss(last));
   const bleu = run.metrics.map(({ val_bleu }) => val_bleu).filter((value) => value !== null);

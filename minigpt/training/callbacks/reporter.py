@@ -54,6 +54,8 @@ class Reporter(Callback):
         resumed_at = known.get("resumed_at")
         earlier = resumed_at if isinstance(resumed_at, list) else []
         accumulated = self.task.config.training.accumulate_steps
+        # It is about a state that training goes on from.
+        known.pop("memorization", None)
         self._analysis = known | {
             "version": minigpt.__version__,
             "tokens_per_step": self.task.tokens_per_batch * accumulated,
@@ -70,6 +72,14 @@ class Reporter(Callback):
     @property
     def _allowed(self) -> float:
         return SHARE * self.clock.process_seconds
+
+    @property
+    def not_measured(self) -> list[str]:
+        """What was left out at the end of training, because it would have taken too long."""
+        epoch = self.checkpointing.epoch
+        return [
+            each.subject for each in self._measurements if each.is_due(self._analysis, epoch, True)
+        ]
 
     def report(self, state: str) -> list[Verdict]:
         """Writes analysis.json and report.html.

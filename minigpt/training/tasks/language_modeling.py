@@ -94,10 +94,11 @@ class LanguageModeling(Task):
             "Baselines": "validation loss, nats per token: " + ", ".join(losses),
         }
 
+    def loss(self) -> float:
+        return self.evaluator.loss(self.corpus.val.ids, self.new_breakdown().add)
+
     def scores(self) -> dict[str, float | None]:
-        val = self.corpus.val
-        loss = self.evaluator.loss(val.ids, self.new_breakdown().add)
-        scored = score(loss, val, self.corpus.tokenizer.lossless)
+        scored = score(self.loss(), self.corpus.val, self.corpus.tokenizer.lossless)
         return {
             "val_loss": scored.loss,
             "val_perplexity": scored.perplexity,

@@ -29,7 +29,7 @@ class Task(abc.ABC):
       batches_in_pass: batches in one pass over the training text.
       tokens_per_batch: tokens in a batch, on average.
       sequence_length: tokens in a sequence; None for sentences of their own lengths.
-      breakdown: where the loss of the last call of `scores` is high; None before.
+      breakdown: where the loss of the last call of `loss` is high; None before.
     """
 
     batches_in_pass: int
@@ -80,7 +80,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def set_model(self, model: keras.Model) -> None:
-        """Sets the model that `scores` evaluates."""
+        """Sets the model that `loss` and `scores` evaluate."""
 
     @property
     @abc.abstractmethod
@@ -97,9 +97,13 @@ class Task(abc.ABC):
         """Returns lines about the corpus by subject, for the summary; "Baselines" is one of them."""
 
     def new_breakdown(self) -> LossBreakdown:
-        """Returns an empty breakdown, which `scores` fills."""
+        """Returns an empty breakdown, which `loss` fills."""
         self.breakdown = LossBreakdown(self.corpus.tokenizer, self.corpus.token_counts)
         return self.breakdown
+
+    @abc.abstractmethod
+    def loss(self) -> float:
+        """Returns the model's mean loss on the held-out text, in nats per token; sets `breakdown`."""
 
     @abc.abstractmethod
     def scores(self) -> dict[str, float | None]:

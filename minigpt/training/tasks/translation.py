@@ -93,8 +93,11 @@ class Translation(Task):
             f"{unigram:.3f}",
         }
 
+    def loss(self) -> float:
+        return self.evaluator.loss(self.new_breakdown().add)
+
     def scores(self) -> dict[str, float | None]:
-        loss = self.evaluator.loss(self.new_breakdown().add)
+        loss = self.loss()
         return {
             "val_loss": loss,
             "val_perplexity": perplexity(loss),
