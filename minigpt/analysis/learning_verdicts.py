@@ -22,7 +22,7 @@ NOT_FALLING = 0.02
 # The loss is at the unigram's: not lower by more than this share of it.
 AT_UNIGRAM = 0.03
 # Twice as many steps would learn this share more.
-STILL_FALLING = 0.1
+STILL_FALLING = 0.12
 # Or it would lower the loss by this share: of a text that is easy to predict, most is learned early.
 LOWER_LOSS = 0.3
 # Memorized: the validation loss has risen by RISE and is above the training loss by GAP; or by LARGE_GAP.
