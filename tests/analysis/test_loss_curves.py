@@ -51,12 +51,12 @@ def test_what_is_not_covered_has_a_wider_range():
     low, high = known.bits_per_byte
     assert math.log(high / low) == pytest.approx(2 * STORIES.error)
     assert low < bits_on(STORIES, size) < high
-    assert "unsure" not in known.basis
+    assert "wider range" not in known.basis
     large = Size(weights=9e6, unique=5e6, trained=5e6)
     unknown = expected_bits(large, None, ["Greek"])
     low, high = unknown.bits_per_byte
     assert math.log(high / low) == pytest.approx(2 * STORIES.error * loss_curves.WIDER**2)
-    assert "unsure" in unknown.basis and "9e+06 weights" in unknown.basis
+    assert "wider range" in unknown.basis and "9e+06 weights" in unknown.basis
     assert "Greek" in unknown.basis
 
 

@@ -102,7 +102,8 @@ def test_a_limit_limits_the_time(tiny_file, measured):
     # 0.99 of the limit without the compilation; then validation, samples and a checkpoint.
     assert forecast.times.steps == int((118.8 - 8) / 0.1)
     assert forecast.times.training == pytest.approx(118.8 + 10.25, abs=0.2)
-    line = f"training.max_minutes = 2 ends it after about {forecast.times.steps:,} of 10,000 steps"
+    steps = f"{forecast.times.steps:,} of 10,000 steps"
+    line = f"training ends after about {steps} (training.max_minutes = 2)"
     assert f"\nTime limit  {line}\n" in plan_text(forecast)
 
 
