@@ -13,7 +13,7 @@ import numpy as np
 
 # Left out: the beginning, up to this share of the sum, and updates with less than this share of the
 # maximum.
-_FIRST_SHARE, _HIGH_RATE = 0.1, 0.3
+_FIRST_SHARE, _HIGH_RATE = 0.2, 0.3
 _POINTS = 24
 _EXPONENTS = np.linspace(0.05, 1.5, 59)
 
@@ -33,7 +33,7 @@ class PowerLaw:
 def fit_power_law(
     steps: np.ndarray, losses: np.ndarray, learning_rates: np.ndarray
 ) -> PowerLaw | None:
-    """Fits a power law by least squares, with every part of the logarithm of x weighted equally.
+    """Fits a power law by least squares of the relative errors, over equal parts of the logarithm of x.
 
     Args:
       steps: float[n], increasing.
@@ -49,16 +49,18 @@ def fit_power_law(
     x, losses = smoothed(sums[high] / sums[-1], losses[high])
     if len(x) < 4:
         return None
+    weights = 1 / np.maximum(losses, 1e-9)
     best, least = None, np.inf
     for exponent in _EXPONENTS:
         powers = x**-exponent
         columns = np.stack([np.ones_like(powers), powers], axis=1)
-        floor, scale = np.linalg.lstsq(columns, losses, rcond=None)[0]
+        floor, scale = np.linalg.lstsq(columns * weights[:, None], losses * weights, rcond=None)[0]
         if floor < 0:
-            floor, scale = 0.0, powers @ losses / (powers @ powers)
+            relative = powers * weights
+            floor, scale = 0.0, relative.sum() / (relative @ relative)
         if scale < 0:
-            floor, scale = losses.mean(), 0.0
-        error = np.square(floor + scale * powers - losses).sum()
+            floor, scale = weights.sum() / (weights @ weights), 0.0
+        error = np.square((floor + scale * powers) * weights - 1).sum()
         if error < least:
             best, least = PowerLaw(float(floor), float(scale), float(exponent)), error
     return best

@@ -27,8 +27,6 @@ STILL_FALLING = 0.12
 LOWER_LOSS = 0.3
 # Memorized: the validation loss has risen by RISE and is above the training loss by GAP; or by LARGE_GAP.
 RISE, GAP, LARGE_GAP = 0.03, 0.2, 0.4
-# The fitted loss at the end is above the training loss by more than this factor.
-UNFITTED = 1.5
 
 
 def diverging(history: History) -> Verdict | None:
@@ -90,17 +88,18 @@ def too_short(history: History) -> Verdict | None:
 def gain_of_twice(history: History) -> float | None:
     """Estimates how much lower the validation loss is after twice the steps, in nats per token."""
     law = fit_power_law(history.steps, history.losses, history.learning_rates)
-    # A loss that jumps up and down follows no power law.
-    if law is None or law.at(1) > UNFITTED * history.train_loss:
+    if law is None or not law.at(1) > 0:
         return None
-    return (law.at(1) - law.at(2)) * _share_held_out(history)
+    # The same share of the loss: the decay of the learning rate has lowered it below the law.
+    share = 1 - law.at(2) / law.at(1)
+    return history.last.val_loss * share * _share_held_out(history)
 
 
 def _share_held_out(history: History) -> float:
     """Returns which share of the decrease in the second half reached the held-out text, 0 to 1."""
     middle = next((e for e in history.epochs if e.step >= 0.4 * history.last_step), history.last)
     end = history.last
-    if middle is end:
+    if middle.step > 0.8 * end.step:
         return 1.0
     before, after = (history.mean_loss(0.9 * epoch.step, epoch.step) for epoch in (middle, end))
     decrease = before - after

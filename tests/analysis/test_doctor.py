@@ -117,6 +117,14 @@ def test_more_training_does_not_help_if_it_does_not_reach_the_held_out_text():
     assert "too_short" not in ids(train, gap)
 
 
+def test_a_last_epoch_of_a_step_says_nothing_about_the_held_out_text():
+    """A time limit may end an epoch after its first step."""
+    found = history(power_law(0.0, 0.15), epochs=2)
+    first, last = found.epochs
+    ends = [replace(first, step=999, val_loss=last.val_loss), last]
+    assert [verdict.id for verdict in diagnose(replace(found, epochs=ends))] == ["too_short"]
+
+
 def test_memorized_by_the_gap_or_by_what_it_copies():
     assert ids(saturating(1.0), lambda share: 1.0 * share) == ["memorized"]
     copies = {"memorization": {"last": {"share": 0.5, "held_out_share": 0.1}}}
