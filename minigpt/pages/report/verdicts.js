@@ -18,11 +18,16 @@ function verdictList(run) {
         {},
         make("h3", { dir: "auto" }, shownText(verdict.title)),
         verdict.evidence && make("p", { dir: "auto" }, shownText(verdict.evidence)),
-        verdict.action && make("p", { class: "action", dir: "auto" }, make("strong", {}, "What to do: "), shownText(verdict.action)),
+        verdict.action && make("p", { class: "action", dir: "auto" }, make("strong", {}, "What to do: "), ...withCode(shownText(verdict.action))),
       ),
     );
   }
   return list;
+}
+
+// Commands are between backticks.
+function withCode(text) {
+  return text.split("`").map((part, at) => (at % 2 ? make("code", {}, part) : part));
 }
 
 function verdictsSection(run) {
