@@ -21,6 +21,8 @@ RISEN, NOISE = 0.25, 0.03
 NOT_FALLING = 0.02
 # The loss is at the unigram's: not lower by more than this share of it.
 AT_UNIGRAM = 0.03
+# After fewer updates, only that can be said.
+LEAST_STEPS = 20
 # Twice as many steps would learn this share more.
 STILL_FALLING = 0.12
 # Or it would lower the loss by this share: of a text that is easy to predict, most is learned early.
@@ -54,7 +56,7 @@ def not_learning(history: History) -> Verdict | None:
     unigram = history.unigram
     if not math.isfinite(unigram) or history.last.val_loss < (1 - AT_UNIGRAM) * unigram:
         return None
-    if is_falling(history) or diverging(history):
+    if history.last_step < LEAST_STEPS or is_falling(history) or diverging(history):
         return None
     return Verdict(
         "not_learning",
@@ -70,6 +72,9 @@ def too_short(history: History) -> Verdict | None:
     """Returns a verdict if twice as many steps would give much more."""
     if history.analysis.get("state") == "training":
         return None
+    if history.last_step < LEAST_STEPS:
+        evidence = f"It ended after step {history.last_step:,}."
+        return Verdict("too_short", evidence, _longer(history))
     learned, gain = history.unigram - history.last.val_loss, gain_of_twice(history)
     if gain is None or not is_falling(history) or has_memorized(history):
         return None

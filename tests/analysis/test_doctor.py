@@ -79,7 +79,7 @@ def test_too_short_says_what_twice_the_steps_would_give():
 
 def test_an_interrupted_training_is_resumed_and_one_that_runs_is_not_short():
     (verdict,) = diagnose(history(power_law(0.0, 0.15), analysis={"state": "interrupted"}))
-    assert verdict.id == "too_short" and "minigpt train --resume RUN" in verdict.action
+    assert verdict.id == "too_short" and "`minigpt train --resume RUN`" in verdict.action
     assert ids(power_law(0.0, 0.15), analysis={"state": "training"}) == []
 
 
@@ -123,6 +123,35 @@ def test_a_last_epoch_of_a_step_says_nothing_about_the_held_out_text():
     first, last = found.epochs
     ends = [replace(first, step=999, val_loss=last.val_loss), last]
     assert [verdict.id for verdict in diagnose(replace(found, epochs=ends))] == ["too_short"]
+
+
+def test_after_a_few_updates_nothing_else_can_be_said():
+    """As seen when compiling took the whole time limit."""
+    assert ids(constant(5.4), steps=1, epochs=1) == ["too_short"]
+
+
+def test_a_large_gap_is_memorized_even_if_the_validation_loss_falls():
+    falling = lambda step: 2.5 - 1.5 * np.minimum(step, 900) / 900  # noqa: E731
+    assert "memorized" in ids(falling, lambda share: 0.75 * share)
+    assert "memorized" not in ids(falling, lambda share: 0.5 * share)
+
+
+def test_losses_that_rise_together_are_not_memorized():
+    curve = lambda step: np.where(step < 500, 2.8, 2.9)  # noqa: E731
+    assert "memorized" not in ids(curve, lambda share: 0.02 + 0.13 * share)
+
+
+def test_what_was_measured_before_training_was_resumed_does_not_count():
+    for epoch, expected in ((10, ["memorized"]), (4, [])):
+        measured = {"last": {"share": 0.9, "held_out_share": 0.1, "epoch": epoch}}
+        assert ids(saturating(1.6), analysis={"memorization": measured}) == expected
+
+
+def test_with_a_learning_rate_that_is_too_high_the_length_is_not_judged():
+    entries = [{"learning_rate": 4e-3, "loss": 4.0}, {"learning_rate": 25e-5, "loss": 2.2}]
+    settings, analysis = {"learning_rate": 4e-3}, {"sweep": entries}
+    found = ids(power_law(0.0, 0.15), settings=settings, analysis=analysis)
+    assert found == ["learning_rate_high"]
 
 
 def test_memorized_by_the_gap_or_by_what_it_copies():

@@ -97,6 +97,10 @@ BAD = {
         "repeated_line",
         documents("\n".join(s + "\nBuy the best umbrellas at example.com" for s in prose(300))),
     ),
+    "short line": (
+        "repeated_line",
+        documents("\n".join(s[:30] + "\nBuy now! Click it." for s in prose(300))),
+    ),
     "block": ("repeated_text", documents(BLOCK * 50)),
     "block twice": ("repeated_text", documents(BLOCK * 2)),
     "blocks in documents": ("duplicates", documents(*[BLOCK] * 5)),

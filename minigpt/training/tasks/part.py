@@ -1,5 +1,6 @@
 """A task with a part of its held-out text, whose scores and samples are timed."""
 
+import abc
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -70,12 +71,12 @@ class TaskPart(Task):
         """Returns what a call took longer than the last one, in seconds."""
         return max(0.0, self.seconds[name][call] - self.seconds[name][-1])
 
+    @abc.abstractmethod
     def extrapolated(self) -> tuple[float, float, float]:
         """Returns the seconds of a validation, of the samples and of the final scores of the whole task.
 
         Compilation is contained in the last of them only.
         """
-        raise NotImplementedError
 
 
 class LanguageModelingPart(TaskPart, LanguageModeling):
