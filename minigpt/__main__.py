@@ -6,7 +6,12 @@ import os
 import sys
 
 from minigpt.environment import ignore_keras_settings, open_closed_streams
-from minigpt.interrupts import remember_interrupts, was_answered, was_requested
+from minigpt.interrupts import (
+    INTERRUPTED,
+    remember_interrupts,
+    was_answered,
+    was_requested,
+)
 
 
 def main() -> None:
@@ -32,7 +37,7 @@ def main() -> None:
             with contextlib.suppress(OSError):
                 stream.flush()
         # Python's own shutdown would run code that the interrupt left in an unknown state.
-        os._exit(130)
+        os._exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,9 @@ The signal is therefore recorded, and checked again between the steps of the pro
 import signal
 from types import FrameType
 
+# The exit status of a command that was interrupted.
+INTERRUPTED = 130
+
 _requested = _reported = False
 
 

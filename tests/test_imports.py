@@ -15,6 +15,7 @@ ORDER = [
     "environment",
     "notices",
     "storage",
+    "distribution",
     "config",
     "tokenizers",
     "losses",

@@ -11,6 +11,7 @@ from typer._click.exceptions import ClickException, NoArgsIsHelpError
 import minigpt
 from minigpt.cli.output import print_message
 from minigpt.errors import UserError
+from minigpt.interrupts import INTERRUPTED
 
 # Command → its module and function.
 COMMANDS = {
@@ -26,9 +27,8 @@ COMMANDS = {
     "import": ("import_run", "import_run"),
     "runs": ("runs", "runs"),
     "configs": ("configs", "configs"),
+    "launch": ("launch", "launch"),
 }
-
-INTERRUPTED = 130
 
 
 def _print_version(requested: bool) -> None:

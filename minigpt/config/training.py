@@ -102,6 +102,19 @@ class TrainingConfig(Section):
         pattern=r"^(auto|cpu|gpu(:\d+)?)$",
         description="device for training: the CPU, or GPU number N; auto: the first GPU if there is one",
     )
+    devices: Literal["auto"] | Count = Field(
+        "auto",
+        description="number of devices that share each batch; auto: all GPUs of the machine, or the CPU; "
+        "a larger number of CPUs only simulates devices",
+    )
+    workers: Literal["auto"] | Count = Field(
+        "auto",
+        description="number of processes that share each batch; auto: those that TF_CONFIG or Slurm's "
+        "variables describe, or one",
+    )
+    jit_compile: bool | None = Field(
+        None, description="compile with XLA; if unset, unless training is deterministic"
+    )
     seed: int = Field(0, ge=0, lt=2**31, description="seed of initial weights, batches and dropout")
     deterministic: bool = Field(
         False, description="the same bits in every run on one machine; slower (no XLA)"

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from minigpt.corpus.pair_batches import Buckets, Pairs
+from minigpt.distribution.replicas import Replicas
 from minigpt.errors import UserError
 from minigpt.evaluation.scores import PairEvaluation, bits_per_byte, perplexity
 from minigpt.evaluation.text import Record, mean_loss
@@ -28,6 +29,7 @@ class PairEvaluator:
       tokenizer: the tokenizer it was trained with.
       pairs: the held-out pairs; pairs that are too long are skipped.
       batch_size: average number of pairs at once.
+      replicas: those of the model that share the batches of the loss; None for the default device.
 
     Attributes:
       indices: int64[N], the pairs that are evaluated.
@@ -36,7 +38,12 @@ class PairEvaluator:
     """
 
     def __init__(
-        self, model: EncoderDecoder, tokenizer: Tokenizer, pairs: Pairs, batch_size: int
+        self,
+        model: EncoderDecoder,
+        tokenizer: Tokenizer,
+        pairs: Pairs,
+        batch_size: int,
+        replicas: Replicas | None = None,
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
@@ -49,7 +56,7 @@ class PairEvaluator:
             )
         self.buckets = Buckets(pairs, min(batch_size, len(self.indices)), MAX_BUCKETS)
         self.translator = Translator(model, tokenizer.end_id, tokenizer.undrawable_ids)
-        self._mean_loss = mean_loss(model)
+        self._mean_loss = mean_loss(model, replicas)
 
     def loss(self, record: Record | None = None) -> float:
         """Returns the mean loss in nats over all target tokens.

@@ -1,12 +1,14 @@
 """The loss of a language model on held-out text."""
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from minigpt.corpus.batches import eval_windows
+from minigpt.distribution.replicas import Replicas
 from minigpt.models import GPT, EncoderDecoder
 
 # Called with the inputs, targets, weights and losses of each batch.
@@ -17,30 +19,42 @@ MAX_LOGITS_BYTES = 64 * 2**20
 
 
 def mean_loss(
-    model: GPT | EncoderDecoder,
+    model: GPT | EncoderDecoder, replicas: Replicas | None = None
 ) -> Callable[[Iterable[tuple[Any, Any, Any]], Record | None], float]:
     """Returns a function that computes the mean loss in nats of a model over batches.
 
     It takes (inputs, targets, weights); every target counts by its weight. Its second argument is called
     with each batch and the losses of its targets, float32[B, T]. Compiled once; follows the model's weights
-    as they change.
+    as they change. The result is the same number for any number of replicas.
+
+    Args:
+      model: the model.
+      replicas: those of the model that share the batches; None for the default device.
     """
 
-    def sum_losses(inputs: Any, targets: Any, weights: Any) -> tuple[Any, Any]:
+    @tf.autograph.experimental.do_not_convert
+    def sum_losses(batch: tuple[Any, Any, Any]) -> Any:
+        """Returns the sum, and after it the loss of each target, float32[1 + B·T]."""
+        inputs, targets, weights = batch
         logits = model(inputs, training=False)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
-        return tf.reduce_sum(losses * weights), losses
+        return tf.concat([tf.reduce_sum(losses * weights)[None], tf.reshape(losses, [-1])], 0)
 
     compiled = tf.function(sum_losses, jit_compile=model.jit_compile)
 
+    def results(batches: Iterable[tuple[Any, Any, Any]]) -> Iterator[np.ndarray]:
+        if replicas is None:
+            return (compiled(batch).numpy() for batch in batches)
+        return replicas.map(compiled, batches, lambda batch: 1 + batch[1].size)
+
     def mean(batches: Iterable[tuple[Any, Any, Any]], record: Record | None = None) -> float:
         total, count = 0.0, 0.0
-        for inputs, targets, weights in batches:
-            summed, losses = compiled(inputs, targets, weights)
-            total += float(summed)
+        batches, computed = itertools.tee(batches)
+        for (inputs, targets, weights), result in zip(batches, results(computed), strict=True):
+            total += float(result[0])
             count += float(weights.sum())
             if record is not None:
-                record(inputs, targets, weights, losses.numpy())
+                record(inputs, targets, weights, result[1:].reshape(targets.shape))
         return total / count
 
     return mean
@@ -53,13 +67,14 @@ class Evaluator:
       model: the model.
       batch_size: limit for the number of sequences at once; lowered if the logits would use too much
         memory.
+      replicas: those of the model that share the batches; None for the default device.
     """
 
-    def __init__(self, model: GPT, batch_size: int = 32) -> None:
+    def __init__(self, model: GPT, batch_size: int = 32, replicas: Replicas | None = None) -> None:
         self.model = model
         limit = MAX_LOGITS_BYTES // (4 * model.max_len * model.vocab_size)
         self.batch_size = max(1, min(batch_size, limit))
-        self._mean_loss = mean_loss(model)
+        self._mean_loss = mean_loss(model, replicas)
 
     def loss(self, ids: np.ndarray, record: Record | None = None) -> float:
         """Returns the mean loss in nats over the targets ids[1:], in adjacent windows of max_len.

@@ -9,6 +9,7 @@ from keras import ops
 from minigpt.config import TransformerConfig
 from minigpt.config.model import split_settings
 from minigpt.layers.dense import Dense
+from minigpt.layers.dropout import Dropout
 from minigpt.layers.norms import build_norm
 from minigpt.layers.positions import POSITIONS
 
@@ -85,7 +86,7 @@ class Attention(keras.layers.Layer):
         self.head_dim, self.value_dim = config.head_sizes
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
-        self.dropout = keras.layers.Dropout(config.attention_dropout_rate, dtype=self.dtype_policy)
+        self.dropout = Dropout(config.attention_dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
         if self.config.is_modern:

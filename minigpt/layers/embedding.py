@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from minigpt.layers.dropout import Dropout
 from minigpt.layers.positions import POSITIONS
 
 
@@ -58,7 +59,7 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
             dtype=self.dtype_policy,
             name="token_embedding",
         )
-        self.dropout = keras.layers.Dropout(dropout_rate, dtype=self.dtype_policy)
+        self.dropout = Dropout(dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
         self.token_embedding.build(input_shape)

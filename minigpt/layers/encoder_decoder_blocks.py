@@ -6,6 +6,7 @@ import keras
 
 from minigpt.layers.attention import CausalSelfAttention
 from minigpt.layers.bidirectional_attention import BidirectionalSelfAttention, CrossAttention
+from minigpt.layers.dropout import Dropout
 from minigpt.layers.norms import build_norm
 from minigpt.layers.transformer_block import Block
 
@@ -65,7 +66,7 @@ class DecoderBlock(Block):
         policy = self.dtype_policy
         self.cross_attention = self.build_attention(CrossAttention, "cross_attention")
         self.cross_norm = build_norm(self.config, "cross_norm", policy)
-        self.cross_dropout = keras.layers.Dropout(self.config.dropout_rate, dtype=policy)
+        self.cross_dropout = Dropout(self.config.dropout_rate, dtype=policy)
 
     def build(self, input_shape: Any) -> None:
         self.cross_attention.build(input_shape)

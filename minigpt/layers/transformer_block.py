@@ -9,6 +9,7 @@ from minigpt.config.model import split_settings
 from minigpt.layers.activations import ACTIVATIONS, gated
 from minigpt.layers.attention import Attention, CausalSelfAttention
 from minigpt.layers.dense import Dense
+from minigpt.layers.dropout import Dropout
 from minigpt.layers.norms import build_norm
 
 
@@ -84,9 +85,9 @@ class Block(keras.layers.Layer):
         )
         self.norm1 = build_norm(config, "norm1", policy)
         self.norm2 = build_norm(config, "norm2", policy)
-        self.ff_dropout = keras.layers.Dropout(config.ff_dropout_rate, dtype=policy)
-        self.dropout1 = keras.layers.Dropout(config.dropout_rate, dtype=policy)
-        self.dropout2 = keras.layers.Dropout(config.dropout_rate, dtype=policy)
+        self.ff_dropout = Dropout(config.ff_dropout_rate, dtype=policy)
+        self.dropout1 = Dropout(config.dropout_rate, dtype=policy)
+        self.dropout2 = Dropout(config.dropout_rate, dtype=policy)
 
     def build_attention(self, kind: type[Attention], name: str) -> Any:
         """Returns an attention layer with the settings and initializers of the block."""

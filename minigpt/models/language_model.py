@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from minigpt.config import TransformerConfig
 from minigpt.config.model import split_settings
+from minigpt.layers.dropout import dropout_masks
 from minigpt.layers.embedding import TokenAndPositionEmbedding
 from minigpt.losses.chunked_crossentropy import chunked_crossentropy
 from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
@@ -106,26 +107,71 @@ class LanguageModel(keras.Model, abc.ABC):
         inputs, targets, weights = _unpack(data)
         if not self.uses_chunked_loss:
             return super().train_step((inputs, targets, weights))
+        tokens = self.loss_weight(targets, weights)
+        # Under a strategy of tf.distribute, this is a replica's part of the batch; gradients are summed.
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        loss, plain, gradients = self.loss_and_gradients(
+            inputs, targets, weights, tokens * replicas
+        )
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+        self.record_loss(loss * replicas, plain * replicas, tokens)
+        return self.get_metrics_result()
+
+    def loss_weight(self, targets: Any, weights: Any) -> Any:
+        """Returns what the summed loss of a batch is divided by, float32[].
+
+        Args:
+          targets: int[B, T].
+          weights: float32[B, T], or None.
+        """
+        if weights is not None and self.loss.reduction == "mean_with_sample_weight":
+            return tf.reduce_sum(weights)
+        return tf.cast(tf.size(targets), tf.float32)
+
+    def loss_and_gradients(
+        self, inputs: Any, targets: Any, weights: Any, tokens: Any, first_row: Any = 0
+    ) -> tuple[Any, Any, list[Any]]:
+        """Computes the share of some rows in the mean loss of a batch, and its gradients.
+
+        The sum over all rows is the loss of the batch, however the rows are divided.
+
+        Args:
+          inputs: what the model is called with.
+          targets: int[B, T].
+          weights: float32[B, T] of the tokens, or None.
+          tokens: float32[], `loss_weight` of the whole batch.
+          first_row: int[], number of the first row in the whole batch; dropout depends on it.
+        Returns:
+          the loss, float32[]; the same without label smoothing; and the gradients of
+          `trainable_weights`, multiplied by the loss scale of float16.
+        """
         # NumPy's integers are int64.
         targets = tf.cast(tf.reshape(targets, [-1]), tf.int32)
         weights = tf.ones(tf.shape(targets)) if weights is None else tf.reshape(weights, [-1])
-        divides_by_weights = self.loss.reduction == "mean_with_sample_weight"
-        tokens = tf.reduce_sum(weights if divides_by_weights else tf.ones_like(weights))
         with tf.GradientTape() as tape:
-            latents = self.latents(inputs, training=True)
+            with dropout_masks(_batches_done(self.optimizer), first_row):
+                latents = self.latents(inputs, training=True)
             latents = tf.reshape(latents, [-1, latents.shape[-1]])
             kernel, bias = self._head_weights(latents.dtype)
             smoothing = getattr(self.loss, "label_smoothing", 0.0)
             loss, plain = chunked_crossentropy(latents, kernel, bias, targets, weights, smoothing)
-            loss = tf.add_n([tf.math.divide_no_nan(loss, tokens), *self.losses])
-            # Each replica has a part of the batch; gradients are summed over replicas.
-            scaled = self.optimizer.scale_loss(loss / self.distribute_strategy.num_replicas_in_sync)
+            loss = tf.math.divide_no_nan(loss, tokens)
+            if self.losses:
+                loss += tf.add_n(self.losses) / self.distribute_strategy.num_replicas_in_sync
+            scaled = self.optimizer.scale_loss(loss)
         gradients = tape.gradient(scaled, self.trainable_weights)
-        self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+        return loss, tf.math.divide_no_nan(plain, tokens), gradients
+
+    def record_loss(self, loss: Any, plain: Any, tokens: Any) -> None:
+        """Adds the loss of a batch to the metrics.
+
+        Args:
+          loss, plain: float32[], as from `loss_and_gradients`, of the whole batch.
+          tokens: float32[], `loss_weight` of the batch.
+        """
         self._loss_tracker.update_state(loss, sample_weight=tokens)
         if self.plain_loss is not None:
-            self.plain_loss.update_state(tf.math.divide_no_nan(plain, tokens), sample_weight=tokens)
-        return self.get_metrics_result()
+            self.plain_loss.update_state(plain, sample_weight=tokens)
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """Evaluates one batch; arguments and result are those of `train_step`."""
@@ -177,6 +223,11 @@ def _unpack(data: Any) -> tuple[Any, Any, Any]:
                 f"{list(shape)}. Received: shape {list(weights.shape)}"
             )
     return inputs, targets, weights
+
+
+def _batches_done(optimizer: Any) -> Any:
+    """int[], batches that an optimizer was applied to; `iterations` counts the updates."""
+    return getattr(optimizer, "inner_optimizer", optimizer)._iterations.value
 
 
 def _is_crossentropy(loss: Any) -> bool:

@@ -2,42 +2,133 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from minigpt.config import Config, TrainingConfig
+from minigpt.distribution.cluster import Cluster
+from minigpt.distribution.connection import connect
+from minigpt.distribution.replicas import Replicas
 from minigpt.errors import UserError
 from minigpt.models.memory_estimate import check_training_fits, needed_to_train
 
 
 def set_up_device(config: TrainingConfig) -> str:
-    """Selects the device and seeds all random number generators.
+    """Selects the device, the first of several, and seeds all random number generators.
 
     Returns:
       The device's name.
     Raises:
       UserError: the device does not exist.
     """
+    return _set_up(config, _selected_gpus(config)[:1])
+
+
+def set_up_replicas(config: TrainingConfig, cluster: Cluster | None) -> tuple[str, Replicas | None]:
+    """Selects the devices, connects to the other workers, and seeds all random number generators.
+
+    Args:
+      config: the settings.
+      cluster: the workers; None for one process.
+    Returns:
+      The devices' name, and the replicas; None for one device.
+    Raises:
+      UserError: a device or a worker does not exist, or there are more replicas than rows in a batch.
+    """
+    gpus = _selected_gpus(config)
+    devices = len(gpus) or (1 if config.devices == "auto" else config.devices)
+    replicas = devices * (len(cluster.addresses) if cluster else 1)
+    if replicas > config.batch_size:
+        raise UserError(
+            f"training.batch_size = {config.batch_size}: should be at least {replicas}, the number of "
+            "devices that share a batch"
+        )
+    if replicas == 1:
+        return _set_up(config, gpus), None
+    if not gpus and devices > 1:
+        _simulate_devices(devices, cluster)
+    strategy: tf.distribute.Strategy
+    if cluster:
+        strategy = connect(cluster)
+    name = _set_up(config, gpus)
+    if not cluster:
+        kind = "GPU" if gpus else "CPU"
+        strategy = tf.distribute.MirroredStrategy([f"{kind}:{i}" for i in range(devices)])
+    found = strategy.num_replicas_in_sync
+    if found != replicas:
+        # TensorFlow was initialized before, with other devices.
+        raise UserError(
+            f"training.devices = {config.devices!r}: TensorFlow uses {found} devices instead of "
+            f"{replicas} in this process; should be set before it is used"
+        )
+    if devices > 1:
+        name = f"{devices} x {name}" if gpus else f"{name}, simulating {devices} devices"
+    if cluster:
+        name = f"{len(cluster.addresses)} workers, each with {name}"
+    return name, Replicas(strategy, cluster, uses_xla(config))
+
+
+def uses_xla(config: TrainingConfig) -> bool:
+    """Returns whether the training step is compiled with XLA: `training.jit_compile`, or its default."""
+    return not config.deterministic if config.jit_compile is None else config.jit_compile
+
+
+def _selected_gpus(config: TrainingConfig) -> list[Any]:
+    """Returns the GPUs to use; none for the CPU."""
     gpus = tf.config.list_physical_devices("GPU")
     kind, _, number = config.device.partition(":")
+    asked = 1 if config.devices == "auto" else config.devices
     if kind == "gpu" and int(number or 0) >= len(gpus):
         raise UserError(
             f"training.device = {config.device!r}: this machine has {len(gpus)} GPUs that TensorFlow "
             "can use; should be 'cpu' or 'auto'"
         )
-    used = [] if kind == "cpu" else gpus[int(number or 0) :][:1]
+    if kind == "cpu" or not gpus:
+        return []
+    if number:
+        if asked > 1:
+            raise UserError(
+                f"training.devices = {asked}: training.device = {config.device!r} is one device; "
+                "should be 'auto' or 'gpu'"
+            )
+        return gpus[int(number) :][:1]
+    if asked > len(gpus):
+        raise UserError(f"training.devices = {asked}: this machine has {len(gpus)} GPUs")
+    return gpus if config.devices == "auto" else gpus[:asked]
+
+
+def _simulate_devices(devices: int, cluster: Cluster | None) -> None:
+    """Divides the CPU into several devices, which show how several GPUs would train."""
+    if cluster:
+        raise UserError(
+            f"training.devices = {devices}: should be 1 for each of several CPU workers"
+        )
+    # If TensorFlow is already initialized, it refuses. The number of its devices is checked later.
+    with suppress(RuntimeError):
+        tf.config.set_logical_device_configuration(
+            tf.config.list_physical_devices("CPU")[0],
+            [tf.config.LogicalDeviceConfiguration()] * devices,
+        )
+
+
+def _set_up(config: TrainingConfig, gpus: list[Any]) -> str:
+    """Makes TensorFlow use these GPUs, or the CPU, and seeds; returns the name of the first one."""
     try:
-        tf.config.set_visible_devices(used, "GPU")
+        tf.config.set_visible_devices(gpus, "GPU")
+        for gpu in gpus:
+            # Otherwise TensorFlow takes all the memory of a GPU, which a display or others may share.
+            tf.config.experimental.set_memory_growth(gpu, True)
     except RuntimeError:
         # TensorFlow is already initialized, for example in a notebook. Its devices cannot change.
-        used = [gpu for gpu in used if gpu in tf.config.get_visible_devices("GPU")]
+        gpus = [gpu for gpu in gpus if gpu in tf.config.get_visible_devices("GPU")]
     keras.utils.set_random_seed(config.seed)
     if config.deterministic:
         tf.config.experimental.enable_op_determinism()
-    if used:
-        return tf.config.experimental.get_device_details(used[0]).get("device_name", "GPU")
+    if gpus:
+        return tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"CPU, {cores} cores"
 

@@ -1,4 +1,4 @@
-"""The training loop: the callbacks around `Model.fit`."""
+"""The training loop: the callbacks around `Model.fit`, or around the same for several replicas."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,8 +6,10 @@ from typing import Any
 import keras
 from rich.console import Console
 
+from minigpt.distribution.replicas import Replicas
 from minigpt.runs.checkpoints import Checkpoint
 from minigpt.runs.run import Run
+from minigpt.training.agreement import Agreement
 from minigpt.training.callbacks.best_epoch import BestEpoch
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.callbacks.clock import Clock
@@ -21,6 +23,8 @@ from minigpt.training.callbacks.step_recorder import StepRecorder
 from minigpt.training.callbacks.stop_at_nan import StopAtNaN
 from minigpt.training.callbacks.tensorboard import TensorBoard
 from minigpt.training.callbacks.user_callbacks import UserCallbacks
+from minigpt.training.replicated_fit import replicated_fit
+from minigpt.training.replicated_step import ReplicatedStep
 from minigpt.training.resumed_training import keeps_limits
 from minigpt.training.step_limits import StepLimits
 from minigpt.training.tasks.task import Task
@@ -35,12 +39,14 @@ class TrainingLoop:
       model: compiled for the task.
       callbacks: additional Keras callbacks.
       console: where to print.
+      replicas: of the model; None for the default device. Of several workers, only the first writes.
 
     Attributes:
       clock: counts steps and seconds.
       best: the best epoch.
       checkpointing: counts epochs and batches, and saves the state.
       reporter: examines the training and writes the report.
+      ended_together: whether all workers have ended the loop at the same update.
     """
 
     def __init__(
@@ -50,15 +56,23 @@ class TrainingLoop:
         model: keras.Model,
         callbacks: Sequence[keras.callbacks.Callback],
         console: Console,
+        replicas: Replicas | None = None,
     ) -> None:
         self.run, self.task, self.model, self.console = run, task, model, console
+        self.replicas = replicas
+        self.ended_together = False
+        self.is_first = replicas is None or replicas.is_first
         training = self.training = task.config.training
         assert training.steps_per_epoch is not None  # Resolved.
         self.steps_per_epoch = training.steps_per_epoch
         limits = StepLimits(training.epochs * self.steps_per_epoch, training.step_limits)
-        self.clock = Clock(training, limits, task.tokens_per_batch * training.accumulate_steps)
+        # The time limit is the first worker's.
+        timed = training if self.is_first else training.model_copy(update={"max_minutes": None})
+        self.clock = Clock(timed, limits, task.tokens_per_batch * training.accumulate_steps)
         self.best = BestEpoch(self.clock, training.early_stopping_patience)
-        self.checkpointing = Checkpointing(run, task.config, self.clock, self.best)
+        self.checkpointing = Checkpointing(
+            run, task.config, self.clock, self.best, writes=self.is_first
+        )
         self.reporter = Reporter(run, task, self.checkpointing)
         self.user_callbacks = UserCallbacks(callbacks, training.epochs, self.checkpointing)
 
@@ -95,11 +109,48 @@ class TrainingLoop:
           UserError: the loss became nan or infinite.
           KeyboardInterrupt: after Ctrl-C, with the state saved.
         """
+        display = Display(self.console, self.clock, self.training.epochs, self.steps_per_epoch)
+        alone = self.replicas is None or self.replicas.workers == 1
+        interrupt = Interrupt(self.checkpointing, self.console, stops=alone)
+        steps = StepRecorder(self.run, self.checkpointing)
+        callbacks = self._callbacks(display, steps, interrupt)
+        display.open()
+        interrupt.install()
+        try:
+            self.model.stop_training = False
+            if self.checkpointing.batch:
+                # First the rest of an epoch, then the others: `fit` has one number of steps for all.
+                self._fit(self.checkpointing.epoch + 1, callbacks, interrupt)
+            if not self.model.stop_training and self.checkpointing.epoch < self.training.epochs:
+                self._fit(self.training.epochs, callbacks, interrupt)
+            self.ended_together = True
+        except TrainingInterrupted:
+            self.ended_together = True
+            # A second Ctrl-C during an update or a checkpoint arrives as KeyboardInterrupt: nothing is
+            # saved then.
+            self.checkpointing.save()
+            raise KeyboardInterrupt from None
+        finally:
+            self.clock.stop()
+            interrupt.uninstall()
+            self.user_callbacks.close()
+            display.close()
+            steps.flush()
+
+    def _callbacks(
+        self, display: Display, steps: StepRecorder, interrupt: Interrupt
+    ) -> list[keras.callbacks.Callback]:
+        """Returns the callbacks in the order in which they are called."""
         run, task, clock, training = self.run, self.task, self.clock, self.training
-        display = Display(self.console, clock, training.epochs, self.steps_per_epoch)
-        interrupt = Interrupt(self.checkpointing, self.console)
+        # Adds the scores on the held-out text to the logs that the later callbacks read.
+        scores = keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs: logs.update(task.scores())
+        )
+        learning_rate = LearningRate(training, clock)
+        if not self.is_first:
+            following = [scores, self.best, self.user_callbacks, self.checkpointing, interrupt]
+            return [clock, learning_rate, *following]
         epoch_files = EpochFiles(run, task, self.checkpointing)
-        steps = StepRecorder(run, self.checkpointing)
         board = TensorBoard(run, clock) if training.tensorboard else None
 
         def record_sample(record: dict[str, Any]) -> None:
@@ -107,14 +158,11 @@ class TrainingLoop:
             if board:
                 board.add_sample(record)
 
-        callbacks = [
+        return [
             clock,
-            LearningRate(training, clock),
+            learning_rate,
             steps,
-            # Adds the scores on the held-out text to the logs that the callbacks below read.
-            keras.callbacks.LambdaCallback(
-                on_epoch_end=lambda epoch, logs: logs.update(task.scores())
-            ),
+            scores,
             display,
             task.samples(display, record_sample),
             Recorder(run, clock),
@@ -127,36 +175,30 @@ class TrainingLoop:
             self.reporter,
             interrupt,
         ]
-        display.open()
-        interrupt.install()
-        try:
-            self.model.stop_training = False
-            if self.checkpointing.batch:
-                # First the rest of an epoch, then the others: `fit` has one number of steps for all.
-                self._fit(self.checkpointing.epoch + 1, callbacks)
-            if not self.model.stop_training and self.checkpointing.epoch < training.epochs:
-                self._fit(training.epochs, callbacks)
-        except TrainingInterrupted:
-            # A second Ctrl-C during an update or a checkpoint arrives as KeyboardInterrupt: nothing is
-            # saved then.
-            self.checkpointing.save()
-            raise KeyboardInterrupt from None
-        finally:
-            clock.stop()
-            interrupt.uninstall()
-            self.user_callbacks.close()
-            display.close()
-            steps.flush()
 
-    def _fit(self, epochs: int, callbacks: list[keras.callbacks.Callback]) -> None:
+    def _fit(
+        self, epochs: int, callbacks: list[keras.callbacks.Callback], interrupt: Interrupt
+    ) -> None:
         """Trains until this number of epochs have ended. The first one may be partly done."""
-        batches = self.clock.batches
+        batches, checkpointing = self.clock.batches, self.checkpointing
+        steps_per_epoch = checkpointing.batches_per_epoch - checkpointing.batch
+        if self.replicas:
+            replicated_fit(
+                ReplicatedStep(self.task, self.model, self.replicas),
+                callbacks,
+                Agreement(self.replicas, checkpointing, interrupt),
+                first_batch=batches,
+                initial_epoch=checkpointing.epoch,
+                epochs=epochs,
+                steps_per_epoch=steps_per_epoch,
+            )
+            return
         left = self.clock.limits.total_steps * self.training.accumulate_steps - batches
         self.model.fit(
             self.task.batches(batches, left),
-            initial_epoch=self.checkpointing.epoch,
+            initial_epoch=checkpointing.epoch,
             epochs=epochs,
-            steps_per_epoch=self.checkpointing.batches_per_epoch - self.checkpointing.batch,
+            steps_per_epoch=steps_per_epoch,
             callbacks=callbacks,
             shuffle=False,
             verbose=0,

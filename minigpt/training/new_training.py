@@ -25,9 +25,12 @@ def new_training(
     overrides: Sequence[str],
     run: str | Path | None,
     name: str | None,
+    is_first: bool = True,
 ) -> "NewTraining":
     """Checks the settings and the run directory of a new run. The arguments are those of `train`.
 
+    Args:
+      is_first: whether this process is the first of several workers, which creates the directory.
     Raises:
       UserError: a setting or the directory cannot be used.
     """
@@ -37,7 +40,8 @@ def new_training(
         config = {"format": FORMAT} | config.model_dump(exclude_unset=True)
     config = config if isinstance(config, Config) else load_config(config, overrides)
     path = Path(run) if run else None
-    check_new_run(path or new_run_path(name))
+    if is_first:
+        check_new_run(path or new_run_path(name))
     given, config = config, fit_to_text(config)
     start = fine_tuning(config)
     return NewTraining(start.config if start else config, start, path, name, given)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,9 @@ from rich.console import Console
 
 from minigpt.config import Config
 from minigpt.config.overrides import check_overrides
+from minigpt.distribution.cluster import find_cluster, is_first_worker
+from minigpt.distribution.connection import lost_workers
+from minigpt.distribution.replicas import Replicas
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.export import export_saved_model
 from minigpt.interrupts import Interrupted, stop_if_interrupted
@@ -23,7 +26,7 @@ from minigpt.storage.atomic import atomic_folder
 from minigpt.training import messages
 from minigpt.training.callbacks.tensorboard import check_tensorboard
 from minigpt.training.console import new_console, show
-from minigpt.training.device import enough_memory, set_up_device
+from minigpt.training.device import enough_memory, set_up_replicas, uses_xla
 from minigpt.training.facts import run_facts
 from minigpt.training.failures import report_failed_writes
 from minigpt.training.loop import TrainingLoop
@@ -34,6 +37,7 @@ from minigpt.training.start import Start
 from minigpt.training.summary import summary
 from minigpt.training.tasks import build_task
 from minigpt.training.tasks.task import Task
+from minigpt.training.workers import announce_run, check_workers, follow, wait_for_first
 
 
 def train(
@@ -80,40 +84,49 @@ def train(
     """
     began = time.perf_counter()
     _check_arguments(config, run, resume_from, callbacks)
-    console = console or new_console()
+    is_first = is_first_worker()
+    # Only the first of several workers prints.
+    console = (console or new_console()) if is_first else Console(quiet=True)
     with ExitStack() as contexts:
         contexts.enter_context(notices_to(partial(show, console)))
         start: Start
         if resume_from is None:
-            start = new_training(config, overrides, run, name)
+            start = new_training(config, overrides, run, name, is_first)
         else:
-            start = contexts.enter_context(resumed_training(resume_from, overrides))
+            start = contexts.enter_context(resumed_training(resume_from, overrides, is_first))
 
-        # 1. Corpus.
+        # 1. Devices and corpus.
         stop_if_interrupted()
         check_tensorboard(start.config.training)
-        device = set_up_device(start.config.training)
+        cluster = find_cluster(start.config.training.workers)
+        device, replicas = set_up_replicas(start.config.training, cluster)
+        contexts.enter_context(lost_workers(replicas))
         corpus = start.open_corpus()
+        check_workers(replicas, start, corpus)
 
         # 2. Task.
         task = build_task(start.config, corpus)
         contexts.enter_context(enough_memory(task.config, corpus.tokenizer.vocab_size))
 
         # 3. Model.
-        model = start.build_model(task)
-        compile_model(task, model)
+        model = start.build_model(task, replicas)
+        compile_model(task, model, replicas)
         description = summary(task, model, device, start.fine_tuning)
         facts = run_facts(task, model, device, command_line)
         stop_if_interrupted()
 
         # 4. Restore.
+        if replicas and not is_first:
+            return follow(replicas, start, task, model, callbacks)
         trained = contexts.enter_context(start.run_directory(task, facts))
         contexts.enter_context(report_failed_writes(trained))
-        loop = TrainingLoop(trained, task, model, callbacks, console)
+        loop = TrainingLoop(trained, task, model, callbacks, console, replicas)
+        contexts.callback(wait_for_first, replicas, loop)
         loop.restore(start.checkpoint)
         if not trained.facts:
             write_facts(trained.facts_file, facts)  # An earlier version began the run.
         is_exported = trained.model_file.is_file() and trained.saved_model_folder.is_dir()
+        announce_run(replicas, trained, trains=not loop.is_over)
         if loop.is_over and is_exported:
             show(console, messages.how_to_extend(loop, command))
             return trained
@@ -169,18 +182,21 @@ def resume(
     )
 
 
-def compile_model(task: Task, model: keras.Model) -> None:
-    """Compiles a model for its task, and creates every variable that a checkpoint holds."""
+def compile_model(task: Task, model: keras.Model, replicas: Replicas | None = None) -> None:
+    """Compiles a model for its task, and creates every variable that a checkpoint holds.
+
+    Args:
+      task: what the model is trained for.
+      model: built within the scope of the replicas.
+      replicas: of the model; None for the default device.
+    """
     training = task.config.training
-    model.compile(
-        optimizer=build_optimizer(training, model),
-        jit_compile=not training.deterministic,
-        **task.objective(),
-    )
-    if not model.optimizer.built:
-        # For float16 Keras wraps the optimizer in one that scales the loss.
-        model.optimizer.build(model.trainable_variables)
-    task.set_model(model)
+    jit_compile = uses_xla(training)
+    with replicas.scope() if replicas else nullcontext():
+        optimizer = build_optimizer(training, model, bool(replicas and jit_compile))
+    # The metrics are created outside: they hold the loss of all replicas.
+    model.compile(optimizer=optimizer, jit_compile=jit_compile, **task.objective())
+    task.set_model(model, replicas)
 
 
 def export_best(run: Run, task: Task) -> dict[str, Any]:

@@ -50,17 +50,23 @@ CHANGEABLE = {
     "keep_epochs",
     "tensorboard",
     "device",
+    "devices",
+    "workers",
+    "jit_compile",
     "deterministic",
 }
 
 
 @contextmanager
-def resumed_training(path: str | Path, overrides: Sequence[str]) -> Iterator["ResumedTraining"]:
+def resumed_training(
+    path: str | Path, overrides: Sequence[str], is_first: bool = True
+) -> Iterator["ResumedTraining"]:
     """Locks a run, reads its newest undamaged checkpoint, and checks the changed settings.
 
     Args:
       path: the run directory.
       overrides: changed settings, as for `train`.
+      is_first: whether this process is the first of several workers, which alone locks the run.
     Raises:
       UserError: the run cannot be resumed, or a setting cannot change.
     """
@@ -74,7 +80,7 @@ def resumed_training(path: str | Path, overrides: Sequence[str]) -> Iterator["Re
         if folder.is_symlink():
             # The link may lead to the files of another run, which this run's lock does not protect.
             raise run_error(run.path, f"its {folder.name} is a symbolic link; should be a folder")
-    with run_lock(run.path):
+    with run_lock(run.path) if is_first else nullcontext():
         config = load_record(run.config_file, overrides)
         checkpoint = _newest_checkpoint(run)
         previous = load_record(checkpoint.progress.config) if checkpoint else run.config

@@ -7,6 +7,7 @@ import keras
 
 from minigpt.config import Config
 from minigpt.corpus.store_files import Corpus
+from minigpt.distribution.replicas import Replicas
 from minigpt.models import GPT, build_model
 from minigpt.models.lora import enable_lora
 from minigpt.runs.checkpoints import Checkpoint
@@ -44,13 +45,24 @@ class Start(abc.ABC):
           UserError: the text cannot be used.
         """
 
-    def build_model(self, task: Task) -> keras.Model:
+    def build_model(self, task: Task, replicas: Replicas | None = None) -> keras.Model:
         """Returns the model before its first step. A checkpoint is not restored yet.
 
+        Args:
+          task: what it is trained for.
+          replicas: where its variables are created; None for the default device.
         Raises:
           UserError: the run to start from has no model that can be used.
         """
-        return initial_model(task, self.fine_tuning)
+        model = initial_model(task, self.fine_tuning)
+        if replicas is None:
+            return model
+        with replicas.scope():
+            copies = initial_model(task, None)
+        # Random initial values would depend on the number of replicas.
+        for variable, value in zip(copies.variables, model.variables, strict=True):
+            variable.assign(value)
+        return copies
 
     @abc.abstractmethod
     def run_directory(self, task: Task, facts: Facts) -> AbstractContextManager[Run]:

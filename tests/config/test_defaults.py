@@ -23,6 +23,9 @@ ADDED = {
     "data.license": None,
     "training.keep_epochs": None,
     "training.tensorboard": False,
+    "training.devices": "auto",
+    "training.workers": "auto",
+    "training.jit_compile": None,
 }
 BLOCKS = {"post": "post_norm", "pre": "pre_norm"}
 

@@ -41,6 +41,7 @@ class Checkpointing(Callback):
       config: the settings.
       clock: counts the steps.
       best: tracks the best epoch, whose checkpoint is kept.
+      writes: False in later workers, which only count.
 
     Attributes:
       epoch: epochs that have ended.
@@ -49,8 +50,11 @@ class Checkpointing(Callback):
       before_saving: called before a checkpoint is written.
     """
 
-    def __init__(self, run: Run, config: Config, clock: Clock, best: BestEpoch) -> None:
+    def __init__(
+        self, run: Run, config: Config, clock: Clock, best: BestEpoch, writes: bool = True
+    ) -> None:
         super().__init__()
+        self.writes = writes
         self.run = run
         self.config = config
         self.clock = clock
@@ -129,7 +133,7 @@ class Checkpointing(Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.epoch, self.batch = epoch + 1, 0
-        if self.best.best and self.best.best.epoch == self.epoch:
+        if self.writes and self.best.best and self.best.best.epoch == self.epoch:
             # If training was extended, the model.keras written earlier is no longer the best. It is removed
             # before the checkpoint that records this is written: if the process is killed in between,
             # the best model is that of the previous checkpoint.
@@ -143,7 +147,7 @@ class Checkpointing(Callback):
           UserError: a weight or an optimizer slot is nan or infinite; nothing was written.
           OSError: the checkpoint cannot be written; those before stay.
         """
-        if self._saved_at == (self.epoch, self.batch):
+        if not self.writes or self._saved_at == (self.epoch, self.batch):
             return
         start = time.perf_counter()
         arrays = arrays_of(self.model)

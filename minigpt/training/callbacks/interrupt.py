@@ -21,12 +21,17 @@ class Interrupt(Callback):
     Args:
       checkpointing: determines when the state can be saved.
       console: where to print. It is silenced after SIGHUP, because the terminal is gone.
+      stops: whether it stops training by itself.
+
+    Attributes:
+      requested: whether a signal has arrived.
     """
 
-    def __init__(self, checkpointing: Checkpointing, console: Console) -> None:
+    def __init__(self, checkpointing: Checkpointing, console: Console, stops: bool = True) -> None:
         super().__init__()
         self.checkpointing = checkpointing
         self.console = console
+        self.stops = stops
         self.requested = False
         self._previous: dict[int, Any] = {}
 
@@ -45,11 +50,11 @@ class Interrupt(Callback):
         self._previous = {}
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if self.requested and self.checkpointing.is_within_epoch:
+        if self.stops and self.requested and self.checkpointing.is_within_epoch:
             raise TrainingInterrupted
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if self.requested:
+        if self.stops and self.requested:
             raise TrainingInterrupted
 
     def _request(self, number: int, frame: FrameType | None) -> None:

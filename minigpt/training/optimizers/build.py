@@ -5,13 +5,21 @@ from typing import Any
 import keras
 
 from minigpt.config import TrainingConfig
+from minigpt.training.optimizers.local_updates import SGD, Adam, AdamW
 from minigpt.training.optimizers.muon import Muon
 
 
-def build_optimizer(config: TrainingConfig, model: keras.Model) -> keras.optimizers.Optimizer:
+def build_optimizer(
+    config: TrainingConfig, model: keras.Model, compiles_updates: bool = False
+) -> keras.optimizers.Optimizer:
     """Returns the optimizer of a configuration, built for `model`.
 
     Its learning rate is only the peak; the callback `LearningRate` sets it before every update.
+
+    Args:
+      config: the settings.
+      model: built.
+      compiles_updates: see `LocalUpdates`.
     """
     shared: dict[str, Any] = {
         "learning_rate": config.learning_rate,
@@ -23,7 +31,7 @@ def build_optimizer(config: TrainingConfig, model: keras.Model) -> keras.optimiz
     }
     optimizer: keras.optimizers.Optimizer
     if config.optimizer == "sgd":
-        optimizer = keras.optimizers.SGD(momentum=0.9, nesterov=True, **shared)
+        optimizer = SGD(momentum=0.9, nesterov=True, **shared)
     elif config.optimizer == "muon":
         # Muon updates the blocks' matrices, AdamW the tables and the head (Jordan et al. 2024).
         optimizer = Muon(
@@ -33,12 +41,15 @@ def build_optimizer(config: TrainingConfig, model: keras.Model) -> keras.optimiz
             **shared,
         )
     elif config.optimizer == "adamw":
-        optimizer = keras.optimizers.AdamW(beta_2=config.adam_beta_2, **shared)
+        optimizer = AdamW(beta_2=config.adam_beta_2, **shared)
     else:
-        optimizer = keras.optimizers.Adam(beta_2=config.adam_beta_2, **shared)
+        optimizer = Adam(beta_2=config.adam_beta_2, **shared)
     # No decay of gains and biases, as in GPT-2 (Loshchilov & Hutter 2019 decay all weights).
     optimizer.exclude_from_weight_decay(
         var_list=[v for v in model.trainable_variables if len(v.shape) < 2]
     )
+    optimizer.compiles_updates = compiles_updates
+    if model.dtype_policy.name == "mixed_float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer, name="loss_scale_optimizer")
     optimizer.build(model.trainable_variables)
     return optimizer

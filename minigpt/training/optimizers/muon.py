@@ -6,12 +6,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from minigpt.training.optimizers.local_updates import LocalUpdates
+
 # Newton–Schulz steps that share one A. Each step multiplies the rounding errors by up to a² = 12.
 STEPS_PER_GRAM = 3
 
 
 @keras.saving.register_keras_serializable("minigpt")
-class Muon(keras.optimizers.Muon):
+class Muon(LocalUpdates, keras.optimizers.Muon):
     """Keras' Muon (Jordan et al. 2024), with fewer operations to trace, to compile and to run.
 
     Matrices of equal shape are updated together, and their Newton–Schulz steps are computed on the
@@ -22,11 +24,11 @@ class Muon(keras.optimizers.Muon):
     updated as if each of them were a variable of its own.
     """
 
-    def _distributed_tf_update_step(
-        self, distribution: Any, grads_and_vars: Any, learning_rate: Any
+    def _backend_update_step(
+        self, grads: Any, trainable_variables: Any, learning_rate: Any
     ) -> None:
         matrices, others = defaultdict(list), []
-        for gradient, variable in grads_and_vars:
+        for gradient, variable in zip(grads, trainable_variables, strict=True):
             # Keras' Muon keeps a velocity for exactly the variables that Adam updates.
             if self.adam_velocities[self._get_variable_index(variable)] is not None:
                 others.append((gradient, variable))
@@ -34,15 +36,11 @@ class Muon(keras.optimizers.Muon):
                 kind = variable.dtype, tuple(variable.shape), self._parts(variable)
                 matrices[kind].append((gradient, variable))
         adam_rate = learning_rate * self.adam_lr_ratio * self._bias_correction()
-        super()._distributed_tf_update_step(distribution, others, adam_rate)
+        for gradient, variable in others:
+            self.update_step(gradient, variable, adam_rate)
         for (_, _, parts), pairs in matrices.items():
             gradients, variables = zip(*pairs, strict=True)
-            distribution.extended.update(
-                variables[0],
-                lambda _, *args: self._update_matrices(*args),
-                args=(gradients, variables, parts, learning_rate),
-                group=False,
-            )
+            self._update_matrices(gradients, variables, parts, learning_rate)
 
     def _parts(self, variable: Any) -> tuple[int, ...]:
         """Returns the widths of the matrices that a variable consists of."""

@@ -6,9 +6,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from minigpt.corpus.batches import check_fills_batch, windows_in_pass
+from minigpt.corpus.batches import check_fills_batch, training_batch, windows_in_pass
 from minigpt.corpus.datasets import batch_dataset
 from minigpt.corpus.sources import source_name
+from minigpt.distribution.replicas import Replicas
 from minigpt.evaluation import baselines, score
 from minigpt.evaluation.text import Evaluator
 from minigpt.inference.prompts import unknown_tokens_message
@@ -16,7 +17,7 @@ from minigpt.models import GPT
 from minigpt.training.callbacks.display import Display
 from minigpt.training.callbacks.text_generator import TextGenerator, check_banned_tokens
 from minigpt.training.console import count
-from minigpt.training.tasks.task import Record, Task
+from minigpt.training.tasks.task import Batch, Record, Task
 
 
 class LanguageModeling(Task):
@@ -51,11 +52,22 @@ class LanguageModeling(Task):
             count,
         )
 
+    def batch(self, number: int) -> Batch:
+        training = self.config.training
+        batch = training_batch(
+            self.corpus.train.ids,
+            self.config.sequence_length,
+            training.batch_size,
+            training.seed,
+            number,
+        )
+        return *batch, None
+
     def objective(self) -> dict[str, Any]:
         return {"loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
 
-    def set_model(self, model: GPT) -> None:
-        self.evaluator = Evaluator(model, self.config.training.batch_size)
+    def set_model(self, model: GPT, replicas: Replicas | None = None) -> None:
+        self.evaluator = Evaluator(model, self.config.training.batch_size, replicas)
 
     @property
     def split(self) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from minigpt.config import Config
 from minigpt.corpus.pair_batches import Pairs
+from minigpt.distribution.replicas import Replicas
 from minigpt.evaluation.text import Record
 from minigpt.generation import Translator
 from minigpt.generation.translation import BATCH_ROWS
@@ -82,8 +83,8 @@ class TaskPart(Task):
 class LanguageModelingPart(TaskPart, LanguageModeling):
     """Validates some batches of windows."""
 
-    def set_model(self, model: GPT) -> None:
-        super().set_model(model)
+    def set_model(self, model: GPT, replicas: Replicas | None = None) -> None:
+        super().set_model(model, replicas)
         val = self.whole.corpus.val
         tokens = VALIDATED_BATCHES * self.evaluator.batch_size * model.max_len
         part = replace(val, ids=val.ids[: tokens + 1])
@@ -110,8 +111,8 @@ class TranslationPart(TaskPart, Translation):
         ]
         self.val = Pairs(np.concatenate([end, *sentences]), self.val.end_id, self.val.max_len)
 
-    def set_model(self, model: EncoderDecoder) -> None:
-        super().set_model(model)
+    def set_model(self, model: EncoderDecoder, replicas: Replicas | None = None) -> None:
+        super().set_model(model, replicas)
         translator = self.evaluator.translator
         # An untrained model may end every sentence at once, or none.
         self.evaluator.translator = Translator(

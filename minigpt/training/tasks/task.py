@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from minigpt.analysis.breakdown import LossBreakdown
 from minigpt.config import Config, FilesConfig, PairsConfig
 from minigpt.corpus.store_files import Corpus
+from minigpt.distribution.replicas import Replicas
 from minigpt.training.callbacks.callback import Callback
 from minigpt.training.callbacks.display import Display
 
 Record = Callable[[dict[str, Any]], None]
+# Inputs, targets and their weights; see `minigpt.models.language_model.LanguageModel.train_step`.
+Batch = tuple[Any, np.ndarray, np.ndarray | None]
 
 
 class Task(abc.ABC):
@@ -75,12 +79,21 @@ class Task(abc.ABC):
         """Returns `count` batches from number `first` on, as `Model.fit` takes them."""
 
     @abc.abstractmethod
+    def batch(self, number: int) -> Batch:
+        """Returns one batch, as arrays."""
+
+    @abc.abstractmethod
     def objective(self) -> dict[str, Any]:
         """Returns loss and metrics, as `Model.compile` takes them."""
 
     @abc.abstractmethod
-    def set_model(self, model: keras.Model) -> None:
-        """Sets the model that `loss` and `scores` evaluate."""
+    def set_model(self, model: keras.Model, replicas: Replicas | None = None) -> None:
+        """Sets the model that `loss` and `scores` evaluate.
+
+        Args:
+          model: the model.
+          replicas: those of the model that share the batches of the loss; None for the default device.
+        """
 
     @property
     @abc.abstractmethod

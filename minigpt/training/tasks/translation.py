@@ -10,6 +10,7 @@ from minigpt.config import PairsConfig
 from minigpt.corpus.datasets import pair_dataset
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.corpus.sources import source_name
+from minigpt.distribution.replicas import Replicas
 from minigpt.evaluation import pair_baselines
 from minigpt.evaluation.pairs import PairEvaluator, skipped_pairs_message
 from minigpt.evaluation.scores import perplexity
@@ -18,7 +19,7 @@ from minigpt.models import EncoderDecoder
 from minigpt.training.callbacks.display import Display
 from minigpt.training.callbacks.translation_samples import TranslationSamples
 from minigpt.training.console import count
-from minigpt.training.tasks.task import Record, Task
+from minigpt.training.tasks.task import Batch, Record, Task
 
 # BLEU after an epoch is computed on the first held-out pairs, at most this many.
 MAX_BLEU_PAIRS = 2000
@@ -45,6 +46,9 @@ class Translation(Task):
     def batches(self, first: int, count: int) -> tf.data.Dataset:
         return pair_dataset(self.buckets, self.config.training.seed, first, count)
 
+    def batch(self, number: int) -> Batch:
+        return self.buckets.training_batch(self.config.training.seed, number)
+
     def objective(self) -> dict[str, Any]:
         # The mean over the tokens that have a weight. Padding has none.
         mean = "mean_with_sample_weight"
@@ -52,9 +56,9 @@ class Translation(Task):
         plain = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=mean)
         return {"loss": SmoothedCrossentropy(smoothing, reduction=mean) if smoothing else plain}
 
-    def set_model(self, model: EncoderDecoder) -> None:
+    def set_model(self, model: EncoderDecoder, replicas: Replicas | None = None) -> None:
         self.evaluator = PairEvaluator(
-            model, self.corpus.tokenizer, self.val, self.config.training.batch_size
+            model, self.corpus.tokenizer, self.val, self.config.training.batch_size, replicas
         )
 
     @property

@@ -1,0 +1,37 @@
+"""`minigpt launch`: trains with several processes on one machine."""
+
+import signal
+from typing import Annotated
+
+import typer
+
+from minigpt.cli.command import program_name
+from minigpt.cli.output import print_message
+from minigpt.distribution.launch import launch as launch_workers
+from minigpt.errors import UserError
+from minigpt.interrupts import INTERRUPTED, Interrupted
+
+
+def launch(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- train ...", help="The command that every worker runs."),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 2,
+) -> None:
+    """Train with several processes on this machine, to try what several machines would do.
+
+    On several machines, start one process on each with Slurm's `srun`, or set TF_CONFIG.
+    """
+    if not arguments or arguments[0] != "train":
+        raise UserError(
+            f"unexpected command; try: {program_name()} launch --workers {workers} -- train"
+        )
+    statuses = launch_workers(arguments, workers)
+    for worker, status in enumerate(statuses):
+        if status < 0:
+            print_message(f"minigpt: worker {worker} was ended by {signal.Signals(-status).name}")
+    if INTERRUPTED in statuses:
+        raise Interrupted
+    failed = [status if status > 0 else 1 for status in statuses if status]
+    raise typer.Exit(failed[0] if failed else 0)

@@ -1,0 +1,111 @@
+"""The processes that train together, as the environment describes them. Imports no TensorFlow."""
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from minigpt.errors import UserError
+
+# TensorFlow's default for Slurm. Workers on one machine use the ports from it on.
+SLURM_PORT = 8888
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The workers, in the order that all of them know.
+
+    Attributes:
+      addresses: "HOST:PORT" of each worker.
+      index: which of them is this process. Worker 0 is the first worker, which alone writes files.
+    """
+
+    addresses: tuple[str, ...]
+    index: int
+
+    def name(self, index: int) -> str:
+        """Returns how messages name a worker."""
+        return f"worker {index} ({self.addresses[index]})"
+
+
+def find_cluster(workers: int | str = "auto") -> Cluster | None:
+    """Returns the cluster that TF_CONFIG or Slurm's variables describe; None if there is no other worker.
+
+    Args:
+      workers: `training.workers`, the number that should be found, or "auto".
+    Raises:
+      UserError: the variables cannot be used, or describe another number of workers.
+    """
+    source, cluster = "TF_CONFIG", None
+    if "TF_CONFIG" in os.environ:
+        cluster = _from_tf_config()
+    elif _is_in_slurm():
+        source, cluster = "Slurm", _from_slurm()
+    found = len(cluster.addresses) if cluster else 1
+    if workers not in ("auto", found):
+        problem = (
+            f"{source} describes {found}"
+            if cluster
+            else "this process was started alone; `minigpt launch`, `srun` or TF_CONFIG start several"
+        )
+        raise UserError(f"training.workers = {workers}: {problem}")
+    return cluster if found > 1 else None
+
+
+def is_first_worker() -> bool:
+    """Returns whether this process writes files: it trains alone, or is the first of several workers.
+
+    Raises:
+      UserError: TF_CONFIG cannot be used.
+    """
+    if "TF_CONFIG" in os.environ:
+        return _from_tf_config().index == 0
+    return not _is_in_slurm() or os.environ.get("SLURM_PROCID") == "0"
+
+
+def _is_in_slurm() -> bool:
+    return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
+
+
+def _from_tf_config() -> Cluster:
+    text = os.environ["TF_CONFIG"]
+    try:
+        settings = json.loads(text)
+        jobs: dict[str, Any] = settings["cluster"]
+        kind, number = settings["task"]["type"], int(settings["task"]["index"])
+        # A chief, if there is one, is the first worker.
+        addresses = [*jobs.get("chief", []), *jobs["worker"]]
+        index = number + (len(jobs.get("chief", [])) if kind == "worker" else 0)
+        if set(jobs) > {"chief", "worker"} or kind not in jobs or not 0 <= index < len(addresses):
+            raise ValueError
+        return Cluster(tuple(addresses), index)
+    except (ValueError, KeyError, TypeError):
+        raise UserError(
+            f"TF_CONFIG = {text}: should be a JSON object like "
+            '{"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", "index": 0}}'
+        ) from None
+
+
+def _from_slurm() -> Cluster:
+    # Imports TensorFlow, which only several workers need this early.
+    from tensorflow.distribute.cluster_resolver import SlurmClusterResolver
+
+    tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
+    try:
+        # It would divide the GPUs of a node among its tasks. Slurm's own options do that, and nodes may
+        # have none: it is told that every task has one, and leaves CUDA_VISIBLE_DEVICES as it is.
+        resolver = SlurmClusterResolver(
+            port_base=SLURM_PORT, gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
+        )
+        cluster = Cluster(tuple(resolver.cluster_spec().as_dict()["worker"]), int(resolver.task_id))
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"the variables of Slurm cannot be used: {error}") from None
+    host = cluster.addresses[cluster.index].rpartition(":")[0]
+    node = os.environ.get("SLURMD_NODENAME", host)
+    if node != host:
+        # The resolver sorts the nodes by name, and Slurm by number.
+        raise UserError(
+            f"Slurm runs worker {cluster.index} on {node}, and TensorFlow expects it on {host}; names of "
+            "nodes should have numbers of equal length, or set TF_CONFIG"
+        )
+    return cluster

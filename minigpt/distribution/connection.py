@@ -1,0 +1,120 @@
+"""The connection of several workers: how it begins, what it checks, and how it ends."""
+
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow as tf
+
+from minigpt.distribution.cluster import Cluster
+from minigpt.distribution.replicas import Replicas
+from minigpt.errors import UserError
+
+# How long a worker waits for the others to start.
+START_SECONDS = 600.0
+# A worker that fails stays so long for the others to find out which of them ended first.
+GRACE_SECONDS = 5.0
+CONNECT_SECONDS = 2.0
+
+_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+    tf.errors.FailedPreconditionError,
+)
+
+
+def connect(cluster: Cluster) -> tf.distribute.Strategy:
+    """Starts this worker and waits for the others.
+
+    Raises:
+      UserError: this worker's address cannot be used, or another worker does not start.
+    """
+    spec = tf.train.ClusterSpec({"worker": list(cluster.addresses)})
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        spec, task_type="worker", task_id=cluster.index, rpc_layer="grpc"
+    )
+    own = cluster.name(cluster.index)
+    try:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
+    except (RuntimeError, tf.errors.OpError) as error:
+        problem = str(error).splitlines()[0]
+        raise UserError(f"{own}: cannot start: {problem}") from None
+    end = time.monotonic() + START_SECONDS
+    waiting = set(range(len(cluster.addresses))) - {cluster.index}
+    while waiting := {index for index in waiting if not _answers(cluster.addresses[index])}:
+        if time.monotonic() > end:
+            raise UserError(
+                f"{cluster.name(min(waiting))}: did not start within {START_SECONDS / 60:g} minutes"
+            )
+        time.sleep(0.2)
+    return strategy
+
+
+def check_equal(replicas: Replicas, record: dict[str, Any], what: dict[str, str]) -> None:
+    """Checks that all workers have the same record.
+
+    Args:
+      replicas: of all workers.
+      record: JSON values by name.
+      what: how a message names them.
+    Raises:
+      UserError: in every worker; one line for each worker that differs from the first one, and each
+        difference.
+    """
+    first, *others = replicas.gather(record)
+    assert replicas.cluster
+    problems = [
+        f"{replicas.cluster.name(index)}: {what.get(name, name)} = {other.get(name)!r}; "
+        f"worker 0 has {value!r}"
+        for index, other in enumerate(others, 1)
+        for name, value in first.items()
+        if other.get(name) != value
+    ]
+    if problems:
+        raise UserError(*problems)
+
+
+@contextmanager
+def lost_workers(replicas: Replicas | None) -> Iterator[None]:
+    """Turns the loss of another worker into one line that names it.
+
+    Args:
+      replicas: those of the training.
+    Raises:
+      UserError: another worker has ended or cannot be reached.
+    """
+    try:
+        yield
+    except _LOST as error:
+        if replicas is None or replicas.cluster is None:
+            raise
+        cluster = replicas.cluster
+        named = {int(task) for task in re.findall(r"/task:(\d+)", str(error))} - {cluster.index}
+        gone = [
+            index
+            for index, address in enumerate(cluster.addresses)
+            if index != cluster.index and not _answers(address)
+        ]
+        lost = gone or sorted(named)
+        if not lost:
+            raise
+        time.sleep(GRACE_SECONDS)
+        names = ", ".join(cluster.name(index) for index in lost)
+        raise UserError(
+            f"{names}: has ended or cannot be reached; resume training from its last checkpoint"
+        ) from None
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,110 @@
+"""Starts several workers on this machine."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+from minigpt.errors import UserError
+
+# Workers end by themselves when one of them has. One that hangs is ended after this time.
+END_SECONDS = 60.0
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def launch(arguments: Sequence[str], workers: int) -> list[int]:
+    """Runs a command of minigpt in several processes of this machine, which train together.
+
+    The first worker prints as usual; of the others, only errors are seen. Ctrl-C, SIGTERM and SIGHUP reach
+    all of them.
+
+    Args:
+      arguments: of the command, without the program: `["train", "--config", "python"]`.
+      workers: number of processes.
+    Returns:
+      the exit status of each worker; negative for the number of the signal that ended it.
+    Raises:
+      UserError: there are fewer GPUs than workers.
+    """
+    addresses = [f"127.0.0.1:{port}" for port in _free_ports(workers)]
+    environments = [_environment(addresses, index) for index in range(workers)]
+    command = [sys.executable, "-m", "minigpt", *arguments]
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def forward(number: int, _: object) -> None:
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    # In groups of their own, so that a terminal does not send them Ctrl-C as well.
+    previous = {number: signal.signal(number, forward) for number in SIGNALS}
+    try:
+        for environment in environments:
+            processes.append(
+                subprocess.Popen(command, env=os.environ | environment, process_group=0)
+            )
+        return _wait(processes)
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _wait(processes: list[subprocess.Popen[bytes]]) -> list[int]:
+    """Waits for all; those that still run END_SECONDS after one has failed are killed."""
+    failed_at: float | None = None
+    while any(process.poll() is None for process in processes):
+        if failed_at is None and any(process.poll() for process in processes):
+            failed_at = time.monotonic()
+        if failed_at and time.monotonic() > failed_at + END_SECONDS:
+            for process in processes:
+                process.kill()
+        time.sleep(0.1)
+    return [process.wait() for process in processes]
+
+
+def _environment(addresses: Sequence[str], index: int) -> Mapping[str, str]:
+    """Returns the variables of one worker: its place, and its share of the GPUs or of the cores."""
+    cluster = {"worker": list(addresses)}
+    task = {"type": "worker", "index": index}
+    environment = {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
+    gpus, workers = _gpus(), len(addresses)
+    if gpus:
+        share = len(gpus) // workers
+        if not share:
+            raise UserError(
+                f"--workers {workers}: should be at most {len(gpus)}, the number of GPUs; or set "
+                "CUDA_VISIBLE_DEVICES to nothing to use the CPU"
+            )
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[index * share : (index + 1) * share])
+    else:
+        threads = str(max(1, (os.cpu_count() or 1) // workers))
+        environment |= {"TF_NUM_INTRAOP_THREADS": threads, "OMP_NUM_THREADS": threads}
+    return environment
+
+
+def _gpus() -> list[str]:
+    """Returns the numbers or names of the GPUs that this process may use."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [gpu for gpu in visible.split(",") if gpu]
+    if shutil.which("nvidia-smi") is None:
+        return []
+    listed = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True).stdout
+    return [str(number) for number, line in enumerate(listed.splitlines()) if line]
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as sockets:
+        opened = [sockets.enter_context(socket.socket()) for _ in range(count)]
+        for each in opened:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in opened]

@@ -1,0 +1,146 @@
+"""The replicas of a model: copies on several devices, of one process or of several."""
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from minigpt.distribution.cluster import Cluster
+
+
+class Replicas:
+    """The replicas that a batch is divided among, and how their processes exchange values.
+
+    Every worker has the same number of replicas. Replicas are numbered over all workers; those of the
+    first worker come first. All methods that exchange values must be called by all workers, in the same
+    order.
+
+    Args:
+      strategy: of the devices and workers.
+      cluster: the workers; None for one process.
+
+    Attributes:
+      count: number of replicas.
+      workers: number of processes.
+      is_first: whether this process is the first worker, which alone writes files.
+      jit_compile: whether the parts of a training step are compiled with XLA.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        cluster: Cluster | None = None,
+        jit_compile: bool = True,
+    ) -> None:
+        self.strategy = strategy
+        self.cluster = cluster
+        self.count: int = strategy.num_replicas_in_sync
+        self.workers = len(cluster.addresses) if cluster else 1
+        self.is_first = cluster is None or cluster.index == 0
+        self.jit_compile = jit_compile
+        self._summed = tf.function(self._sum, reduce_retracing=True)
+        self._gathered = tf.function(self._gather, reduce_retracing=True)
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Returns a context in which variables are created on every replica."""
+        scope: AbstractContextManager[Any] = self.strategy.scope()
+        return scope
+
+    def per_replica(self, value: Callable[[int], Any]) -> Any:
+        """Returns a value for `run` that differs between replicas.
+
+        Args:
+          value: returns the array of a replica, from its number. Called for those of this worker.
+        """
+        return self.strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(value(int(context.replica_id_in_sync_group)))
+        )
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Calls a function on each replica of this worker; returns what the first of them returns."""
+        results = self.strategy.run(function, args=args)
+        return tf.nest.map_structure(
+            lambda result: self.strategy.experimental_local_results(result)[0], results
+        )
+
+    def sum(self, tensors: Sequence[Any]) -> list[Any]:
+        """Sums tensors over all replicas. To be called within `run`."""
+        context = tf.distribute.get_replica_context()
+        # Tensors without a device cannot be reduced.
+        tensors = [tf.identity(tensor) for tensor in tensors]
+        summed: list[Any] = context.all_reduce(tf.distribute.ReduceOp.SUM, tensors)
+        return summed
+
+    def sum_over_workers(self, values: Any) -> np.ndarray:
+        """Returns the sum of the arrays of all workers, float64 of the shape of `values`."""
+        values = np.asarray(values, np.float64)
+        if self.workers == 1:
+            return values
+        first = self.cluster.index * self.count // self.workers  # type: ignore[union-attr]
+        return self._summed(
+            self.per_replica(lambda replica: values if replica == first else np.zeros_like(values))
+        ).numpy()
+
+    def gather(self, record: Any) -> list[Any]:
+        """Returns the records of all workers, in their order.
+
+        Args:
+          record: JSON values.
+        """
+        if self.workers == 1:
+            return [record]
+        assert self.cluster
+        text = json.dumps(record).encode()
+        lengths = np.zeros(self.workers)
+        lengths[self.cluster.index] = len(text)
+        lengths = self.sum_over_workers(lengths).astype(int)
+        texts = np.zeros((self.workers, lengths.max()))
+        texts[self.cluster.index, : len(text)] = list(text)
+        texts = self.sum_over_workers(texts).astype(np.uint8)
+        return [
+            json.loads(row[:length].tobytes()) for row, length in zip(texts, lengths, strict=True)
+        ]
+
+    def from_first(self, record: Any) -> Any:
+        """Returns the record of the first worker; those of the others are ignored."""
+        return self.gather(record if self.is_first else None)[0]
+
+    def map(
+        self, function: Any, batches: Iterable[Any], size: Callable[[Any], int]
+    ) -> Iterator[np.ndarray]:
+        """Yields what a function returns for each batch; the replicas share the batches.
+
+        Args:
+          function: called with a batch on a replica, returns float32[N].
+          batches: arrays in any structure, the same on all workers.
+          size: returns N from a batch.
+        """
+        batches = iter(batches)
+        while group := list(itertools.islice(batches, self.count)):
+            sizes = [size(batch) for batch in group]
+            # A replica without a batch of its own computes the last one again, in a row that is left out.
+            full = group + group[-1:] * (self.count - len(group))
+            parts = tf.nest.map_structure(
+                lambda *arrays: self.per_replica(lambda replica: arrays[replica]), *full
+            )
+            rows = self.per_replica(lambda replica: np.eye(self.count, dtype=np.float32)[replica])
+            results = self._gathered(function, parts, rows, max(sizes)).numpy()
+            for row, length in zip(results, sizes, strict=False):
+                yield row[:length]
+
+    def _sum(self, part: Any) -> Any:
+        return self.run(lambda part: self.sum([part])[0], part)
+
+    def _gather(self, function: Any, parts: Any, rows: Any, size: Any) -> Any:
+        """float32[replicas, size]: what a function returns on each replica, padded with zeros."""
+
+        def on_replica(part: Any, row: Any) -> Any:
+            result = function(part)
+            padded = tf.pad(result, [[0, size - tf.size(result)]])
+            return self.sum([row[:, None] * padded])[0]
+
+        return self.run(on_replica, parts, rows)

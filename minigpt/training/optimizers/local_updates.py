@@ -1,0 +1,65 @@
+"""Optimizers that update a replica's own variables."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+class LocalUpdates:
+    """A mixin for Keras' optimizers, which apply the gradients that they are given as they are.
+
+    Keras sums gradients over the replicas of `tf.distribute` after it has clipped and accumulated those of
+    each replica. With this mixin they are summed before `apply`, so that several replicas clip and
+    accumulate the same gradients as one. Every replica then updates its own variables, alike.
+
+    Attributes:
+      compiles_updates: whether an update is compiled with XLA by itself. Not needed within a function that
+        is compiled as a whole.
+    """
+
+    compiles_updates = False
+
+    def _backend_apply_gradients(self, grads: Any, trainable_variables: Any) -> None:
+        apply_all = super()._backend_apply_gradients  # type: ignore[misc]
+
+        def apply(gradients: Any) -> None:
+            apply_all(gradients, trainable_variables)
+
+        if self.compiles_updates:
+            apply = tf.function(apply, jit_compile=True, autograph=False)
+        apply(grads)
+
+    def _backend_update_step(
+        self, grads: Any, trainable_variables: Any, learning_rate: Any
+    ) -> None:
+        for gradient, variable in zip(grads, trainable_variables, strict=True):
+            self.update_step(gradient, variable, learning_rate)  # type: ignore[attr-defined]
+
+    def _apply_weight_decay(self, variables: Any) -> None:
+        if self.weight_decay is None:  # type: ignore[attr-defined]
+            return
+        decay, rate = self.weight_decay, self.learning_rate  # type: ignore[attr-defined]
+        for variable in variables:
+            if self._use_weight_decay(variable):  # type: ignore[attr-defined]
+                change = tf.convert_to_tensor(variable.value) * decay * rate
+                self.assign_sub(variable, change)  # type: ignore[attr-defined]
+
+    def _backend_increment_gradient_accumulators(self, grads: Any, acc_grads: Any) -> None:
+        for gradient, accumulated in zip(grads, acc_grads, strict=True):
+            self.assign_add(accumulated, gradient)  # type: ignore[attr-defined]
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class SGD(LocalUpdates, keras.optimizers.SGD):
+    """`keras.optimizers.SGD` with `LocalUpdates`."""
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class Adam(LocalUpdates, keras.optimizers.Adam):
+    """`keras.optimizers.Adam` with `LocalUpdates`."""
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class AdamW(LocalUpdates, keras.optimizers.AdamW):
+    """`keras.optimizers.AdamW` with `LocalUpdates`."""

@@ -1,0 +1,94 @@
+"""The training step of a model on several replicas."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from minigpt.distribution.replicas import Replicas
+from minigpt.models.language_model import LanguageModel
+from minigpt.training.tasks.task import Task
+
+
+class ReplicatedStep:
+    """One batch of training on all replicas, with the results of one device but for rounding.
+
+    Each replica computes the gradients of its rows. They are summed, and every replica makes the same
+    update. With `training.accumulate_steps`, each replica accumulates its own gradients, and only those
+    of an update are summed.
+
+    Args:
+      task: the batches.
+      model: built within the scope of the replicas, and compiled.
+      replicas: of the model.
+    """
+
+    def __init__(self, task: Task, model: LanguageModel, replicas: Replicas) -> None:
+        self.task = task
+        self.model = model
+        self.replicas = replicas
+        self.rows = task.config.training.batch_size
+        # Scaled gradients of float16 can overflow, which must not depend on the replica: all are summed.
+        self._scales_loss = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+        self._accumulate_steps = task.config.training.accumulate_steps
+        self._gradients = tf.function(
+            model.loss_and_gradients, jit_compile=replicas.jit_compile, autograph=False
+        )
+        self._step = tf.function(self._all_replicas, autograph=False)
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        """Computes the gradients of a batch, and updates the weights if it completes an update.
+
+        Args:
+          number: of the batch, from 0.
+        Returns:
+          the metrics by name.
+        """
+        batch = self.task.batch(number)
+        inputs, targets, weights = batch
+        rows, count = len(targets), self.replicas.count
+
+        def part(array: Any) -> Any:
+            def of(replica: int) -> Any:
+                return array[rows * replica // count : rows * (replica + 1) // count]
+
+            return self.replicas.per_replica(of)
+
+        first_row = self.replicas.per_replica(lambda replica: rows * replica // count)
+        is_update = (number + 1) % self._accumulate_steps == 0
+        self._step(
+            tf.nest.map_structure(part, inputs),
+            part(targets),
+            None if weights is None else part(weights),
+            self.model.loss_weight(targets, weights),
+            first_row,
+            is_update,
+        )
+        metrics: dict[str, Any] = self.model.get_metrics_result()
+        return metrics
+
+    def _all_replicas(
+        self, inputs: Any, targets: Any, weights: Any, tokens: Any, first_row: Any, is_update: bool
+    ) -> None:
+        def on_replica(inputs: Any, targets: Any, weights: Any, first_row: Any) -> tuple[Any, Any]:
+            loss, plain, gradients = self._gradients(inputs, targets, weights, tokens, first_row)
+            return self._apply(loss, plain, gradients, is_update)
+
+        loss, plain = self.replicas.run(on_replica, inputs, targets, weights, first_row)
+        self.model.record_loss(loss, plain, tokens)
+
+    def _apply(self, loss: Any, plain: Any, gradients: list[Any], is_update: bool) -> Any:
+        optimizer = self.model.optimizer
+        if self._accumulate_steps > 1 and not self._scales_loss:
+            if not is_update:
+                optimizer.apply(gradients, self.model.trainable_weights)
+                return tuple(self.replicas.sum([loss, plain]))
+            accumulated = optimizer._accumulated_gradients
+            gradients = [
+                gradient + tf.convert_to_tensor(sum_before)
+                for gradient, sum_before in zip(gradients, accumulated, strict=True)
+            ]
+            optimizer._backend_reset_gradient_accumulators()
+        loss, plain, *gradients = self.replicas.sum([loss, plain, *gradients])
+        optimizer.apply(gradients, self.model.trainable_weights)
+        return loss, plain
