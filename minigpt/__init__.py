@@ -34,7 +34,9 @@ from minigpt.environment import (
 
 __version__ = "0.2.0"
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Of several workers, each reports in one line that another has ended; TensorFlow would log it at length.
+_is_worker = "TF_CONFIG" in os.environ or os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1"
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3" if _is_worker else "2")
 # TensorFlow otherwise reserves all memory of a GPU.
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 # Keras ignores an empty value too.

@@ -14,6 +14,7 @@ from minigpt.cli.command_line import recorded_command_line
 from minigpt.cli.options import TextOption
 from minigpt.cli.output import print_json, print_message, print_text
 from minigpt.config import Config, load_config, load_record, shipped_configs
+from minigpt.distribution.cluster import is_first_worker
 from minigpt.errors import UserError, gathering
 from minigpt.notices import notices_to
 
@@ -131,7 +132,8 @@ def _settings(
     with gathering(problems):
         settings = load_config(config, overrides, text)
     with gathering(problems):
-        if run:
+        # The first of several workers creates it.
+        if run and is_first_worker():
             check_new_run(run)
     if problems:
         with gathering(problems):

@@ -16,7 +16,7 @@ from minigpt.errors import UserError
 # How long a worker waits for the others to start.
 START_SECONDS = 600.0
 # A worker that fails stays so long for the others to find out which of them ended first.
-GRACE_SECONDS = 5.0
+GRACE_SECONDS = 3.0
 CONNECT_SECONDS = 2.0
 
 _LOST = (
@@ -43,8 +43,12 @@ def connect(cluster: Cluster) -> tf.distribute.Strategy:
     try:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
     except (RuntimeError, tf.errors.OpError) as error:
-        problem = str(error).splitlines()[0]
-        raise UserError(f"{own}: cannot start: {problem}") from None
+        if "gRPC server" not in str(error):
+            raise
+        raise UserError(
+            f"{own}: cannot use this address: it is not one of this machine, or another process uses it. "
+            "A worker cannot join a training that has begun"
+        ) from None
     end = time.monotonic() + START_SECONDS
     waiting = set(range(len(cluster.addresses))) - {cluster.index}
     while waiting := {index for index in waiting if not _answers(cluster.addresses[index])}:

@@ -8,13 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 
 from minigpt.errors import UserError
 
 # Workers end by themselves when one of them has. One that hangs is ended after this time.
-END_SECONDS = 60.0
+END_SECONDS = 30.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -32,10 +33,12 @@ def launch(arguments: Sequence[str], workers: int) -> list[int]:
     Raises:
       UserError: there are fewer GPUs than workers.
     """
-    addresses = [f"127.0.0.1:{port}" for port in _free_ports(workers)]
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
     environments = [_environment(addresses, index) for index in range(workers)]
     command = [sys.executable, "-m", "minigpt", *arguments]
     processes: list[subprocess.Popen[bytes]] = []
+    readers: list[threading.Thread] = []
+    shown: set[bytes] = set()
 
     def forward(number: int, _: object) -> None:
         for process in processes:
@@ -46,10 +49,17 @@ def launch(arguments: Sequence[str], workers: int) -> list[int]:
     previous = {number: signal.signal(number, forward) for number in SIGNALS}
     try:
         for environment in environments:
-            processes.append(
-                subprocess.Popen(command, env=os.environ | environment, process_group=0)
+            process = subprocess.Popen(
+                command, env=os.environ | environment, process_group=0, stderr=subprocess.PIPE
             )
-        return _wait(processes)
+            processes.append(process)
+            reader = threading.Thread(target=_copy_errors, args=(process, shown), daemon=True)
+            reader.start()
+            readers.append(reader)
+        statuses = _wait(processes)
+        for reader in readers:
+            reader.join()
+        return statuses
     finally:
         for process in processes:
             if process.poll() is None:
@@ -58,17 +68,28 @@ def launch(arguments: Sequence[str], workers: int) -> list[int]:
             signal.signal(number, handler)
 
 
+def _copy_errors(process: subprocess.Popen[bytes], shown: set[bytes]) -> None:
+    """Copies what a worker writes to standard error; a message that several workers write, once."""
+    assert process.stderr
+    for line in process.stderr:
+        if not line.startswith(b"minigpt: ") or line not in shown:
+            os.write(2, line)
+        shown.add(line)
+
+
 def _wait(processes: list[subprocess.Popen[bytes]]) -> list[int]:
-    """Waits for all; those that still run END_SECONDS after one has failed are killed."""
-    failed_at: float | None = None
-    while any(process.poll() is None for process in processes):
-        if failed_at is None and any(process.poll() for process in processes):
-            failed_at = time.monotonic()
-        if failed_at and time.monotonic() > failed_at + END_SECONDS:
-            for process in processes:
+    """Waits for all; those that still run END_SECONDS after one has failed are killed, with status 1."""
+    end: float | None = None
+    while running := [process for process in processes if process.poll() is None]:
+        if end is None and any(process.poll() for process in processes):
+            end = time.monotonic() + END_SECONDS
+        if end and time.monotonic() > end:
+            for process in running:
                 process.kill()
+                process.wait()
+            return [1 if process in running else process.returncode for process in processes]
         time.sleep(0.1)
-    return [process.wait() for process in processes]
+    return [process.returncode for process in processes]
 
 
 def _environment(addresses: Sequence[str], index: int) -> Mapping[str, str]:
@@ -102,7 +123,8 @@ def _gpus() -> list[str]:
     return [str(number) for number, line in enumerate(listed.splitlines()) if line]
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Returns ports of this machine that no process listens on."""
     with contextlib.ExitStack() as sockets:
         opened = [sockets.enter_context(socket.socket()) for _ in range(count)]
         for each in opened:

@@ -159,7 +159,11 @@ class LanguageModel(keras.Model, abc.ABC):
             if self.losses:
                 loss += tf.add_n(self.losses) / self.distribute_strategy.num_replicas_in_sync
             scaled = self.optimizer.scale_loss(loss)
-        gradients = tape.gradient(scaled, self.trainable_weights)
+        # The gradient of a token table is one slice per token of the batch, and their norm is not its norm.
+        gradients = [
+            tf.convert_to_tensor(gradient)
+            for gradient in tape.gradient(scaled, self.trainable_weights)
+        ]
         return loss, tf.math.divide_no_nan(plain, tokens), gradients
 
     def record_loss(self, loss: Any, plain: Any, tokens: Any) -> None:

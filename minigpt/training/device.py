@@ -118,9 +118,6 @@ def _set_up(config: TrainingConfig, gpus: list[Any]) -> str:
     """Makes TensorFlow use these GPUs, or the CPU, and seeds; returns the name of the first one."""
     try:
         tf.config.set_visible_devices(gpus, "GPU")
-        for gpu in gpus:
-            # Otherwise TensorFlow takes all the memory of a GPU, which a display or others may share.
-            tf.config.experimental.set_memory_growth(gpu, True)
     except RuntimeError:
         # TensorFlow is already initialized, for example in a notebook. Its devices cannot change.
         gpus = [gpu for gpu in gpus if gpu in tf.config.get_visible_devices("GPU")]

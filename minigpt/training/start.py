@@ -54,15 +54,9 @@ class Start(abc.ABC):
         Raises:
           UserError: the run to start from has no model that can be used.
         """
-        model = initial_model(task, self.fine_tuning)
         if replicas is None:
-            return model
-        with replicas.scope():
-            copies = initial_model(task, None)
-        # Random initial values would depend on the number of replicas.
-        for variable, value in zip(copies.variables, model.variables, strict=True):
-            variable.assign(value)
-        return copies
+            return initial_model(task, self.fine_tuning)
+        return replicated_model(task, self.fine_tuning, replicas)
 
     @abc.abstractmethod
     def run_directory(self, task: Task, facts: Facts) -> AbstractContextManager[Run]:
@@ -94,3 +88,18 @@ def initial_model(task: Task, fine_tuning: FineTuning | None) -> keras.Model:
         assert isinstance(model, GPT)
         enable_lora(model, config.training.lora_rank)
     return model
+
+
+def replicated_model(task: Task, fine_tuning: FineTuning | None, replicas: Replicas) -> keras.Model:
+    """Returns the model of a task before its first step, with a copy on every replica.
+
+    Raises:
+      UserError: the run to start from has no model that can be used.
+    """
+    model = initial_model(task, fine_tuning)
+    with replicas.scope():
+        copies = initial_model(task, None)
+    # Random initial values would depend on the number of replicas.
+    for variable, value in zip(copies.variables, model.variables, strict=True):
+        variable.assign(value)
+    return copies

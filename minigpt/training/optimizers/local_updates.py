@@ -36,6 +36,14 @@ class LocalUpdates:
         for gradient, variable in zip(grads, trainable_variables, strict=True):
             self.update_step(gradient, variable, learning_rate)  # type: ignore[attr-defined]
 
+    def _backend_increment_gradient_accumulators(self, grads: Any, acc_grads: Any) -> None:
+        for gradient, accumulated in zip(grads, acc_grads, strict=True):
+            self.assign_add(accumulated, gradient)  # type: ignore[attr-defined]
+
+
+class LocalDecay(LocalUpdates):
+    """`LocalUpdates` for optimizers whose weight decay is that of Keras' base class."""
+
     def _apply_weight_decay(self, variables: Any) -> None:
         if self.weight_decay is None:  # type: ignore[attr-defined]
             return
@@ -45,21 +53,17 @@ class LocalUpdates:
                 change = tf.convert_to_tensor(variable.value) * decay * rate
                 self.assign_sub(variable, change)  # type: ignore[attr-defined]
 
-    def _backend_increment_gradient_accumulators(self, grads: Any, acc_grads: Any) -> None:
-        for gradient, accumulated in zip(grads, acc_grads, strict=True):
-            self.assign_add(accumulated, gradient)  # type: ignore[attr-defined]
+
+@keras.saving.register_keras_serializable("minigpt")
+class SGD(LocalDecay, keras.optimizers.SGD):
+    """`keras.optimizers.SGD` with local updates."""
 
 
 @keras.saving.register_keras_serializable("minigpt")
-class SGD(LocalUpdates, keras.optimizers.SGD):
-    """`keras.optimizers.SGD` with `LocalUpdates`."""
+class Adam(LocalDecay, keras.optimizers.Adam):
+    """`keras.optimizers.Adam` with local updates."""
 
 
 @keras.saving.register_keras_serializable("minigpt")
-class Adam(LocalUpdates, keras.optimizers.Adam):
-    """`keras.optimizers.Adam` with `LocalUpdates`."""
-
-
-@keras.saving.register_keras_serializable("minigpt")
-class AdamW(LocalUpdates, keras.optimizers.AdamW):
-    """`keras.optimizers.AdamW` with `LocalUpdates`."""
+class AdamW(LocalDecay, keras.optimizers.AdamW):
+    """`keras.optimizers.AdamW` with local updates."""

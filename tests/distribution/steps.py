@@ -1,0 +1,58 @@
+"""A program: trains for some steps on any number of devices, and prints what it saw as JSON.
+
+    python -m tests.distribution.steps SETTINGS.json STEPS
+
+With TF_CONFIG, the program is one of several workers.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from minigpt.config import load_config
+from minigpt.corpus.token_store import open_corpus
+from minigpt.distribution.cluster import find_cluster
+from minigpt.training.device import set_up_replicas, uses_xla
+from minigpt.training.pipeline import compile_model
+from minigpt.training.replicated_step import ReplicatedStep
+from minigpt.training.start import initial_model, replicated_model
+from minigpt.training.tasks import build_task
+
+
+def train(settings: dict[str, Any], steps: int) -> dict[str, Any]:
+    """Returns the loss of each batch, and the scores of the initial weights."""
+    config = load_config(settings)
+    _, replicas = set_up_replicas(config.training, find_cluster())
+    task = build_task(config, open_corpus(config.data, config.tokenizer))
+    if replicas is None:
+        model = initial_model(task, None)
+        compile_model(task, model)
+        train_step = tf.function(model.train_step, jit_compile=uses_xla(config.training))
+
+        def step(number: int) -> dict[str, Any]:
+            return train_step(task.batch(number))
+    else:
+        model = replicated_model(task, None, replicas)
+        compile_model(task, model, replicas)
+        step = ReplicatedStep(task, model, replicas)
+    losses = []
+    for number in range(steps):
+        model.reset_metrics()
+        losses.append(float(step(number)["loss"]))
+    # Of the same weights whatever the number of replicas.
+    for variable, value in zip(model.weights, initial_model(task, None).weights, strict=True):
+        variable.assign(value)
+    return {
+        "replicas": replicas.count if replicas else 1,
+        "losses": losses,
+        "scores": task.scores(),
+        "breakdown": task.breakdown.as_dict(),
+    }
+
+
+if __name__ == "__main__":
+    settings = json.loads(Path(sys.argv[1]).read_text())
+    print(json.dumps(train(settings, int(sys.argv[2]))))
