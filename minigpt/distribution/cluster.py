@@ -1,9 +1,10 @@
 """The processes that train together, as the environment describes them. Imports no TensorFlow."""
 
-import json
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, NonNegativeInt, StringConstraints
 
 from minigpt.errors import UserError
 
@@ -67,34 +68,44 @@ def _is_in_slurm() -> bool:
     return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
 
 
+class _Task(BaseModel):
+    type: Literal["chief", "worker"]
+    index: NonNegativeInt
+
+
+class _TFConfig(BaseModel):
+    cluster: dict[
+        Literal["chief", "worker"], list[Annotated[str, StringConstraints(pattern=r"^.+:\d+$")]]
+    ]
+    task: _Task
+
+
 def _from_tf_config() -> Cluster:
     text = os.environ["TF_CONFIG"]
     try:
-        settings = json.loads(text)
-        jobs: dict[str, Any] = settings["cluster"]
-        kind, number = settings["task"]["type"], int(settings["task"]["index"])
-        # A chief, if there is one, is the first worker.
-        addresses = [*jobs.get("chief", []), *jobs["worker"]]
-        index = number + (len(jobs.get("chief", [])) if kind == "worker" else 0)
-        if set(jobs) > {"chief", "worker"} or kind not in jobs or not 0 <= index < len(addresses):
+        found = _TFConfig.model_validate_json(text)
+        if found.task.index >= len(found.cluster.get(found.task.type, [])):
             raise ValueError
-        return Cluster(tuple(addresses), index)
-    except (ValueError, KeyError, TypeError):
+    except ValueError:
         raise UserError(
             f"TF_CONFIG = {text}: should be a JSON object like "
             '{"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", "index": 0}}'
         ) from None
+    # A chief, if there is one, is the first worker.
+    chiefs, workers = found.cluster.get("chief", []), found.cluster.get("worker", [])
+    before = len(chiefs) if found.task.type == "worker" else 0
+    return Cluster((*chiefs, *workers), before + found.task.index)
 
 
 def _from_slurm() -> Cluster:
     # Imports TensorFlow, which only several workers need this early.
-    from tensorflow.distribute.cluster_resolver import SlurmClusterResolver
+    import tensorflow as tf
 
     tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
     try:
         # It would divide the GPUs of a node among its tasks. Slurm's own options do that, and nodes may
         # have none: it is told that every task has one, and leaves CUDA_VISIBLE_DEVICES as it is.
-        resolver = SlurmClusterResolver(
+        resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
             port_base=SLURM_PORT, gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
         )
         cluster = Cluster(tuple(resolver.cluster_spec().as_dict()["worker"]), int(resolver.task_id))

@@ -96,7 +96,11 @@ def _environment(addresses: Sequence[str], index: int) -> Mapping[str, str]:
     """Returns the variables of one worker: its place, and its share of the GPUs or of the cores."""
     cluster = {"worker": list(addresses)}
     task = {"type": "worker", "index": index}
-    environment = {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
+    environment = {
+        "TF_CONFIG": json.dumps({"cluster": cluster, "task": task}),
+        # The log of a worker whose connection ends is several lines; minigpt says it in one.
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
     gpus, workers = _gpus(), len(addresses)
     if gpus:
         share = len(gpus) // workers

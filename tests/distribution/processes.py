@@ -28,6 +28,7 @@ def start_worker(
 ) -> subprocess.Popen:
     """Starts one worker of a cluster, `{"worker": addresses}`."""
     environment = dict(os.environ, PYTHONPATH=str(PROJECT))
+    del environment["TF_CPP_MIN_LOG_LEVEL"]  # That of this process, which is no worker.
     if cluster:
         task = {"type": "worker", "index": index}
         environment["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
