@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from minigpt.config import load_config
@@ -42,7 +43,8 @@ def train(settings: dict[str, Any], steps: int) -> dict[str, Any]:
     for number in range(steps):
         model.reset_metrics()
         losses.append(float(step(number)["loss"]))
-    # Of the same weights whatever the number of replicas.
+    # Of the same weights whatever the number of replicas, which draw initial values of their own.
+    keras.utils.set_random_seed(1)
     for variable, value in zip(model.weights, initial_model(task, None).weights, strict=True):
         variable.assign(value)
     return {

@@ -1,0 +1,128 @@
+"""Every operation of a training step, of validation and of generation has a kernel for GPUs.
+
+There is no GPU here: TensorFlow's registry is asked, which lists the kernels of the installed package.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import kernels
+
+from minigpt.config import load_config
+from minigpt.config.training import TrainingConfig
+from minigpt.models import build_model
+from minigpt.training.optimizers.build import build_optimizer
+
+VOCAB = 50
+SIZES = {"max_len": 16, "embed_dim": 16, "num_heads": 2, "num_layers": 1}
+DROPOUT = {"dropout_rate": 0.1, "attention_dropout_rate": 0.1, "ff_dropout_rate": 0.1}
+MODELS: dict[str, dict[str, Any]] = {
+    "modern": {"block": "modern", **DROPOUT},
+    "pre_norm": {"block": "pre_norm", "tie_embeddings": True, "position": "learned", **DROPOUT},
+    "post_norm": {"block": "post_norm", **DROPOUT},
+    "translation": {"kind": "encoder_decoder", "block": "post_norm", **DROPOUT},
+}
+OPTIMIZERS = ["muon", "adamw", "adam", "sgd"]
+PRECISIONS = ["float32", "mixed_bfloat16", "mixed_float16"]
+# "DEFAULT" kernels serve every device that has none of its own.
+GPU = {"GPU", "DEFAULT"}
+# Built into the executor of graphs, or replaced before it runs.
+NO_KERNEL = {"Placeholder", "Const", "NoOp", "_Arg", "_Retval", "NextIteration"}
+
+
+def without_kernel(function: Any, devices: set[str] = GPU) -> set[str]:
+    """The operations of a graph, and of the functions it calls, that these devices cannot run."""
+    graph = function.graph.as_graph_def()
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    names = {f.signature.name for f in graph.library.function}
+    assert len(nodes) > 50
+    return {
+        node.op
+        for node in nodes
+        if node.op not in NO_KERNEL | names and not has_kernel(node, devices)
+    }
+
+
+def has_kernel(node: Any, devices: set[str]) -> bool:
+    registered = kernels.get_registered_kernels_for_op(node.op).kernel
+    return any(kernel.device_type in devices and fits(kernel, node) for kernel in registered)
+
+
+def fits(kernel: Any, node: Any) -> bool:
+    return all(
+        node.attr[constraint.name].type in constraint.allowed_values.list.type
+        for constraint in kernel.constraint
+    )
+
+
+def build(model: str, optimizer: str, precision: str) -> Any:
+    settings = {"model": {**SIZES, **MODELS[model]}}
+    if model == "translation":
+        settings["data"] = {"source": "pairs", "paths": ["pairs.tsv"]}
+    built = build_model(load_config(settings).model, VOCAB, precision)
+    training = TrainingConfig(optimizer=optimizer, accumulate_steps=2)
+    built.compile(
+        build_optimizer(training, built),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=False,
+    )
+    return built
+
+
+def batch(model: str) -> tuple[Any, Any]:
+    ids = np.ones((4, 16), np.int32)
+    return ((ids, np.full(4, 16, np.int32), ids), ids) if model == "translation" else (ids, ids)
+
+
+@pytest.mark.parametrize(
+    "model, optimizer, precision",
+    [
+        *((model, "muon", precision) for model in MODELS for precision in PRECISIONS),
+        *(("modern", optimizer, "mixed_float16") for optimizer in OPTIMIZERS[1:]),
+    ],
+)
+def test_training_step(model, optimizer, precision):
+    built = build(model, optimizer, precision)
+    step = tf.function(built.train_step, autograph=False).get_concrete_function(batch(model))
+    assert without_kernel(step) == set()
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_training_step_that_xla_compiles(model, precision):
+    # XLA's kernels are registered when it is first used.
+    assert int(tf.function(lambda x: x + 1, jit_compile=True)(1)) == 2
+    built = build(model, "muon", precision)
+    step = tf.function(built.train_step, autograph=False).get_concrete_function(batch(model))
+    # What has no kernel for CPUs either is compiled in another way: control flow, calls.
+    assert without_kernel(step, {"XLA_GPU_JIT"}) == without_kernel(step, {"XLA_CPU_JIT"})
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_validation(model, precision):
+    built = build(model, "muon", precision)
+    inputs, targets = batch(model)
+
+    @tf.function(autograph=False)
+    def losses(inputs, targets):
+        logits = built(inputs, training=False)
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
+
+    assert without_kernel(losses.get_concrete_function(inputs, targets)) == set()
+
+
+def test_the_check_sees_an_operation_without_a_gpu_kernel():
+    @tf.function
+    def sorts(x):
+        for _ in range(50):
+            x = x + 1.0
+        return x + tf.strings.to_number(tf.strings.as_string(x))
+
+    assert without_kernel(sorts.get_concrete_function(tf.ones(3))) == {
+        "AsString",
+        "StringToNumber",
+    }
