@@ -73,7 +73,10 @@ def toml(value: Any) -> str:
 
 
 def parts_of(annotation: Any, metadata: list[Any]) -> tuple[Any, list[Any], bool]:
-    """Returns the type without `Annotated` and None, all its constraints, and whether it may be None."""
+    """Returns the type without `Annotated` and None, all its constraints, and whether it may be None.
+
+    Of several types, the first value is a tuple.
+    """
     found, optional = list(metadata), False
     while True:
         if typing.get_origin(annotation) is Annotated:
@@ -81,14 +84,19 @@ def parts_of(annotation: Any, metadata: list[Any]) -> tuple[Any, list[Any], bool
             for item in more:
                 found += item.metadata if isinstance(item, FieldInfo) else [item]
         elif typing.get_origin(annotation) in (Union, types.UnionType):
-            (annotation,) = set(typing.get_args(annotation)) - {type(None)}
-            optional = True
+            choices = [choice for choice in typing.get_args(annotation) if choice is not type(None)]
+            optional = len(choices) < len(typing.get_args(annotation))
+            if len(choices) > 1:
+                return tuple(choices), found, optional
+            (annotation,) = choices
         else:
             return annotation, found, optional
 
 
 def type_name(annotation: Any, plural: str = "") -> str:
     annotation, _, optional = parts_of(annotation, [])
+    if isinstance(annotation, tuple):
+        return " or ".join(type_name(choice, plural) for choice in annotation)
     if typing.get_origin(annotation) is list:
         return f"list{plural} of {type_name(typing.get_args(annotation)[0], plural='s')}"
     name = "string" if typing.get_origin(annotation) is Literal else TYPES[annotation]
@@ -99,6 +107,8 @@ def allowed(annotation: Any, metadata: list[Any]) -> str:
     """Returns the allowed values in words; empty if every value of the type is allowed."""
     annotation, constraints, _ = parts_of(annotation, metadata)
     words = []
+    if isinstance(annotation, tuple):
+        return " or ".join(allowed(choice, []) for choice in annotation)
     if typing.get_origin(annotation) is Literal:
         words.append(", ".join(toml(value) for value in typing.get_args(annotation)))
     elif typing.get_origin(annotation) is list:

@@ -1,14 +1,33 @@
 """Settings of `[training]`. The defaults are a recipe with Muon, which most shipped configurations vary."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import (
+    Field,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from minigpt.config.section import Positive, Rate, Section
 
+
+def _in_one_line(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    """Replaces the errors of both types by one."""
+    try:
+        return validate(value)
+    except ValidationError:
+        raise PydanticCustomError(
+            "count_or_auto", "should be 'auto' or an integer from 1 to 1,000,000"
+        ) from None
+
+
 Step = Annotated[int, Field(ge=0, le=10**15)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+CountOrAuto = Annotated[Literal["auto"] | Count, WrapValidator(_in_one_line)]
 StepLimit = Annotated[list[Step], Field(min_length=2, max_length=2)]
 
 
@@ -102,12 +121,12 @@ class TrainingConfig(Section):
         pattern=r"^(auto|cpu|gpu(:\d+)?)$",
         description="device for training: the CPU, or GPU number N; auto: the first GPU if there is one",
     )
-    devices: Literal["auto"] | Count = Field(
+    devices: CountOrAuto = Field(
         "auto",
         description="number of devices that share each batch; auto: all GPUs of the machine, or the CPU; "
         "a larger number of CPUs only simulates devices",
     )
-    workers: Literal["auto"] | Count = Field(
+    workers: CountOrAuto = Field(
         "auto",
         description="number of processes that share each batch; auto: those that TF_CONFIG or Slurm's "
         "variables describe, or one",

@@ -34,7 +34,7 @@ def launch(arguments: Sequence[str], workers: int) -> list[int]:
       UserError: there are fewer GPUs than workers.
     """
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
-    environments = [_environment(addresses, index) for index in range(workers)]
+    environments = [worker_environment(addresses, index) for index in range(workers)]
     command = [sys.executable, "-m", "minigpt", *arguments]
     processes: list[subprocess.Popen[bytes]] = []
     readers: list[threading.Thread] = []
@@ -92,7 +92,7 @@ def _wait(processes: list[subprocess.Popen[bytes]]) -> list[int]:
     return [process.returncode for process in processes]
 
 
-def _environment(addresses: Sequence[str], index: int) -> Mapping[str, str]:
+def worker_environment(addresses: Sequence[str], index: int) -> Mapping[str, str]:
     """Returns the variables of one worker: its place, and its share of the GPUs or of the cores."""
     cluster = {"worker": list(addresses)}
     task = {"type": "worker", "index": index}
