@@ -58,6 +58,9 @@ def train(
     ends with the same bytes in every weight and optimizer slot, the same metrics (except times) and the
     same samples as uninterrupted training.
 
+    Several processes that are described by TF_CONFIG or Slurm's variables train together if each calls this
+    function with the same arguments: see docs/distributed.md. The first one prints and writes.
+
     Args:
       config: settings: a `Config`, a nested dictionary, a path or the name of a shipped configuration.
         None for the default configuration.
@@ -76,7 +79,8 @@ def train(
     Returns:
       The finished run.
     Raises:
-      UserError: a setting, the text or the directory cannot be used; a new run leaves no files. Or
+      UserError: a setting, the text or the directory cannot be used; a new run leaves no files. Or another
+        worker has other settings, or ends. Or
         the loss became nan or infinite, or the run cannot be written; earlier checkpoints stay. Or the
         run to resume does not exist, is in use by another process, or has no undamaged checkpoint.
       TypeError: an argument has the wrong type.

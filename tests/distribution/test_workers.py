@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,9 +15,9 @@ import minigpt
 from minigpt.config import dump_config, load_config
 from minigpt.distribution.launch import free_ports
 from minigpt.interrupts import INTERRUPTED
-from minigpt.runs.checkpoints import checkpoint_paths
 from tests.conftest import tiny_settings
-from tests.distribution.processes import PROJECT, outputs, start_worker
+from tests.distribution.launching import children, launch, newest_step
+from tests.distribution.processes import outputs, start_worker
 from tests.run_files import records
 from tests.same_runs import lines
 
@@ -38,37 +37,14 @@ def folder(tmp_path_factory, tiny_file) -> Path:
     return folder
 
 
-def launch(folder: Path, *arguments: str, workers: int = 2) -> subprocess.Popen:
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "minigpt", "launch", "--workers", str(workers)),
-            *("--", "train", *arguments),
-        ],
-        cwd=folder,
-        env=dict(os.environ, PYTHONPATH=str(PROJECT)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def wait_for_step(run: Path, step: int) -> None:
     end = time.monotonic() + 120
-    while not any(
-        int(path.name.split("-")[1]) >= step for path in checkpoint_paths(run / "checkpoints")
-    ):
+    while newest_step(run) < step:
         assert time.monotonic() < end, "no checkpoint"
         time.sleep(0.05)
 
 
-def children(process: subprocess.Popen) -> list[int]:
-    """The workers of `minigpt launch`, in their order."""
-    tasks = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    if not tasks.is_file():
-        pytest.skip("needs /proc/PID/task/PID/children, to find the workers")
-    return [int(pid) for pid in tasks.read_text().split()]
-
-
+@pytest.mark.slow
 def test_a_launched_training_is_that_of_one_process(folder):
     alone = minigpt.train(folder / "short.toml", folder / "alone")
     process = launch(folder, "--config", "short.toml", "--run", "together")
@@ -102,7 +78,7 @@ def test_ctrl_c_in_any_worker_saves_and_ends_all(folder, worker):
     assert process.returncode == INTERRUPTED, err
     assert err == ""
     step = int(re.search(r"Interrupted at step (\d+)", out)[1])
-    assert int(checkpoint_paths(run / "checkpoints")[-1].name.split("-")[1]) == step
+    assert newest_step(run) == step
 
 
 @pytest.mark.slow
@@ -122,7 +98,7 @@ def test_a_killed_worker_ends_all_and_others_resume(folder, killed, resumed):
         rf"from its last checkpoint\nminigpt: worker {killed} was ended by SIGKILL\n",
         err,
     )
-    newest = int(checkpoint_paths(run / "checkpoints")[-1].name.split("-")[1])
+    newest = newest_step(run)
     changes = ["--set", "training.epochs=1", "--set", f"training.max_minutes={1 / 60}"]
     process = launch(folder, "--resume", run.name, *changes, workers=resumed)
     [(out, err)] = outputs([process])
@@ -178,8 +154,7 @@ def test_a_second_worker_of_the_same_number_is_refused(folder):
     assert err.startswith(f"minigpt: worker 1 ({cluster['worker'][1]}): cannot use this address")
     assert len(err.splitlines()) == 1
     # The training goes on.
-    newest = int(checkpoint_paths(folder / "joined/checkpoints")[-1].name.split("-")[1])
-    wait_for_step(folder / "joined", newest + 20)
+    wait_for_step(folder / "joined", newest_step(folder / "joined") + 20)
     processes[1].send_signal(signal.SIGINT)
     for _, err in outputs(processes):
         assert err == ""

@@ -1,0 +1,43 @@
+"""`minigpt launch` in a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minigpt.runs.checkpoints import checkpoint_paths
+from tests.distribution.processes import PROJECT
+
+
+def launch(folder: Path, *arguments: str, workers: int = 2) -> subprocess.Popen:
+    """Starts `minigpt train` in several workers, with this current folder."""
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "minigpt", "launch", "--workers", str(workers)),
+            *("--", "train", *arguments),
+        ],
+        cwd=folder,
+        env=dict(os.environ, PYTHONPATH=str(PROJECT)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def children(process: subprocess.Popen) -> list[int]:
+    """Returns the workers of `minigpt launch`, in their order; [] if it has ended."""
+    tasks = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    if not Path("/proc/self/task").is_dir():
+        pytest.skip("needs /proc/PID/task/PID/children, to find the workers")
+    try:
+        return [int(pid) for pid in tasks.read_text().split()]
+    except FileNotFoundError:
+        return []
+
+
+def newest_step(run: Path) -> int:
+    """Returns the step of the newest checkpoint; -1 if there is none."""
+    found = checkpoint_paths(run / "checkpoints")
+    return int(found[-1].name.split("-")[1]) if found else -1

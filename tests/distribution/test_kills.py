@@ -1,0 +1,88 @@
+"""Trainings whose workers are killed again and again end with the bytes of undisturbed ones."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+import minigpt
+from minigpt.config import dump_config, load_config
+from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
+from tests.conftest import tiny_settings
+from tests.distribution.launching import children, launch, newest_step
+from tests.distribution.processes import outputs
+from tests.same_runs import assert_same, lines
+
+KILLS = 25
+TRAINING = {
+    "epochs": 2,
+    "steps_per_epoch": 150,
+    "checkpoint_every_steps": 5,
+    "deterministic": True,
+    "keep_epochs": False,
+}
+SETTINGS = {"model": {"num_layers": 1, "dropout_rate": 0.1}, "sampling": {"max_new_tokens": 3}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, tiny_file) -> Path:
+    folder = tmp_path_factory.mktemp("kills")
+    settings = tiny_settings(tiny_file, training=TRAINING, **SETTINGS)
+    (folder / "chosen.toml").write_text(dump_config(load_config(settings)), encoding="utf-8")
+    return folder
+
+
+def command(run: Path) -> list[str]:
+    if (run / "config.toml").is_file():
+        return ["--resume", run.name]
+    return ["--config", "chosen.toml", "--run", run.name]
+
+
+def check(run: Path) -> None:
+    """Everything that can be seen is complete."""
+    if not run.exists():
+        return
+    found = minigpt.Run(run)
+    assert found.config and found.load_tokenizer()
+    for path in checkpoint_paths(found.checkpoints_folder):
+        read_checkpoint(path)
+    if found.metrics_file.exists():
+        epochs = [line["epoch"] for line in lines(found.metrics_file)]
+        assert epochs == list(range(1, len(epochs) + 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [2, 4])
+def test_killed_workers_lose_nothing(folder, workers):
+    """A random worker is killed at a random moment, from its start on; KILLS times."""
+    draw = random.Random(workers)
+    undisturbed = folder / f"undisturbed{workers}"
+    [(_, err)] = outputs([launch(folder, *command(undisturbed), workers=workers)])
+    assert minigpt.Run(undisturbed).model_file.is_file(), err
+    kills = chains = 0
+    while kills < KILLS:
+        chains += 1
+        run = folder / f"chain{workers}-{chains}"
+        while not (run / "model.keras").is_file():
+            before = newest_step(run)
+            process = launch(folder, *command(run), workers=workers)
+            end = time.monotonic() + draw.uniform(2, 30) * workers / 2
+            while process.poll() is None and time.monotonic() < end:
+                time.sleep(0.05)
+            victim, began = draw.randrange(workers), time.monotonic()
+            running = process.poll() is None and len(found := children(process)) == workers
+            if running and kills < KILLS:
+                os.kill(found[victim], signal.SIGKILL)
+                kills += 1
+            [(out, err)] = outputs([process])
+            if process.returncode:
+                # The first few seconds are those of imports; nobody is connected.
+                assert time.monotonic() - began < 60, (out, err)
+                assert f"worker {victim}" in err
+                assert "Traceback" not in err
+            assert newest_step(run) >= before
+            check(run)
+        assert_same(minigpt.Run(run), minigpt.Run(undisturbed))
