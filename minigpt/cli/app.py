@@ -59,7 +59,10 @@ def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
     app.callback()(_program)
     for command in commands:
         module, function = COMMANDS[command]
-        app.command(command)(getattr(importlib.import_module(f"minigpt.cli.{module}"), function))
+        # The options after `launch ... train` are those of `train`, also without `--` before it.
+        settings = {"allow_interspersed_args": command != "launch"}
+        imported = importlib.import_module(f"minigpt.cli.{module}")
+        app.command(command, context_settings=settings)(getattr(imported, function))
     return app
 
 

@@ -1,0 +1,47 @@
+"""`minigpt launch`: its errors. What it launches is tested in tests/distribution."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def launch(*arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "minigpt", "launch", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--", "sample", "run"), ("--workers", "3")])
+def test_only_train_is_launched(arguments):
+    ended = launch(*arguments)
+    assert ended.returncode == 2
+    workers = 3 if "3" in arguments else 2
+    assert ended.stderr.startswith("minigpt: unexpected command; try: ")
+    assert ended.stderr.endswith(f" launch --workers {workers} -- train\n")
+
+
+@pytest.mark.parametrize("dashes", [("--",), ()])
+def test_an_error_of_all_workers_is_printed_once(dashes):
+    ended = launch("--workers", "3", *dashes, "train", "--config", "nosuch")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("minigpt: --config nosuch: ")
+    assert len(ended.stderr.splitlines()) == 1
+    assert ended.stdout == ""
+
+
+def test_gpus_are_divided_among_the_workers(monkeypatch):
+    from minigpt.distribution.launch import worker_environment
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7,8")
+    addresses = ["a:1", "b:2"]
+    shares = [worker_environment(addresses, index)["CUDA_VISIBLE_DEVICES"] for index in range(2)]
+    assert shares == ["4,5", "6,7"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert "CUDA_VISIBLE_DEVICES" not in worker_environment(addresses, 0)
+
+
+def test_more_workers_than_gpus(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    ended = launch("--", "train")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("minigpt: --workers 2: should be at most 1, the number of GPUs")
