@@ -66,12 +66,16 @@ def split(
             f"all {len(documents):,} documents are equal; at least two different ones are needed, "
             "one for training and one for validation"
         )
+    sizes = np.bincount(groups)
+    if len(sizes) == len(documents):
+        # No copies. The rest would choose the same documents, with more memory.
+        held_out[drawn[:requested]] = True
+        return _select(documents, held_out)
     _, first_draws = np.unique(groups[drawn], return_index=True)
     order = groups[drawn[np.sort(first_draws)]]
-    chosen = _choose_groups(order, np.bincount(groups), requested)
+    chosen = _choose_groups(order, sizes, requested)
     if not chosen.any():
         # Every document has more copies than requested.
-        sizes = np.bincount(groups)
         chosen[order[np.argmin(sizes[order])]] = True
     return _select(documents, chosen[groups])
 
