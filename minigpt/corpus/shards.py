@@ -59,7 +59,7 @@ class ShardRecord:
     sha256: str
 
 
-def shard_count(n_bytes: int, shard_bytes: int = SHARD_BYTES) -> int:
+def shard_count(n_bytes: int, shard_bytes: int) -> int:
     """Returns into how many shards the ids of a text of this size are divided at most."""
     return max(1, min(MAX_SHARDS, -(-n_bytes // shard_bytes)))
 

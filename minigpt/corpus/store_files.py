@@ -21,7 +21,6 @@ from minigpt.corpus.documents import Documents, format_size
 from minigpt.corpus.shard_processes import available_cores, write_shards
 from minigpt.corpus.shards import (
     PROGRESS,
-    SHARD_BYTES,
     Shard,
     is_written,
     read_record,
@@ -96,7 +95,7 @@ def write_sharded_store(
     val: Documents,
     tokenizer: Tokenizer,
     meta: dict[str, Any],
-    shard_bytes: int = SHARD_BYTES,
+    shard_bytes: int,
 ) -> None:
     """Writes the files of a store of a large text, in several processes, or those that are missing.
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from minigpt.config import DataConfig, GPT2Config, PairsConfig, TokenizerConfig
 from minigpt.corpus.documents import Documents, ingest
-from minigpt.corpus.shards import shard_count
+from minigpt.corpus.shards import SHARD_BYTES, shard_count
 from minigpt.corpus.sources import open_source, source_name
 from minigpt.corpus.split import RULES, count_duplicates, split_corpus
 from minigpt.corpus.store_files import (
@@ -45,7 +45,11 @@ logger = logging.getLogger(__name__)
 
 
 def open_corpus(
-    data: DataConfig, tokenizer: TokenizerConfig, existing: Tokenizer | None = None
+    data: DataConfig,
+    tokenizer: TokenizerConfig,
+    existing: Tokenizer | None = None,
+    *,
+    shard_bytes: int = SHARD_BYTES,
 ) -> Corpus:
     """Returns the token ids of a text, from the cache folder; creates them if they are not there.
 
@@ -53,11 +57,13 @@ def open_corpus(
       data: the source of the text.
       tokenizer: the tokenizer to learn from the text, or the published vocabulary to use.
       existing: a tokenizer to use instead of the one that the settings describe.
+      shard_bytes: a text with more bytes is tokenized by several processes, into files for about this many
+        bytes of text each. Does not change the ids.
     Raises:
       UserError: with all problems of the text, or because the store cannot be written.
     """
     with _cache_errors():
-        corpus = _Stores(data, tokenizer, existing).open()
+        corpus = _Stores(data, tokenizer, existing, shard_bytes).open()
     found = corpus.tokenizer.vocab_size - len(corpus.tokenizer.byte_ids)
     if existing is None and found < tokenizer.vocab_size:
         logger.info(
@@ -113,9 +119,14 @@ class _Stores:
     """
 
     def __init__(
-        self, data: DataConfig, config: TokenizerConfig, existing: Tokenizer | None
+        self,
+        data: DataConfig,
+        config: TokenizerConfig,
+        existing: Tokenizer | None,
+        shard_bytes: int = SHARD_BYTES,
     ) -> None:
         self.data = data
+        self.shard_bytes = shard_bytes
         self.config = config
         self.source = open_source(data)
         if existing is None and isinstance(config, GPT2Config):
@@ -206,7 +217,7 @@ class _Stores:
             "split_rules": rules,
             "duplicates": self._count_duplicates(documents),
         }
-        if shard_count(documents.bytes) > 1:
+        if shard_count(documents.bytes, self.shard_bytes) > 1:
             return self._make_sharded(folder, parts, meta)
         tokenizer = self._tokenizer(parts[0])
         for attempts_left in (2, 1, 0):
@@ -244,7 +255,7 @@ class _Stores:
     ) -> Corpus:
         tokenizer = saved_tokenizer(unfinished) or self._tokenizer(parts[0])
         try:
-            write_sharded_store(unfinished, *parts, tokenizer, meta)
+            write_sharded_store(unfinished, *parts, tokenizer, meta, self.shard_bytes)
         except KeyboardInterrupt:
             logger.info("interrupted; what is tokenized is kept: the same command continues")
             raise Interrupted from None
