@@ -70,9 +70,11 @@ def _report(n_bytes: int) -> None:
 
 
 def _read_jobs(source: IO[bytes], jobs: "queue.SimpleQueue[Shard]") -> None:
-    while line := source.readline():
-        job = json.loads(line)
-        pieces = np.frombuffer(source.read(job["n_bytes"]), np.int64).reshape(-1, 3)
-        jobs.put(Shard(job["name"], pieces, job["begins_part"]))
-    # Not sys.exit, which would end this thread only.
-    os._exit(0)
+    try:
+        while line := source.readline():
+            job = json.loads(line)
+            pieces = np.frombuffer(source.read(job["n_bytes"]), np.int64).reshape(-1, 3)
+            jobs.put(Shard(job["name"], pieces, job["begins_part"]))
+    finally:
+        # Not sys.exit, which would end this thread only.
+        os._exit(0)

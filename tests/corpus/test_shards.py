@@ -34,6 +34,12 @@ def in_this_process(monkeypatch):
     monkeypatch.setattr(shard_processes, "_can_start_python", lambda: False)
 
 
+def small_pieces(monkeypatch):
+    """Cuts documents into pieces of 20 bytes, in one file and in shards."""
+    monkeypatch.setattr(Documents.piece_spans, "__defaults__", (20,))
+    monkeypatch.setattr(Documents.pieces, "__defaults__", (20,))
+
+
 def check_equal(sharded, whole):
     assert sharded.fingerprint == whole.fingerprint
     assert sharded.tokenizer.fingerprint() == whole.tokenizer.fingerprint()
@@ -54,7 +60,7 @@ def test_processes_give_the_ids_of_one(tmp_path, stored, monkeypatch, processes,
     messages()
     sharded = stored(*settings)
     assert any(f"in {processes} processes" in line for line in messages())
-    assert isinstance(sharded.train.ids, ShardedIds) and len(sharded.train.ids.shards) > 10
+    assert isinstance(sharded.train.ids, ShardedIds) and len(sharded.train.ids.shards) > 5
     check_equal(sharded, whole)
     again = stored(*settings)
     assert again.from_cache and isinstance(again.train.ids, ShardedIds)
@@ -62,16 +68,16 @@ def test_processes_give_the_ids_of_one(tmp_path, stored, monkeypatch, processes,
     # Only the store is left, with no more than it needs.
     assert list(sharded.path.parent.iterdir()) == [sharded.path]
     names = {path.name for path in sharded.path.iterdir()}
-    kinds = {name for name in names if not name.startswith(("train-", "val-"))}
-    assert kinds == {"counts.npy", "tokenizer", "meta.json"}
-    assert "train-00000.bin" in names and "train.bin" not in names
+    others = {name for name in names if not name.startswith("train-")}
+    assert others == {"val.bin", "counts.npy", "tokenizer", "meta.json"}
+    assert "train-00000.bin" in names
 
 
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("kind", ["character", "byte_pair", "word"])
 @pytest.mark.parametrize("shard_bytes", [7, 100, 1000])
 def test_pieces_of_long_documents(tmp_path, stored, monkeypatch, kind, shard_bytes):
-    monkeypatch.setattr(Documents.piece_spans, "__defaults__", (20,))
+    small_pieces(monkeypatch)
     monkeypatch.setattr(shards, "MAX_SHARDS", 10**6)
     settings = files(tmp_path, TEXT), tokenizer_config(kind=kind, vocab_size=400)
     check_equal(stored(*settings, shard_bytes=shard_bytes), stored(*settings, shard_bytes=10**6))
@@ -80,7 +86,7 @@ def test_pieces_of_long_documents(tmp_path, stored, monkeypatch, kind, shard_byt
 @pytest.mark.usefixtures("in_this_process")
 def test_a_text_cut_in_two(tmp_path, stored, monkeypatch):
     # Fewer than ten documents: the last document of the training side has no end.
-    monkeypatch.setattr(Documents.piece_spans, "__defaults__", (20,))
+    small_pieces(monkeypatch)
     settings = files(tmp_path, [" ".join(TEXTS) * 3]), CHARACTERS
     check_equal(stored(*settings), stored(*settings, shard_bytes=10**6))
 
