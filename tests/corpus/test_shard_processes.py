@@ -7,16 +7,12 @@ import signal
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from minigpt.corpus import shard_processes, token_store
-from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.shard_processes import _Process
-from minigpt.corpus.shard_worker import WorkerSettings
-from minigpt.corpus.shards import Shard
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.interrupts import Interrupted
@@ -291,25 +287,3 @@ def test_two_at_a_time(tmp_path, cache, written, monkeypatch):
     process.stdout.close()
     process.stderr.close()
     assert not written and list((cache / "tokens").iterdir()) == [corpus.path]
-
-
-def test_modules_beside_the_user_are_not_imported(tmp_path, monkeypatch):
-    (tmp_path / "json.py").write_text("raise SystemExit(3)")
-    monkeypatch.chdir(tmp_path)
-    corpus = open_corpus(files(tmp_path, TEXT), CHARACTERS, shard_bytes=SHARD_BYTES)
-    assert corpus.train.tokens
-
-
-def test_a_worker_imports_no_tensorflow(tmp_path):
-    documents = ingest([Piece(b"abc", True)])
-    corpus = open_corpus(files(tmp_path, TEXT), CHARACTERS)
-    (tmp_path / "progress").mkdir()
-    corpus.tokenizer.save(tmp_path / "tokenizer")
-    settings = WorkerSettings(str(tmp_path), documents.file.descriptor, 3)
-    process = _Process(settings)
-    process.write(Shard("train.bin", np.array([[0, 3, 1]]), True), lambda n_bytes: None)
-    mapped = Path(f"/proc/{process._process.pid}/maps").read_text()
-    process.end()
-    assert "numpy" in mapped and "tensorflow" not in mapped
-    expected = [corpus.tokenizer.end_id, *corpus.tokenizer.encode("abc"), corpus.tokenizer.end_id]
-    assert np.fromfile(tmp_path / "train.bin", np.uint16).tolist() == expected
