@@ -53,12 +53,12 @@ def tokenize(context: Context, megabytes: int, kill: bool) -> Outcome:
     finished: list[int] = []
     if kill:
         half = megabytes * 10**6 // _shard_bytes() // 2
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        while process.poll() is None:
-            memory.sample(process.pid)
+        first = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        while first.poll() is None:
+            memory.sample(first.pid)
             records = {path: path.stat().st_mtime_ns for path in _records(cache)}
             if len(records) >= max(1, half):
-                process.send_signal(signal.SIGKILL)
+                first.send_signal(signal.SIGKILL)
             time.sleep(_SECONDS_BETWEEN_SAMPLES)
         records = {path: path.stat().st_mtime_ns for path in _records(cache)}
         finished = [len(records)]
