@@ -22,8 +22,7 @@ from minigpt.corpus.token_ids import ENCODE_CHARACTERS
 from minigpt.errors import UserError
 from minigpt.tokenizers import Tokenizer
 
-# The same modules as in this process. The folder where a program is started may contain a file that has the
-# name of one of them; -P keeps it out.
+# The modules are found where this process finds them.
 _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[1:]; from minigpt.corpus.shard_worker import main; main()"
 )
@@ -108,7 +107,7 @@ class _Process:
     def __init__(self, settings: WorkerSettings) -> None:
         paths = [path or os.getcwd() for path in sys.path]
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _PROGRAM, *paths],
+            [sys.executable, "-c", _PROGRAM, *paths],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | _ENVIRONMENT,

@@ -1,12 +1,12 @@
 """Measures the tokenization of a large text into shards: time, and memory of every process over time."""
 
+import contextlib
 import json
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -56,20 +56,18 @@ def tokenize(context: Context, megabytes: int, kill: bool) -> Outcome:
         first = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         while first.poll() is None:
             memory.sample(first.pid)
-            records = {path: path.stat().st_mtime_ns for path in _records(cache)}
-            if len(records) >= max(1, half):
+            if len(_records(cache)) >= max(1, half):
                 first.send_signal(signal.SIGKILL)
             time.sleep(_SECONDS_BETWEEN_SAMPLES)
-        records = {path: path.stat().st_mtime_ns for path in _records(cache)}
+        records = _records(cache)
         finished = [len(records)]
     restarted = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         again = 0
         while process.poll() is None:
             memory.sample(process.pid)
-            if kill and (found := list(_records(cache))):
-                with_time = {path: path.stat().st_mtime_ns for path in found if path.exists()}
-                again = sum(with_time.get(path, when) != when for path, when in records.items())
+            if kill and (found := _records(cache)):
+                again = sum(found.get(path, when) != when for path, when in records.items())
             time.sleep(_SECONDS_BETWEEN_SAMPLES)
         assert process.stdout
         answer = json.loads(process.stdout.read().splitlines()[-1])
@@ -96,8 +94,14 @@ def _shard_bytes() -> int:
     return SHARD_BYTES
 
 
-def _records(cache: Path) -> Iterator[Path]:
-    return cache.glob("tokens/*.unfinished/progress/*.json")
+def _records(cache: Path) -> dict[Path, int]:
+    """Returns the records of the shards that are there, with the time when they were written."""
+    found = {}
+    for path in cache.glob("tokens/*.unfinished/progress/*.json"):
+        # The records of a complete store are removed.
+        with contextlib.suppress(FileNotFoundError):
+            found[path] = path.stat().st_mtime_ns
+    return found
 
 
 class Memory:
