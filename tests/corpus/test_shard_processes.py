@@ -253,6 +253,7 @@ ENDLESS = (
 )
 
 
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_all_processes_end_with_the_first_one(tmp_path, number):
     data = files(tmp_path, ["abc def " * 1000, *TEXT])
