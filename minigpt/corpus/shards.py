@@ -25,6 +25,8 @@ SHARD_BYTES = 2**25
 # All shards are open at once. macOS allows a process 256 files by default.
 MAX_SHARDS = 200
 PROGRESS = "progress"
+# Python integers need several times the memory of an array.
+_PIECES_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,8 @@ def write_shard(
     counts = np.zeros(tokenizer.vocab_size, np.int64)
     pieces = (
         (text[start:stop].decode(), bool(ends_document))
-        for start, stop, ends_document in shard.pieces.tolist()
+        for begin in range(0, len(shard.pieces), _PIECES_AT_ONCE)
+        for start, stop, ends_document in shard.pieces[begin : begin + _PIECES_AT_ONCE].tolist()
     )
     with atomic_file(folder / shard.name) as unfinished:
         with open(unfinished, "wb") as file:

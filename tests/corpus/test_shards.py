@@ -79,6 +79,7 @@ def test_processes_give_the_ids_of_one(tmp_path, stored, monkeypatch, processes,
 def test_pieces_of_long_documents(tmp_path, stored, monkeypatch, kind, shard_bytes):
     small_pieces(monkeypatch)
     monkeypatch.setattr(shards, "MAX_SHARDS", 10**6)
+    monkeypatch.setattr(shards, "_PIECES_AT_ONCE", 3)
     settings = files(tmp_path, TEXT), tokenizer_config(kind=kind, vocab_size=400)
     check_equal(stored(*settings, shard_bytes=shard_bytes), stored(*settings, shard_bytes=10**6))
 
