@@ -155,3 +155,8 @@ def test_shards_divide_the_pieces_evenly(monkeypatch, count):
     share = documents.bytes / count
     assert all(0 < shard.bytes < share + 20 for shard in divided)
     assert all(shard.bytes > share - 20 for shard in divided[:-1])
+
+
+def test_a_long_piece_is_not_followed_by_short_shards():
+    documents = ingest(Piece(b"x" * size, True) for size in [100, *[1] * 20])
+    assert [shard.bytes for shard in shards.shards("train", documents, 6)] == [100, 20]
