@@ -237,7 +237,8 @@ def test_a_second_process_waits_for_the_first(tmp_path, publishes, monkeypatch):
 
     monkeypatch.setattr(atomic.logger, "info", end_first)
     with resumable_folder(path) as second:
-        assert second == unfinished and names(second) == ([] if publishes else ["file"])
+        assert second == unfinished and second.is_dir()
+        assert names(second) == ([] if publishes else ["file"])
     assert len(messages) == 1 and path.exists() == publishes
 
 
