@@ -247,3 +247,16 @@ def test_an_unfinished_folder_where_there_are_no_locks(tmp_path, monkeypatch):
     with resumable_folder(tmp_path / "store") as unfinished:
         publish_folder(unfinished, tmp_path / "store")
     assert names(tmp_path) == ["store"]
+
+
+def test_a_folder_that_is_published_just_before_it_is_locked(tmp_path, monkeypatch):
+    path, flock = tmp_path / "store", atomic.fcntl.flock
+
+    def publish_and_lock(handle, operation):
+        monkeypatch.setattr(atomic.fcntl, "flock", flock)
+        (tmp_path / "store.unfinished").rename(path)
+        flock(handle, operation)
+
+    monkeypatch.setattr(atomic.fcntl, "flock", publish_and_lock)
+    with resumable_folder(path) as unfinished:
+        assert unfinished.is_dir() and path.is_dir()
