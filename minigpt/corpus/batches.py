@@ -10,7 +10,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from minigpt.corpus.permutation import KEYS, Permutation
 from minigpt.errors import UserError
+
+# Windows of a pass whose order is stored. It is part of what determines the batches: a run of a larger text
+# has other batches with another value.
+MAX_STORED_ORDER = 2**24
 
 
 def windows_in_pass(n_tokens: int, max_len: int) -> int:
@@ -52,7 +57,7 @@ def training_batch(
     """Returns the batch of one step.
 
     Args:
-      ids: uint16 or uint32[n + 1], usually memory-mapped.
+      ids: uint16 or uint32[n + 1], usually memory-mapped; or a `ShardedIds`.
       seed: non-negative.
       step: non-negative, of any size.
     Returns:
@@ -60,11 +65,15 @@ def training_batch(
     """
     windows = windows_in_pass(len(ids) - 1, max_len)
     starts = np.empty(batch_size, np.int64)
-    for row in range(batch_size):
+    row = 0
+    while row < batch_size:
         # Python integers do not overflow.
         pass_index, position = divmod(int(step) * batch_size + row, windows)
+        count = min(batch_size - row, windows - position)
         draw, order = _pass_order(seed, pass_index, windows)
-        starts[row] = int(order[position]) * max_len + draw % max_len
+        chosen = order[position : position + count].astype(np.int64)
+        starts[row : row + count] = chosen * max_len + draw % max_len
+        row += count
     # A plain array view avoids the overhead of memmap for every derived array.
     rows = ids.view(np.ndarray)[starts[:, None] + np.arange(max_len + 1)].astype(np.int32)
     return rows[:, :-1], rows[:, 1:]
@@ -72,12 +81,20 @@ def training_batch(
 
 # Two entries, because a batch can span the end of a pass.
 @functools.lru_cache(maxsize=2)
-def _pass_order(seed: int, pass_index: int, windows: int) -> tuple[int, np.ndarray]:
-    """Returns a random number for the offset of a pass, and a permutation of its windows."""
+def _pass_order(seed: int, pass_index: int, windows: int) -> tuple[int, np.ndarray | Permutation]:
+    """Returns a random number for the offset of a pass, and a permutation of its windows.
+
+    The permutation of more than `MAX_STORED_ORDER` windows is computed for each batch: it would need 16
+    bytes of memory for each window.
+    """
     # The raw stream of a bit generator is the same in every version of NumPy.
-    raw = np.random.PCG64([seed, pass_index]).random_raw(windows + 1)
+    generator = np.random.PCG64([seed, pass_index])
+    if windows > MAX_STORED_ORDER:
+        raw = generator.random_raw(KEYS + 1)
+        return int(raw[0]), Permutation(windows, raw[1:])
+    raw = generator.random_raw(windows + 1)
     order = np.argsort(raw[1:], kind="stable")
-    return int(raw[0]), order.astype(np.uint32 if windows < 2**32 else np.int64)
+    return int(raw[0]), order.astype(np.uint32)
 
 
 def eval_windows(

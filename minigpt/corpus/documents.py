@@ -1,13 +1,14 @@
 """Documents in one memory-mapped file: their boundaries, and how they are cut into pieces."""
 
 import mmap
+import os
 import re
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -31,11 +32,13 @@ class Documents:
       text: the whole text.
       spans: int64[N, 2], first byte and end of each document. No document is empty.
       open_end: whether the last document continues beyond its span.
+      file: the file of the text, which may have no name; None if there is no text.
     """
 
     text: mmap.mmap
     spans: np.ndarray
     open_end: bool = False
+    file: "OpenFile | None" = None
 
     def __len__(self) -> int:
         return len(self.spans)
@@ -50,14 +53,24 @@ class Documents:
 
     def pieces(self, piece_bytes: int = PIECE_BYTES) -> Iterator[tuple[str, bool]]:
         """Yields every document in pieces of at most `piece_bytes`, and whether a piece ends it."""
+        for start, stop, ends_document in self.piece_spans(piece_bytes):
+            yield self.text[start:stop].decode(), ends_document
+
+    def piece_spans(self, piece_bytes: int = PIECE_BYTES) -> Iterator[tuple[int, int, bool]]:
+        """Yields first byte and end of every piece, and whether it ends a document; see `pieces`."""
         last = len(self.spans) - 1
         for index, span in enumerate(self.spans):
             start, stop = int(span[0]), int(span[1])
             while stop - start > piece_bytes:
                 cut = self._cut(start, start + piece_bytes)
-                yield self.text[start:cut].decode(), False
+                yield start, cut, False
                 start = cut
-            yield self.text[start:stop].decode(), index < last or not self.open_end
+            yield start, stop, index < last or not self.open_end
+
+    def release_pages(self) -> None:
+        """Tells the system that the text is not needed in memory until it is read again."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self.text.madvise(mmap.MADV_DONTNEED)
 
     def _cut(self, start: int, limit: int) -> int:
         # Cut before the white space that follows a word. Tokenizers join white space to the word
@@ -66,6 +79,16 @@ class Documents:
         begin = max(start, limit - _LOOK_BACK_BYTES)
         word = _LAST_WORD_END.match(self.text[begin : limit + 1])
         return begin + word.end() if word else character_start(self.text, limit)
+
+
+class OpenFile:
+    """A second descriptor of an open file, closed with this object; a child process can inherit it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.descriptor = os.dup(file.fileno())
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
 
 
 def character_start(text: mmap.mmap, position: int) -> int:
@@ -99,7 +122,8 @@ def ingest(pieces: Iterable[Piece], folder: Path | None = None) -> Documents:
         text_map = (
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if start else mmap.mmap(-1, 1)
         )
-    return Documents(text_map, np.frombuffer(spans, np.int64).reshape(-1, 2))
+        opened = OpenFile(file) if start else None
+    return Documents(text_map, np.frombuffer(spans, np.int64).reshape(-1, 2), file=opened)
 
 
 def format_size(n_bytes: int) -> str:

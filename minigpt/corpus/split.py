@@ -19,6 +19,7 @@ RULES = (1, 2)
 FEW_DOCUMENTS = 10
 # A constant and not training.seed, so that runs with different seeds are compared on the same text.
 _SEED = 20_170_612
+_DIGESTS_AT_ONCE = 10_000
 
 
 def split_corpus(
@@ -65,12 +66,16 @@ def split(
             f"all {len(documents):,} documents are equal; at least two different ones are needed, "
             "one for training and one for validation"
         )
+    sizes = np.bincount(groups)
+    if len(sizes) == len(documents):
+        # No copies. The rest would choose the same documents, with more memory.
+        held_out[drawn[:requested]] = True
+        return _select(documents, held_out)
     _, first_draws = np.unique(groups[drawn], return_index=True)
     order = groups[drawn[np.sort(first_draws)]]
-    chosen = _choose_groups(order, np.bincount(groups), requested)
+    chosen = _choose_groups(order, sizes, requested)
     if not chosen.any():
         # Every document has more copies than requested.
-        sizes = np.bincount(groups)
         chosen[order[np.argmin(sizes[order])]] = True
     return _select(documents, chosen[groups])
 
@@ -118,8 +123,10 @@ def split_pairs(
 def count_duplicates(documents: Documents, pairs: bool) -> int:
     """Returns how many documents, or pairs of them, are equal to an earlier one."""
     digests = _digests(documents)
-    found = list(zip(digests[0::2], digests[1::2], strict=True)) if pairs else digests
-    return len(found) - len(set(found))
+    # The digests of a source and its target, next to each other, are the digest of the pair.
+    found = digests.reshape(len(digests) // 2, 4) if pairs else digests
+    _, is_first = _sorted_by_digest(found)
+    return int(len(found) - is_first.sum())
 
 
 def _choose_groups(order: np.ndarray, sizes: np.ndarray, requested: int) -> np.ndarray:
@@ -136,19 +143,43 @@ def _choose_groups(order: np.ndarray, sizes: np.ndarray, requested: int) -> np.n
 
 def _group_equal(documents: Documents, step: int) -> np.ndarray:
     """Numbers the different texts of every `step`-th document by first occurrence, int64[N / step]."""
-    group_of: dict[bytes, int] = {}
-    return np.array(
-        [group_of.setdefault(digest, len(group_of)) for digest in _digests(documents)[::step]],
-        np.int64,
-    )
+    order, is_first = _sorted_by_digest(_digests(documents, step))
+    # Equal texts are in the order of the source, so the first of them is the first occurrence.
+    firsts = order[is_first]
+    group_of = np.empty(len(firsts), np.int64)
+    group_of[np.argsort(firsts)] = np.arange(len(firsts))
+    groups = np.empty(len(order), np.int64)
+    groups[order] = np.repeat(group_of, np.diff(np.append(np.flatnonzero(is_first), len(order))))
+    return groups
 
 
-def _digests(documents: Documents) -> list[bytes]:
+def _sorted_by_digest(digests: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the stable order of digests, and which of them, in this order, differ from the one before."""
+    order = np.lexsort(digests.T)
+    is_first = np.ones(len(digests), bool)
+    is_first[1:] = False
+    for column in digests.T:
+        ordered = column[order]
+        is_first[1:] |= ordered[1:] != ordered[:-1]
+    return order, is_first
+
+
+def _digests(documents: Documents, step: int = 1) -> np.ndarray:
+    """Returns 128 bits of BLAKE2b of every `step`-th document, uint64[N / step, 2].
+
+    A Python object for each digest would need several times their memory.
+    """
+    spans = documents.spans[::step]
+    digests = np.empty((len(spans), 2), np.uint64)
     text = memoryview(documents.text)
-    return [
-        hashlib.blake2b(text[start:stop], digest_size=16).digest()
-        for start, stop in documents.spans.tolist()
-    ]
+    for begin in range(0, len(spans), _DIGESTS_AT_ONCE):
+        block = spans[begin : begin + _DIGESTS_AT_ONCE].tolist()
+        joined = b"".join(
+            hashlib.blake2b(text[start:stop], digest_size=16).digest() for start, stop in block
+        )
+        digests[begin : begin + len(block)] = np.frombuffer(joined, np.uint64).reshape(-1, 2)
+        documents.release_pages()
+    return digests
 
 
 def _select(documents: Documents, held_out: np.ndarray) -> tuple[Documents, Documents]:

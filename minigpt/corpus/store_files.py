@@ -1,11 +1,16 @@
 """The files of a token store: written once, checked by checksum, memory-mapped.
 
 A store is a folder with `train.bin` and `val.bin` (see `token_ids`; uint16, or uint32 for a vocabulary of
-more than 65,535 entries), `counts.npy`, `tokenizer/` and `meta.json`.
+more than 65,535 entries), `counts.npy`, `tokenizer/` and `meta.json`. The ids of a large text are in
+several files, the shards, `train-00000.bin` and so on; their names are in `meta.json`.
 """
 
 import json
 import logging
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +18,16 @@ from typing import Any
 import numpy as np
 
 from minigpt.corpus.documents import Documents, format_size
-from minigpt.corpus.token_ids import Part, PartSizes, map_ids, write_ids
+from minigpt.corpus.shard_processes import available_cores, write_shards
+from minigpt.corpus.shards import (
+    PROGRESS,
+    Shard,
+    is_written,
+    read_record,
+    shard_count,
+    shards,
+)
+from minigpt.corpus.token_ids import Part, PartSizes, Progress, map_ids, part_sizes, write_ids
 from minigpt.errors import UserError
 from minigpt.storage.atomic import replace_file
 from minigpt.storage.files import sha256_of
@@ -75,21 +89,86 @@ def write_store(
     (folder / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
 
 
+def write_sharded_store(
+    folder: Path,
+    train: Documents,
+    val: Documents,
+    tokenizer: Tokenizer,
+    meta: dict[str, Any],
+    shard_bytes: int,
+) -> None:
+    """Writes the files of a store of a large text, in several processes, or those that are missing.
+
+    Args:
+      folder: empty, or what is left of a call that was interrupted.
+      train, val, tokenizer, meta: as for `write_store`.
+      shard_bytes: bytes of text in a shard.
+    """
+    (folder / PROGRESS).mkdir(exist_ok=True)
+    tokenizer.save(folder / "tokenizer")
+    sides, fingerprint = {"train": train, "val": val}, tokenizer.fingerprint()
+    names: dict[str, list[str]] = {side: [] for side in sides}
+    progress = Progress(train.bytes + val.bytes)
+
+    def missing() -> Iterator[Shard]:
+        for side, documents in sides.items():
+            for shard in shards(side, documents, shard_count(documents.bytes, shard_bytes)):
+                names[side].append(shard.name)
+                if is_written(folder, shard, fingerprint):
+                    progress.add(shard.bytes)
+                else:
+                    yield shard
+
+    size, processes = format_size(train.bytes + val.bytes), available_cores()
+    logger.info("tokenizing %s in %d processes", size, processes)
+    if finished := len(list((folder / PROGRESS).glob("*.json"))):
+        logger.info("%d shards are there from an earlier start", finished)
+    write_shards(folder, missing(), train, tokenizer, processes, progress.add)
+
+    meta = meta | {"tokenizer": fingerprint, "shards": names, "sha256": {}}
+    for side, documents in sides.items():
+        counts = np.zeros(tokenizer.vocab_size, np.int64)
+        for name in names[side]:
+            record, counts_of_shard = read_record(folder, name)
+            counts += counts_of_shard
+            meta["sha256"][name] = record.sha256
+        meta[side] = asdict(part_sizes(documents, tokenizer, counts))
+        if side == "train":
+            np.save(folder / "counts.npy", counts)
+    logger.info(f"wrote {meta['train']['tokens'] + meta['val']['tokens']:,} tokens")
+    meta["sha256"]["counts.npy"] = sha256_of(folder / "counts.npy")
+    replace_file(folder / "meta.json", json.dumps(meta, indent=2).encode())
+    shutil.rmtree(folder / PROGRESS)
+
+
+def saved_tokenizer(folder: Path) -> Tokenizer | None:
+    """Returns the tokenizer of an unfinished store; None if there is none."""
+    try:
+        return load_tokenizer(folder / "tokenizer")
+    except (OSError, UserError):
+        return None
+
+
 def read_store(folder: Path) -> Corpus | None:
     """Returns the store in `folder`; None if it does not exist or is damaged."""
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
         tokenizer = load_tokenizer(folder / "tokenizer")
-        if any(sha256_of(folder / name) != meta["sha256"][name] for name in _CHECKSUMMED):
-            return None
+        files = meta.get("shards", {"train": ["train.bin"], "val": ["val.bin"]})
+        names = [*files["train"], *files["val"], "counts.npy"]
+        with ThreadPoolExecutor(available_cores()) as pool:
+            sums = pool.map(sha256_of, [folder / name for name in names])
+            if any(found != meta["sha256"][name] for name, found in zip(names, sums, strict=True)):
+                return None
         counts = np.load(folder / "counts.npy")
         intact = tokenizer.fingerprint() == meta["tokenizer"] and (
             counts.shape == (tokenizer.vocab_size,) and counts.sum() == meta["train"]["tokens"]
         )
         parts = []
-        for name in ("train", "val"):
-            with open(folder / f"{name}.bin", "rb") as file:
-                parts.append(map_ids(file, tokenizer, PartSizes(**meta[name])))
+        for side in ("train", "val"):
+            with ExitStack() as stack:
+                opened = [stack.enter_context(open(folder / name, "rb")) for name in files[side]]
+                parts.append(map_ids(opened, tokenizer, PartSizes(**meta[side])))
         # Stores of minigpt 0.1 have neither.
         rules, duplicates = tuple(meta.get("split_rules", ())), int(meta.get("duplicates", 0))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UserError):

@@ -1,4 +1,4 @@
-"""Token ids of one side of the split, in a memory-mapped file.
+"""Token ids of one side of the split, in memory-mapped files.
 
 A part is `<end>`, then each document's ids followed by `<end>`: n + 1 ids, n targets, every token once.
 In a corpus of pairs every sentence is a document, each source before its target.
@@ -6,17 +6,19 @@ In a corpus of pairs every sentence is a document, each source before its target
 
 import logging
 import tempfile
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, cast
 
 import numpy as np
 
 from minigpt.corpus.documents import Documents, Piece, format_size, ingest
+from minigpt.corpus.sharded_ids import ShardedIds
 from minigpt.tokenizers import Tokenizer
 
-_ENCODE_CHARACTERS = 4_000_000
+ENCODE_CHARACTERS = 4_000_000
 _ENCODE_TEXTS = 50_000
 _SECONDS_BETWEEN_MESSAGES = 15
 
@@ -28,7 +30,7 @@ class Part:
     """One side of the split.
 
     Attributes:
-      ids: uint16 or uint32[n + 1], memory-mapped.
+      ids: uint16 or uint32[n + 1], memory-mapped; of a large text a `ShardedIds`, which reads the same.
       documents: number of documents.
       bytes: UTF-8 bytes of the original text, without end tokens.
       unknown_tokens: number of targets that are the unknown token.
@@ -62,7 +64,7 @@ def encode_texts(texts: Documents | Iterable[str], tokenizer: Tokenizer) -> Part
     with tempfile.TemporaryFile() as file:
         sizes, _ = write_ids(file, texts, tokenizer)
         file.flush()
-        return map_ids(file, tokenizer, sizes)
+        return map_ids([file], tokenizer, sizes)
 
 
 def write_ids(
@@ -73,44 +75,99 @@ def write_ids(
     Returns:
       the part's sizes, and how often each token is a target, int64[V].
     """
-    dtype = _dtype(tokenizer)
-    end = np.array([tokenizer.end_id], np.int32)
+    write_first_id(file, tokenizer)
     counts = np.zeros(tokenizer.vocab_size, np.int64)
-    bytes_done, last_message = 0, time.monotonic()
-    file.write(end.astype(dtype).tobytes())
-    for texts, ends in _groups(documents.pieces()):
+    progress = Progress(documents.bytes)
+    pieces = documents.pieces()
+    for bytes_done in encode_pieces(file, pieces, tokenizer, counts, ENCODE_CHARACTERS):
+        progress.add(bytes_done)
+    return part_sizes(documents, tokenizer, counts), counts
+
+
+def write_first_id(file: IO[bytes], tokenizer: Tokenizer) -> None:
+    """Writes the end token that is before the first document of a part."""
+    file.write(np.array([tokenizer.end_id], ids_dtype(tokenizer)).tobytes())
+
+
+def encode_pieces(
+    file: IO[bytes],
+    pieces: Iterable[tuple[str, bool]],
+    tokenizer: Tokenizer,
+    counts: np.ndarray,
+    group_characters: int,
+) -> Iterator[int]:
+    """Writes the ids of pieces, and an end token after each piece that ends a document.
+
+    Args:
+      file: to write to.
+      pieces: as `Documents.pieces` yields them.
+      tokenizer: encodes them.
+      counts: int64[V]; the number of occurrences of each id is added.
+      group_characters: about how many characters are encoded at a time. Does not change the ids.
+    Yields:
+      the UTF-8 bytes of each group of pieces that is written.
+    """
+    dtype = ids_dtype(tokenizer)
+    end = np.array([tokenizer.end_id], np.int32)
+    for texts, ends in _groups(pieces, group_characters):
         rows = []
         for ids, ends_document in zip(tokenizer.encode_many(texts), ends, strict=True):
             rows += [ids, end] if ends_document else [ids]
         block = np.concatenate(rows)
         counts += np.bincount(block, minlength=len(counts))
         file.write(block.astype(dtype).tobytes())
-        bytes_done += sum(len(text.encode()) for text in texts)
-        if time.monotonic() - last_message > _SECONDS_BETWEEN_MESSAGES:
-            last_message = time.monotonic()
-            done, total = format_size(bytes_done), format_size(documents.bytes)
-            logger.info("tokenized %s of %s", done, total)
+        yield sum(len(text.encode()) for text in texts)
+
+
+def part_sizes(documents: Documents, tokenizer: Tokenizer, counts: np.ndarray) -> PartSizes:
+    """Returns the sizes of a part. `counts` says how often each token is a target, int64[V]."""
     unknown = 0 if tokenizer.unknown_id is None else int(counts[tokenizer.unknown_id])
-    return PartSizes(int(counts.sum()), len(documents), documents.bytes, unknown), counts
+    return PartSizes(int(counts.sum()), len(documents), documents.bytes, unknown)
 
 
-def map_ids(file: IO[bytes], tokenizer: Tokenizer, sizes: PartSizes) -> Part:
-    """Maps a file of ids into memory.
+class Progress:
+    """Logs how much of a text is tokenized, at most every few seconds.
+
+    Args:
+      total: bytes of the text.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._done, self._total = 0, format_size(total)
+        self._last_message = time.monotonic()
+        self._lock = threading.Lock()
+
+    def add(self, n_bytes: int) -> None:
+        """Records that more bytes are tokenized. May be called from several threads."""
+        with self._lock:
+            self._done += n_bytes
+            if time.monotonic() - self._last_message > _SECONDS_BETWEEN_MESSAGES:
+                self._last_message = time.monotonic()
+                logger.info("tokenized %s of %s", format_size(self._done), self._total)
+
+
+def map_ids(files: Sequence[IO[bytes]], tokenizer: Tokenizer, sizes: PartSizes) -> Part:
+    """Maps the ids of a part into memory, from one file or several.
 
     Raises:
-      ValueError: the file does not have the recorded size.
+      ValueError: the files do not have the recorded size.
     """
-    ids: np.ndarray = np.memmap(file, _dtype(tokenizer), mode="r")
+    shards = [np.memmap(file, ids_dtype(tokenizer), mode="r") for file in files]
+    # A type checker cannot know which operations of an array are used.
+    ids = shards[0] if len(shards) == 1 else cast(np.ndarray, ShardedIds(shards))
     if len(ids) != sizes.tokens + 1:
         raise ValueError(f"{len(ids)} ids; expected {sizes.tokens + 1}")
     return Part(ids, sizes.documents, sizes.bytes, sizes.unknown_tokens)
 
 
-def _dtype(tokenizer: Tokenizer) -> type:
+def ids_dtype(tokenizer: Tokenizer) -> type:
+    """Returns the type of the ids in a file: uint16 if all of them fit, otherwise uint32."""
     return np.uint16 if tokenizer.vocab_size <= 65535 else np.uint32
 
 
-def _groups(pieces: Iterable[tuple[str, bool]]) -> Iterator[tuple[list[str], list[bool]]]:
+def _groups(
+    pieces: Iterable[tuple[str, bool]], group_characters: int
+) -> Iterator[tuple[list[str], list[bool]]]:
     """Yields pieces and their ends in groups: enough work for all cores, little memory."""
     texts: list[str] = []
     ends: list[bool] = []
@@ -119,7 +176,7 @@ def _groups(pieces: Iterable[tuple[str, bool]]) -> Iterator[tuple[list[str], lis
         texts.append(text)
         ends.append(ends_document)
         characters += len(text)
-        if characters >= _ENCODE_CHARACTERS or len(texts) >= _ENCODE_TEXTS:
+        if characters >= group_characters or len(texts) >= _ENCODE_TEXTS:
             yield texts, ends
             texts, ends, characters = [], [], 0
     if texts:

@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import json
 import logging
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,12 +20,21 @@ import numpy as np
 
 from minigpt.config import DataConfig, GPT2Config, PairsConfig, TokenizerConfig
 from minigpt.corpus.documents import Documents, ingest
+from minigpt.corpus.shards import SHARD_BYTES, shard_count
 from minigpt.corpus.sources import open_source, source_name
 from minigpt.corpus.split import RULES, count_duplicates, split_corpus
-from minigpt.corpus.store_files import Corpus, read_store, record_split, write_store
+from minigpt.corpus.store_files import (
+    Corpus,
+    read_store,
+    record_split,
+    saved_tokenizer,
+    write_sharded_store,
+    write_store,
+)
 from minigpt.corpus.tokenizer import learn_from, published_tokenizer
 from minigpt.errors import UserError
-from minigpt.storage.atomic import atomic_folder
+from minigpt.interrupts import Interrupted
+from minigpt.storage.atomic import atomic_folder, publish_folder, resumable_folder
 from minigpt.storage.cache import cache_folder
 from minigpt.tokenizers import Tokenizer, tokenizer_classes
 
@@ -35,7 +45,11 @@ logger = logging.getLogger(__name__)
 
 
 def open_corpus(
-    data: DataConfig, tokenizer: TokenizerConfig, existing: Tokenizer | None = None
+    data: DataConfig,
+    tokenizer: TokenizerConfig,
+    existing: Tokenizer | None = None,
+    *,
+    shard_bytes: int = SHARD_BYTES,
 ) -> Corpus:
     """Returns the token ids of a text, from the cache folder; creates them if they are not there.
 
@@ -43,11 +57,13 @@ def open_corpus(
       data: the source of the text.
       tokenizer: the tokenizer to learn from the text, or the published vocabulary to use.
       existing: a tokenizer to use instead of the one that the settings describe.
+      shard_bytes: a text with more bytes is tokenized by several processes, into files for about this many
+        bytes of text each. Does not change the ids.
     Raises:
       UserError: with all problems of the text, or because the store cannot be written.
     """
     with _cache_errors():
-        corpus = _Stores(data, tokenizer, existing).open()
+        corpus = _Stores(data, tokenizer, existing, shard_bytes).open()
     found = corpus.tokenizer.vocab_size - len(corpus.tokenizer.byte_ids)
     if existing is None and found < tokenizer.vocab_size:
         logger.info(
@@ -103,9 +119,14 @@ class _Stores:
     """
 
     def __init__(
-        self, data: DataConfig, config: TokenizerConfig, existing: Tokenizer | None
+        self,
+        data: DataConfig,
+        config: TokenizerConfig,
+        existing: Tokenizer | None,
+        shard_bytes: int = SHARD_BYTES,
     ) -> None:
         self.data = data
+        self.shard_bytes = shard_bytes
         self.config = config
         self.source = open_source(data)
         if existing is None and isinstance(config, GPT2Config):
@@ -191,12 +212,14 @@ class _Stores:
         folder = self.folder(rules[0])
         if folder.exists():
             logger.warning("%s was damaged and is rewritten", folder)
-        tokenizer = self.existing or learn_from(parts[0], self.config, self.tokenizer_class)
         meta = {
             "settings": self.settings(rules[0]),
             "split_rules": rules,
             "duplicates": self._count_duplicates(documents),
         }
+        if shard_count(documents.bytes, self.shard_bytes) > 1:
+            return self._make_sharded(folder, parts, meta)
+        tokenizer = self._tokenizer(parts[0])
         for attempts_left in (2, 1, 0):
             try:
                 with atomic_folder(folder, replace=folder.exists()) as unfinished:
@@ -211,3 +234,36 @@ class _Stores:
             if corpus is not None:
                 return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
         raise RuntimeError(f"{folder}: a new token store cannot be read back")
+
+    def _make_sharded(
+        self, folder: Path, parts: tuple[Documents, Documents], meta: dict[str, Any]
+    ) -> Corpus:
+        """Writes the store of a large text, or continues to write it."""
+        with resumable_folder(folder) as unfinished:
+            # Another process may have published it while this one waited.
+            corpus = read_store(folder)
+            if corpus is not None:
+                shutil.rmtree(unfinished)
+            else:
+                # Mapped before it is published: after that, another process may replace it.
+                corpus = read_store(unfinished) or self._write_shards(unfinished, parts, meta)
+                publish_folder(unfinished, folder, replace=folder.exists())
+        return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
+
+    def _write_shards(
+        self, unfinished: Path, parts: tuple[Documents, Documents], meta: dict[str, Any]
+    ) -> Corpus:
+        tokenizer = saved_tokenizer(unfinished) or self._tokenizer(parts[0])
+        try:
+            write_sharded_store(unfinished, *parts, tokenizer, meta, self.shard_bytes)
+        except KeyboardInterrupt:
+            logger.info("interrupted; what is tokenized is kept: the same command continues")
+            raise Interrupted from None
+        corpus = read_store(unfinished)
+        if corpus is None:
+            shutil.rmtree(unfinished)
+            raise RuntimeError(f"{unfinished}: a new token store cannot be read back")
+        return corpus
+
+    def _tokenizer(self, train: Documents) -> Tokenizer:
+        return self.existing or learn_from(train, self.config, self.tokenizer_class)

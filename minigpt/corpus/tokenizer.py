@@ -34,12 +34,12 @@ def even_sample(documents: Documents, limit: int) -> Iterator[str]:
     """Yields pieces spread evenly over the documents, at most `limit` bytes; all pieces if they fit."""
     share = limit / documents.bytes if documents.bytes > limit else 1.0
     seen = kept = 0
-    for text, _ in documents.pieces(_LEARN_PIECE_BYTES):
-        size = len(text.encode())
+    for start, stop, _ in documents.piece_spans(_LEARN_PIECE_BYTES):
+        size = stop - start
         seen += size
         if kept + size <= seen * share:
             kept += size
-            yield text
+            yield documents.text[start:stop].decode()
 
 
 def published_tokenizer(config: GPT2Config) -> GPT2Tokenizer:

@@ -7,6 +7,7 @@ the same directory removes it.
 """
 
 import fcntl
+import logging
 import os
 import shutil
 import tempfile
@@ -18,8 +19,11 @@ from pathlib import Path
 from minigpt.storage.files import fsync, fsync_all
 
 _PREFIX, _SUFFIX = ".minigpt-", ".tmp"
+UNFINISHED = ".unfinished"
 # Where locks are not supported, a scratch folder of this age belongs to no running process.
 _ABANDONED_SECONDS = 24 * 3600
+
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -89,20 +93,61 @@ def atomic_folder(path: Path, replace: bool = False) -> Iterator[Path]:
         there is unchanged.
     """
     with scratch_folder(path.parent) as scratch:
-        unfinished, replaced = scratch / path.name, scratch / "replaced" / path.name
+        unfinished = scratch / path.name
         unfinished.mkdir()
         yield unfinished
-        fsync_all(unfinished)
-        if replace and os.path.lexists(path):
-            replaced.parent.mkdir()
-            path.rename(replaced)
-        try:
-            unfinished.rename(path)
-        except OSError:
-            if os.path.lexists(replaced):
-                replaced.rename(path)
-            raise
-        fsync(path.parent)
+        _publish(unfinished, path, replace, scratch)
+
+
+@contextmanager
+def resumable_folder(path: Path) -> Iterator[Path]:
+    """Creates or continues a folder of unfinished files, which stays if the block ends or is killed.
+
+    Only one process at a time is in the block: a second one waits.
+
+    Args:
+      path: the folder that `publish_folder` will create; its parent exists.
+    Yields:
+      The folder `path`.unfinished.
+    Raises:
+      OSError: the folder cannot be created.
+    """
+    unfinished = path.with_name(path.name + UNFINISHED)
+    lock = _wait_for_lock(unfinished)
+    try:
+        yield unfinished
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def publish_folder(unfinished: Path, path: Path, replace: bool = False) -> None:
+    """Renames a folder that is complete, in the block of `resumable_folder`.
+
+    Args:
+      unfinished: the folder.
+      path, replace: as for `atomic_folder`.
+    Raises:
+      OSError: as for `atomic_folder`.
+    """
+    remove_abandoned(unfinished)
+    with scratch_folder(path.parent) as scratch:
+        _publish(unfinished, path, replace, scratch)
+
+
+def _publish(unfinished: Path, path: Path, replace: bool, scratch: Path) -> None:
+    replaced = scratch / "replaced" / path.name
+    fsync_all(unfinished)
+    if replace and os.path.lexists(path):
+        replaced.parent.mkdir()
+        path.rename(replaced)
+    try:
+        unfinished.rename(path)
+    except OSError:
+        if os.path.lexists(replaced):
+            replaced.rename(path)
+        raise
+    fsync(path.parent)
 
 
 def remove_abandoned(parent: Path) -> None:
@@ -137,11 +182,34 @@ def _create_locked(parent: Path) -> tuple[Path, int | None]:
         os.close(lock)
 
 
-def _lock(folder: Path) -> int:
+def _wait_for_lock(folder: Path) -> int | None:
+    """Creates a folder if necessary and locks it; None where the file system has no locks."""
+    while True:
+        folder.mkdir(exist_ok=True)
+        try:
+            lock = _lock(folder)
+        except FileNotFoundError:
+            continue
+        except BlockingIOError:
+            logger.info("waiting for another process that writes %s", folder)
+            try:
+                lock = _lock(folder, wait=True)
+            except FileNotFoundError:
+                continue
+        except OSError:
+            return None
+        # The other process may have published or removed the folder.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), folder.stat()):
+                return lock
+        os.close(lock)
+
+
+def _lock(folder: Path, wait: bool = False) -> int:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BaseException:
         os.close(handle)
         raise
     return handle

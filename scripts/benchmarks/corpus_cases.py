@@ -69,5 +69,75 @@ def grow(quick: bool) -> Case:
     )
 
 
+def tokenize_shards(quick: bool, megabytes: int | None = None) -> Case:
+    """Tokenization by several processes, killed in the middle and started again, and its memory.
+
+    Args:
+      quick: a short text, unless `megabytes` is set.
+      megabytes: size of the text.
+    """
+    size = megabytes or (100 if quick else 2000)
+    small = max(50, size // 10)
+
+    def party(megabytes: int, kill: bool) -> Measurement:
+        asked = {"megabytes": megabytes, "kill": kill}
+        return Measurement("our_shards:tokenize", asked, timeout_seconds=3600)
+
+    def checks(outcomes: Outcomes) -> dict[str, bool]:
+        found = {}
+        for outcome in outcomes["ours"]:
+            if "peaks" not in outcome:
+                continue
+            before, again = outcome["shards_before_kill"][0], outcome["shards_written_again"]
+            compared = outcome["compared"]
+            found[f"{compared:,} ids equal those of one process"] = outcome["equal"]
+            found[f"killed after {before} shards, {again} of them written again"] = (
+                before > 0 and again == 0
+            )
+            for name, peaks in outcome["peaks"].items():
+                words = f"{name}: {peaks['anonymous'] / 1e6:,.0f} MB anonymous"
+                words += f", {peaks['resident'] / 1e6:,.0f} MB resident"
+                found[words] = True
+            for small_outcome in outcomes[f"{small} MB"]:
+                found |= _more_memory(small_outcome, outcome)
+        return found
+
+    return Case(
+        "tokenize-shards",
+        "MB/s",
+        Target(words="memory flat, nothing written again, equal ids"),
+        party(size, kill=True),
+        {},
+        prepare=tuple(Measurement("our_shards:text", {"megabytes": n}) for n in (small, size)),
+        others={f"{small} MB": party(small, kill=False)},
+        checks=checks,
+        notes=(f"{size:,} MB of text, byte pairs learned from a sample of 16 MB of it",),
+        rounds=1,
+        budget_seconds=1200,
+    )
+
+
+# Allowed growth: of a worker, whatever the text; of the first process, for each document.
+_MORE_OF_WORKER, _BYTES_PER_DOCUMENT = 30e6, 100
+
+
+def _more_memory(small: Outcome, large: Outcome) -> dict[str, bool]:
+    """Compares the peaks of anonymous memory of a small text and a large one."""
+    if "peaks" not in small:
+        return {}
+
+    def most(outcome: Outcome, kind: str) -> float:
+        peaks = outcome["peaks"].items()
+        return max(peak["anonymous"] for name, peak in peaks if name.startswith(kind))
+
+    worker = most(large, "worker") - most(small, "worker")
+    parent = most(large, "parent") - most(small, "parent")
+    each = parent / max(1, large["documents"] - small["documents"])
+    return {
+        f"worker: {worker / 1e6:,.0f} MB more, at most 30": worker <= _MORE_OF_WORKER,
+        f"parent: {each:,.0f} bytes a document more, at most 100": each <= _BYTES_PER_DOCUMENT,
+    }
+
+
 def _most(outcomes: Sequence[Outcome]) -> float | None:
     return max((of["memory"] for of in outcomes if "memory" in of), default=None)

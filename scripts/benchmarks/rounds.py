@@ -25,6 +25,7 @@ class Measurement:
 
     place: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    timeout_seconds: int = TIMEOUT_SECONDS
 
 
 @dataclass
@@ -58,10 +59,12 @@ class Runner:
                     stdin=subprocess.DEVNULL,
                     stdout=said,
                     stderr=subprocess.STDOUT,
-                    timeout=TIMEOUT_SECONDS,
+                    timeout=party.timeout_seconds,
                 )
             except subprocess.TimeoutExpired:
-                return {"failed": f"did not finish within {TIMEOUT_SECONDS} seconds; see {log}"}
+                return {
+                    "failed": f"did not finish within {party.timeout_seconds} seconds; see {log}"
+                }
         if not output.exists():
             lines = log.read_text(errors="replace").strip().splitlines() or ["nothing printed"]
             return {"failed": f"{lines[-1][:200]} (see {log})"}

@@ -84,7 +84,7 @@ def test_pieces_and_groups_do_not_change_the_ids(tmp_path, monkeypatch, kind):
     config = tokenizer_config(kind=kind, vocab_size=400)
     tokenizer = open_corpus(files(tmp_path, texts), config).tokenizer
     whole = encode_texts(texts, tokenizer)
-    monkeypatch.setattr(token_ids, "_ENCODE_CHARACTERS", 50)
+    monkeypatch.setattr(token_ids, "ENCODE_CHARACTERS", 50)
     monkeypatch.setattr(Documents.pieces, "__defaults__", (20,))
     np.testing.assert_array_equal(encode_texts(texts, tokenizer).ids, whole.ids)
     expected = np.concatenate(

@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -35,10 +36,13 @@ def folder(tmp_path_factory, tiny_file) -> Path:
     return folder
 
 
-def command(run: Path) -> list[str]:
+def start(run: Path, workers: int) -> subprocess.Popen:
+    """Trains or resumes; the runs have the same name, which they record."""
+    run.parent.mkdir(exist_ok=True)
+    arguments = ["--config", "../chosen.toml", "--run", run.name]
     if (run / "config.toml").is_file():
-        return ["--resume", run.name]
-    return ["--config", "chosen.toml", "--run", run.name]
+        arguments = ["--resume", run.name]
+    return launch(run.parent, *arguments, workers=workers)
 
 
 def check(run: Path) -> None:
@@ -59,16 +63,16 @@ def check(run: Path) -> None:
 def test_killed_workers_lose_nothing(folder, workers):
     """A random worker is killed at a random moment, from its start on; KILLS times."""
     draw = random.Random(workers)
-    undisturbed = folder / f"undisturbed{workers}"
-    [(_, err)] = outputs([launch(folder, *command(undisturbed), workers=workers)])
+    undisturbed = folder / f"undisturbed{workers}/run"
+    [(_, err)] = outputs([start(undisturbed, workers)])
     assert minigpt.Run(undisturbed).model_file.is_file(), err
     kills = chains = 0
     while kills < KILLS:
         chains += 1
-        run = folder / f"chain{workers}-{chains}"
+        run = folder / f"chain{workers}-{chains}/run"
         while not (run / "model.keras").is_file():
             before = newest_step(run)
-            process = launch(folder, *command(run), workers=workers)
+            process = start(run, workers)
             end = time.monotonic() + draw.uniform(2, 30) * workers / 2
             while process.poll() is None and time.monotonic() < end:
                 time.sleep(0.05)

@@ -9,7 +9,14 @@ import time
 import pytest
 
 from minigpt.storage import atomic
-from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file, scratch_folder
+from minigpt.storage.atomic import (
+    atomic_file,
+    atomic_folder,
+    publish_folder,
+    replace_file,
+    resumable_folder,
+    scratch_folder,
+)
 
 KILLED = """
 import os, sys
@@ -186,3 +193,70 @@ def test_the_directory_is_not_created(tmp_path):
         with pytest.raises(FileNotFoundError):
             write(tmp_path / "none")
     assert not names(tmp_path)
+
+
+def test_an_unfinished_folder_stays_until_it_is_published(tmp_path):
+    path = tmp_path / "store"
+    for number in range(2):
+        with pytest.raises(KeyError), resumable_folder(path) as unfinished:
+            (unfinished / str(number)).write_text("x")
+            raise KeyError
+    assert names(tmp_path) == ["store.unfinished", "store.unfinished/0", "store.unfinished/1"]
+    with resumable_folder(path) as unfinished:
+        # Left by a writer of a file in it that was killed.
+        (unfinished / ".minigpt-abandoned.tmp").mkdir()
+        publish_folder(unfinished, path)
+    assert names(tmp_path) == ["store", "store/0", "store/1"]
+
+
+def test_a_published_folder_replaces_another_one_only_if_it_should(tmp_path):
+    path = tmp_path / "store"
+    path.mkdir()
+    (path / "old").write_text("x")
+    with resumable_folder(path) as unfinished:
+        (unfinished / "new").write_text("x")
+        with pytest.raises(OSError):
+            publish_folder(unfinished, path)
+        assert names(path) == ["old"] and names(unfinished) == ["new"]
+        publish_folder(unfinished, path, replace=True)
+    assert names(tmp_path) == ["store", "store/new"]
+
+
+@pytest.mark.parametrize("publishes", [True, False])
+def test_a_second_process_waits_for_the_first(tmp_path, publishes, monkeypatch):
+    path, messages = tmp_path / "store", []
+    first = resumable_folder(path)
+    unfinished = first.__enter__()
+    (unfinished / "file").write_text("x")
+
+    def end_first(message, *_):
+        messages.append(message)
+        if publishes:
+            publish_folder(unfinished, path)
+        first.__exit__(None, None, None)
+
+    monkeypatch.setattr(atomic.logger, "info", end_first)
+    with resumable_folder(path) as second:
+        assert second == unfinished and second.is_dir()
+        assert names(second) == ([] if publishes else ["file"])
+    assert len(messages) == 1 and path.exists() == publishes
+
+
+def test_an_unfinished_folder_where_there_are_no_locks(tmp_path, monkeypatch):
+    monkeypatch.setattr(atomic.fcntl, "flock", fail)
+    with resumable_folder(tmp_path / "store") as unfinished:
+        publish_folder(unfinished, tmp_path / "store")
+    assert names(tmp_path) == ["store"]
+
+
+def test_a_folder_that_is_published_just_before_it_is_locked(tmp_path, monkeypatch):
+    path, flock = tmp_path / "store", atomic.fcntl.flock
+
+    def publish_and_lock(handle, operation):
+        monkeypatch.setattr(atomic.fcntl, "flock", flock)
+        (tmp_path / "store.unfinished").rename(path)
+        flock(handle, operation)
+
+    monkeypatch.setattr(atomic.fcntl, "flock", publish_and_lock)
+    with resumable_folder(path) as unfinished:
+        assert unfinished.is_dir() and path.is_dir()
