@@ -29,9 +29,13 @@ from minigpt.distribution.launch import free_ports, worker_environment
 WORKERS = (1, 2, 4)
 # FLOP/s of an A100 in bfloat16, and the share of them that training of a GPT reaches.
 GPU_FLOPS, UTILIZATION = 312e12, 0.4
-GPUS, MACHINES = 64, 8
-# Of the network between machines, bytes/s of each: 100 and 400 Gbit/s.
-NETWORKS = {"100 Gbit/s": 12.5e9, "400 Gbit/s": 50e9}
+# Of the slowest link of the ring, bytes/s: within a machine (NVLink), and between machines.
+RINGS = {
+    "8 GPUs, 1 machine, NVLink": (8, 300e9),
+    "64 GPUs, 8 machines, 100 Gbit/s": (64, 12.5e9),
+    "64 GPUs, 8 machines, 400 Gbit/s": (64, 50e9),
+    "512 GPUs, 8 machines, 400 Gbit/s": (512, 50e9),
+}
 # Parameters; tokens that a GPU computes at once; accumulated batches.
 MODELS = {"124M": (124_439_808, 32 * 1024), "1.5B": (1_557_611_200, 8 * 1024)}
 ACCUMULATED = (1, 4, 16)
@@ -54,11 +58,12 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|")
     for workers in WORKERS:
         print(row(workers, run(workers)))
+    print("\nOn GPUs, without overlap:\n")
     print(
-        f"\n{GPUS} GPUs in {MACHINES} machines, without overlap: seconds of a step, share of ideal\n"
+        "| model | replicas | batches | tokens an update | gradients, s | sum, s | share of ideal | "
+        "GPU hours for 10^9 tokens |"
     )
-    print("| model | network | accumulated | tokens a step | gradients | sum | share of ideal |")
-    print("|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|")
     for line in on_gpus():
         print(line)
 
@@ -92,16 +97,16 @@ def on_gpus() -> list[str]:
     """Returns the lines of the table for machines with GPUs."""
     lines = []
     for model, (parameters, tokens) in MODELS.items():
-        for network, speed in NETWORKS.items():
-            # The ring enters and leaves each machine once.
-            sum_seconds = 2 * (GPUS - 1) / GPUS * 4 * parameters / speed
+        for ring, (gpus, speed) in RINGS.items():
+            sum_seconds = 2 * (gpus - 1) / gpus * 4 * parameters / speed
             for batches in ACCUMULATED:
                 # 6 operations per parameter and token (Kaplan et al. 2020, section 2.1).
                 seconds = batches * 6 * parameters * tokens / (GPU_FLOPS * UTILIZATION)
                 share = seconds / (seconds + sum_seconds)
+                hours = (seconds + sum_seconds) / (batches * tokens) * 1e9 / 3600
                 lines.append(
-                    f"| {model} | {network} | {batches} | {batches * tokens * GPUS:,} | {seconds:.2f} | "
-                    f"{sum_seconds:.2f} | {share:.0%} |"
+                    f"| {model} | {ring} | {batches} | {batches * tokens * gpus:,} | {seconds:.2f} | "
+                    f"{sum_seconds:.3f} | {share:.0%} | {hours:.1f} |"
                 )
     return lines
 

@@ -3,11 +3,12 @@
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from minigpt.distribution.replicas import Replicas
 from minigpt.models.language_model import LanguageModel
-from minigpt.training.tasks.task import Task
+from minigpt.training.tasks.task import Batch, Task
 
 
 class ReplicatedStep:
@@ -27,7 +28,6 @@ class ReplicatedStep:
         self.task = task
         self.model = model
         self.replicas = replicas
-        self.rows = task.config.training.batch_size
         # Scaled gradients of float16 can overflow, which must not depend on the replica: all are summed.
         self._scales_loss = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
         self._accumulate_steps = task.config.training.accumulate_steps
@@ -44,9 +44,9 @@ class ReplicatedStep:
         Returns:
           the metrics by name.
         """
-        batch = self.task.batch(number)
-        inputs, targets, weights = batch
-        rows, count = len(targets), self.replicas.count
+        count = self.replicas.count
+        inputs, targets, weights = _with_rows(self.task.batch(number), count)
+        rows = len(targets)
 
         def part(array: Any) -> Any:
             def of(replica: int) -> Any:
@@ -92,3 +92,18 @@ class ReplicatedStep:
         loss, plain, *gradients = self.replicas.sum([loss, plain, *gradients])
         optimizer.apply(gradients, self.model.trainable_weights)
         return loss, plain
+
+
+def _with_rows(batch: Batch, count: int) -> Batch:
+    """Returns a batch with at least one row for each replica; those that are added have no weight.
+
+    A batch of long pairs may have fewer rows than `training.batch_size`.
+    """
+    inputs, targets, weights = batch
+    rows = len(targets)
+    if rows >= count:
+        return batch
+    assert weights is not None
+    indices = np.minimum(np.arange(count), rows - 1)
+    weights = weights[indices] * (np.arange(count) < rows)[:, None]
+    return tf.nest.map_structure(lambda array: array[indices], inputs), targets[indices], weights

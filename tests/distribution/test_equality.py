@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import tiny_settings
+from tests.conftest import pair_settings, tiny_settings
 from tests.distribution.processes import outputs, start_workers
 
 STEPS = 50
@@ -29,6 +29,10 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "sgd": {"training": {"optimizer": "sgd", "learning_rate": 0.1}},
     "tied": {"model": {"block": "pre_norm", "tie_embeddings": True}},
     "bfloat16": {"training": {"precision": "mixed_bfloat16"}},
+    "pairs": {"training": {"label_smoothing": 0.1}, "model": {"dropout_rate": 0.1}},
+    "pairs_accumulated": {"training": {"accumulate_steps": 2, "batch_size": 15}},
+    # Batches of long pairs have fewer rows than there are replicas.
+    "pairs_few": {"training": {"batch_size": 4}, "data": {"length_buckets": 4}},
     "float16": {"training": {"precision": "mixed_float16"}},
     "float16_accumulated": {"training": {"precision": "mixed_float16", "accumulate_steps": 2}},
 }
@@ -37,12 +41,14 @@ TOLERANCES = {"bfloat16": 3e-2, "float16": 5e-3, "float16_accumulated": 5e-3}
 
 
 def trained(
-    folder: Path, tiny_file: Path, variant: str, devices: int = 1, workers: int = 1
+    files: tuple[Path, Path], folder: Path, variant: str, devices: int = 1, workers: int = 1
 ) -> list[dict[str, Any]]:
     """What each worker saw in 50 steps."""
+    text, pairs = files
     changes = dict(VARIANTS[variant])
     changes["training"] = {**TRAINING, **changes.get("training", {}), "devices": devices}
-    settings = tiny_settings(tiny_file, **changes)
+    is_pairs = variant.startswith("pairs")
+    settings = pair_settings(pairs, **changes) if is_pairs else tiny_settings(text, **changes)
     for section in settings.values():
         section.update({key: None for key, value in section.items() if value == "none"})
     file = folder / f"{variant}-{devices}-{workers}.json"
@@ -61,13 +67,19 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def alone(folder, tiny_file):
+def files(tiny_file, pair_file) -> tuple[Path, Path]:
+    """The text, and the pairs."""
+    return tiny_file, pair_file
+
+
+@pytest.fixture(scope="module")
+def alone(folder, files):
     """Trains on one device, once for each variant."""
     known = {}
 
     def train(variant: str) -> dict[str, Any]:
         if variant not in known:
-            known[variant] = trained(folder, tiny_file, variant)[0]
+            known[variant] = trained(files, folder, variant)[0]
         return known[variant]
 
     return train
@@ -85,27 +97,33 @@ def check(found: list[dict[str, Any]], right: dict[str, Any], variant: str, repl
     assert right["losses"][-1] < 0.8 * right["losses"][0]
 
 
-def test_two_devices(folder, tiny_file, alone):
+def test_two_devices(folder, files, alone):
     variant = "accumulated"
-    found = trained(folder, tiny_file, variant, devices=2)
+    found = trained(files, folder, variant, devices=2)
     check(found, alone(variant), variant, 2)
 
 
-def test_two_processes(folder, tiny_file, alone):
+def test_two_processes(folder, files, alone):
     variant = "accumulated"
-    found = trained(folder, tiny_file, variant, workers=2)
+    found = trained(files, folder, variant, workers=2)
     check(found, alone(variant), variant, 2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_variant_on_two_devices(folder, tiny_file, alone, variant):
-    check(trained(folder, tiny_file, variant, devices=2), alone(variant), variant, 2)
+def test_every_variant_on_two_devices(folder, files, alone, variant):
+    check(trained(files, folder, variant, devices=2), alone(variant), variant, 2)
+
+
+@pytest.mark.slow
+def test_fewer_rows_than_devices(folder, files, alone):
+    variant = "pairs_few"
+    check(trained(files, folder, variant, devices=4), alone(variant), variant, 4)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["muon", "dropout", "accumulated"])
 @pytest.mark.parametrize("devices, workers", [(3, 1), (4, 1), (1, 4), (1, 3)])
-def test_more_devices_and_processes(folder, tiny_file, alone, variant, devices, workers):
-    found = trained(folder, tiny_file, variant, devices, workers)
+def test_more_devices_and_processes(folder, files, alone, variant, devices, workers):
+    found = trained(files, folder, variant, devices, workers)
     check(found, alone(variant), variant, devices * workers)

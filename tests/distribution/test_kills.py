@@ -23,7 +23,6 @@ TRAINING = {
     "steps_per_epoch": 150,
     "checkpoint_every_steps": 5,
     "deterministic": True,
-    "keep_epochs": False,
 }
 SETTINGS = {"model": {"num_layers": 1, "dropout_rate": 0.1}, "sampling": {"max_new_tokens": 3}}
 
