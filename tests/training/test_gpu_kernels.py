@@ -77,26 +77,24 @@ def batch(model: str) -> tuple[Any, Any]:
     return ((ids, np.full(4, 16, np.int32), ids), ids) if model == "translation" else (ids, ids)
 
 
+# To trace a step takes seconds. The quick tests have every precision, and both kinds of models.
+QUICK = [("modern", "muon", "mixed_float16"), ("translation", "muon", "mixed_bfloat16")]
+STEPS = [
+    *((model, "muon", precision) for model in MODELS for precision in PRECISIONS),
+    *(("modern", optimizer, "mixed_float16") for optimizer in OPTIMIZERS[1:]),
+]
+
+
 @pytest.mark.parametrize(
     "model, optimizer, precision",
-    [
-        *((model, "muon", precision) for model in MODELS for precision in PRECISIONS),
-        *(("modern", optimizer, "mixed_float16") for optimizer in OPTIMIZERS[1:]),
-    ],
+    [pytest.param(*step, marks=[] if step in QUICK else pytest.mark.slow) for step in STEPS],
 )
 def test_training_step(model, optimizer, precision):
+    # XLA's kernels are registered when it is first used.
+    assert int(tf.function(lambda x: x + 1, jit_compile=True)(1)) == 2
     built = build(model, optimizer, precision)
     step = tf.function(built.train_step, autograph=False).get_concrete_function(batch(model))
     assert without_kernel(step) == set()
-
-
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_training_step_that_xla_compiles(model, precision):
-    # XLA's kernels are registered when it is first used.
-    assert int(tf.function(lambda x: x + 1, jit_compile=True)(1)) == 2
-    built = build(model, "muon", precision)
-    step = tf.function(built.train_step, autograph=False).get_concrete_function(batch(model))
     # What has no kernel for CPUs either is compiled in another way: control flow, calls.
     assert without_kernel(step, {"XLA_GPU_JIT"}) == without_kernel(step, {"XLA_CPU_JIT"})
 
