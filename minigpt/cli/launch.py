@@ -27,6 +27,8 @@ def launch(
         raise UserError(
             f"unexpected command; try: {program_name()} launch --workers {workers} -- train"
         )
+    if "--plan" in arguments:
+        raise UserError("--plan: measures one device; cannot be combined with launch")
     statuses = launch_workers(arguments, workers)
     for worker, status in enumerate(statuses):
         if status < 0:

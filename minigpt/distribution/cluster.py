@@ -65,7 +65,7 @@ def is_first_worker() -> bool:
 
 
 def _is_in_slurm() -> bool:
-    return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
+    return os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1"
 
 
 class _Task(BaseModel):
@@ -101,8 +101,8 @@ def _from_slurm() -> Cluster:
     # Imports TensorFlow, which only several workers need this early.
     import tensorflow as tf
 
-    tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
     try:
+        tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
         # It would divide the GPUs of a node among its tasks. Slurm's own options do that, and nodes may
         # have none: it is told that every task has one, and leaves CUDA_VISIBLE_DEVICES as it is.
         resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(

@@ -1,6 +1,7 @@
 """What the processes of a training decide together."""
 
 from minigpt.distribution.replicas import Replicas
+from minigpt.errors import UserError
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.callbacks.interrupt import Interrupt, TrainingInterrupted
 
@@ -24,22 +25,38 @@ class Agreement:
         self.checkpointing = checkpointing
         self.interrupt = interrupt
 
-    def __call__(self) -> None:
+    def __call__(self) -> bool:
         """Makes the decisions of all workers the same, after each update and each epoch.
 
+        Returns:
+          whether the epoch, or the training, ends here; never within an accumulated update.
         Raises:
           TrainingInterrupted: a worker was interrupted, and the state can be saved.
+          UserError: another worker has failed, and says why.
         """
         checkpointing, limits = self.checkpointing, self.checkpointing.clock.limits
         model, step = checkpointing.model, checkpointing.clock.step
-        if checkpointing.batch % checkpointing.config.training.accumulate_steps:
-            return
+        if self._is_within_update:
+            return False
         end = limits.end(step) if self.replicas.is_first else 0
-        stop, interrupted, end = self.replicas.sum_over_workers(
-            [model.stop_training, self.interrupt.requested, end]
+        stop, interrupted, end, failed = self.replicas.sum_over_workers(
+            [model.stop_training, self.interrupt.requested, end, 0]
         )
+        if failed:
+            raise UserError("training has ended, because another worker failed; see its message")
         if end != limits.end(step):
             limits.change(step, int(end))
         model.stop_training = bool(stop)
         if interrupted and (checkpointing.is_within_epoch or not checkpointing.batch):
             raise TrainingInterrupted
+        return bool(stop)
+
+    def fail(self) -> None:
+        """Ends the other workers, which are about to agree, before this one ends with an error."""
+        if not self._is_within_update:
+            self.replicas.sum_over_workers([0, 0, 0, 1])
+
+    @property
+    def _is_within_update(self) -> bool:
+        accumulated = self.checkpointing.config.training.accumulate_steps
+        return bool(self.checkpointing.batch % accumulated)

@@ -15,6 +15,9 @@ from minigpt.distribution.replicas import Replicas
 from minigpt.errors import UserError
 from minigpt.models.memory_estimate import check_training_fits, needed_to_train
 
+# The number of devices of the trainings in this process that used several.
+_used_together: int | None = None
+
 
 def set_up_device(config: TrainingConfig) -> str:
     """Selects the device, the first of several, and seeds all random number generators.
@@ -24,7 +27,9 @@ def set_up_device(config: TrainingConfig) -> str:
     Raises:
       UserError: the device does not exist.
     """
-    return _set_up(config, _selected_gpus(config)[:1])
+    gpus = _make_visible(_selected_gpus(config)[:1])
+    _seed(config)
+    return _name(gpus)
 
 
 def set_up_replicas(config: TrainingConfig, cluster: Cluster | None) -> tuple[str, Replicas | None]:
@@ -38,32 +43,30 @@ def set_up_replicas(config: TrainingConfig, cluster: Cluster | None) -> tuple[st
     Raises:
       UserError: a device or a worker does not exist, or there are more replicas than rows in a batch.
     """
+    workers = len(cluster.addresses) if cluster else 1
     gpus = _selected_gpus(config)
+    if config.devices == "auto":
+        # Each device needs a row of the batch.
+        gpus = gpus[: max(1, config.batch_size // workers)]
     devices = len(gpus) or (1 if config.devices == "auto" else config.devices)
-    replicas = devices * (len(cluster.addresses) if cluster else 1)
-    if replicas > config.batch_size:
+    if devices * workers > config.batch_size:
         raise UserError(
-            f"training.batch_size = {config.batch_size}: should be at least {replicas}, the number of "
-            "devices that share a batch"
+            f"training.batch_size = {config.batch_size}: should be at least {devices * workers}, the "
+            "number of devices that share a batch; or lower training.devices"
         )
-    if replicas == 1:
-        return _set_up(config, gpus), None
+    gpus = _make_visible(gpus)
     if not gpus and devices > 1:
         _simulate_devices(devices, cluster)
-    strategy: tf.distribute.Strategy
-    if cluster:
-        strategy = connect(cluster)
-    name = _set_up(config, gpus)
-    if not cluster:
-        kind = "GPU" if gpus else "CPU"
+    # Before anything initializes TensorFlow.
+    strategy: tf.distribute.Strategy | None = connect(cluster) if cluster else None
+    _seed(config)
+    name = _name(gpus)
+    if devices * workers == 1:
+        return name, None
+    kind = "GPU" if gpus else "CPU"
+    _check_devices(kind, devices)
+    if strategy is None:
         strategy = tf.distribute.MirroredStrategy([f"{kind}:{i}" for i in range(devices)])
-    found = strategy.num_replicas_in_sync
-    if found != replicas:
-        # TensorFlow was initialized before, with other devices.
-        raise UserError(
-            f"training.devices = {config.devices!r}: TensorFlow uses {found} devices instead of "
-            f"{replicas} in this process; should be set before it is used"
-        )
     if devices > 1:
         name = f"{devices} x {name}" if gpus else f"{name}, simulating {devices} devices"
     if cluster:
@@ -114,16 +117,46 @@ def _simulate_devices(devices: int, cluster: Cluster | None) -> None:
         )
 
 
-def _set_up(config: TrainingConfig, gpus: list[Any]) -> str:
-    """Makes TensorFlow use these GPUs, or the CPU, and seeds; returns the name of the first one."""
+def _check_devices(kind: str, devices: int) -> None:
+    """Checks that TensorFlow can use so many devices together in this process.
+
+    Raises:
+      UserError: it was initialized with fewer, or has used another number of them together, of which it
+        keeps a record: it would wait forever, or fail at the first sum.
+    """
+    global _used_together
+    found = len(tf.config.list_logical_devices(kind))
+    if found < devices:
+        raise UserError(
+            f"training.devices = {devices}: TensorFlow was used before in this process, with {found}; "
+            "should be the first thing that uses it"
+        )
+    if _used_together not in (None, devices):
+        raise UserError(
+            f"training.devices = {devices}: an earlier training of this process had {_used_together}; "
+            "start another process"
+        )
+    _used_together = devices if devices > 1 else _used_together
+
+
+def _make_visible(gpus: list[Any]) -> list[Any]:
+    """Makes TensorFlow use these GPUs, or the CPU; returns those that it uses."""
     try:
         tf.config.set_visible_devices(gpus, "GPU")
     except RuntimeError:
         # TensorFlow is already initialized, for example in a notebook. Its devices cannot change.
-        gpus = [gpu for gpu in gpus if gpu in tf.config.get_visible_devices("GPU")]
+        return [gpu for gpu in gpus if gpu in tf.config.get_visible_devices("GPU")]
+    return gpus
+
+
+def _seed(config: TrainingConfig) -> None:
     keras.utils.set_random_seed(config.seed)
     if config.deterministic:
         tf.config.experimental.enable_op_determinism()
+
+
+def _name(gpus: list[Any]) -> str:
+    """Returns the name of the first GPU, or of the CPU."""
     if gpus:
         return tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

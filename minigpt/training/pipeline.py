@@ -80,7 +80,7 @@ def train(
       The finished run.
     Raises:
       UserError: a setting, the text or the directory cannot be used; a new run leaves no files. Or another
-        worker has other settings, or ends. Or
+        worker differs or ends. Or
         the loss became nan or infinite, or the run cannot be written; earlier checkpoints stay. Or the
         run to resume does not exist, is in use by another process, or has no undamaged checkpoint.
       TypeError: an argument has the wrong type.

@@ -1,16 +1,19 @@
 """The epochs of training on several replicas, as in `Model.fit`."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import keras
 
+from minigpt.errors import UserError
+from minigpt.training.agreement import Agreement
 from minigpt.training.replicated_step import ReplicatedStep
 
 
 def replicated_fit(
     step: ReplicatedStep,
     callbacks: list[keras.callbacks.Callback],
-    agree: Callable[[], None],
+    agreement: Agreement,
     *,
     first_batch: int,
     initial_epoch: int,
@@ -22,8 +25,7 @@ def replicated_fit(
     Args:
       step: one batch of training.
       callbacks: Keras callbacks.
-      agree: called after the callbacks of every batch and epoch; makes `model.stop_training` the same in
-        all processes.
+      agreement: asked after the callbacks of every batch and epoch whether training ends in all processes.
       first_batch: number of the first batch.
       initial_epoch, epochs, steps_per_epoch: as for `Model.fit`.
     """
@@ -41,13 +43,23 @@ def replicated_fit(
             listed.on_train_batch_begin(index)
             logs = step(batch)
             batch += 1
-            listed.on_train_batch_end(index, logs)
-            agree()
-            if model.stop_training:
+            with _announced(agreement):
+                listed.on_train_batch_end(index, logs)
+            if agreement():
                 break
         logs = {name: float(value) for name, value in model.get_metrics_result().items()}
-        listed.on_epoch_end(epoch, logs)
-        agree()
-        if model.stop_training:
+        with _announced(agreement):
+            listed.on_epoch_end(epoch, logs)
+        if agreement():
             break
     listed.on_train_end(logs)
+
+
+@contextmanager
+def _announced(agreement: Agreement) -> Iterator[None]:
+    """Tells the other processes if a callback fails: they would report that this one has ended."""
+    try:
+        yield
+    except (UserError, OSError):
+        agreement.fail()
+        raise

@@ -158,3 +158,31 @@ def test_a_second_worker_of_the_same_number_is_refused(folder):
     processes[1].send_signal(signal.SIGINT)
     for _, err in outputs(processes):
         assert err == ""
+
+
+@pytest.mark.slow
+def test_an_error_of_the_first_worker_ends_all(folder):
+    changes = ("optimizer=sgd", "learning_rate=1e30", "checkpoint_every_steps=1000")
+    options = [part for change in changes for part in ("--set", f"training.{change}")]
+    process = launch(folder, "--config", "short.toml", "--run", "nan", *options)
+    [(_, err)] = outputs([process])
+    assert process.returncode == 2
+    messages = err.splitlines()
+    assert len(messages) == 2, err
+    assert sorted("the loss" in line for line in messages) == [False, True]
+    assert any(line.endswith("because another worker failed; see its message") for line in messages)
+
+
+@pytest.mark.slow
+def test_a_callback_of_any_worker_stops_all_after_the_same_update(folder, tiny_file):
+    settings = tiny_settings(tiny_file, training={**TRAINING, "accumulate_steps": 3})
+    config = folder / "accumulated.toml"
+    config.write_text(dump_config(load_config(settings)), encoding="utf-8")
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    # The first batch of the second update.
+    command = ["tests.distribution.stopping", str(config), str(folder / "stopped"), "4"]
+    processes = [start_worker(index, cluster, *command) for index in range(2)]
+    for process, (_, err) in zip(processes, outputs(processes), strict=True):
+        assert process.returncode == 0, err
+    run = minigpt.Run(folder / "stopped")
+    assert [line["step"] for line in lines(run.metrics_file)] == [2]

@@ -1,0 +1,99 @@
+"""Which devices a training uses, and when it cannot have them."""
+
+import pytest
+import tensorflow as tf
+
+from minigpt.config.training import TrainingConfig
+from minigpt.distribution.cluster import Cluster
+from minigpt.errors import UserError
+from minigpt.training import device
+from minigpt.training.device import set_up_replicas
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Records what TensorFlow is asked for, on a machine with four GPUs that are not there."""
+    asked = []
+    gpus = [f"gpu{number}" for number in range(4)]
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: gpus)
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: gpus)
+    monkeypatch.setattr(
+        tf.config, "set_visible_devices", lambda chosen, kind: asked.append(("visible", chosen))
+    )
+    monkeypatch.setattr(
+        tf.distribute, "MirroredStrategy", lambda devices: asked.append(("mirrored", devices))
+    )
+    monkeypatch.setattr(device, "connect", lambda cluster: asked.append(("connect", cluster)) or 1)
+    monkeypatch.setattr(device, "Replicas", lambda *arguments: arguments)
+    monkeypatch.setattr(device, "_name", lambda gpus: "A GPU")
+    monkeypatch.setattr(device, "_used_together", None)
+    return asked
+
+
+def test_all_gpus_by_default(machine):
+    name, _ = set_up_replicas(TrainingConfig(), None)
+    assert name == "4 x A GPU"
+    assert machine == [
+        ("visible", ["gpu0", "gpu1", "gpu2", "gpu3"]),
+        ("mirrored", ["GPU:0", "GPU:1", "GPU:2", "GPU:3"]),
+    ]
+
+
+def test_not_more_gpus_than_rows(machine):
+    set_up_replicas(TrainingConfig(batch_size=3), None)
+    assert machine[0] == ("visible", ["gpu0", "gpu1", "gpu2"])
+
+
+@pytest.mark.parametrize("settings", [{"devices": 1}, {"device": "gpu:0"}])
+def test_one_gpu_has_no_replicas(machine, settings):
+    assert set_up_replicas(TrainingConfig(**settings), None) == ("A GPU", None)
+    assert machine == [("visible", ["gpu0"])]
+
+
+def test_the_devices_of_a_worker_are_chosen_before_it_connects(machine):
+    """TensorFlow is initialized by the connection, and refuses later."""
+    cluster = Cluster(("a:1", "b:1"), 1)
+    name, _ = set_up_replicas(TrainingConfig(devices=2), cluster)
+    assert machine == [("visible", ["gpu0", "gpu1"]), ("connect", cluster)]
+    assert name == "2 workers, each with 2 x A GPU"
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"devices": 5}, "training.devices = 5: this machine has 4 GPUs"),
+        (
+            {"devices": 2, "device": "gpu:1"},
+            "training.devices = 2: training.device = 'gpu:1' is one",
+        ),
+        ({"devices": 4, "batch_size": 3}, "training.batch_size = 3: should be at least 4"),
+        (
+            {"devices": 2, "device": "cpu"},
+            "training.devices = 2: should be 1 for each of several CPU",
+        ),
+    ],
+)
+def test_devices_that_cannot_be_used(machine, settings, message):
+    cluster = Cluster(("a:1", "b:1"), 0) if settings.get("device") == "cpu" else None
+    with pytest.raises(UserError, match=message):
+        set_up_replicas(TrainingConfig(**settings), cluster)
+    assert ("connect", cluster) not in machine
+
+
+def test_another_number_of_devices_in_the_same_process(machine):
+    """TensorFlow would fail at the first sum, and not say why."""
+    set_up_replicas(TrainingConfig(devices=3), None)
+    set_up_replicas(TrainingConfig(devices=1), None)
+    set_up_replicas(TrainingConfig(devices=3), None)
+    with pytest.raises(UserError, match="devices = 2: an earlier training of this process had 3"):
+        set_up_replicas(TrainingConfig(devices=2), None)
+
+
+def test_tensorflow_was_used_before_with_fewer_devices(monkeypatch):
+    """Nothing is replaced here: the other tests of this process have used its only CPU."""
+    assert float(tf.constant(1.0) + 1) == 2
+    monkeypatch.setattr(device, "_used_together", None)
+    with pytest.raises(
+        UserError, match="devices = 2: TensorFlow was used before in this process, with 1"
+    ):
+        set_up_replicas(TrainingConfig(devices=2), None)
