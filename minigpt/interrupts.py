@@ -5,6 +5,10 @@ The signal is therefore recorded, and checked again between the steps of the pro
 """
 
 import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 # The exit status of a command that was interrupted.
@@ -39,6 +43,28 @@ def stopping_signals() -> list[signal.Signals]:
     """
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+
+
+@contextmanager
+def default_signals(seconds: int) -> Iterator[None]:
+    """Makes these signals end the process at once, for a call that does not return to Python for long.
+
+    Args:
+      seconds: the longest time; after it, SIGALRM ends the process.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Only the main thread may handle signals.
+        return
+    previous = {number: signal.signal(number, signal.SIG_DFL) for number in stopping_signals()}
+    if sys.platform != "win32":
+        signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        if sys.platform != "win32":
+            signal.alarm(0)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def remember_interrupts() -> None:

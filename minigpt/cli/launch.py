@@ -30,6 +30,8 @@ def launch(
     if "--plan" in arguments:
         raise UserError("--plan: measures one device; cannot be combined with launch")
     statuses = launch_workers(arguments, workers)
+    # A worker that waits for the others is ended by Ctrl-C at once.
+    statuses = [INTERRUPTED if status == -signal.SIGINT else status for status in statuses]
     for worker, status in enumerate(statuses):
         if status < 0:
             print_message(f"minigpt: worker {worker} was ended by {signal.Signals(-status).name}")

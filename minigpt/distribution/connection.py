@@ -1,5 +1,6 @@
 """The connection of several workers: how it begins, what it checks, and how it ends."""
 
+import logging
 import re
 import socket
 import time
@@ -12,9 +13,12 @@ import tensorflow as tf
 from minigpt.distribution.cluster import Cluster
 from minigpt.distribution.replicas import Replicas
 from minigpt.errors import UserError
+from minigpt.interrupts import default_signals
+
+logger = logging.getLogger(__name__)
 
 # How long a worker waits for the others to start.
-START_SECONDS = 600.0
+START_SECONDS = 600
 # A worker that fails stays so long for the others to find out which of them ended first.
 GRACE_SECONDS = 3.0
 CONNECT_SECONDS = 2.0
@@ -39,25 +43,21 @@ def connect(cluster: Cluster) -> tf.distribute.Strategy:
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         spec, task_type="worker", task_id=cluster.index, rpc_layer="grpc"
     )
-    own = cluster.name(cluster.index)
+    own, workers = cluster.name(cluster.index), len(cluster.addresses)
+    logger.info("waiting for %d other workers, at most %g minutes", workers - 1, START_SECONDS / 60)
     try:
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
-    except (RuntimeError, tf.errors.OpError) as error:
+        # TensorFlow waits in a call that holds Python's lock: only a signal can end the process.
+        with default_signals(START_SECONDS):
+            return tf.distribute.MultiWorkerMirroredStrategy(resolver)
+    except (RuntimeError, *_LOST) as error:
+        if problem := _loss(cluster, error):
+            raise problem from None
         if "gRPC server" not in str(error):
             raise
         raise UserError(
             f"{own}: cannot use this address: it is not one of this machine, or another process uses it. "
             "A worker cannot join a training that has begun"
         ) from None
-    end = time.monotonic() + START_SECONDS
-    waiting = set(range(len(cluster.addresses))) - {cluster.index}
-    while waiting := {index for index in waiting if not _answers(cluster.addresses[index])}:
-        if time.monotonic() > end:
-            raise UserError(
-                f"{cluster.name(min(waiting))}: did not start within {START_SECONDS / 60:g} minutes"
-            )
-        time.sleep(0.2)
-    return strategy
 
 
 def check_equal(replicas: Replicas, record: dict[str, Any], what: dict[str, str]) -> None:
@@ -96,23 +96,26 @@ def lost_workers(replicas: Replicas | None) -> Iterator[None]:
     try:
         yield
     except _LOST as error:
-        if replicas is None or replicas.cluster is None:
-            raise
-        cluster = replicas.cluster
-        named = {int(task) for task in re.findall(r"/task:(\d+)", str(error))} - {cluster.index}
-        gone = [
-            index
-            for index, address in enumerate(cluster.addresses)
-            if index != cluster.index and not _answers(address)
-        ]
-        lost = gone or sorted(named)
-        if not lost:
-            raise
-        time.sleep(GRACE_SECONDS)
-        names = ", ".join(cluster.name(index) for index in lost)
-        raise UserError(
-            f"{names}: has ended or cannot be reached; resume training from its last checkpoint"
-        ) from None
+        if replicas and replicas.cluster and (problem := _loss(replicas.cluster, error)):
+            raise problem from None
+        raise
+
+
+def _loss(cluster: Cluster, error: Exception) -> UserError | None:
+    """Returns an error that names the worker whose loss is the reason of an error; None if none is."""
+    named = {int(task) for task in re.findall(r"/task:(\d+)", str(error))} - {cluster.index}
+    if not named:
+        return None
+    gone = [
+        index
+        for index, address in enumerate(cluster.addresses)
+        if index != cluster.index and not _answers(address)
+    ]
+    time.sleep(GRACE_SECONDS)
+    names = ", ".join(cluster.name(index) for index in gone or sorted(named))
+    return UserError(
+        f"{names}: has ended or cannot be reached; resume training from its last checkpoint"
+    )
 
 
 def _answers(address: str) -> bool:
