@@ -11,14 +11,17 @@ from typing import Any
 import tensorflow as tf
 
 from minigpt.distribution.cluster import Cluster
+from minigpt.distribution.launch import end_with_launch
 from minigpt.distribution.replicas import Replicas
 from minigpt.errors import UserError
 from minigpt.interrupts import default_signals
 
 logger = logging.getLogger(__name__)
 
-# How long a worker waits for the others to start.
-START_SECONDS = 600
+# How long a worker waits for the others to start, when it says so, and how long the connection may take.
+START_SECONDS = 600.0
+REPORT_SECONDS = 20.0
+CONNECTION_SECONDS = 120
 # A worker that fails stays so long for the others to find out which of them ended first.
 GRACE_SECONDS = 3.0
 CONNECT_SECONDS = 2.0
@@ -39,25 +42,57 @@ def connect(cluster: Cluster) -> tf.distribute.Strategy:
     Raises:
       UserError: this worker's address cannot be used, or another worker does not start.
     """
+    end_with_launch()
+    _wait_for_others(cluster)
     spec = tf.train.ClusterSpec({"worker": list(cluster.addresses)})
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         spec, task_type="worker", task_id=cluster.index, rpc_layer="grpc"
     )
-    own, workers = cluster.name(cluster.index), len(cluster.addresses)
-    logger.info("waiting for %d other workers, at most %g minutes", workers - 1, START_SECONDS / 60)
     try:
-        # TensorFlow waits in a call that holds Python's lock: only a signal can end the process.
-        with default_signals(START_SECONDS):
+        # TensorFlow connects in a call that holds Python's lock: only a signal can end the process.
+        with default_signals(CONNECTION_SECONDS):
             return tf.distribute.MultiWorkerMirroredStrategy(resolver)
     except (RuntimeError, *_LOST) as error:
         if problem := _loss(cluster, error):
             raise problem from None
         if "gRPC server" not in str(error):
             raise
-        raise UserError(
-            f"{own}: cannot use this address: it is not one of this machine, or another process uses it. "
-            "A worker cannot join a training that has begun"
-        ) from None
+        raise _address_in_use(cluster) from None
+
+
+def _wait_for_others(cluster: Cluster) -> None:
+    """Waits until every other worker has listened at its address, in Python, where signals are handled.
+
+    Raises:
+      UserError: another process uses this worker's address, or a worker does not start in START_SECONDS.
+    """
+    port = int(cluster.addresses[cluster.index].rpartition(":")[2])
+    missing = [index for index in range(len(cluster.addresses)) if index != cluster.index]
+    logger.info(
+        "waiting for %d other workers, at most %g minutes", len(missing), START_SECONDS / 60
+    )
+    began, reported = time.monotonic(), False
+    try:
+        server = socket.create_server(("", port), backlog=len(cluster.addresses))
+    except OSError:
+        raise _address_in_use(cluster) from None
+    with server:
+        while missing := [i for i in missing if not _answers(cluster.addresses[i])]:
+            waited = time.monotonic() - began
+            names = ", ".join(cluster.name(index) for index in missing)
+            if waited > START_SECONDS:
+                raise UserError(f"{names}: did not start within {START_SECONDS / 60:g} minutes")
+            if waited > REPORT_SECONDS and not reported:
+                logger.warning("%s: not started yet; waiting", names)
+                reported = True
+            time.sleep(0.2)
+
+
+def _address_in_use(cluster: Cluster) -> UserError:
+    return UserError(
+        f"{cluster.name(cluster.index)}: cannot use this address: it is not one of this machine, or "
+        "another process uses it. A worker cannot join a training that has begun"
+    )
 
 
 def check_equal(replicas: Replicas, record: dict[str, Any], what: dict[str, str]) -> None:

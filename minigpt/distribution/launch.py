@@ -16,6 +16,8 @@ from minigpt.errors import UserError
 
 # Workers end by themselves when one of them has. One that hangs is ended after this time.
 END_SECONDS = 30.0
+# The variable that tells a worker the process that launched it.
+_LAUNCHED_BY = "MINIGPT_LAUNCHED_BY"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -50,7 +52,10 @@ def launch(arguments: Sequence[str], workers: int) -> list[int]:
     try:
         for environment in environments:
             process = subprocess.Popen(
-                command, env=os.environ | environment, process_group=0, stderr=subprocess.PIPE
+                command,
+                env=os.environ | environment | {_LAUNCHED_BY: str(os.getpid())},
+                process_group=0,
+                stderr=subprocess.PIPE,
             )
             processes.append(process)
             reader = threading.Thread(target=_copy_errors, args=(process, shown), daemon=True)
@@ -66,6 +71,22 @@ def launch(arguments: Sequence[str], workers: int) -> list[int]:
                 process.kill()
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def end_with_launch() -> None:
+    """Makes this process end, as after SIGTERM, when the process that launched it is gone.
+
+    Does nothing in a process that `launch` has not started.
+    """
+    launched_by = os.environ.get(_LAUNCHED_BY)
+
+    def watch() -> None:
+        while str(os.getppid()) == launched_by:
+            time.sleep(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    if launched_by:
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def _copy_errors(process: subprocess.Popen[bytes], shown: set[bytes]) -> None:

@@ -58,6 +58,26 @@ def test_the_worker_that_does_not_answer_is_named(no_grace):
             raise error
 
 
+def test_a_worker_that_does_not_start_is_named(monkeypatch, caplog):
+    monkeypatch.setattr(connection, "REPORT_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "START_SECONDS", 0.6)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        own, missing = free_ports(2)
+        addresses = [f"127.0.0.1:{port}" for port in (listening.getsockname()[1], own, missing)]
+        with pytest.raises(UserError) as raised:
+            connection.connect(Cluster(tuple(addresses), 1))
+    worker = f"worker 2 (127.0.0.1:{missing}): "
+    assert str(raised.value) == worker + "did not start within 0.01 minutes"
+    assert caplog.messages == [worker + "not started yet; waiting"]
+
+
+def test_an_address_in_use_is_refused_at_once():
+    with socket.create_server(("", 0)) as listening:
+        addresses = [f"127.0.0.1:{listening.getsockname()[1]}", f"127.0.0.1:{free_ports(1)[0]}"]
+        with pytest.raises(UserError, match=r"^worker 0 \(127.*\): cannot use this address"):
+            connection.connect(Cluster(tuple(addresses), 0))
+
+
 def test_if_all_answer_the_one_that_tensorflow_names(no_grace, monkeypatch):
     monkeypatch.setattr(connection, "_answers", lambda address: True)
     error = tf.errors.UnavailableError(None, None, "from /job:worker/replica:0/task:1 to task:0")

@@ -72,7 +72,7 @@ def test_killed_workers_lose_nothing(folder, workers):
         while not (run / "model.keras").is_file():
             before = newest_step(run)
             process = start(run, workers)
-            end = time.monotonic() + draw.uniform(2, 30) * workers / 2
+            end = time.monotonic() + draw.uniform(2, 40)
             while process.poll() is None and time.monotonic() < end:
                 time.sleep(0.05)
             victim, began = draw.randrange(workers), time.monotonic()

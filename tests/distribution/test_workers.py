@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -106,6 +107,44 @@ def test_a_killed_worker_ends_all_and_others_resume(folder, killed, resumed):
     assert f"Resuming    at step {newest}" in out
     steps = [line["step"] for line in lines(minigpt.Run(run).steps_file)]
     assert steps == sorted(set(steps))
+
+
+@pytest.mark.slow
+def test_workers_end_when_launch_is_killed(folder):
+    run = folder / "orphans"
+    process = launch(folder, "--config", "long.toml", "--run", run.name)
+    wait_for_step(run, 10)
+    workers = children(process)
+    process.kill()
+    process.wait()
+    end = time.monotonic() + 60
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+        assert time.monotonic() < end, "a worker is still running"
+        time.sleep(0.2)
+    process.stdout.close()
+    process.stderr.close()
+
+
+def test_a_worker_that_waits_is_ended_by_sigterm(folder):
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    worker = start_worker(
+        0, cluster, *("minigpt", "train", "--config", "short.toml", "--run", "none"), cwd=folder
+    )
+    port = int(cluster["worker"][0].rpartition(":")[2])
+    end = time.monotonic() + 60
+    while not listens(port):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    worker.terminate()
+    [(_, err)] = outputs([worker])
+    assert worker.returncode == INTERRUPTED
+    assert "Traceback" not in err
+    assert not (folder / "none").exists()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 def start_two(folder: Path, *commands: list[str]) -> list[subprocess.Popen]:
