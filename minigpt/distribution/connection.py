@@ -3,6 +3,7 @@
 import logging
 import re
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,7 +84,8 @@ def _wait_for_others(cluster: Cluster) -> None:
             if waited > START_SECONDS:
                 raise UserError(f"{names}: did not start within {START_SECONDS / 60:g} minutes")
             if waited > REPORT_SECONDS and not reported:
-                logger.warning("%s: not started yet; waiting", names)
+                # Not logged: only the first worker shows what is logged, and it may be the missing one.
+                print(f"minigpt: {names}: not started yet; waiting", file=sys.stderr)
                 reported = True
             time.sleep(0.2)
 

@@ -141,7 +141,8 @@ def _gpus() -> list[str]:
     """Returns the numbers or names of the GPUs that this process may use."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        return [gpu for gpu in visible.split(",") if gpu]
+        # -1 hides all GPUs.
+        return [gpu for gpu in visible.split(",") if gpu and gpu != "-1"]
     if shutil.which("nvidia-smi") is None:
         return []
     listed = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True).stdout

@@ -36,8 +36,9 @@ def test_gpus_are_divided_among_the_workers(monkeypatch):
     addresses = ["a:1", "b:2"]
     shares = [worker_environment(addresses, index)["CUDA_VISIBLE_DEVICES"] for index in range(2)]
     assert shares == ["4,5", "6,7"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert "CUDA_VISIBLE_DEVICES" not in worker_environment(addresses, 0)
+    for none in ("", "-1"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", none)
+        assert "CUDA_VISIBLE_DEVICES" not in worker_environment(addresses, 0)
 
 
 def test_more_workers_than_gpus(monkeypatch):

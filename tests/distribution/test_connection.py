@@ -58,7 +58,7 @@ def test_the_worker_that_does_not_answer_is_named(no_grace):
             raise error
 
 
-def test_a_worker_that_does_not_start_is_named(monkeypatch, caplog):
+def test_a_worker_that_does_not_start_is_named(monkeypatch, capsys):
     monkeypatch.setattr(connection, "REPORT_SECONDS", 0.1)
     monkeypatch.setattr(connection, "START_SECONDS", 0.6)
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -68,7 +68,7 @@ def test_a_worker_that_does_not_start_is_named(monkeypatch, caplog):
             connection.connect(Cluster(tuple(addresses), 1))
     worker = f"worker 2 (127.0.0.1:{missing}): "
     assert str(raised.value) == worker + "did not start within 0.01 minutes"
-    assert caplog.messages == [worker + "not started yet; waiting"]
+    assert capsys.readouterr().err == f"minigpt: {worker}not started yet; waiting\n"
 
 
 def test_an_address_in_use_is_refused_at_once():
