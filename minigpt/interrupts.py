@@ -5,7 +5,6 @@ The signal is therefore recorded, and checked again between the steps of the pro
 """
 
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,23 +45,15 @@ def stopping_signals() -> list[signal.Signals]:
 
 
 @contextmanager
-def default_signals(seconds: int) -> Iterator[None]:
-    """Makes these signals end the process at once, for a call that does not return to Python for long.
-
-    Args:
-      seconds: the longest time; after it, SIGALRM ends the process.
-    """
+def default_signals() -> Iterator[None]:
+    """Makes these signals end the process at once, for a call that does not return to Python for long."""
     if threading.current_thread() is not threading.main_thread():
         yield  # Only the main thread may handle signals.
         return
     previous = {number: signal.signal(number, signal.SIG_DFL) for number in stopping_signals()}
-    if sys.platform != "win32":
-        signal.alarm(seconds)
     try:
         yield
     finally:
-        if sys.platform != "win32":
-            signal.alarm(0)
         for number, handler in previous.items():
             signal.signal(number, handler)
 

@@ -1,4 +1,4 @@
-"""Measures what a training step costs on 1, 2 and 4 processes, and computes it for GPUs.
+"""Measures what a training step costs on 1, 2 and 4 processes, and estimates it for GPUs.
 
     python scripts/measure_replicas.py [--layers 4] [--width 256] [--rows 8] [--seconds 10]
 
@@ -34,7 +34,7 @@ RINGS = {
     "8 GPUs, 1 machine, NVLink": (8, 300e9),
     "64 GPUs, 8 machines, 100 Gbit/s": (64, 12.5e9),
     "64 GPUs, 8 machines, 400 Gbit/s": (64, 50e9),
-    "512 GPUs, 8 machines, 400 Gbit/s": (512, 50e9),
+    "512 GPUs, 64 machines, 400 Gbit/s": (512, 50e9),
 }
 # Parameters; tokens that a GPU computes at once; accumulated batches.
 MODELS = {"124M": (124_439_808, 32 * 1024), "1.5B": (1_557_611_200, 8 * 1024)}
@@ -53,15 +53,19 @@ def main() -> None:
         return
     print(f"{os.cpu_count()} cores; global batch of {arguments.rows} x 256 tokens; milliseconds\n")
     print(
-        "| replicas | gradients | sum | update | the three | a step | MB sent a step | by the formula |"
+        "| processes | gradients | sum | update | total | step | tokens/s | efficiency | "
+        "MB sent per step | 2 (N - 1) G, MB |"
     )
-    print("|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    alone = None
     for workers in WORKERS:
-        print(row(workers, run(workers)))
+        found = run(workers)
+        alone = alone or found["step"]
+        print(row(workers, found, 256 * arguments.rows, alone))
     print("\nOn GPUs, without overlap:\n")
     print(
-        "| model | replicas | batches | tokens an update | gradients, s | sum, s | share of ideal | "
-        "GPU hours for 10^9 tokens |"
+        "| model | replicas | batches | tokens per update | gradients, s | sum, s | efficiency | "
+        "GPU-hours for 10^9 tokens |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for line in on_gpus():
@@ -86,11 +90,12 @@ def run(workers: int) -> dict[str, Any]:
     return found
 
 
-def row(workers: int, found: dict[str, Any]) -> str:
+def row(workers: int, found: dict[str, Any], tokens: int, alone: float) -> str:
     parts = [found["gradients"], found["sum"], found["update"]]
     bytes_sent = 2 * (workers - 1) * found["bytes"]
     times = " | ".join(f"{1e3 * seconds:.1f}" for seconds in (*parts, sum(parts), found["step"]))
-    return f"| {workers} | {times} | {found['sent'] / 1e6:.2f} | {bytes_sent / 1e6:.2f} |"
+    speed = f"{tokens / found['step']:,.0f} | {alone / found['step']:.0%}"
+    return f"| {workers} | {times} | {speed} | {found['sent'] / 1e6:.2f} | {bytes_sent / 1e6:.2f} |"
 
 
 def on_gpus() -> list[str]:

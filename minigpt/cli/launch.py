@@ -19,9 +19,11 @@ def launch(
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 2,
 ) -> None:
-    """Train with several processes on this machine, to try what several machines would do.
+    """Train with several processes on this machine.
 
-    On several machines, start one process on each with Slurm's `srun`, or set TF_CONFIG.
+    Example: minigpt launch --workers 2 -- train --config python
+
+    To train on several machines, use Slurm's `srun`, or start one process on each and set TF_CONFIG.
     """
     if not arguments or arguments[0] != "train":
         raise UserError(

@@ -119,12 +119,14 @@ class TrainingConfig(Section):
     device: str = Field(
         "auto",
         pattern=r"^(auto|cpu|gpu(:\d+)?)$",
-        description="device for training: the CPU, or GPU number N; auto: the first GPU if there is one",
+        description="device for training; auto or gpu: the GPUs that training.devices selects; gpu:N: only "
+        "GPU N, counted from 0; auto uses the CPU if there is no GPU",
     )
     devices: CountOrAuto = Field(
         "auto",
-        description="number of devices that share each batch; auto: all GPUs of the machine, or the CPU; "
-        "a larger number of CPUs only simulates devices",
+        description="number of devices that each process uses; auto: all its GPUs (at most one per row of "
+        "its share of the batch), or one CPU; a number above 1 on a CPU simulates devices (one process "
+        "only)",
     )
     workers: CountOrAuto = Field(
         "auto",
@@ -132,11 +134,13 @@ class TrainingConfig(Section):
         "variables describe, or one",
     )
     jit_compile: bool | None = Field(
-        None, description="compile with XLA; if unset, unless training is deterministic"
+        None, description="compile with XLA; if unset, true unless training.deterministic is set"
     )
     seed: int = Field(0, ge=0, lt=2**31, description="seed of initial weights, batches and dropout")
     deterministic: bool = Field(
-        False, description="the same bits in every run on one machine; slower (no XLA)"
+        False,
+        description="the same bits in every run on one machine; slower; without XLA unless "
+        "training.jit_compile = true",
     )
 
     @field_validator("lora_rank")

@@ -60,7 +60,8 @@ def is_first_worker() -> bool:
       UserError: TF_CONFIG cannot be used.
     """
     if "TF_CONFIG" in os.environ:
-        return _from_tf_config().index == 0
+        cluster = _from_tf_config()
+        return cluster is None or cluster.index == 0
     return not _is_in_slurm() or os.environ.get("SLURM_PROCID") == "0"
 
 
@@ -80,8 +81,10 @@ class _TFConfig(BaseModel):
     task: _Task
 
 
-def _from_tf_config() -> Cluster:
+def _from_tf_config() -> Cluster | None:
     text = os.environ["TF_CONFIG"]
+    if text.strip() == "{}":
+        return None  # TensorFlow's own way to write that there is no cluster.
     try:
         found = _TFConfig.model_validate_json(text)
         if found.task.index >= len(found.cluster.get(found.task.type, [])):

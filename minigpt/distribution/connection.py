@@ -6,12 +6,14 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import tensorflow as tf
 
+from minigpt.distribution.addresses import answers, listen
 from minigpt.distribution.cluster import Cluster
+from minigpt.distribution.connecting import watched_connection
 from minigpt.distribution.launch import end_with_launch
 from minigpt.distribution.replicas import Replicas
 from minigpt.errors import UserError
@@ -22,12 +24,14 @@ logger = logging.getLogger(__name__)
 # How long a worker waits for the others to start, when it says so, and how long the connection may take.
 START_SECONDS = 600.0
 REPORT_SECONDS = 20.0
-CONNECTION_SECONDS = 120
+CONNECTION_SECONDS = 120.0
 # A worker that fails stays so long for the others to find out which of them ended first.
 GRACE_SECONDS = 3.0
-CONNECT_SECONDS = 2.0
 
-_LOST = (
+_connected: Cluster | None = None
+
+# What TensorFlow raises when another worker is lost.
+LOST = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
     tf.errors.CancelledError,
@@ -43,42 +47,43 @@ def connect(cluster: Cluster) -> tf.distribute.Strategy:
     Raises:
       UserError: this worker's address cannot be used, or another worker does not start.
     """
+    global _connected
     end_with_launch()
-    _wait_for_others(cluster)
+    if cluster != _connected:  # TensorFlow keeps its connections for the whole process.
+        _wait_for_others(cluster)
     spec = tf.train.ClusterSpec({"worker": list(cluster.addresses)})
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         spec, task_type="worker", task_id=cluster.index, rpc_layer="grpc"
     )
     try:
-        # TensorFlow connects in a call that holds Python's lock: only a signal can end the process.
-        with default_signals(CONNECTION_SECONDS):
-            return tf.distribute.MultiWorkerMirroredStrategy(resolver)
-    except (RuntimeError, *_LOST) as error:
+        # The call holds Python's lock: only a signal can end the process.
+        with watched_connection(cluster, CONNECTION_SECONDS), default_signals():
+            strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
+    except (RuntimeError, *LOST) as error:
         if problem := _loss(cluster, error):
             raise problem from None
         if "gRPC server" not in str(error):
             raise
         raise _address_in_use(cluster) from None
+    _connected = cluster
+    return strategy
 
 
 def _wait_for_others(cluster: Cluster) -> None:
-    """Waits until every other worker has listened at its address, in Python, where signals are handled.
+    """Waits until all other workers listen at the same time, in Python, where signals are handled.
 
     Raises:
       UserError: another process uses this worker's address, or a worker does not start in START_SECONDS.
     """
-    port = int(cluster.addresses[cluster.index].rpartition(":")[2])
-    missing = [index for index in range(len(cluster.addresses)) if index != cluster.index]
-    logger.info(
-        "waiting for %d other workers, at most %g minutes", len(missing), START_SECONDS / 60
-    )
+    others = [index for index in range(len(cluster.addresses)) if index != cluster.index]
+    logger.info("waiting for %d other workers, at most %g minutes", len(others), START_SECONDS / 60)
     began, reported = time.monotonic(), False
     try:
-        server = socket.create_server(("", port), backlog=len(cluster.addresses))
+        server = listen(cluster.addresses[cluster.index], backlog=len(cluster.addresses))
     except OSError:
         raise _address_in_use(cluster) from None
     with server:
-        while missing := [i for i in missing if not _answers(cluster.addresses[i])]:
+        while missing := [i for i in others if not answers(cluster.addresses[i])]:
             waited = time.monotonic() - began
             names = ", ".join(cluster.name(index) for index in missing)
             if waited > START_SECONDS:
@@ -87,7 +92,16 @@ def _wait_for_others(cluster: Cluster) -> None:
                 # Not logged: only the first worker shows what is logged, and it may be the missing one.
                 print(f"minigpt: {names}: not started yet; waiting", file=sys.stderr)
                 reported = True
+            _accept_all(server)
             time.sleep(0.2)
+
+
+def _accept_all(server: socket.socket) -> None:
+    """Takes the connections of workers that look whether this one listens, before the queue is full."""
+    server.setblocking(False)
+    with suppress(BlockingIOError):
+        while True:
+            server.accept()[0].close()
 
 
 def _address_in_use(cluster: Cluster) -> UserError:
@@ -132,7 +146,7 @@ def lost_workers(replicas: Replicas | None) -> Iterator[None]:
     """
     try:
         yield
-    except _LOST as error:
+    except LOST as error:
         if replicas and replicas.cluster and (problem := _loss(replicas.cluster, error)):
             raise problem from None
         raise
@@ -146,19 +160,10 @@ def _loss(cluster: Cluster, error: Exception) -> UserError | None:
     gone = [
         index
         for index, address in enumerate(cluster.addresses)
-        if index != cluster.index and not _answers(address)
+        if index != cluster.index and not answers(address)
     ]
     time.sleep(GRACE_SECONDS)
     names = ", ".join(cluster.name(index) for index in gone or sorted(named))
     return UserError(
         f"{names}: has ended or cannot be reached; resume training from its last checkpoint"
     )
-
-
-def _answers(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
-    except OSError:
-        return False
-    return True

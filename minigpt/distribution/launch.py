@@ -13,12 +13,14 @@ import time
 from collections.abc import Mapping, Sequence
 
 from minigpt.errors import UserError
+from minigpt.interrupts import stopping_signals
 
 # Workers end by themselves when one of them has. One that hangs is ended after this time.
 END_SECONDS = 30.0
+# Those that still wait for one that has failed, to connect, are interrupted after this time.
+INTERRUPT_SECONDS = 10.0
 # The variable that tells a worker the process that launched it.
 _LAUNCHED_BY = "MINIGPT_LAUNCHED_BY"
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def launch(arguments: Sequence[str], workers: int) -> list[int]:
@@ -48,13 +50,15 @@ def launch(arguments: Sequence[str], workers: int) -> list[int]:
                 process.send_signal(number)
 
     # In groups of their own, so that a terminal does not send them Ctrl-C as well.
-    previous = {number: signal.signal(number, forward) for number in SIGNALS}
+    previous = {number: signal.signal(number, forward) for number in stopping_signals()}
     try:
-        for environment in environments:
+        for index, environment in enumerate(environments):
             process = subprocess.Popen(
                 command,
                 env=os.environ | environment | {_LAUNCHED_BY: str(os.getpid())},
                 process_group=0,
+                # Only the first worker prints.
+                stdout=subprocess.DEVNULL if index else None,
                 stderr=subprocess.PIPE,
             )
             processes.append(process)
@@ -93,18 +97,25 @@ def _copy_errors(process: subprocess.Popen[bytes], shown: set[bytes]) -> None:
     """Copies what a worker writes to standard error; a message that several workers write, once."""
     assert process.stderr
     for line in process.stderr:
-        if not line.startswith(b"minigpt: ") or line not in shown:
+        if line not in shown:
             os.write(2, line)
-        shown.add(line)
+        if line.startswith(b"minigpt: "):
+            shown.add(line)
 
 
 def _wait(processes: list[subprocess.Popen[bytes]]) -> list[int]:
     """Waits for all; those that still run END_SECONDS after one has failed are killed, with status 1."""
-    end: float | None = None
+    failed: float | None = None
+    interrupted = False
     while running := [process for process in processes if process.poll() is None]:
-        if end is None and any(process.poll() for process in processes):
-            end = time.monotonic() + END_SECONDS
-        if end and time.monotonic() > end:
+        if failed is None and any(process.poll() for process in processes):
+            failed = time.monotonic()
+        passed = time.monotonic() - failed if failed else 0.0
+        if passed > INTERRUPT_SECONDS and not interrupted:
+            interrupted = True
+            for process in running:
+                process.terminate()
+        if passed > END_SECONDS:
             for process in running:
                 process.kill()
                 process.wait()

@@ -65,12 +65,15 @@ class CachedGPT(StepModel):
 
     Beyond the context, all positions shift with every token, so no cached key stays valid: each step is a
     full pass over the newest max_len tokens.
+
+    Args:
+      model: the GPT.
+      jit_compile: whether XLA compiles the loop.
     """
 
-    jit_compile = True
-
-    def __init__(self, model: GPT) -> None:
+    def __init__(self, model: GPT, jit_compile: bool = True) -> None:
         self.model = model
+        self.jit_compile = jit_compile
         self.vocab_size = model.vocab_size
         self.max_len = model.max_len
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from minigpt.generation import Decoder
-from minigpt.generation.step_models import StepModel, UncachedModel, output_of
+from minigpt.generation.step_models import CachedGPT, StepModel, UncachedModel, output_of
 from minigpt.models import GPT
 from minigpt.tokenizers import Tokenizer
 
@@ -31,7 +31,8 @@ def build_decoder(model: keras.Model, tokenizer: Tokenizer, max_len: int | None 
     """
     step_model: GPT | StepModel
     if isinstance(model, GPT):
-        step_model = model
+        # Compiled with XLA, unless the training of the model is explicitly not.
+        step_model = CachedGPT(model, getattr(model, "jit_compile", True) is not False)
         _check_vocab_size(model.vocab_size, tokenizer)
     else:
         step_model = _uncached(model, tokenizer, max_len)

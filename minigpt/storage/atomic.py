@@ -10,6 +10,7 @@ import fcntl
 import logging
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from minigpt.storage.files import fsync, fsync_all
 
 _PREFIX, _SUFFIX = ".minigpt-", ".tmp"
 UNFINISHED = ".unfinished"
+_LOCK = "lock"
 # Where locks are not supported, a scratch folder of this age belongs to no running process.
 _ABANDONED_SECONDS = 24 * 3600
 
@@ -131,6 +133,7 @@ def publish_folder(unfinished: Path, path: Path, replace: bool = False) -> None:
       OSError: as for `atomic_folder`.
     """
     remove_abandoned(unfinished)
+    (unfinished / _LOCK).unlink(missing_ok=True)
     with scratch_folder(path.parent) as scratch:
         _publish(unfinished, path, replace, scratch)
 
@@ -197,12 +200,32 @@ def _wait_for_lock(folder: Path) -> int | None:
             except FileNotFoundError:
                 continue
         except OSError:
-            return None
+            # NFS locks only what is open for writing, which a folder cannot be.
+            found = _lock_file(folder / _LOCK)
+            if found is None:
+                return None
+            lock = found
         # The other process may have published or removed the folder.
+        locked = folder / _LOCK if stat.S_ISREG(os.fstat(lock).st_mode) else folder
         with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(lock), folder.stat()):
+            if os.path.samestat(os.fstat(lock), locked.stat()):
                 return lock
         os.close(lock)
+
+
+def _lock_file(path: Path) -> int | None:
+    """Creates a file in an existing folder and waits for its lock; None where there are no locks."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError:
+        os.close(handle)
+        path.unlink(missing_ok=True)
+        return None
+    return handle
 
 
 def _lock(folder: Path, wait: bool = False) -> int:

@@ -58,5 +58,6 @@ class Agreement:
 
     @property
     def _is_within_update(self) -> bool:
+        # The clock is the first callback: its count is right in the others, too.
         accumulated = self.checkpointing.config.training.accumulate_steps
-        return bool(self.checkpointing.batch % accumulated)
+        return bool(self.checkpointing.clock.batches % accumulated)

@@ -1,6 +1,7 @@
 """The training loop: the callbacks around `Model.fit`, or around the same for several replicas."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import keras
@@ -176,6 +177,11 @@ class TrainingLoop:
             interrupt,
         ]
 
+    @cached_property
+    def _replicated_step(self) -> ReplicatedStep:
+        assert self.replicas
+        return ReplicatedStep(self.task, self.model, self.replicas)
+
     def _fit(
         self, epochs: int, callbacks: list[keras.callbacks.Callback], interrupt: Interrupt
     ) -> None:
@@ -184,7 +190,7 @@ class TrainingLoop:
         steps_per_epoch = checkpointing.batches_per_epoch - checkpointing.batch
         if self.replicas:
             replicated_fit(
-                ReplicatedStep(self.task, self.model, self.replicas),
+                self._replicated_step,
                 callbacks,
                 Agreement(self.replicas, checkpointing, interrupt),
                 first_batch=batches,

@@ -37,7 +37,13 @@ from minigpt.training.start import Start
 from minigpt.training.summary import summary
 from minigpt.training.tasks import build_task
 from minigpt.training.tasks.task import Task
-from minigpt.training.workers import announce_run, check_workers, follow, wait_for_first
+from minigpt.training.workers import (
+    announce_run,
+    check_weights,
+    check_workers,
+    follow,
+    wait_for_first,
+)
 
 
 def train(
@@ -140,6 +146,7 @@ def train(
             if not loop.is_over:
                 show(console, description)
                 show(console, start.describe(trained, loop.clock.step, loop.clock.end))
+                check_weights(replicas, model)
                 loop.fit()
                 for line in messages.why_it_ended(loop):
                     show(console, line)

@@ -1,10 +1,11 @@
 """The epochs of training on several replicas, as in `Model.fit`."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import keras
 
+from minigpt.distribution.connection import LOST
 from minigpt.errors import UserError
 from minigpt.training.agreement import Agreement
 from minigpt.training.replicated_step import ReplicatedStep
@@ -61,5 +62,7 @@ def _announced(agreement: Agreement) -> Iterator[None]:
     try:
         yield
     except (UserError, OSError):
-        agreement.fail()
+        # If another worker is lost as well, the first reason is reported.
+        with suppress(*LOST):
+            agreement.fail()
         raise

@@ -1,6 +1,8 @@
 """Training in several processes: what they check before, and how the later ones follow the first."""
 
+import hashlib
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from rich.console import Console
 import minigpt
 from minigpt.config import Config
 from minigpt.corpus.store_files import Corpus
-from minigpt.distribution.connection import check_equal
+from minigpt.distribution.connection import LOST, check_equal
 from minigpt.distribution.replicas import Replicas
 from minigpt.errors import UserError
 from minigpt.interrupts import Interrupted
@@ -20,8 +22,8 @@ from minigpt.training.loop import TrainingLoop
 from minigpt.training.start import Start
 from minigpt.training.tasks.task import Task
 
-# Settings that may differ: paths of the same text on several machines.
-_OWN = {"data.paths"}
+# Paths, which may differ between machines. The text and the weights are compared by their contents.
+_OWN = {"data.paths", "training.init_from"}
 
 
 def check_workers(replicas: Replicas | None, start: Start, corpus: Corpus) -> None:
@@ -40,7 +42,22 @@ def check_workers(replicas: Replicas | None, start: Start, corpus: Corpus) -> No
         "text": corpus.fingerprint[:12],
         "checkpoint": checkpoint.path.name if checkpoint else None,
     }
-    check_equal(replicas, record | _settings(start.config), {"text": "hash of the text"})
+    check_equal(replicas, record | _settings(start.config), {"text": "SHA-256 of the tokens"})
+
+
+def check_weights(replicas: Replicas | None, model: keras.Model) -> None:
+    """Checks that all workers begin with the same weights and the same state of the optimizer.
+
+    Raises:
+      UserError: in every worker, with those that differ from the first one.
+    """
+    if replicas is None or replicas.workers == 1:
+        return
+    digest = hashlib.sha256()
+    for variable in (*model.variables, *model.optimizer.variables):
+        digest.update(keras.ops.convert_to_numpy(variable).tobytes())
+    what = "SHA-256 of the weights"
+    check_equal(replicas, {"weights": digest.hexdigest()[:12]}, {"weights": what})
 
 
 def _settings(config: Config) -> dict[str, Any]:
@@ -61,7 +78,9 @@ def announce_run(replicas: Replicas | None, run: Run, trains: bool) -> None:
 def wait_for_first(replicas: Replicas | None, loop: TrainingLoop) -> None:
     """Waits until the first worker has written everything: if one ended before, TensorFlow would warn."""
     if replicas and loop.ended_together:
-        replicas.from_first(None)
+        # The first worker has written everything, whether or not the others are still there.
+        with suppress(*LOST) if replicas.is_first else nullcontext():
+            replicas.from_first(None)
 
 
 def follow(
@@ -88,6 +107,7 @@ def follow(
     if announced["trains"]:
         loop = TrainingLoop(run, task, model, callbacks, Console(quiet=True), replicas)
         loop.restore(start.checkpoint)
+        check_weights(replicas, model)
         try:
             loop.fit()
         except KeyboardInterrupt:

@@ -1,8 +1,10 @@
 """`minigpt launch` in a process of its own."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,14 @@ from minigpt.runs.checkpoints import checkpoint_paths
 from tests.distribution.processes import PROJECT
 
 
-def launch(folder: Path, *arguments: str, workers: int = 2) -> subprocess.Popen:
-    """Starts `minigpt train` in several workers, with this current folder."""
+def launch(
+    folder: Path, *arguments: str, workers: int = 2, ignore: signal.Signals | None = None
+) -> subprocess.Popen:
+    """Starts `minigpt train` in several workers, with this current folder, as `nohup` ignores a signal."""
+    ignoring = ["env", f"--ignore-signal={ignore.name}"] if ignore else []
     return subprocess.Popen(
         [
+            *ignoring,
             *(sys.executable, "-m", "minigpt", "launch", "--workers", str(workers)),
             *("--", "train", *arguments),
         ],
@@ -41,3 +47,10 @@ def newest_step(run: Path) -> int:
     """Returns the step of the newest checkpoint; -1 if there is none."""
     found = checkpoint_paths(run / "checkpoints")
     return int(found[-1].name.split("-")[1]) if found else -1
+
+
+def wait_for_step(run: Path, step: int) -> None:
+    end = time.monotonic() + 120
+    while newest_step(run) < step:
+        assert time.monotonic() < end, "no checkpoint"
+        time.sleep(0.05)

@@ -65,7 +65,6 @@ def test_a_cluster_of_one_is_no_cluster(monkeypatch):
         "",
         "no JSON",
         "[]",
-        "{}",
         '{"cluster": {"worker": ["a:1", "b:2"]}}',
         '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 2}}',
         '{"cluster": {"worker": ["a:1"], "ps": ["b:2"]}, "task": {"type": "ps", "index": 0}}',
@@ -79,6 +78,12 @@ def test_a_wrong_tf_config_is_one_line(monkeypatch, text):
     with pytest.raises(UserError, match=r"^TF_CONFIG = .*: should be a JSON object like") as raised:
         find_cluster()
     assert len(raised.value.problems) == 1
+
+
+def test_an_empty_tf_config_is_none(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    assert find_cluster() is None
+    assert is_first_worker()
 
 
 def test_another_number_of_workers(monkeypatch):

@@ -79,7 +79,7 @@ def test_an_address_in_use_is_refused_at_once():
 
 
 def test_if_all_answer_the_one_that_tensorflow_names(no_grace, monkeypatch):
-    monkeypatch.setattr(connection, "_answers", lambda address: True)
+    monkeypatch.setattr(connection, "answers", lambda address: True)
     error = tf.errors.UnavailableError(None, None, "from /job:worker/replica:0/task:1 to task:0")
     with (
         pytest.raises(UserError, match=r"^worker 1 \(b:2\): has ended"),

@@ -1,13 +1,9 @@
 """Trainings by several processes: their results, and how they end."""
 
-import json
 import os
 import re
 import signal
-import socket
-import subprocess
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,32 +13,11 @@ from minigpt.config import dump_config, load_config
 from minigpt.distribution.launch import free_ports
 from minigpt.interrupts import INTERRUPTED
 from tests.conftest import tiny_settings
-from tests.distribution.launching import children, launch, newest_step
+from tests.distribution.conftest import TRAINING
+from tests.distribution.launching import children, launch, newest_step, wait_for_step
 from tests.distribution.processes import outputs, start_worker
 from tests.run_files import records
 from tests.same_runs import lines
-
-TRAINING = {"jit_compile": False, "checkpoint_every_steps": 10, "keep_epochs": False}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, tiny_file) -> Path:
-    """Holds a configuration whose training has 2 epochs of 12 steps, and one that is much longer."""
-    folder = tmp_path_factory.mktemp("workers")
-    for name, changes in (
-        ("short", {"steps_per_epoch": 12}),
-        ("long", {"steps_per_epoch": 100_000}),
-    ):
-        settings = tiny_settings(tiny_file, training={**TRAINING, **changes})
-        (folder / f"{name}.toml").write_text(dump_config(load_config(settings)), encoding="utf-8")
-    return folder
-
-
-def wait_for_step(run: Path, step: int) -> None:
-    end = time.monotonic() + 120
-    while newest_step(run) < step:
-        assert time.monotonic() < end, "no checkpoint"
-        time.sleep(0.05)
 
 
 @pytest.mark.slow
@@ -110,106 +85,17 @@ def test_a_killed_worker_ends_all_and_others_resume(folder, killed, resumed):
 
 
 @pytest.mark.slow
-def test_workers_end_when_launch_is_killed(folder):
-    run = folder / "orphans"
-    process = launch(folder, "--config", "long.toml", "--run", run.name)
-    wait_for_step(run, 10)
-    workers = children(process)
-    process.kill()
-    process.wait()
-    end = time.monotonic() + 60
-    while any(Path(f"/proc/{worker}").exists() for worker in workers):
-        assert time.monotonic() < end, "a worker is still running"
-        time.sleep(0.2)
-    process.stdout.close()
-    process.stderr.close()
-
-
-def test_a_worker_that_waits_is_ended_by_sigterm(folder):
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
-    worker = start_worker(
-        0, cluster, *("minigpt", "train", "--config", "short.toml", "--run", "none"), cwd=folder
+def test_two_trainings_in_the_same_processes(folder):
+    program = (
+        "import minigpt; [minigpt.train('short.toml', f'twice{i}', "
+        "overrides=['training.epochs=1']) for i in range(2)]"
     )
-    port = int(cluster["worker"][0].rpartition(":")[2])
-    end = time.monotonic() + 60
-    while not listens(port):
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    worker.terminate()
-    [(_, err)] = outputs([worker])
-    assert worker.returncode == INTERRUPTED
-    assert "Traceback" not in err
-    assert not (folder / "none").exists()
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as connection:
-        return connection.connect_ex(("127.0.0.1", port)) == 0
-
-
-def start_two(folder: Path, *commands: list[str]) -> list[subprocess.Popen]:
+    (folder / "twice.py").write_text(program, encoding="utf-8")
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
-    return [
-        start_worker(index, cluster, "minigpt", "train", *command, cwd=folder)
-        for index, command in enumerate(commands)
-    ]
-
-
-def test_a_worker_with_another_configuration_is_named(folder, tiny_file):
-    common = ["--config", "short.toml", "--run", "refused"]
-    processes = start_two(folder, common, [*common, "--set", "training.batch_size=4"])
+    processes = [start_worker(index, cluster, "runpy", "twice.py", cwd=folder) for index in (0, 1)]
     for process, (_, err) in zip(processes, outputs(processes), strict=True):
-        assert process.returncode == 2
-        assert re.fullmatch(
-            r"minigpt: worker 1 \(127.0.0.1:\d+\): training.batch_size = 4; worker 0 has 8\n", err
-        )
-    assert not (folder / "refused").exists()
-
-
-@pytest.mark.slow
-def test_a_worker_with_another_text_is_named(folder, tmp_path, tiny_file):
-    text = tmp_path / "tiny.txt"
-    text.write_text(tiny_file.read_text(encoding="utf-8") + "\nMore.", encoding="utf-8")
-    common = ["--config", "short.toml", "--run", "refused"]
-    processes = start_two(
-        folder, common, [*common, "--set", f"data.paths={json.dumps([str(text)])}"]
-    )
-    for process, (_, err) in zip(processes, outputs(processes), strict=True):
-        assert process.returncode == 2
-        assert re.match(r"minigpt: worker 1 \(127.0.0.1:\d+\): hash of the text = ", err)
-        assert len(err.splitlines()) == 1
-    assert not (folder / "refused").exists()
-
-
-@pytest.mark.slow
-def test_a_second_worker_of_the_same_number_is_refused(folder):
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
-    command = ["minigpt", "train", "--config", "long.toml", "--run", "joined"]
-    processes = [start_worker(index, cluster, *command, cwd=folder) for index in range(2)]
-    wait_for_step(folder / "joined", 10)
-    late = start_worker(1, cluster, *command, cwd=folder)
-    [(_, err)] = outputs([late])
-    assert late.returncode == 2
-    assert err.startswith(f"minigpt: worker 1 ({cluster['worker'][1]}): cannot use this address")
-    assert len(err.splitlines()) == 1
-    # The training goes on.
-    wait_for_step(folder / "joined", newest_step(folder / "joined") + 20)
-    processes[1].send_signal(signal.SIGINT)
-    for _, err in outputs(processes):
-        assert err == ""
-
-
-@pytest.mark.slow
-def test_an_error_of_the_first_worker_ends_all(folder):
-    changes = ("optimizer=sgd", "learning_rate=1e30", "checkpoint_every_steps=1000")
-    options = [part for change in changes for part in ("--set", f"training.{change}")]
-    process = launch(folder, "--config", "short.toml", "--run", "nan", *options)
-    [(_, err)] = outputs([process])
-    assert process.returncode == 2
-    messages = err.splitlines()
-    assert len(messages) == 2, err
-    assert sorted("the loss" in line for line in messages) == [False, True]
-    assert any(line.endswith("because another worker failed; see its message") for line in messages)
+        assert process.returncode == 0, err
+    assert all(minigpt.Run(folder / f"twice{i}").model_file.is_file() for i in range(2))
 
 
 @pytest.mark.slow

@@ -1,9 +1,13 @@
 """Atomic writes: complete or absent, and no scratch folder stays."""
 
+import errno
+import fcntl
 import os
 import signal
+import stat
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -45,6 +49,33 @@ def write_folder(folder, replace=False):
     with atomic_folder(folder / "a", replace) as unfinished:
         assert unfinished.name == "a"
         (unfinished / "x").write_bytes(b"new")
+
+
+def test_a_resumable_folder_is_locked_where_folders_cannot_be(tmp_path, monkeypatch):
+    """As on NFS: only a file that is open for writing has a lock."""
+    original = fcntl.flock
+
+    def flock(handle, operation):
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        original(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    inside, most = [], []
+
+    def write():
+        with resumable_folder(tmp_path / "store"):
+            inside.append(1)
+            most.append(len(inside))
+            time.sleep(0.2)
+            inside.pop()
+
+    threads = [threading.Thread(target=write) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1, 1, 1]
 
 
 def test_a_file_is_created_and_replaced(tmp_path):
