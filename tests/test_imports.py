@@ -30,6 +30,7 @@ ORDER = [
     "portable",
     "analysis",
     "pages",
+    "certification",
     "export",
     "training",
     "cli",

@@ -23,6 +23,7 @@ COMMANDS = {
     "doctor": ("doctor", "doctor"),
     "memorized": ("memorized", "memorized"),
     "export": ("export", "export"),
+    "verify": ("verify", "verify"),
     "report": ("report", "report"),
     "import": ("import_run", "import_run"),
     "runs": ("runs", "runs"),

@@ -2,17 +2,15 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 import minigpt
+from minigpt.cli.certificates import print_certificate
 from minigpt.cli.command import command
 from minigpt.cli.options import RunArgument
 from minigpt.errors import UserError
-
-if TYPE_CHECKING:
-    from minigpt.portable.writing import WeightsType
 
 
 class Format(StrEnum):
@@ -21,6 +19,12 @@ class Format(StrEnum):
     huggingface = "huggingface"
     gguf = "gguf"
     html = "html"
+    litert = "litert"
+    onnx = "onnx"
+
+
+# Not taken from `minigpt.export`, which imports TensorFlow.
+WITH_WEIGHTS = (Format.gguf, Format.html, Format.litert, Format.onnx)
 
 
 class Weights(StrEnum):
@@ -35,28 +39,28 @@ def export(
     output: Annotated[
         Path,
         typer.Option(
-            metavar="PATH", help="New directory for the model; for gguf and html, a new file."
+            metavar="PATH",
+            help="New directory for saved_model, huggingface and onnx; a new file for the others.",
         ),
     ],
     format: Annotated[Format, typer.Option(help="Format to write.")] = Format.saved_model,
     weights: Annotated[
         Weights | None,
-        typer.Option(help="For gguf and html: how weights are stored. Default: float32."),
+        typer.Option(
+            help="For gguf, html, litert and onnx: how weights are stored. Default: float32."
+        ),
     ] = None,
 ) -> None:
-    """Export a run's best model for other programs, or as a web page (html)."""
-    kind: WeightsType = (weights or Weights.float32).value
-    # `export_run` would import TensorFlow, which these two do not need.
-    if format == Format.gguf:
-        from minigpt.portable.exporting import export_portable
-
-        export_portable(minigpt.Run(run), output, kind)
-    elif format == Format.html:
-        from minigpt.pages.model_page import export_page
-
-        export_page(minigpt.Run(run), output, kind)
-    elif weights is None:
-        minigpt.export_run(minigpt.Run(run), format.value, output)
-    else:
-        raise UserError(f"--weights {kind}: has an effect only with --format gguf or html")
+    """Export a run's best model for other programs, and check it against the run."""
+    if weights is not None and format not in WITH_WEIGHTS:
+        names = ", ".join(WITH_WEIGHTS[:-1])
+        raise UserError(
+            f"--weights {weights.value}: has an effect only with --format {names} or {WITH_WEIGHTS[-1]}"
+        )
+    kind = (weights or Weights.float32).value
+    certificate = minigpt.export_run(
+        minigpt.Run(run), format.value, output, weights=kind, certificate=True
+    )
+    assert certificate
     print(f"Wrote {output}")
+    print_certificate(certificate)

@@ -7,14 +7,20 @@ from pathlib import Path
 import numpy as np
 
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.export.folder import output_folder
+from minigpt.export.output import output_folder
+from minigpt.export.source import ExportSource
 from minigpt.huggingface.architectures import architecture_of_model
 from minigpt.huggingface.tokenizer_export import export_problem, tokenizer_files
 from minigpt.huggingface.tokenizer_import import OWN_FOLDER
-from minigpt.models import GPT
+from minigpt.models import GPT, EncoderDecoder
 from minigpt.storage.tensor_file import write_tensors
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+
+
+def write_huggingface(source: ExportSource, folder: Path, weights: str) -> None:
+    """Writes the files into an empty folder; see `export_huggingface`."""
+    _write(source.model, source.tokenizer, folder)
 
 
 def export_huggingface(model: GPT, tokenizer: Tokenizer, output: Path) -> None:
@@ -30,6 +36,11 @@ def export_huggingface(model: GPT, tokenizer: Tokenizer, output: Path) -> None:
       UserError: the model is neither a GPT-2 nor a Qwen3, with one problem per difference; `output` is
         not empty, or cannot be written.
     """
+    with output_folder(output) as folder:
+        _write(model, tokenizer, folder)
+
+
+def _write(model: GPT | EncoderDecoder, tokenizer: Tokenizer, folder: Path) -> None:
     if not isinstance(model, GPT):
         kind = type(model).__name__
         raise UserError(_problem(f"the model is a {kind}; GPT-2 is a decoder without an encoder"))
@@ -50,14 +61,13 @@ def export_huggingface(model: GPT, tokenizer: Tokenizer, output: Path) -> None:
         "generation_config.json": _json(generation),
         **tokenizer_files(tokenizer, model.max_len),
     }
-    with output_folder(output) as folder:
-        for name, content in files.items():
-            # newline="" keeps carriage returns of the vocabulary.
-            (folder / name).write_text(content, encoding="utf-8", newline="")
-        if not isinstance(tokenizer, GPT2Tokenizer):
-            tokenizer.save(folder / OWN_FOLDER)
-        # transformers writes and expects the format "pt".
-        write_tensors(folder / "model.safetensors", architecture.tensors(model), {"format": "pt"})
+    for name, content in files.items():
+        # newline="" keeps carriage returns of the vocabulary.
+        (folder / name).write_text(content, encoding="utf-8", newline="")
+    if not isinstance(tokenizer, GPT2Tokenizer):
+        tokenizer.save(folder / OWN_FOLDER)
+    # transformers writes and expects the format "pt".
+    write_tensors(folder / "model.safetensors", architecture.tensors(model), {"format": "pt"})
 
 
 def _problem(problem: str) -> ArgumentProblem:

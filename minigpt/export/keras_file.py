@@ -1,20 +1,21 @@
-"""The model as a `.keras` file, together with its tokenizer."""
+"""The model as a `.keras` file, with its tokenizer inside."""
 
+import zipfile
 from pathlib import Path
 
-from minigpt.export.folder import output_folder
-from minigpt.models import GPT, EncoderDecoder
-from minigpt.tokenizers import Tokenizer
+from minigpt.certification.documented_tokenizer import TOKENIZER_FOLDER
+from minigpt.export.source import ExportSource
 
 
-def export_keras(model: GPT | EncoderDecoder, tokenizer: Tokenizer, output: Path) -> None:
-    """Writes `output/model.keras` and `output/tokenizer/`, whole or not at all.
+def write_keras(source: ExportSource, path: Path, weights: str) -> None:
+    """Writes a file that `keras.models.load_model` opens in a process that imported minigpt.
 
-    `keras.models.load_model` opens the file in a process that imported minigpt.
-
-    Raises:
-      UserError: `output` is not empty, or cannot be written.
+    It is a zip archive, as all files of Keras are; the tokenizer is in its folder `minigpt_tokenizer`.
     """
-    with output_folder(output) as folder:
-        model.save(folder / "model.keras")
-        tokenizer.save(folder / "tokenizer")
+    # Keras writes only names that end so.
+    named = path.with_name("model.keras")
+    source.model.save(named)
+    with zipfile.ZipFile(named, "a") as archive:
+        for name, data in source.tokenizer.saved_files().items():
+            archive.writestr(f"{TOKENIZER_FOLDER}/{name}", data)
+    named.rename(path)

@@ -3,11 +3,18 @@
 from pathlib import Path
 
 from minigpt.environment import hide_tensorflow_log
+from minigpt.export.output import output_folder
+from minigpt.export.source import ExportSource
 from minigpt.export.source_to_target import SourceToTarget
 from minigpt.export.text_module import TextModule
 from minigpt.export.text_to_text import TextToText
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.tokenizers import Tokenizer
+
+
+def write_saved_model(source: ExportSource, folder: Path, weights: str) -> None:
+    """Writes a SavedModel into an empty folder; see `export_saved_model`."""
+    _text_module(source.model, source.tokenizer).save(folder)
 
 
 def export_saved_model(model: GPT | EncoderDecoder, tokenizer: Tokenizer, output: Path) -> None:
@@ -18,10 +25,13 @@ def export_saved_model(model: GPT | EncoderDecoder, tokenizer: Tokenizer, output
     Raises:
       UserError: `output` is not empty, or cannot be written.
     """
-    module: TextModule
+    module = _text_module(model, tokenizer)
+    with output_folder(output) as folder:
+        module.save(folder)
+
+
+def _text_module(model: GPT | EncoderDecoder, tokenizer: Tokenizer) -> TextModule:
     with hide_tensorflow_log():
         if isinstance(model, EncoderDecoder):
-            module = SourceToTarget(model, tokenizer)
-        else:
-            module = TextToText(model, tokenizer)
-    module.save(output)
+            return SourceToTarget(model, tokenizer)
+        return TextToText(model, tokenizer)

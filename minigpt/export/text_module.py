@@ -7,7 +7,6 @@ from typing import Any
 import tensorflow as tf
 
 from minigpt.environment import hide_tensorflow_log
-from minigpt.export.folder import output_folder
 from minigpt.tokenizers import Tokenizer
 
 
@@ -51,11 +50,7 @@ class TextModule(tf.Module):
         """int32[B, T], int32[B] → {"text": string[B]}."""
         return {"text": self.tokenizer.decode(tf.RaggedTensor.from_tensor(token_ids, lengths))}
 
-    def save(self, output: Path) -> None:
-        """Writes `output` as a SavedModel, whole or not at all; creates its parents.
-
-        Raises:
-          UserError: `output` is not empty, or cannot be written.
-        """
-        with output_folder(output) as folder, hide_tensorflow_log():
+    def save(self, folder: Path) -> None:
+        """Writes a SavedModel into an empty folder."""
+        with hide_tensorflow_log():
             tf.saved_model.save(self, str(folder), self.signatures())

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.pages.inlining import data_elements, json_element, template
 from minigpt.pages.model_facts import model_facts
@@ -12,7 +12,6 @@ from minigpt.portable.run_file import best_facts, write_run_file
 from minigpt.portable.text_model import PortableModel
 from minigpt.portable.writing import WeightsType
 from minigpt.runs.run import Run
-from minigpt.storage.atomic import atomic_file
 
 _FOLDERS = [Path(__file__).parent / name for name in ("shared", "model")]
 # Each is as large as the model in int8.
@@ -20,28 +19,21 @@ _MOST_EPOCHS = 12
 _ENGINES = Path(__file__).parent.parent / "portable" / "engine"
 
 
-def export_page(run: Run, output: Path, weights: WeightsType = "float32") -> None:
-    """Writes a run's best model as a page, whole or not at all; creates its parents.
+def write_page(run: Run, output: Path, weights: WeightsType = "float32") -> None:
+    """Writes a run's best model as a page.
 
     Args:
       run: the run.
-      output: a new file.
-      weights: how matrices are stored; see `minigpt.portable.exporting.export_portable`.
+      output: the file.
+      weights: how matrices are stored; see `minigpt.portable.writing.write_portable`.
     Raises:
-      UserError: the run has no model, `output` exists, or it cannot be written.
+      UserError: the run has no model.
+      OSError: the file cannot be written.
     """
-    if output.exists():
-        raise UserError(ArgumentProblem("output", output, "exists; should be a new file"))
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            model = Path(folder) / "model.gguf"
-            write_run_file(run, model, weights)
-            output.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_file(output) as unfinished:
-                _write(run, model, weights, unfinished)
-    except OSError as error:
-        problem = f"cannot be written: {error.strerror or error}"
-        raise UserError(ArgumentProblem("output", output, problem)) from None
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "model.gguf"
+        write_run_file(run, model, weights)
+        _write(run, model, weights, output)
 
 
 def _write(run: Run, model: Path, weights: WeightsType, output: Path) -> None:

@@ -32,6 +32,7 @@ class PortableModel:
     Attributes:
       tokenizer: the model's tokenizer.
       kind: "gpt" or "encoder_decoder".
+      weights: how matrices are stored: "float32", "float16" or "int8".
       max_len: the context.
       vocab_size: V.
     """
@@ -44,6 +45,9 @@ class PortableModel:
         self.max_len: int = engine.key("minigpt.model.max_len")
         self.vocab_size: int = engine.key("minigpt.model.vocab_size")
         self.kind: str = engine.key("minigpt.model.kind")
+        # llama.cpp's names for the types: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+        types = {0: "float32", 1: "float16", 7: "int8"}
+        self.weights: str = types.get(engine.key("general.file_type"), "float32")
         self._texts = {name: engine.key(name) for name in ("minigpt.config", "minigpt.training")}
 
     def __repr__(self) -> str:

@@ -81,6 +81,11 @@ def write_portable(
         writer.close()
 
 
+def public_settings(config: Config) -> dict[str, Any]:
+    """Returns the settings as JSON values, without those that can name files of the user."""
+    return config.model_dump(mode="json", exclude=_PRIVATE)
+
+
 def architecture_of(model: TransformerConfig, vocabulary: LlamaVocabulary | None) -> str:
     """Returns the architecture of a model's file: one that llama.cpp knows, or "minigpt".
 
@@ -131,8 +136,7 @@ def _write_own(
     """Adds the keys that the engine reads."""
     writer.add_uint32("minigpt.format", FORMAT)
     writer.add_string("minigpt.version", minigpt.__version__)
-    settings = config.model_dump(mode="json", exclude=_PRIVATE)
-    writer.add_string("minigpt.config", json.dumps(settings))
+    writer.add_string("minigpt.config", json.dumps(public_settings(config)))
     writer.add_string("minigpt.training", json.dumps(dict(training)))
     for key in ("kind", "block", "position", "activation"):
         writer.add_string(f"minigpt.model.{key}", getattr(model, key))

@@ -142,10 +142,13 @@ class Tokenizer(Vocabulary, abc.ABC):
         `tokenizer.json` is the last one; it holds the hashes of the others.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        for name, data in self._files().items():
+        for name, data in self.saved_files().items():
             replace_file(folder / name, data)
+
+    def saved_files(self) -> dict[str, bytes]:
+        """Returns the names and contents of the files that `save` writes."""
         text = json.dumps(self._state(), indent=1) + "\n"
-        replace_file(state_path(folder), text.encode("ascii"))
+        return {**self._files(), state_path(Path()).name: text.encode("ascii")}
 
     @classmethod
     def load(cls, folder: Path) -> Self:

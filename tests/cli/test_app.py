@@ -145,8 +145,8 @@ def test_a_name_that_is_too_long(arguments, tmp_path):
         (["evaluate", "nowhere"], ["RUN nowhere"]),
         (["export", "nowhere", "--output", "x"], ["RUN nowhere"]),
         (
-            ["export", "nowhere", "--format", "onnx", "--output", "x"],
-            ["'onnx': should be one of 'saved_model', 'keras', 'huggingface'"],
+            ["export", "nowhere", "--format", "tensorrt", "--output", "x"],
+            ["'tensorrt': should be one of 'saved_model', 'keras', 'huggingface'"],
         ),
         (["train", "--text", "white.txt"], ["white.txt: only white space"]),
         (["import", "nowhere", "--run", "x"], ["FOLDER nowhere: does not exist"]),

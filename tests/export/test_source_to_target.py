@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import zipfile
 
 import keras
 import numpy as np
@@ -105,7 +106,9 @@ def test_both_formats(pair_run, tmp_path):
     export_run(pair_run, "saved_model", tmp_path / "a" / "saved")
     again = tf.saved_model.load(str(tmp_path / "a" / "saved")).signatures
     assert serve(again, ["a b c"]) == ["c b a"]
-    export_run(pair_run, "keras", tmp_path / "keras")
-    model = keras.models.load_model(tmp_path / "keras" / "model.keras")
-    tokenizer = load_tokenizer(tmp_path / "keras" / "tokenizer")
+    export_run(pair_run, "keras", tmp_path / "pairs.keras")
+    model = keras.models.load_model(tmp_path / "pairs.keras")
+    with zipfile.ZipFile(tmp_path / "pairs.keras") as archive:
+        archive.extractall(tmp_path)
+    tokenizer = load_tokenizer(tmp_path / "minigpt_tokenizer")
     assert minigpt.TranslationModel(model, tokenizer).translate("a b c") == ["c b a"]

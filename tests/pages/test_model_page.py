@@ -13,7 +13,6 @@ import pytest
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.pages.model_page import export_page
 from minigpt.runs.run import Run
 from tests.browser.runs import write_page, write_run
 from tests.pages.report_runs import memorization_of
@@ -222,7 +221,7 @@ def test_the_size_of_a_page_with_five_epochs(tmp_path):
 def test_the_output_exists(run, tmp_path):
     (tmp_path / "page.html").write_text("mine")
     with pytest.raises(UserError, match="exists; should be a new file"):
-        export_page(run, tmp_path / "page.html")
+        minigpt.export_run(run, "html", tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text() == "mine"
 
 
@@ -232,7 +231,7 @@ def test_nothing_is_left_of_an_export_that_fails(run, tmp_path):
             file.unlink()
         path.rmdir()
     with pytest.raises(UserError, match="has no checkpoint"):
-        export_page(run, tmp_path / "new" / "page.html")
+        minigpt.export_run(run, "html", tmp_path / "new" / "page.html")
     assert not (tmp_path / "new").exists()
 
 

@@ -1,0 +1,48 @@
+"""Reads the tokenizer of formats whose users tokenize: `tokenizer.json`, or minigpt's own files."""
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from minigpt.tokenizers import load_tokenizer
+
+SETTINGS_FILE, TOKENIZER_FOLDER = "minigpt.json", "minigpt_tokenizer"
+
+
+class DocumentedTokenizer:
+    """The tokenizer among the files of an export.
+
+    Args:
+      files: the contents of the files by name; see `ExportSource.documents`.
+    Attributes:
+      settings: the content of minigpt.json.
+      packages: the packages that are used.
+    """
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self.settings: dict[str, Any] = json.loads(files[SETTINGS_FILE])
+        self._tokenizer: Any
+        if "tokenizer.json" in files:
+            import tokenizers
+
+            self._tokenizer = tokenizers.Tokenizer.from_str(files["tokenizer.json"].decode())
+            self._tokenizer.encode_special_tokens = True
+            self.packages: tuple[str, ...] = ("tokenizers",)
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                for name, data in files.items():
+                    if name.startswith(TOKENIZER_FOLDER):
+                        (Path(folder) / Path(name).name).write_bytes(data)
+                self._tokenizer = load_tokenizer(Path(folder))
+            self.packages = ()
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        if self.packages:
+            found = self._tokenizer.encode_batch(list(lines), add_special_tokens=False)
+            return [encoding.ids for encoding in found]
+        return [ids.tolist() for ids in self._tokenizer.encode_many(list(lines))]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self._tokenizer.decode(list(ids))

@@ -1,0 +1,52 @@
+"""ExportedModel: what a certificate needs of an exported model, whatever its format."""
+
+import abc
+import importlib.metadata
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+
+class ExportedModel(abc.ABC):
+    """An exported file or folder, opened with the packages that its users have.
+
+    A subclass reads one format; see `minigpt.certification.readers`.
+
+    Args:
+      path: the file or folder.
+    Attributes:
+      packages: the packages that read the format, for the versions in the certificate.
+      has_logits: whether `logits` can be called.
+      weights: how matrices are stored: "float32", "float16" or "int8". It decides the tolerance.
+    """
+
+    packages: tuple[str, ...]
+    has_logits: bool = True
+    weights: str = "float32"
+
+    @abc.abstractmethod
+    def __init__(self, path: Path) -> None: ...
+
+    @abc.abstractmethod
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns the token ids of each line."""
+
+    @abc.abstractmethod
+    def logits(self, token_ids: np.ndarray, source_ids: np.ndarray | None = None) -> np.ndarray:
+        """Scores every next token of a text, or of a translation.
+
+        Args:
+          token_ids: int32[T], T ≤ max_len.
+          source_ids: int32[S], of an encoder-decoder: the source, end token included.
+        Returns:
+          float32[T, V].
+        """
+
+    @abc.abstractmethod
+    def continue_greedily(self, prompts: Sequence[str], max_new_tokens: int) -> list[str]:
+        """Returns the most probable continuation of each prompt, or its translation, token by token."""
+
+    def versions(self) -> dict[str, str]:
+        """Returns the version of each package."""
+        return {name: importlib.metadata.version(name) for name in self.packages}

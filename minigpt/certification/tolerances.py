@@ -1,0 +1,58 @@
+"""How much an export may differ from its source (docs/certificates.md)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Limits for one kind of weights.
+
+    Attributes:
+      logits: largest difference of a logit, as a share of the largest logit, or of 1 if that is smaller;
+        None if there is no limit.
+      bits_per_byte: largest relative difference of the bits per byte.
+    """
+
+    logits: float | None
+    bits_per_byte: float
+
+
+TOLERANCES = {
+    "float32": Tolerance(logits=1e-3, bits_per_byte=1e-4),
+    "float16": Tolerance(logits=2e-2, bits_per_byte=1e-3),
+    "int8": Tolerance(logits=None, bits_per_byte=5e-3),
+}
+
+
+def problems_of(measured: dict[str, Any], weights: str) -> list[str]:
+    """Returns what is outside the tolerance; nothing if all is well.
+
+    Args:
+      measured: what `compare` returns.
+      weights: how matrices are stored.
+    """
+    tolerance = TOLERANCES[weights]
+    found = []
+    logits, bits = measured["logits"], measured["bits_per_byte"]
+    greedy, tokenizer = measured["greedy"], measured["tokenizer"]
+    if tolerance.logits is not None:
+        limit = tolerance.logits * max(1.0, logits["largest_of_source"] if logits else 1.0)
+        if logits and not logits["largest_difference"] <= limit:
+            found.append(
+                f"logits differ by up to {logits['largest_difference']:.3g}; should be at most {limit:.3g}"
+            )
+        if not greedy["second_largest_gap"] <= 2 * limit:
+            found.append(
+                f"only {greedy['same_texts']} of {greedy['prompts']} greedy continuations are the same, "
+                "and the others are less probable"
+            )
+    if bits and not bits["relative_difference"] <= tolerance.bits_per_byte:
+        found.append(
+            f"{bits['export']:.4f} bits per byte in place of {bits['source']:.4f}; should differ by at "
+            f"most {tolerance.bits_per_byte:.2%}"
+        )
+    if tokenizer["same"] < tokenizer["lines"]:
+        different = tokenizer["lines"] - tokenizer["same"]
+        found.append(f"{different} of {tokenizer['lines']} lines have other tokens")
+    return found

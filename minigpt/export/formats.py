@@ -1,0 +1,63 @@
+"""The formats of an export, by name. Imports no TensorFlow before one is written."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from minigpt.errors import ArgumentProblem, UserError
+
+if TYPE_CHECKING:
+    from minigpt.export.source import ExportSource
+
+STORED = ("float32", "float16", "int8")
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of an export.
+
+    Attributes:
+      writer: module and name of the function that writes it: (source, path, weights) → None. The path is
+        that of a new file, or of an empty folder.
+      is_folder: whether it is a folder.
+      weights: the ways in which it can store matrices.
+      packages: module → package that the format needs, in an extra of the format's name.
+    """
+
+    writer: tuple[str, str]
+    is_folder: bool
+    weights: tuple[str, ...] = ("float32",)
+    packages: tuple[str, ...] = ()
+
+
+FORMATS = {
+    "saved_model": Format(("saved_model", "write_saved_model"), is_folder=True),
+    "keras": Format(("keras_file", "write_keras"), is_folder=False),
+    "huggingface": Format(("huggingface", "write_huggingface"), is_folder=True),
+    "gguf": Format(("portable", "write_gguf"), False, STORED),
+    "html": Format(("portable", "write_html"), False, STORED),
+    "litert": Format(("litert", "write_litert"), False, STORED, ("ai_edge_litert", "tokenizers")),
+    "onnx": Format(
+        ("onnx", "write_onnx"), True, STORED, ("onnx", "tf2onnx", "onnxruntime", "tokenizers")
+    ),
+}
+
+
+def writer_of(name: str) -> Callable[["ExportSource", Path, str], None]:
+    """Returns the function that writes a format.
+
+    Raises:
+      UserError: a package that the format needs is not installed.
+    """
+    format = FORMATS[name]
+    if any(find_spec(package) is None for package in format.packages):
+        problem = f"needs the extra of this name: pip install 'minigpt[{name}]'"
+        raise UserError(ArgumentProblem("format", name, problem))
+    module, function = format.writer
+    write: Callable[[ExportSource, Path, str], None] = getattr(
+        importlib.import_module(f"minigpt.export.{module}"), function
+    )
+    return write

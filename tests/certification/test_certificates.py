@@ -1,0 +1,174 @@
+"""Certificates: what they say about good exports, and that they see each kind of damage."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import minigpt
+from minigpt.certification.certificate import certificate_path, certify
+from minigpt.certification.readers import READERS, format_of
+from minigpt.errors import UserError
+from minigpt.export.formats import FORMATS
+from minigpt.export.source import ExportSource
+
+SMALL = {"LINES": 60, "PROMPTS": 5, "TOKENS": 100}
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    """Compares less text: the tiny model has seen little."""
+    for name, value in SMALL.items():
+        monkeypatch.setattr(f"minigpt.certification.material.{name}", value)
+
+
+def exported(run, format: str, path, weights: str = "float32") -> dict:
+    if FORMATS[format].packages:
+        for package in FORMATS[format].packages:
+            pytest.importorskip(package, reason=f"needs the extra: minigpt[{format}]")
+    return minigpt.export_run(run, format, path, weights=weights, certificate=True)
+
+
+# XLA compiles them, or the whole graph is traced.
+SLOW = ("saved_model", "keras")
+
+
+@pytest.mark.parametrize(
+    "format",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name in FORMATS
+        if name != "huggingface"
+    ],
+)
+def test_every_format_has_a_certificate(tiny_run, tmp_path, format):
+    path = tmp_path / "exported"
+    certificate = exported(tiny_run, format, path)
+    assert certificate["problems"] == []
+    assert path.is_dir() == FORMATS[format].is_folder
+    assert json.loads(certificate_path(path).read_text()) == certificate
+    assert certificate["text"] == "held-out text of the run"
+    assert certificate["logits"]["largest_difference"] < 1e-4
+    assert certificate["tokenizer"] == {"lines": 60, "same": 60}
+    assert certificate["bytes"] == sum(
+        file.stat().st_size
+        for file in ([path] if path.is_file() else path.rglob("*"))
+        if file.is_file() and file.name != "certificate.json"
+    )
+    assert format_of(path) == format
+    again = minigpt.verify(path, tiny_run)
+    for key in ("sha256", "logits", "bits_per_byte", "greedy", "tokenizer", "problems"):
+        assert again[key] == certificate[key]
+
+
+def test_every_format_has_a_reader():
+    assert READERS.keys() == FORMATS.keys()
+
+
+@pytest.mark.parametrize(
+    "format",
+    [*(pytest.param(name, marks=pytest.mark.slow) for name in SLOW), "gguf", "html"],
+)
+def test_pairs(pair_run, tmp_path, format):
+    certificate = exported(pair_run, format, tmp_path / "exported")
+    assert certificate["problems"] == []
+    assert (certificate["logits"] is None) == (format in ("gguf", "html"))
+    assert certificate["text"] == "held-out pairs of the run"
+
+
+@pytest.mark.parametrize("format", ["litert", "onnx", "huggingface"])
+def test_formats_without_pairs(pair_run, tmp_path, format):
+    with pytest.raises(UserError, match=r"format = .*: the model is a"):
+        exported(pair_run, format, tmp_path / "exported")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["gguf", "html", "litert", "onnx"])
+@pytest.mark.parametrize("weights", ["float16", "int8"])
+def test_smaller_weights(tiny_run, tmp_path, format, weights):
+    certificate = exported(tiny_run, format, tmp_path / "exported", weights)
+    assert certificate["weights"] == weights
+    assert certificate["problems"] == []
+    assert certificate["bits_per_byte"]["relative_difference"] < 5e-3
+    full = exported(tiny_run, format, tmp_path / "full")
+    # Of a tiny model, most bytes are not weights.
+    assert certificate["bytes"] < full["bytes"]
+
+
+class Damaged(ExportSource):
+    """A source with some weights changed, as if the export were wrong."""
+
+    def __init__(self, run, change):
+        super().__init__(run)
+        model = run.load_model()
+        variable = model.embedding.token_embedding.embeddings
+        variable.assign(change(variable.numpy()))
+        self.__dict__["model"] = model
+
+
+@pytest.mark.parametrize("problem", ["logits differ", "bits per byte"])
+def test_other_weights_are_seen_and_nothing_is_left(tiny_run, tmp_path, monkeypatch, problem):
+    original = minigpt.certification.certificate.certify
+
+    def certify_another(path, run, format, source):
+        other = Damaged(run, lambda values: values + 0.05 * np.sign(values))
+        return original(path, run, format, (other.model, other.tokenizer))
+
+    monkeypatch.setattr("minigpt.export.exporting.certify", certify_another)
+    with pytest.raises(UserError, match=problem) as raised:
+        minigpt.export_run(tiny_run, "gguf", tmp_path / "a.gguf", certificate=True)
+    assert all(text.startswith("format = 'gguf': ") for text in raised.value.problems)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_tokenizer_is_seen(tiny_run, tmp_path):
+    minigpt.export_run(tiny_run, "gguf", tmp_path / "a.gguf")
+    tokenizer = tiny_run.load_tokenizer()
+    encode = tokenizer.encode_many
+    tokenizer.encode_many = lambda texts: [ids[::-1] for ids in encode(texts)]
+    found = certify(tmp_path / "a.gguf", tiny_run, "gguf", (tiny_run.load_model(), tokenizer))
+    assert any(problem.endswith("lines have other tokens") for problem in found["problems"])
+
+
+def test_a_wrong_decoding_loop_is_seen(tiny_run, tmp_path, monkeypatch):
+    """The logits of a full pass are right, those of the steps are not."""
+    pytest.importorskip("onnxruntime", reason="needs the extra: minigpt[onnx]")
+    from minigpt.certification.readers.onnx import OnnxFolder
+
+    step = OnnxFolder.step
+
+    def wrong(self, *arguments):
+        logits, caches = step(self, *arguments)
+        return np.roll(logits, 1), caches
+
+    monkeypatch.setattr(OnnxFolder, "step", wrong)
+    minigpt.export_run(tiny_run, "onnx", tmp_path / "a")
+    found = minigpt.verify(tmp_path / "a", tiny_run)
+    assert [problem for problem in found["problems"] if "greedy continuations" in problem]
+    assert len(found["problems"]) == 1
+
+
+def test_verify_refuses_what_is_no_export(tiny_run, tmp_path):
+    for path in (tmp_path, tmp_path / "nothing", tiny_run.config_file):
+        with pytest.raises(UserError, match=r"^path = "):
+            minigpt.verify(path, tiny_run)
+
+
+def test_the_command(tiny_run, tmp_path):
+    path = tmp_path / "model.gguf"
+    program = [sys.executable, "-m", "minigpt"]
+    export = ["export", str(tiny_run.path), "--format", "gguf", "--output", str(path)]
+    done = subprocess.run([*program, *export], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"Wrote {path}\n" in done.stdout
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "model.gguf",
+        "model.gguf.certificate.json",
+    ]
+    verify = ["verify", str(path), "--against", str(tiny_run.path), "--json"]
+    done = subprocess.run([*program, *verify], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["problems"] == []

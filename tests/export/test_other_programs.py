@@ -1,0 +1,112 @@
+"""The programs of docs/litert.md and docs/onnx.md, in processes without minigpt."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+import minigpt
+from minigpt.config import Config, SamplingConfig, load_config
+from minigpt.models import build_gpt
+from minigpt.runs.run import Run
+from minigpt.tokenizers import learn_tokenizer
+from tests.conftest import tiny_text
+from tests.settings import tokenizer_config
+
+pytestmark = pytest.mark.slow
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PROMPT = "Once upon a time"
+SIZES = {"max_len": 48, "embed_dim": 16, "num_heads": 2, "num_layers": 2}
+BLOCKS = {
+    "modern": {"block": "modern", "num_kv_heads": 1},
+    "gpt2": {"block": "pre_norm", "activation": "gelu_tanh"},
+}
+
+
+@pytest.fixture(scope="module", params=BLOCKS)
+def run(request, tmp_path_factory) -> Run:
+    """A run whose model was not trained, with large weights: the most probable tokens are far apart."""
+    tokenizer = learn_tokenizer(
+        [tiny_text(50), PROMPT], tokenizer_config(kind="word", vocab_size=300)
+    )
+    settings = load_config({"model": {**SIZES, **BLOCKS[request.param]}})
+    keras.utils.set_random_seed(1)
+    model = build_gpt(settings.model, tokenizer.vocab_size)
+    draw = np.random.default_rng(0)
+    for variable in model.trainable_variables:
+        if len(variable.shape) > 1:
+            variable.assign(draw.standard_normal(variable.shape) / variable.shape[0] ** 0.5 * 2)
+    config = Config(
+        tokenizer=tokenizer_config(kind="word", vocab_size=300),
+        model=settings.model,
+        sampling=SamplingConfig(),
+    )
+    return Run.create(
+        tmp_path_factory.mktemp("runs") / request.param, config, tokenizer, None, model
+    )
+
+
+def program_of(page: str, language: str) -> str:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.search(rf"```{language}\n(.*?)```", text, re.DOTALL)[1]
+
+
+def expected(run: Run) -> str:
+    return PROMPT + minigpt.load(run).generate(PROMPT, SIZES["max_len"], temperature=0.0)[0]
+
+
+def answer(folder: Path, *command: str) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("format", "page", "name"),
+    [("litert", "litert.md", "stories.tflite"), ("onnx", "onnx.md", "stories")],
+)
+def test_python(run, tmp_path, format, page, name):
+    minigpt.export_run(run, format, tmp_path / name)
+    program = program_of(page, "python")
+    # In place of minigpt, whoever imports it fails.
+    (tmp_path / "minigpt.py").write_text("raise ImportError", encoding="utf-8")
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    text = answer(tmp_path, sys.executable, "program.py")
+    full = expected(run)
+    # The programs end with the context; minigpt goes on.
+    assert len(text) > len(PROMPT) + 20
+    assert full.startswith(text)
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory) -> Path:
+    """A folder with onnxruntime for Node."""
+    if shutil.which("npm") is None:
+        pytest.skip("needs npm")
+    folder = tmp_path_factory.mktemp("node")
+    command = [
+        "npm",
+        "install",
+        "--ignore-scripts",
+        "onnxruntime-node@1",
+        "@huggingface/tokenizers@0",
+    ]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"npm cannot install onnxruntime-node: {done.stderr.splitlines()[-1]}")
+    return folder
+
+
+def test_javascript(run, packages):
+    folder = packages / run.path.name
+    folder.mkdir()
+    minigpt.export_run(run, "onnx", folder / "stories")
+    (folder / "program.mjs").write_text(program_of("onnx.md", "javascript"), encoding="utf-8")
+    text = answer(folder, "node", "program.mjs")
+    assert len(text) > len(PROMPT) + 20
+    assert expected(run).startswith(text)
