@@ -60,17 +60,22 @@ def _logits(source: ExportedModel, export: ExportedModel, material: Material) ->
     return {
         "logits": {
             "tokens": tokens,
-            "largest_difference": difference,
+            "largest_difference": difference if np.isfinite(difference) else None,
             "largest_of_source": largest,
             "same_most_probable": same / tokens,
         },
         "bits_per_byte": {
             "tokens": tokens,
-            "source": bits[0],
-            "export": bits[1],
-            "relative_difference": abs(bits[1] - bits[0]) / bits[0] if bits[0] else float("inf"),
+            "source": bits[0] if np.isfinite(bits[0]) else None,
+            "export": bits[1] if np.isfinite(bits[1]) else None,
+            "relative_difference": _relative(*bits),
         },
     }
+
+
+def _relative(source: float, export: float) -> float | None:
+    """Returns the relative difference of two scores; None if it is not a number, which JSON has not."""
+    return abs(export - source) / source if source and np.isfinite(source + export) else None
 
 
 def _loss(logits: np.ndarray, targets: np.ndarray) -> float:
@@ -95,13 +100,14 @@ def _greedy(
         for pair in zip(*texts, strict=True)
     )
     characters = sum(map(len, texts[0]))
+    # The second largest: one text may be split into other tokens than those that were generated.
+    gap = sorted(np.nan_to_num(gaps, nan=np.inf))[-2:][0]
     return {
         "prompts": len(prompts),
         "new_tokens": new_tokens,
         "same_texts": same,
         "same_before_first_difference": common / characters if characters else 1.0,
-        # The second largest: one text may be split into other tokens than those that were generated.
-        "second_largest_gap": sorted(gaps)[-2] if len(gaps) > 1 else gaps[0],
+        "second_largest_gap": float(gap) if np.isfinite(gap) else None,
     }
 
 

@@ -32,22 +32,25 @@ def problems_of(measured: dict[str, Any], weights: str) -> list[str]:
       measured: what `compare` returns.
       weights: how matrices are stored.
     """
-    tolerance = TOLERANCES[weights]
-    found = []
+    tolerance, found = TOLERANCES[weights], []
     logits, bits = measured["logits"], measured["bits_per_byte"]
     greedy, tokenizer = measured["greedy"], measured["tokenizer"]
-    if tolerance.logits is not None:
+    if logits and logits["largest_difference"] is None:
+        found.append("logits are nan or infinite")
+    elif tolerance.logits is not None:
         limit = tolerance.logits * max(1.0, logits["largest_of_source"] if logits else 1.0)
-        if logits and not logits["largest_difference"] <= limit:
+        if logits and logits["largest_difference"] > limit:
             found.append(
                 f"logits differ by up to {logits['largest_difference']:.3g}; should be at most {limit:.3g}"
             )
-        if not greedy["second_largest_gap"] <= 2 * limit:
+        gap = greedy["second_largest_gap"]
+        if gap is None or gap > 2 * limit:
             found.append(
                 f"only {greedy['same_texts']} of {greedy['prompts']} greedy continuations are the same, "
                 "and the others are less probable"
             )
-    if bits and not bits["relative_difference"] <= tolerance.bits_per_byte:
+    difference = bits["relative_difference"] if bits else 0.0
+    if difference is not None and difference > tolerance.bits_per_byte:
         found.append(
             f"{bits['export']:.4f} bits per byte in place of {bits['source']:.4f}; should differ by at "
             f"most {tolerance.bits_per_byte:.2%}"

@@ -8,7 +8,9 @@ def print_certificate(certificate: dict[str, Any]) -> None:
     logits, bits = certificate["logits"], certificate["bits_per_byte"]
     greedy, tokenizer = certificate["greedy"], certificate["tokenizer"]
     rows = {"Text": certificate["text"]}
-    if logits:
+    if logits and logits["largest_difference"] is None:
+        rows["Logits"] = "are nan or infinite"
+    elif logits:
         rows["Logits"] = (
             f"differ by at most {logits['largest_difference']:.2g} over {logits['tokens']:,} tokens; the "
             f"largest is {logits['largest_of_source']:.3g}"

@@ -31,7 +31,7 @@ def prepare(context: Context, model: str, weights: str) -> Outcome:
         else:
             our_engine.prepare(context, model, "int8")
             run = our_engine.run_folder(context, model)
-        minigpt.export_run(run, "html", file, weights=weights)  # type: ignore[arg-type]
+        minigpt.export_run(run, "html", file, weights=weights)
     return {"value": file.stat().st_size}
 
 

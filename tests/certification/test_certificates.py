@@ -124,6 +124,15 @@ def test_other_weights_are_seen_and_nothing_is_left(tiny_run, tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_weights_that_are_no_numbers(tiny_run, tmp_path):
+    minigpt.export_run(tiny_run, "gguf", tmp_path / "a.gguf")
+    other = Damaged(tiny_run, lambda values: values * np.nan)
+    found = certify(tmp_path / "a.gguf", tiny_run, "gguf", (other.model, other.tokenizer))
+    assert found["problems"][0] == "logits are nan or infinite"
+    # JSON has no such numbers.
+    json.dumps(found, allow_nan=False)
+
+
 def test_another_tokenizer_is_seen(tiny_run, tmp_path):
     minigpt.export_run(tiny_run, "gguf", tmp_path / "a.gguf")
     tokenizer = tiny_run.load_tokenizer()
