@@ -9,6 +9,9 @@ import numpy as np
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.token_ids import Part
 
+# Ids that are counted at once: the held-out part of a large text would not fit into memory.
+_CHUNK = 1 << 22
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -103,7 +106,10 @@ def baselines(part: Part, token_counts: np.ndarray) -> tuple[float, float]:
       the loss of the uniform distribution, and that of the token frequencies of the training text with
       one added to every count (unigram).
     """
-    held_out = np.bincount(np.asarray(part.ids[1:], np.int64), minlength=len(token_counts))
+    held_out = np.zeros(len(token_counts), np.int64)
+    for start in range(1, len(part.ids), _CHUNK):
+        ids = np.asarray(part.ids[start : start + _CHUNK], np.int64)
+        held_out += np.bincount(ids, minlength=len(token_counts))
     return _baselines(held_out, token_counts)
 
 
