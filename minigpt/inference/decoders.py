@@ -31,8 +31,8 @@ def build_decoder(model: keras.Model, tokenizer: Tokenizer, max_len: int | None 
     """
     step_model: GPT | StepModel
     if isinstance(model, GPT):
-        # Compiled with XLA, unless the training of the model is explicitly not.
-        step_model = CachedGPT(model, getattr(model, "jit_compile", True) is not False)
+        # Compiled with XLA, unless the model is compiled for training without it.
+        step_model = CachedGPT(model, not model.compiled or model.jit_compile)
         _check_vocab_size(model.vocab_size, tokenizer)
     else:
         step_model = _uncached(model, tokenizer, max_len)

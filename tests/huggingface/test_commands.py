@@ -46,6 +46,7 @@ def test_import_sample_evaluate_export(tmp_path, without_xla):
     done = called("export", "runs/gpt2", "--format=huggingface", "--output=back", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "back").iterdir()} == {
+        "certificate.json",
         "config.json",
         "generation_config.json",
         "merges.txt",

@@ -58,7 +58,7 @@ def test_tied_head_multiplies_by_the_token_table():
     layer.build((None, None))
     latents = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
     expected = latents @ layer.token_embedding.embeddings.numpy().T
-    np.testing.assert_allclose(layer.logits(latents), expected, rtol=1e-5)
+    np.testing.assert_allclose(layer.logits(latents), expected, rtol=1e-5, atol=1e-7)
 
 
 def test_unknown_position_kind():

@@ -73,8 +73,9 @@ class KerasFile(OpenedModel):
             model = keras.models.load_model(named)
             with zipfile.ZipFile(path) as archive:
                 names = [n for n in archive.namelist() if n.startswith(TOKENIZER_FOLDER + "/")]
-                archive.extractall(folder, names)
-            tokenizer = load_tokenizer(Path(folder) / TOKENIZER_FOLDER)
+                for name in names:
+                    (Path(folder) / Path(name).name).write_bytes(archive.read(name))
+            tokenizer = load_tokenizer(Path(folder))
         super().__init__(model, tokenizer)
 
 
