@@ -12,6 +12,7 @@ import tensorflow as tf
 import minigpt
 from minigpt.generation.step_models import CachedGPT
 from tests.report import pytest_terminal_summary, tally  # noqa: F401
+from tests.settings import NEVER_COMPILED
 
 # Before anything asks for it: no test reads or writes the user's own cache.
 SHARED_DATA = Path(
@@ -115,7 +116,7 @@ def without_xla(monkeypatch: pytest.MonkeyPatch) -> None:
         compile_model(model, *arguments, **{**options, "jit_compile": False})
 
     monkeypatch.setattr(keras.Model, "compile", without)
-    monkeypatch.setattr(CachedGPT, "jit_compile", False)
+    monkeypatch.setattr(CachedGPT, "jit_compile", NEVER_COMPILED)
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ def opened_without_xla(tiny_run: minigpt.Run) -> minigpt.TextModel:
     """The same for tests that generate tokens in many shapes; for them, nothing is compiled."""
     model = minigpt.load(tiny_run)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CachedGPT, "jit_compile", False)
+        patch.setattr(CachedGPT, "jit_compile", NEVER_COMPILED)
         assert not model._decoder.model.jit_compile
     return model
 

@@ -1,4 +1,4 @@
-"""Settings of one section, for tests."""
+"""Settings for tests."""
 
 from typing import Any
 
@@ -16,3 +16,7 @@ def data_config(**settings: Any) -> Any:
 def tokenizer_config(**settings: Any) -> Any:
     """Returns settings of `[tokenizer]`, of the class of their kind."""
     return load_config({"tokenizer": settings}).tokenizer
+
+
+# As the attribute `jit_compile` of a class of step models: none is compiled, whatever it is made with.
+NEVER_COMPILED = property(lambda step_model: False, lambda step_model, value: None)

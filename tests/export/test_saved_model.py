@@ -18,7 +18,7 @@ from minigpt.generation.step_models import CachedGPT
 from minigpt.models import build_gpt
 from minigpt.tokenizers import learn_tokenizer, load_tokenizer
 from tests.conftest import tiny_text
-from tests.settings import tokenizer_config
+from tests.settings import NEVER_COMPILED, tokenizer_config
 
 PROMPTS = ["Ana sat", "", "Čeněk sat on the roof and ate 3 figs. \x00 \u2581 \U0001f600 " * 4]
 
@@ -81,7 +81,7 @@ def test_greedy_text_is_the_same_everywhere(opened, served, monkeypatch):
     assert exported == opened.generate(PROMPTS, NEW, temperature=0.0)
 
     # The callback has a decoder of its own.
-    monkeypatch.setattr(CachedGPT, "jit_compile", False)
+    monkeypatch.setattr(CachedGPT, "jit_compile", NEVER_COMPILED)
     shown = []
     callback = minigpt.TextGenerator(
         opened.tokenizer, PROMPTS, NEW, top_k=1, show=lambda prompt, text: shown.append(text)
@@ -241,7 +241,7 @@ def test_ids_out_of_range(served):
 
 @pytest.mark.parametrize("kind", ["word", "character"])
 def test_other_tokenizers(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(CachedGPT, "jit_compile", False)
+    monkeypatch.setattr(CachedGPT, "jit_compile", NEVER_COMPILED)
     tokenizer = learn_tokenizer(
         [tiny_text(50)], tokenizer_config(kind=kind, vocab_size=13, lowercase=True)
     )

@@ -215,10 +215,11 @@ def _prepare(job: dict[str, Any]) -> None:
     if job.get("no_export"):
         from minigpt.generation.step_models import CachedGPT
         from minigpt.training import pipeline
+        from tests.settings import NEVER_COMPILED
 
         pipeline.export_best = lambda run, task: {}
         # Compiling takes longer than generating so few tokens.
-        CachedGPT.jit_compile = False
+        CachedGPT.jit_compile = NEVER_COMPILED
     if job.get("clock_goes_back"):
         real, moments = time.time, itertools.count()
         time.time = lambda: real() - 3600 * next(moments)
