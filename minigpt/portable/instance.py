@@ -162,6 +162,21 @@ class Engine:
         self._call("finish")
         return scores.reshape(count, vocab_size)
 
+    def mean_latent(self, ids: Sequence[int] | np.ndarray, embed_dim: int) -> np.ndarray:
+        """Computes the mean of the latents of a text.
+
+        Args:
+          ids: int32[T], 1 ≤ T ≤ max_len.
+          embed_dim: D.
+        Returns:
+          float32[D].
+        """
+        self._call("finish")
+        address = self._checked("mean_latent", *self._write_ids(ids))
+        mean = self._view(address, 4 * embed_dim).view("<f4").copy()
+        self._call("finish")
+        return mean
+
     def _call(self, name: str, *arguments: Any) -> Any:
         function: Any = self._exports[name]
         result = function(self._store, *arguments)
@@ -202,10 +217,14 @@ class Engine:
 
 _ADDRESSES = {
     "allocate",
+    "describe_text",
     "encode_text",
     "error_message",
     "find_key",
+    "mean_latent",
     "memory_mark",
     "new_tokens_end",
     "score",
+    "slot_choice",
+    "step_batch",
 }

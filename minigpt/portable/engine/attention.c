@@ -31,7 +31,7 @@ static void rotate(const Model *model, const Span *span, float *x, uint32_t head
 }
 
 bool write_keys_and_values(
-    const Model *model, const Attention *attention, const float *x, const Span *span, bool rotates, Cache *cache, uint32_t capacity)
+    const Model *model, const Attention *attention, const float *x, const Span *span, bool rotates, const Target *targets)
 {
     uint32_t mark = memory_mark(), groups = model->num_kv_heads, count = span->count;
     uint32_t key_dim = model->head_dim, value_dim = model->value_dim;
@@ -45,9 +45,9 @@ bool write_keys_and_values(
         rotate(model, span, keys, groups);
     for (uint32_t t = 0; t < count; t++)
         for (uint32_t g = 0; g < groups; g++) {
-            uint64_t from = (uint64_t)t * groups + g, to = (uint64_t)g * capacity + span->first + t;
-            memcpy(cache->keys + to * key_dim, keys + from * key_dim, key_dim * 4);
-            memcpy(cache->values + to * value_dim, values + from * value_dim, value_dim * 4);
+            uint64_t from = (uint64_t)t * groups + g, to = (uint64_t)g * targets[t].capacity + span->positions[t];
+            memcpy(targets[t].cache->keys + to * key_dim, keys + from * key_dim, key_dim * 4);
+            memcpy(targets[t].cache->values + to * value_dim, values + from * value_dim, value_dim * 4);
         }
     release_to(mark);
     return true;
@@ -83,12 +83,14 @@ static void weighted_sum(const float *weights, const float *values, uint32_t cou
     }
 }
 
-bool attend(const Model *model, const Attention *attention, const float *x, const Span *span, bool rotates, bool is_causal,
-    uint32_t visible, const Cache *cache, uint32_t capacity, float *shown, float *y)
+bool attend(const Model *model, const Attention *attention, const float *x, const Span *span, bool rotates, const Target *targets,
+    float *shown, float *y)
 {
     uint32_t mark = memory_mark(), heads = model->num_heads, shared = heads / model->num_kv_heads, count = span->count;
     uint32_t key_dim = model->head_dim, value_dim = model->value_dim;
-    uint32_t most = is_causal ? span->first + count : visible;
+    uint32_t most = 0;
+    for (uint32_t t = 0; t < count; t++)
+        most = targets[t].visible > most ? targets[t].visible : most;
     float *queries = allocate((uint64_t)count * heads * key_dim * 4);
     float *outputs = allocate((uint64_t)count * heads * value_dim * 4);
     float *scores = allocate((uint64_t)most * 4);
@@ -101,17 +103,19 @@ bool attend(const Model *model, const Attention *attention, const float *x, cons
     float root = square_root((float)key_dim);
     for (uint64_t i = 0; i < (uint64_t)count * heads * key_dim; i++)
         queries[i] /= root;
-    for (uint32_t t = 0; t < count; t++)
+    for (uint32_t t = 0; t < count; t++) {
+        const Cache *cache = targets[t].cache;
+        uint32_t capacity = targets[t].capacity, visible = targets[t].visible;
         for (uint32_t h = 0; h < heads; h++) {
-            uint32_t seen = is_causal ? span->first + t + 1 : visible;
             uint64_t group = (uint64_t)(h / shared) * capacity, at = (uint64_t)t * heads + h;
-            for (uint32_t s = 0; s < seen; s++)
+            for (uint32_t s = 0; s < visible; s++)
                 scores[s] = dot(queries + at * key_dim, cache->keys + (group + s) * key_dim, key_dim);
-            softmax(scores, seen);
+            softmax(scores, visible);
             if (shown && t + 1 == count)
-                memcpy(shown + (uint64_t)h * capacity, scores, (uint64_t)seen * 4);
-            weighted_sum(scores, cache->values + group * value_dim, seen, value_dim, outputs + at * value_dim);
+                memcpy(shown + (uint64_t)h * capacity, scores, (uint64_t)visible * 4);
+            weighted_sum(scores, cache->values + group * value_dim, visible, value_dim, outputs + at * value_dim);
         }
+    }
     bool done = apply_dense(&attention->output, outputs, count, y);
     release_to(mark);
     return done;

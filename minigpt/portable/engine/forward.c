@@ -1,9 +1,6 @@
 /* The passes of a GPT, an encoder and a decoder: the same blocks in the same order as in minigpt/models. */
 #include "layers.h"
 
-/* Tokens that are computed together: more of them read the weights less often, but need more memory. */
-enum { SPAN = 64 };
-
 static bool open_caches(Cache **caches, const Model *model, uint32_t capacity)
 {
     *caches = allocate((uint64_t)model->num_layers * sizeof(Cache));
@@ -50,9 +47,9 @@ typedef struct {
     float *attention, *cross, *latents;
 } WatchedBlock;
 
-/* source: keys and values of the encoded source, NULL in a GPT and in the encoder. */
-static bool run_block(const Model *model, const Block *block, const Span *span, bool is_causal, Cache *cache, uint32_t capacity,
-    const Cache *source, uint32_t source_length, WatchedBlock watched, float *x)
+/* sources: the encoded source of each token; NULL in a GPT and in the encoder. */
+static bool run_block(const Model *model, const Block *block, const Span *span, const Target *targets, const Target *sources,
+    WatchedBlock watched, float *x)
 {
     uint32_t mark = memory_mark(), count = span->count;
     uint64_t bytes = (uint64_t)count * model->embed_dim * 4;
@@ -60,15 +57,13 @@ static bool run_block(const Model *model, const Block *block, const Span *span, 
     if (!buffer || !y)
         return false;
     const float *input = sublayer_input(model, &block->attention.norm, x, count, buffer);
-    if (!write_keys_and_values(model, &block->attention, input, span, true, cache, capacity)
-        || !attend(model, &block->attention, input, span, true, is_causal, span->first + count, cache, capacity,
-            watched.attention, y))
+    if (!write_keys_and_values(model, &block->attention, input, span, true, targets)
+        || !attend(model, &block->attention, input, span, true, targets, watched.attention, y))
         return false;
     add_residual(model, &block->attention.norm, x, y, count);
-    if (source) {
+    if (sources) {
         input = sublayer_input(model, &block->cross.norm, x, count, buffer);
-        if (!attend(model, &block->cross, input, span, false, false, source_length, source, source_length,
-                watched.cross, y))
+        if (!attend(model, &block->cross, input, span, false, sources, watched.cross, y))
             return false;
         add_residual(model, &block->cross.norm, x, y, count);
     }
@@ -82,6 +77,13 @@ static bool run_block(const Model *model, const Block *block, const Span *span, 
     return true;
 }
 
+/* Every token attends to all of a cache. */
+static void set_targets(Target *targets, uint32_t count, const Cache *cache, uint32_t capacity)
+{
+    for (uint32_t t = 0; t < count; t++)
+        targets[t] = (Target){.cache = cache, .capacity = capacity, .visible = capacity};
+}
+
 bool encode_source(Context *context, const Model *model, const int32_t *ids, uint32_t source_length)
 {
     if (!open_caches(&context->sources, model, source_length))
@@ -91,19 +93,28 @@ bool encode_source(Context *context, const Model *model, const int32_t *ids, uin
     Span span;
     Cache *caches;
     float *x = allocate((uint64_t)source_length * model->embed_dim * 4);
-    if (!x || !make_span(&span, model, 0, source_length) || !open_caches(&caches, model, source_length))
+    uint32_t *positions = allocate((uint64_t)source_length * 4);
+    Target *targets = allocate((uint64_t)source_length * sizeof(Target));
+    if (!x || !positions || !targets || !open_caches(&caches, model, source_length))
+        return false;
+    for (uint32_t t = 0; t < source_length; t++)
+        positions[t] = t;
+    if (!make_span(&span, model, positions, source_length))
         return false;
     embed(model, ids, &span, x);
     WatchedBlock unwatched = {0};
-    for (uint32_t layer = 0; layer < model->num_layers; layer++)
-        if (!run_block(model, &model->encoder_blocks[layer], &span, false, &caches[layer], source_length, NULL, 0, unwatched, x))
+    for (uint32_t layer = 0; layer < model->num_layers; layer++) {
+        set_targets(targets, source_length, &caches[layer], source_length);
+        if (!run_block(model, &model->encoder_blocks[layer], &span, targets, NULL, unwatched, x))
             return false;
+    }
     if (model->block != POST_NORM)
         normalize(model, &model->encoder_norm, x, source_length, x);
-    for (uint32_t layer = 0; layer < model->num_layers; layer++)
-        if (!write_keys_and_values(
-                model, &model->blocks[layer].cross, x, &span, false, &context->sources[layer], source_length))
+    for (uint32_t layer = 0; layer < model->num_layers; layer++) {
+        set_targets(targets, source_length, &context->sources[layer], source_length);
+        if (!write_keys_and_values(model, &model->blocks[layer].cross, x, &span, false, targets))
             return false;
+    }
     release_to(mark);
     return true;
 }
@@ -121,23 +132,44 @@ static WatchedBlock watched_block(const Context *context, const Model *model, ui
     return watched;
 }
 
-static bool read_span(Context *context, const Model *model, const int32_t *ids, uint32_t count, float *x)
+static bool compute_rows(
+    Context *const *contexts, const Model *model, const int32_t *ids, const uint32_t *positions, uint32_t count, float *x)
 {
-    uint32_t mark = memory_mark();
+    bool has_sources = model->kind == ENCODER_DECODER;
     Span span;
-    if (!make_span(&span, model, context->length, count))
+    Target *targets = allocate((uint64_t)count * sizeof(Target));
+    Target *sources = has_sources ? allocate((uint64_t)count * sizeof(Target)) : NULL;
+    if (!targets || (has_sources && !sources) || !make_span(&span, model, positions, count))
         return false;
     embed(model, ids, &span, x);
     for (uint32_t layer = 0; layer < model->num_layers; layer++) {
-        const Cache *source = context->sources ? &context->sources[layer] : NULL;
-        if (!run_block(model, &model->blocks[layer], &span, true, &context->caches[layer], context->capacity, source,
-                context->source_length, watched_block(context, model, layer), x))
+        for (uint32_t t = 0; t < count; t++) {
+            const Context *context = contexts[t];
+            targets[t] = (Target){&context->caches[layer], context->capacity, positions[t] + 1};
+            if (has_sources)
+                sources[t] = (Target){&context->sources[layer], context->source_length, context->source_length};
+        }
+        WatchedBlock watched = watched_block(contexts[count - 1], model, layer);
+        if (!run_block(model, &model->blocks[layer], &span, targets, sources, watched, x))
             return false;
     }
     normalize_outputs(model, count, x);
-    context->length += count;
-    release_to(mark);
     return true;
+}
+
+bool read_together(Context *const *contexts, const Model *model, const int32_t *ids, uint32_t count, float *latents)
+{
+    uint32_t mark = memory_mark(), *positions = allocate((uint64_t)count * 4);
+    if (!positions)
+        return false;
+    for (uint32_t t = 0; t < count; t++)
+        positions[t] = contexts[t]->length++;
+    bool done = compute_rows(contexts, model, ids, positions, count, latents);
+    if (!done)
+        for (uint32_t t = 0; t < count; t++)
+            contexts[t]->length--;
+    release_to(mark);
+    return done;
 }
 
 void normalize_outputs(const Model *model, uint32_t count, float *x)
@@ -148,9 +180,12 @@ void normalize_outputs(const Model *model, uint32_t count, float *x)
 
 bool read_tokens(Context *context, const Model *model, const int32_t *ids, uint32_t count, float *latents)
 {
+    Context *contexts[SPAN];
+    for (uint32_t t = 0; t < SPAN; t++)
+        contexts[t] = context;
     for (uint32_t t = 0; t < count; t += SPAN) {
         uint32_t part = count - t < SPAN ? count - t : SPAN;
-        if (!read_span(context, model, ids + t, part, latents + (uint64_t)t * model->embed_dim))
+        if (!read_together(contexts, model, ids + t, part, latents + (uint64_t)t * model->embed_dim))
             return false;
     }
     return true;

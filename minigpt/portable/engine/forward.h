@@ -33,9 +33,16 @@ bool open_context(Context *context, const Model *model, uint32_t capacity);
 /* Encodes the source of an encoder-decoder. source_length: 1 to max_len. */
 bool encode_source(Context *context, const Model *model, const int32_t *ids, uint32_t source_length);
 
+/* Tokens that are computed together: more of them read the weights less often, but need more memory. */
+enum { SPAN = 64 };
+
 /* Reads tokens that follow those in the context, and writes the latents of each: [count, D].
    context->length + count is at most the capacity. */
 bool read_tokens(Context *context, const Model *model, const int32_t *ids, uint32_t count, float *latents);
+
+/* Reads tokens of several texts together, at least one: contexts[t] is that of the token ids[t], and the tokens of a text are in
+   their order. Each latent is the same, bit for bit, whatever is read together with it. */
+bool read_together(Context *const *contexts, const Model *model, const int32_t *ids, uint32_t count, float *latents);
 
 /* Replaces the outputs of a block, [count, D], by what the head takes. Without effect in a post-norm model. */
 void normalize_outputs(const Model *model, uint32_t count, float *x);

@@ -1,9 +1,9 @@
 /* Embedding, norms, and the feed-forward network. */
 #include "layers.h"
 
-bool make_span(Span *span, const Model *model, uint32_t first, uint32_t count)
+bool make_span(Span *span, const Model *model, const uint32_t *positions, uint32_t count)
 {
-    *span = (Span){.first = first, .count = count};
+    *span = (Span){.positions = positions, .count = count};
     if (model->position != ROTARY)
         return true;
     uint32_t half = model->head_dim / 2;
@@ -13,7 +13,7 @@ bool make_span(Span *span, const Model *model, uint32_t first, uint32_t count)
     for (uint32_t t = 0; t < count; t++)
         for (uint32_t i = 0; i < half; i++) {
             /* In float32, as in TensorFlow. */
-            float angle = (float)(first + t) * model->rotary_frequencies[i];
+            float angle = (float)positions[t] * model->rotary_frequencies[i];
             sine_cosine(angle, &sines[t * half + i], &cosines[t * half + i]);
         }
     span->cosines = cosines;
@@ -27,7 +27,7 @@ void embed(const Model *model, const int32_t *ids, const Span *span, float *x)
     float scale = model->scale_embeddings ? square_root((float)width) : 1.0f;
     for (uint32_t t = 0; t < span->count; t++, x += width) {
         copy_row(&model->tokens, (uint32_t)ids[t], x);
-        const float *position = model->positions ? model->positions + (uint64_t)(span->first + t) * width : NULL;
+        const float *position = model->positions ? model->positions + (uint64_t)span->positions[t] * width : NULL;
         for (uint32_t i = 0; i < width; i++)
             x[i] = x[i] * scale + (position ? position[i] : 0.0f);
     }

@@ -4,14 +4,23 @@
 
 #include "forward.h"
 
-/* The tokens that are computed together, with the cosines and sines of their positions. */
+/* The tokens that are computed together, with the cosines and sines of their positions. They may be of different texts. */
 typedef struct {
-    uint32_t first, count; /* positions */
-    const float *cosines;  /* [count, K / 2]; NULL without rotary positions */
+    uint32_t count;
+    const uint32_t *positions; /* [count] */
+    const float *cosines;      /* [count, K / 2]; NULL without rotary positions */
     const float *sines;
 } Span;
 
-bool make_span(Span *span, const Model *model, uint32_t first, uint32_t count);
+/* What a token of a span attends to in a layer. */
+typedef struct {
+    const Cache *cache;
+    uint32_t capacity; /* of the cache */
+    uint32_t visible;  /* how many tokens of the cache */
+} Target;
+
+/* positions: [count]; they stay where they are. */
+bool make_span(Span *span, const Model *model, const uint32_t *positions, uint32_t count);
 
 /* Writes the sum of the vectors of tokens and positions. */
 void embed(const Model *model, const int32_t *ids, const Span *span, float *x);
@@ -20,14 +29,14 @@ void normalize(const Model *model, const Norm *norm, const float *x, uint32_t co
 
 bool apply_dense(const Dense *dense, const float *x, uint32_t count, float *y);
 
-/* Computes keys and values of x and writes them to the cache from the position span->first on. Rotates the keys if `rotates`. */
+/* Computes keys and values of x and writes them to the caches, at the positions of the tokens. Rotates the keys if `rotates`. */
 bool write_keys_and_values(
-    const Model *model, const Attention *attention, const float *x, const Span *span, bool rotates, Cache *cache, uint32_t capacity);
+    const Model *model, const Attention *attention, const float *x, const Span *span, bool rotates, const Target *targets);
 
-/* Attends from each token of x to the cache: to the tokens up to its own if `is_causal`, otherwise to `visible` tokens.
-   Writes the weights of the last token to `shown`, [H, capacity], unless it is NULL. */
-bool attend(const Model *model, const Attention *attention, const float *x, const Span *span, bool rotates, bool is_causal,
-    uint32_t visible, const Cache *cache, uint32_t capacity, float *shown, float *y);
+/* Attends from each token of x to its target. Rotates the queries if `rotates`. Writes the weights of the last token to `shown`,
+   [H, capacity], unless it is NULL. */
+bool attend(const Model *model, const Attention *attention, const float *x, const Span *span, bool rotates, const Target *targets,
+    float *shown, float *y);
 
 bool feed_forward(const Model *model, const Block *block, const float *x, uint32_t count, float *y);
 

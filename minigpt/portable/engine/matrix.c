@@ -87,49 +87,48 @@ void copy_row(const Matrix *matrix, uint32_t row, float *to)
     }
 }
 
-/* The products of ROWS rows with VECTORS vectors. Each is added in PARTS parts: additions need not wait for each other. */
-#define FLOAT_KERNEL(ROWS, VECTORS, PARTS)                                                                          \
+/* The products of ROWS rows with VECTORS vectors, which are `columns` and `rows` apart. Each is added in the same order, whatever is
+   computed together with it. */
+#define FLOAT_KERNEL(ROWS, VECTORS)                                                                                 \
     static void floats_##ROWS##x##VECTORS(const float *w, const float *x, uint32_t columns, float *y, uint32_t rows)  \
     {                                                                                                               \
-        f32x4 sums[ROWS][VECTORS][PARTS] = {0};                                                                     \
-        uint32_t whole = columns - columns % (4 * PARTS);                                                           \
-        for (uint32_t c = 0; c < whole; c += 4 * PARTS)                                                             \
-            _Pragma("unroll") for (uint32_t p = 0; p < PARTS; p++)                                                  \
-                _Pragma("unroll") for (uint32_t v = 0; v < VECTORS; v++)                                            \
+        f32x4 sums[ROWS][VECTORS] = {0};                                                                            \
+        uint32_t whole = columns - columns % 4;                                                                     \
+        for (uint32_t c = 0; c < whole; c += 4)                                                                     \
+            _Pragma("unroll") for (uint32_t v = 0; v < VECTORS; v++)                                                \
             {                                                                                                       \
-                f32x4 entries = load4(x + v * columns + c + 4 * p);                                                 \
-                _Pragma("unroll") for (uint32_t r = 0; r < ROWS; r++) sums[r][v][p] +=                              \
-                    load4(w + r * columns + c + 4 * p) * entries;                                                   \
+                f32x4 entries = load4(x + v * columns + c);                                                         \
+                _Pragma("unroll") for (uint32_t r = 0; r < ROWS; r++) sums[r][v] += load4(w + r * columns + c) * entries; \
             }                                                                                                       \
         for (uint32_t r = 0; r < ROWS; r++)                                                                         \
             for (uint32_t v = 0; v < VECTORS; v++) {                                                                \
-                f32x4 all = sums[r][v][0];                                                                          \
-                _Pragma("unroll") for (uint32_t p = 1; p < PARTS; p++) all += sums[r][v][p];                        \
-                float sum = sum4(all);                                                                              \
+                float sum = sum4(sums[r][v]);                                                                       \
                 for (uint32_t c = whole; c < columns; c++)                                                          \
                     sum += w[r * columns + c] * x[v * columns + c];                                                 \
                 y[v * rows + r] = sum;                                                                              \
             }                                                                                                       \
     }
 
-/* A single vector: the time is that of reading the weights, which is fastest one row after the other. */
-FLOAT_KERNEL(1, 1, 4)
-FLOAT_KERNEL(4, 2, 1)
-FLOAT_KERNEL(1, 2, 1)
+FLOAT_KERNEL(4, 2)
+FLOAT_KERNEL(4, 1)
+FLOAT_KERNEL(1, 1)
 
+/* Each group of rows is read once, and then multiplied by all vectors. More rows or vectors at a time need more registers than
+   there are. */
 static void multiply_floats(const Matrix *matrix, const float *x, uint32_t count, float *y)
 {
-    uint32_t rows = matrix->rows, columns = matrix->columns, t = 0;
-    for (; t + 2 <= count; t += 2, x += 2 * (size_t)columns, y += 2 * (size_t)rows) {
-        uint32_t r = 0;
-        for (; r + 4 <= rows; r += 4)
-            floats_4x2(matrix->floats + (size_t)r * columns, x, columns, y + r, rows);
-        for (; r < rows; r++)
-            floats_1x2(matrix->floats + (size_t)r * columns, x, columns, y + r, rows);
+    uint32_t rows = matrix->rows, columns = matrix->columns, r = 0;
+    const float *w = matrix->floats;
+    for (; r + 4 <= rows; r += 4, w += 4 * (size_t)columns) {
+        uint32_t t = 0;
+        for (; t + 2 <= count; t += 2)
+            floats_4x2(w, x + t * (size_t)columns, columns, y + t * (size_t)rows + r, rows);
+        if (t < count)
+            floats_4x1(w, x + t * (size_t)columns, columns, y + t * (size_t)rows + r, rows);
     }
-    if (t < count)
-        for (uint32_t r = 0; r < rows; r++)
-            floats_1x1(matrix->floats + (size_t)r * columns, x, columns, y + r, rows);
+    for (; r < rows; r++, w += columns)
+        for (uint32_t t = 0; t < count; t++)
+            floats_1x1(w, x + t * (size_t)columns, columns, y + t * (size_t)rows + r, rows);
 }
 
 /* Rounds each block of 32 entries to 16-bit integers, which are much more exact than the 8-bit weights. */

@@ -2,8 +2,7 @@
 #include "session.h"
 
 #include "choices.h"
-#include "forward.h"
-#include "sampling.h"
+#include "text.h"
 #include "tokenizer_tables.h"
 
 static Gguf file;
@@ -11,20 +10,13 @@ static Model model;
 static Tokenizer tokenizer;
 static bool is_open;
 
-static SamplingSettings settings = {.temperature = 1, .top_p = 1, .repetition_penalty = 1};
-static bool *banned;          /* [V] */
-static bool everything_banned;
-
 /* The text that is being continued. */
-static Context context;
-static int32_t *tokens;       /* the prompt and what was added */
-static uint32_t token_count, new_count, limit;
-static bool *seen;            /* [V] */
+static Text text = {.settings = {.temperature = 1, .top_p = 1, .repetition_penalty = 1}};
+static float *bias;           /* [V] */
 static float *latents, *logits;
 static float *model_logits;   /* [V], before penalties and bans */
 static bool is_recording;
 static Choice choice;         /* of the newest token */
-static bool has_ended;
 static uint32_t text_mark;    /* the memory before the text */
 
 /* Opens a portable file that the host wrote to memory from `allocate`. It stays there. */
@@ -39,13 +31,15 @@ EXPORT("open_file") bool open_file(const uint8_t *data, uint32_t size)
         return fail("minigpt.format: should be 1; another version of minigpt wrote this file", NULL);
     if (!read_model(&model, &file) || !read_tokenizer(&tokenizer, &file, model.vocab_size))
         return false;
-    banned = allocate(model.vocab_size);
-    seen = allocate(model.vocab_size);
+    bias = allocate((uint64_t)model.vocab_size * 4);
+    text.seen = allocate(model.vocab_size);
     latents = allocate((uint64_t)model.embed_dim * 4);
     logits = allocate((uint64_t)model.vocab_size * 4);
     model_logits = allocate((uint64_t)model.vocab_size * 4);
-    if (!banned || !seen || !latents || !logits || !model_logits)
+    if (!bias || !text.seen || !latents || !logits || !model_logits)
         return false;
+    text.bias = bias;
+    close_batch();
     text_mark = memory_mark();
     return is_open = true;
 }
@@ -57,16 +51,16 @@ EXPORT("find_key") const Value *find_key(const char *name, uint32_t size)
 }
 
 /* Encodes UTF-8 text. Returns NULL after an error. */
-EXPORT("encode_text") const Encoded *encode_text(const uint8_t *text, uint32_t size)
+EXPORT("encode_text") const Encoded *encode_text(const uint8_t *utf8, uint32_t size)
 {
     static Encoded encoded;
-    return is_open && encode(&tokenizer, text, size, &encoded) ? &encoded : NULL;
+    return is_open && encode(&tokenizer, utf8, size, &encoded) ? &encoded : NULL;
 }
 
 EXPORT("set_sampling")
 void set_sampling(float temperature, int32_t top_k, float top_p, float min_p, float repetition_penalty, int32_t seed)
 {
-    settings = (SamplingSettings){temperature, top_p, min_p, repetition_penalty, top_k, seed};
+    text.settings = (SamplingSettings){temperature, top_p, min_p, repetition_penalty, top_k, seed};
 }
 
 const Model *open_model(void)
@@ -84,21 +78,28 @@ bool are_tokens(const int32_t *ids, uint32_t count)
     return true;
 }
 
+int32_t end_token(void)
+{
+    return (int32_t)tokenizer.end_id;
+}
+
+void ban_undrawable(float *biases)
+{
+    memset(biases, 0, (uint64_t)model.vocab_size * 4);
+    for (uint32_t i = 0; i < tokenizer.undrawable_count; i++)
+        biases[tokenizer.undrawable_ids[i]] = -__builtin_inff();
+    for (uint32_t i = tokenizer.vocab_size; i < model.vocab_size; i++)
+        biases[i] = -__builtin_inff();
+}
+
 /* Sets the tokens that are never generated, besides those that the tokenizer names. */
 EXPORT("set_banned") bool set_banned(const int32_t *ids, uint32_t count)
 {
     if (!is_open || !are_tokens(ids, count))
         return false;
-    memset(banned, 0, model.vocab_size);
-    for (uint32_t i = 0; i < tokenizer.undrawable_count; i++)
-        banned[tokenizer.undrawable_ids[i]] = true;
-    for (uint32_t i = tokenizer.vocab_size; i < model.vocab_size; i++)
-        banned[i] = true;
+    ban_undrawable(bias);
     for (uint32_t i = 0; i < count; i++)
-        banned[ids[i]] = true;
-    everything_banned = true;
-    for (uint32_t i = 0; i < model.vocab_size; i++)
-        everything_banned &= banned[i];
+        bias[ids[i]] = -__builtin_inff();
     return true;
 }
 
@@ -112,7 +113,7 @@ static bool read_all(const int32_t *ids, uint32_t count)
         return false;
     for (uint32_t t = 0; t < count; t += PART) {
         uint32_t size = count - t < PART ? count - t : PART;
-        if (!read_tokens(&context, &model, ids + t, size, part))
+        if (!read_tokens(&text.context, &model, ids + t, size, part))
             return false;
         memcpy(latents, part + (uint64_t)(size - 1) * model.embed_dim, (uint64_t)model.embed_dim * 4);
     }
@@ -124,15 +125,15 @@ static bool read_all(const int32_t *ids, uint32_t count)
 static bool open_text(uint64_t first, uint32_t max_new_tokens)
 {
     uint64_t most = first + max_new_tokens;
-    token_count = new_count = limit = 0;
+    text.token_count = text.new_count = text.limit = 0;
     if (most > UINT32_MAX / 8)
         return fail("out of memory", NULL);
-    tokens = allocate(most * 4);
-    if (!tokens || !open_context(&context, &model, most < model.max_len ? (uint32_t)most : model.max_len))
+    text.tokens = allocate(most * 4);
+    if (!text.tokens || !open_context(&text.context, &model, most < model.max_len ? (uint32_t)most : model.max_len))
         return false;
-    limit = max_new_tokens;
-    has_ended = false;
-    memset(seen, 0, model.vocab_size);
+    text.limit = max_new_tokens;
+    text.has_ended = false;
+    memset(text.seen, 0, model.vocab_size);
     return true;
 }
 
@@ -147,12 +148,12 @@ EXPORT("start") bool start(const int32_t *ids, uint32_t count, uint32_t added, u
     if (!are_tokens(ids, count) || !open_text((uint64_t)count - added + 1, max_new_tokens))
         return false;
     if (count == added)
-        tokens[token_count++] = (int32_t)tokenizer.end_id;
-    memcpy(tokens + token_count, ids, (size_t)count * 4);
-    token_count += count;
-    new_count = added;
+        text.tokens[text.token_count++] = end_token();
+    memcpy(text.tokens + text.token_count, ids, (size_t)count * 4);
+    text.token_count += count;
+    text.new_count = added;
     for (uint32_t i = 0; i < count; i++)
-        seen[ids[i]] = true;
+        text.seen[ids[i]] = true;
     return true;
 }
 
@@ -166,21 +167,17 @@ EXPORT("start_translation") bool start_translation(const int32_t *ids, uint32_t 
     uint32_t most = max_new_tokens < model.max_len ? max_new_tokens : model.max_len;
     if (!are_tokens(ids, count) || !open_text(1, most))
         return false;
-    tokens[token_count++] = (int32_t)tokenizer.end_id;
-    return encode_source(&context, &model, ids, count);
+    text.tokens[text.token_count++] = end_token();
+    return encode_source(&text.context, &model, ids, count);
 }
 
-/* Computes the logits after the last token. Beyond the context, all positions shift with every token, so that no cached key stays
-   valid: the newest max_len tokens are read again. */
+/* Computes the logits after the last token. */
 static bool next_logits(void)
 {
-    if (token_count > model.max_len) {
-        context.length = 0;
-        if (!read_all(tokens + token_count - model.max_len, model.max_len))
-            return false;
-    } else if (!read_all(tokens + context.length, token_count - context.length)) {
+    uint32_t count;
+    const int32_t *unread = unread_tokens(&text, &model, &count);
+    if (!read_all(unread, count))
         return false;
-    }
     return compute_logits(&model, latents, 1, logits);
 }
 
@@ -196,44 +193,22 @@ EXPORT("newest_choice") const Choice *newest_choice(void)
     return &choice;
 }
 
-static int32_t choose(void)
-{
-    float penalty = settings.repetition_penalty > 0 ? settings.repetition_penalty : 1;
-    for (uint32_t i = 0; i < model.vocab_size; i++) {
-        if (banned[i])
-            logits[i] = -__builtin_inff();
-        else if (seen[i] && model.kind == GPT)
-            logits[i] = logits[i] > 0 ? logits[i] / penalty : logits[i] * penalty;
-    }
-    /* If every token is banned, the text ends. */
-    if (everything_banned)
-        return (int32_t)tokenizer.end_id;
-    if (model.kind == ENCODER_DECODER)
-        return (int32_t)most_probable(logits, model.vocab_size);
-    return draw_token(logits, model.vocab_size, &settings, (int32_t)new_count);
-}
-
 /* Adds up to `count` tokens, until the end token or max_new_tokens. Returns how many; -1 after an error. */
 EXPORT("add_tokens") int32_t add_tokens(uint32_t count)
 {
     int32_t added = 0;
-    for (; count && !has_ended && new_count < limit; count--) {
+    for (; count && is_open_ended(&text); count--) {
         if (!next_logits())
             return -1;
         if (is_recording)
             memcpy(model_logits, logits, (uint64_t)model.vocab_size * 4);
-        int32_t token = choose();
+        int32_t token = choose_token(&text, &model, end_token(), logits);
         if (token < 0)
             return -1;
         if (is_recording)
             describe_choice(model_logits, model.vocab_size, token, &choice);
-        has_ended = token == (int32_t)tokenizer.end_id;
-        if (has_ended)
-            break;
-        tokens[token_count++] = token;
-        new_count++;
-        added++;
-        seen[token] = true;
+        add_token(&text, &model, end_token(), token);
+        added += !text.has_ended;
     }
     return added;
 }
@@ -241,27 +216,18 @@ EXPORT("add_tokens") int32_t add_tokens(uint32_t count)
 /* Returns the end of the tokens: the newest one is before it. */
 EXPORT("new_tokens_end") const int32_t *new_tokens_end(void)
 {
-    return tokens + token_count;
+    return text.tokens + text.token_count;
+}
+
+void keep_memory(void)
+{
+    text_mark = memory_mark();
 }
 
 /* Ends a text or an inspection: its memory is free for the next one. */
 EXPORT("finish") void finish(void)
 {
     release_to(text_mark);
-    token_count = new_count = limit = 0;
+    text.token_count = text.new_count = text.limit = 0;
     end_inspection();
-}
-
-/* Scores every next token of a text: [count, V], NULL after an error. The text must be finished afterwards. */
-EXPORT("score") const float *score(const int32_t *ids, uint32_t count)
-{
-    if (!is_open || model.kind != GPT || count > model.max_len) {
-        fail("a text has more tokens than the context", NULL);
-        return NULL;
-    }
-    float *all = are_tokens(ids, count) ? allocate((uint64_t)count * model.embed_dim * 4) : NULL;
-    float *scores = all ? allocate((uint64_t)count * model.vocab_size * 4) : NULL;
-    if (!scores || !open_context(&context, &model, count) || !read_tokens(&context, &model, ids, count, all))
-        return NULL;
-    return compute_logits(&model, all, count, scores) ? scores : NULL;
 }
