@@ -32,6 +32,13 @@ _UNPRINTABLE = ("Cc", "Cs")
 _DIRECTIONS = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
+def available_cores() -> int:
+    """Returns how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class SharedContext:
     """A change of the process: entered by the first of several threads, left with the last one.
 

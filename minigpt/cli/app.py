@@ -28,6 +28,7 @@ COMMANDS = {
     "import": ("import_run", "import_run"),
     "runs": ("runs", "runs"),
     "configs": ("configs", "configs"),
+    "serve": ("serve", "serve"),
     "launch": ("launch", "launch"),
 }
 

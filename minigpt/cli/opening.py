@@ -69,7 +69,24 @@ class OpenedModel:
             )
         if run is None:
             return self._portable
-        return minigpt.load(run) if reason else _portable_model(run)
+        if reason:
+            return minigpt.load(run)
+        with tempfile.TemporaryDirectory() as folder:
+            return minigpt.load_portable(_portable_file(run, Path(folder)))
+
+    def portable_file(self, folder: Path) -> Path:
+        """Returns the portable file of the model; writes it if a run has none that is current.
+
+        Args:
+          folder: where to write it if the run directory cannot be written.
+        Raises:
+          UserError: the run has no model.
+        """
+        if self._is_file:
+            return self._path
+        if self._portable is not None:
+            return self._path / PORTABLE_FILE
+        return _portable_file(open_run(self._path, self._kind), folder)
 
 
 def is_portable(path: Path) -> bool:
@@ -115,11 +132,12 @@ def _sampling_settings(model: Any, path: Path, is_file: bool) -> dict[str, Any]:
     return settings
 
 
-def _portable_model(run: "Run") -> Any:
-    """Loads the portable file of a run, and writes it first if it is missing, old or damaged."""
+def _portable_file(run: "Run", folder: Path) -> Path:
+    """Returns the portable file of a run, and writes it first if it is missing, old or damaged."""
     if run.has_current_portable_file:
         try:
-            return minigpt.load_portable(run.portable_file)
+            minigpt.load_portable(run.portable_file)
+            return run.portable_file
         except UserError as error:
             print_message(f"{error}; it is written again")
     # Importing the library that writes the file takes as long as everything else here.
@@ -128,13 +146,12 @@ def _portable_model(run: "Run") -> Any:
     try:
         write_run_file(run, run.portable_file)
         print_message(f"Wrote {run.portable_file}, from which the model starts faster.")
-        return minigpt.load_portable(run.portable_file)
+        return run.portable_file
     except OSError:
         # The directory cannot be written.
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / run.portable_file.name
-            write_run_file(run, file)
-            return minigpt.load_portable(file)
+        file = folder / run.portable_file.name
+        write_run_file(run, file)
+        return file
 
 
 def _model_bytes(run: "Run") -> int:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from minigpt.corpus.documents import Documents, format_size
-from minigpt.corpus.shard_processes import available_cores, write_shards
+from minigpt.corpus.shard_processes import write_shards
 from minigpt.corpus.shards import (
     PROGRESS,
     Shard,
@@ -28,6 +28,7 @@ from minigpt.corpus.shards import (
     shards,
 )
 from minigpt.corpus.token_ids import Part, PartSizes, Progress, map_ids, part_sizes, write_ids
+from minigpt.environment import available_cores
 from minigpt.errors import UserError
 from minigpt.storage.atomic import replace_file
 from minigpt.storage.files import sha256_of

@@ -7,7 +7,9 @@ from typing import Any
 import gguf
 
 import minigpt
+from minigpt.errors import UserError
 from minigpt.pages.analysis_values import analysis_values
+from minigpt.portable.loading import load_portable
 from minigpt.portable.run_file import best_facts
 from minigpt.portable.writing import WeightsType
 from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
@@ -71,13 +73,48 @@ def model_facts(
     }
 
 
+def file_facts(file: Path) -> dict[str, Any]:
+    """Returns the facts about a portable file without its run.
+
+    Raises:
+      UserError: the file cannot be opened, or its configuration is damaged.
+    """
+    model = load_portable(file)
+    config = {name: model.config.get(name) for name in ("model", "sampling")}
+    if not all(isinstance(section, dict) for section in config.values()):
+        raise UserError(f"{file}: minigpt.config: has no model or sampling settings")
+    return {
+        "title": file.stem,
+        "kind": model.kind,
+        "version": minigpt.__version__,
+        "weights": model.weights,
+        "parameters": _file_parameters(file),
+        "tokenizer": {
+            "kind": model.tokenizer.kind,
+            "vocab_size": model.tokenizer.vocab_size,
+            "lowercase": model.tokenizer.lowercase,
+        },
+        **config,
+        "text": None,
+        **numbers(model.training, ("step", "epoch", "val_loss", "val_bits_per_byte")),
+        "metrics": [],
+        "baselines": None,
+        "samples": [],
+        "memorization": None,
+        "command": None,
+        "epochs": [],
+    }
+
+
 def _parameters(run: Run, model: Path) -> int:
     """Counts the parameters of a run without recorded facts."""
     paths = checkpoint_paths(run.checkpoints_folder)
     counted = count_parameters(paths[-1]) if paths else None
-    return counted or sum(
-        math.prod(map(int, tensor.shape)) for tensor in gguf.GGUFReader(model).tensors
-    )
+    return counted or _file_parameters(model)
+
+
+def _file_parameters(file: Path) -> int:
+    return sum(math.prod(map(int, tensor.shape)) for tensor in gguf.GGUFReader(file).tensors)
 
 
 def _of_epochs(file: Path) -> list[dict[str, Any]]:

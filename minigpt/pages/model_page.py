@@ -2,11 +2,12 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.pages.inlining import data_elements, json_element, template
-from minigpt.pages.model_facts import model_facts
+from minigpt.pages.model_facts import file_facts, model_facts
 from minigpt.portable.loading import load_portable
 from minigpt.portable.run_file import best_facts, write_run_file
 from minigpt.portable.text_model import PortableModel
@@ -36,19 +37,35 @@ def write_page(run: Run, output: Path, weights: WeightsType = "float32") -> None
         _write(run, model, weights, output)
 
 
+def write_file_page(file: Path, output: Path) -> None:
+    """Writes the page of a portable file without its run.
+
+    Args:
+      file: the portable file.
+      output: the file to write.
+    Raises:
+      UserError: it is not a portable file.
+      OSError: the page cannot be written.
+    """
+    _write_page(file_facts(file), {"main": file}, output)
+
+
 def _write(run: Run, model: Path, weights: WeightsType, output: Path) -> None:
     best, epochs = best_facts(run)["epoch"], _epochs(run, model)
     facts = model_facts(run, model, weights, {epoch: epoch == best for epoch in epochs})
+    others = {str(epoch): path for epoch, path in epochs.items() if epoch != best}
+    _write_page(facts, {"main": model, **others}, output)
+
+
+def _write_page(facts: dict[str, Any], models: dict[str, Path], output: Path) -> None:
     before, after = template(facts["title"], *_FOLDERS, runs_engine=True)
     with output.open("w", encoding="utf-8", newline="\n") as page:
         page.write(before)
         page.write(json_element("facts", facts))
         for name in ("engine.wasm", "engine_without_simd.wasm"):
             page.writelines(data_elements("engine", name, _ENGINES / name))
-        page.writelines(data_elements("model", "main", model))
-        for epoch, path in epochs.items():
-            if epoch != best:
-                page.writelines(data_elements("model", str(epoch), path))
+        for name, path in models.items():
+            page.writelines(data_elements("model", name, path))
         page.write(after)
 
 

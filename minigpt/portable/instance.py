@@ -162,15 +162,15 @@ class Engine:
         self._call("finish")
         return scores.reshape(count, vocab_size)
 
-    def mean_latent(self, ids: Sequence[int] | np.ndarray, embed_dim: int) -> np.ndarray:
-        """Computes the mean of the latents of a text.
+    def mean_latent(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Computes the mean of the latents, the input of the head, over the tokens of a text.
 
         Args:
           ids: int32[T], 1 ≤ T ≤ max_len.
-          embed_dim: D.
         Returns:
           float32[D].
         """
+        embed_dim = self.key("minigpt.model.embed_dim")
         self._call("finish")
         address = self._checked("mean_latent", *self._write_ids(ids))
         mean = self._view(address, 4 * embed_dim).view("<f4").copy()

@@ -1,6 +1,5 @@
 """The device that training runs on, and its memory."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -12,6 +11,7 @@ from minigpt.config import Config, TrainingConfig
 from minigpt.distribution.cluster import Cluster
 from minigpt.distribution.connection import connect
 from minigpt.distribution.replicas import Replicas
+from minigpt.environment import available_cores
 from minigpt.errors import UserError
 from minigpt.models.memory_estimate import check_training_fits, needed_to_train
 
@@ -159,8 +159,7 @@ def _name(gpus: list[Any]) -> str:
     """Returns the name of the first GPU, or of the CPU."""
     if gpus:
         return tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"CPU, {cores} cores"
+    return f"CPU, {available_cores()} cores"
 
 
 @contextmanager

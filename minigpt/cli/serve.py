@@ -1,0 +1,101 @@
+"""`minigpt serve`: answers requests over HTTP."""
+
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from minigpt.cli.command import command
+from minigpt.cli.opening import OpenedModel, is_portable
+from minigpt.cli.options import ModelArgument
+from minigpt.cli.output import print_message
+from minigpt.environment import available_cores
+from minigpt.errors import UserError
+from minigpt.runs.run import Run
+
+OPTIONS = {"run": "RUN", "host": "--host", "port": "--port", "name": "--name"}
+_PACKAGES = ("starlette", "uvicorn", "prometheus_client")
+
+
+@command(OPTIONS)
+def serve(
+    run: ModelArgument,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; 0.0.0.0 for all of this machine.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")] = 8000,
+    name: Annotated[
+        str | None,
+        typer.Option(help="What requests call the model. Default: that of the run or file."),
+    ] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(envvar="MINIGPT_API_KEY", help="Key that all requests must send."),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=64,
+            help="Engines, each with its own copy of the weights. Default: "
+            "one per core, at most 4.",
+        ),
+    ] = None,
+    slots: Annotated[
+        int, typer.Option(min=1, max=256, help="Texts that an engine generates at the same time.")
+    ] = 16,
+    queue: Annotated[
+        int,
+        typer.Option(min=0, help="Texts that wait for a slot; further requests get status 429."),
+    ] = 128,
+    max_prompt_tokens: Annotated[
+        int, typer.Option(min=1, max=2**20, help="Maximum number of tokens of a prompt.")
+    ] = 4096,
+    max_tokens: Annotated[
+        int, typer.Option(min=1, max=2**20, help="Maximum number of tokens generated for a text.")
+    ] = 1024,
+) -> None:
+    """Answer requests over HTTP with the protocol of OpenAI.
+
+    Ctrl-C or SIGTERM stops the server: it finishes the answers that it has begun, within 20 s.
+    """
+    if any(find_spec(package) is None for package in _PACKAGES):
+        raise UserError("serve: needs the extra of this name: pip install 'minigpt[serve]'")
+    from minigpt.serving.application import Server, build_application
+    from minigpt.serving.page import ServedPage
+    from minigpt.serving.scheduler import Scheduler
+    from minigpt.serving.served_model import Bounds, ServedModel
+    from minigpt.serving.server import listen, run_server
+
+    listening = listen(host, port)
+    opened = OpenedModel(run, "gpt")
+    with tempfile.TemporaryDirectory(prefix="minigpt-") as folder:
+        file = opened.portable_file(Path(folder))
+        model = ServedModel(file, name or _name(run), opened.sampling)
+        bounds = Bounds(max_prompt_tokens, max_tokens)
+        engines = threads or min(available_cores(), 4)
+        scheduler = Scheduler(file, engines, slots, max_prompt_tokens + max_tokens, queue)
+        page = ServedPage(file, None if is_portable(run) else Run(run), Path(folder))
+        application = build_application(
+            Server(model, scheduler, bounds, page), scheduler, host, api_key
+        )
+        url = _url(host, listening.getsockname()[1])
+        run_server(
+            application,
+            listening,
+            lambda: print_message(f"Serving {model.name} at {url}. Press Ctrl-C to stop."),
+        )
+
+
+def _name(run: Path) -> str:
+    """Returns the name of a run or file: of runs/default-1/model.gguf, default-1."""
+    path = run.absolute()
+    if is_portable(path):
+        return path.parent.name if path.name == "model.gguf" else path.stem
+    return path.name
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

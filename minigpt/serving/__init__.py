@@ -1,0 +1,1 @@
+"""The HTTP server: OpenAI's protocol over the engine of portable files. Imports no TensorFlow."""

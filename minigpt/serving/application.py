@@ -1,0 +1,338 @@
+"""The endpoints of the server."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel, ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import (
+    FileResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from minigpt.serving.completions import Completion, read_completion
+from minigpt.serving.errors import (
+    RequestError,
+    error_response,
+    invalid_body,
+    on_request_error,
+    problem,
+)
+from minigpt.serving.generation import Generation, Part, parts_of
+from minigpt.serving.guard import Guard
+from minigpt.serving.inputs import token_ids
+from minigpt.serving.metrics import Metrics
+from minigpt.serving.page import ServedPage
+from minigpt.serving.scheduler import QueueFullError, Scheduler
+from minigpt.serving.schema import CompletionBody, EmbeddingBody
+from minigpt.serving.served_model import Bounds, ServedModel
+
+Body = TypeVar("Body", bound=BaseModel)
+# A client that sends its request more slowly holds a connection for nothing.
+_BODY_SECONDS = 30
+
+
+class Server:
+    """The endpoints, and what they share.
+
+    Args:
+      model: the model.
+      scheduler: the engines.
+      bounds: what requests may ask for.
+      page: the page of the model.
+    """
+
+    def __init__(
+        self, model: ServedModel, scheduler: Scheduler, bounds: Bounds, page: ServedPage
+    ) -> None:
+        self._model, self._scheduler, self._bounds, self._page = model, scheduler, bounds, page
+        self.metrics = Metrics(scheduler)
+
+    async def completions(self, request: Request) -> Response:
+        body = await read_body(request, CompletionBody, self._bounds.body_bytes)
+        self._check_model(body.model)
+        completion = await read_completion(body, self._model, self._bounds)
+        self.metrics.prompt_tokens.inc(completion.prompt_tokens)
+        if body.echo:
+            await self._scheduler.compute(completion.echo_prompts)
+        event = asyncio.Event()
+        generations = [
+            Generation(text, self._model.tokenizer, event) for text in completion.requests
+        ]
+        if completion.generates:
+            self._scheduler.submit(generations)
+        else:
+            for generation in generations:
+                generation.deliver(Part(finish_reason="length"))
+        parts = self._counted(generations, event)
+        if body.stream:
+            return _Stream(_events(completion, parts), lambda: self._scheduler.cancel(generations))
+        found = await _unless_disconnected(request, _whole(parts, len(generations)))
+        return JSONResponse(completion.answer(found))
+
+    async def _counted(
+        self, generations: list[Generation], event: asyncio.Event
+    ) -> AsyncIterator[tuple[int, Part]]:
+        """Yields the parts of texts; ends those that nobody waits for any more."""
+        try:
+            async for number, part in parts_of(generations, event):
+                self.metrics.new_tokens.inc(part.token_count)
+                if part.finish_reason == "error":
+                    raise RequestError(500, "the text could not be generated")
+                yield number, part
+        finally:
+            self._scheduler.cancel(generations)
+            for generation in generations:
+                if generation.first_token_seconds is not None:
+                    self.metrics.first_token_seconds.observe(generation.first_token_seconds)
+
+    async def embeddings(self, request: Request) -> Response:
+        body = await read_body(request, EmbeddingBody, self._bounds.body_bytes)
+        self._check_model(body.model)
+        most = min(self._model.max_len, self._bounds.prompt_tokens)
+        texts = await token_ids(self._model, body.input, "input", most)
+        if not all(texts):
+            raise RequestError(400, "input: should not contain an empty text", "input")
+        self.metrics.prompt_tokens.inc(sum(map(len, texts)))
+        vectors = await self._scheduler.compute(
+            lambda engine: [_unit(engine.mean_latent(ids)) for ids in texts]
+        )
+        if body.dimensions not in (None, len(vectors[0])):
+            raise problem("dimensions", body.dimensions, f"should be {len(vectors[0])}")
+        data = [
+            {
+                "object": "embedding",
+                "index": i,
+                "embedding": base64.b64encode(vector.astype("<f4").tobytes()).decode()
+                if body.encoding_format == "base64"
+                else vector.tolist(),
+            }
+            for i, vector in enumerate(vectors)
+        ]
+        count = sum(map(len, texts))
+        usage = {"prompt_tokens": count, "total_tokens": count}
+        return JSONResponse(
+            {"object": "list", "data": data, "model": self._model.name, "usage": usage}
+        )
+
+    async def models(self, request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [self._described_model()]})
+
+    async def one_model(self, request: Request) -> Response:
+        self._check_model(request.path_params["name"])
+        return JSONResponse(self._described_model())
+
+    def _described_model(self) -> dict[str, Any]:
+        return {
+            "id": self._model.name,
+            "object": "model",
+            "created": self._model.created,
+            "owned_by": "minigpt",
+            "max_model_len": self._model.max_len,
+        }
+
+    def _check_model(self, name: str | None) -> None:
+        if name not in (None, self._model.name):
+            # The name may be long: it is not repeated.
+            message = f"the model does not exist; should be {self._model.name!r}"
+            raise RequestError(404, message, "model", "model_not_found")
+
+    async def page(self, request: Request) -> Response:
+        return FileResponse(await asyncio.to_thread(self._page.path), media_type="text/html")
+
+    async def health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def show_metrics(self, request: Request) -> Response:
+        content = generate_latest(self.metrics.registry)
+        return Response(content, media_type=CONTENT_TYPE_LATEST)
+
+
+def build_application(
+    server: Server, scheduler: Scheduler, host: str, api_key: str | None
+) -> Starlette:
+    """Returns the application.
+
+    Args:
+      server: the endpoints.
+      scheduler: the engines, which run while the application does.
+      host: the address that the server listens at.
+      api_key: the key that requests need; None for no key.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        scheduler.start(asyncio.get_running_loop())
+        yield
+        await asyncio.to_thread(scheduler.close)
+
+    routes = [
+        Route("/v1/completions", server.completions, methods=["POST"]),
+        Route("/v1/embeddings", server.embeddings, methods=["POST"]),
+        Route("/v1/models", server.models),
+        Route("/v1/models/{name:path}", server.one_model),
+        Route("/healthz", server.health),
+        Route("/metrics", server.show_metrics),
+        Route("/", server.page),
+    ]
+    handlers: dict[Any, Callable[[Request, Any], Awaitable[Response]]] = {
+        RequestError: on_request_error,
+        QueueFullError: _on_full_queue,
+        ClientDisconnect: _on_disconnect,
+        HTTPException: _on_http_exception,
+        # Starlette prints the traceback; the answer has none.
+        Exception: _on_bug,
+    }
+    guard = Middleware(Guard, host=host, api_key=api_key, metrics=server.metrics)
+    return Starlette(
+        routes=routes, exception_handlers=handlers, middleware=[guard], lifespan=lifespan
+    )
+
+
+async def read_body(request: Request, schema: type[Body], most_bytes: int) -> Body:
+    """Reads and checks the body of a request.
+
+    Raises:
+      RequestError: it is too large, arrives too slowly, or is not what the schema describes.
+    """
+    # A page of another origin can send other types without asking (CORS).
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise RequestError(415, "Content-Type: should be application/json")
+    data = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for chunk in request.stream():
+                data += chunk
+                if len(data) > most_bytes:
+                    raise RequestError(413, f"the body should have at most {most_bytes} bytes")
+    except TimeoutError:
+        raise RequestError(408, f"the body should arrive within {_BODY_SECONDS} s") from None
+    try:
+        return schema.model_validate_json(bytes(data))
+    except ValidationError as error:
+        raise invalid_body(error) from None
+
+
+class _Stream(StreamingResponse):
+    """A stream of events.
+
+    Args:
+      events: the events.
+      end: called when the stream has ended, also if its client has gone away before the first event.
+    """
+
+    def __init__(self, events: AsyncIterator[str], end: Callable[[], None]) -> None:
+        super().__init__(
+            events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
+        )
+        self._end = end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._end()
+
+
+async def _whole(parts: AsyncIterator[tuple[int, Part]], count: int) -> list[Part]:
+    found = [Part() for _ in range(count)]
+    async for number, part in parts:
+        found[number] += part
+    return found
+
+
+async def _unless_disconnected(request: Request, answer: Awaitable[list[Part]]) -> list[Part]:
+    """Returns the answer; ends its computation if the client goes away before.
+
+    Raises:
+      ClientDisconnect: it went away.
+    """
+    task = asyncio.ensure_future(answer)
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        for future in (task, gone):
+            future.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _events(
+    completion: Completion, parts: AsyncIterator[tuple[int, Part]]
+) -> AsyncIterator[str]:
+    """Yields server-sent events."""
+    options = completion.body.stream_options
+    shows_usage = options is not None and options.include_usage
+    offsets = dict.fromkeys(range(len(completion.requests)), 0)
+    used = 0
+
+    def event(number: int, part: Part) -> str:
+        envelope = completion.envelope([completion.choice(number, part, offsets[number])])
+        offsets[number] += sum(len(token.text) for token in part.tokens)
+        return _event({**envelope, "usage": None} if shows_usage else envelope)
+
+    for number, part in completion.first_parts():
+        yield event(number, part)
+    try:
+        async for number, part in parts:
+            used += part.token_count
+            yield event(number, part)
+    except RequestError as error:
+        yield _event({"error": {"message": error.message, "type": "server_error"}})
+        return
+    if shows_usage:
+        yield _event({**completion.envelope([]), "usage": completion.usage(used)})
+    yield "data: [DONE]\n\n"
+
+
+def _event(value: dict[str, Any]) -> str:
+    return f"data: {json.dumps(value, ensure_ascii=False, separators=(',', ':'))}\n\n"
+
+
+def _unit(vector: np.ndarray) -> np.ndarray:
+    norm = float(np.linalg.norm(vector))
+    return vector / norm if norm else vector
+
+
+async def _on_full_queue(request: Request, error: Exception) -> Response:
+    return RequestError(429, "too many requests wait; try again later").response()
+
+
+async def _on_disconnect(request: Request, error: Exception) -> Response:
+    return PlainTextResponse("", 499)  # Nobody reads it.
+
+
+async def _on_http_exception(request: Request, error: HTTPException) -> Response:
+    message = {404: "there is no such endpoint", 405: "the method is not allowed here"}
+    return error_response(
+        error.status_code,
+        message.get(error.status_code, "the request cannot be used"),
+        headers=dict(error.headers or {}),
+    )
+
+
+async def _on_bug(request: Request, error: Exception) -> Response:
+    return error_response(
+        500, "an error of the server; its operator finds it in the server's output"
+    )

@@ -1,0 +1,238 @@
+"""`/v1/completions`: continues prompts, as in OpenAI's protocol."""
+
+import math
+import random
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from minigpt.errors import UserError
+from minigpt.portable.batch import BatchEngine
+from minigpt.portable.settings import Settings, settings_of
+from minigpt.serving.errors import RequestError, as_request_error, problem
+from minigpt.serving.generation import Part, TextRequest, TokenDescription, describe
+from minigpt.serving.inputs import token_ids
+from minigpt.serving.schema import MOST_STOPS, MOST_TEXTS, CompletionBody
+from minigpt.serving.served_model import Bounds, ServedModel
+from minigpt.tokenizers.continuation import IncrementalDetokenizer
+
+# Settings of the model that have another name in a request, or the same one.
+_SETTINGS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+_MOST_STOP_CHARACTERS = 200
+
+
+class Completion:
+    """A request to continue prompts: its texts, and the objects of its answer.
+
+    Attributes:
+      requests: what to generate: `count` texts for each prompt, one prompt after the other.
+    """
+
+    def __init__(
+        self, body: CompletionBody, model: ServedModel, prompts: list[list[int]], settings: Settings
+    ) -> None:
+        self.body, self.prompts = body, prompts
+        self.n = body.n or 1
+        self._model = model
+        self._count = body.best_of or self.n
+        self._top_logprobs = body.logprobs
+        self._id, self._created = f"cmpl-{secrets.token_hex(12)}", int(time.time())
+        self._echoed: list[Part] = []
+        seed = random.randrange(2**31) if body.seed is None else body.seed
+        self.requests = [
+            TextRequest(
+                prompt,
+                settings,
+                # As in `minigpt sample`: text i of a prompt has the seed + i.
+                (seed + i) % 2**31,
+                _biases(body, model),
+                body.frequency_penalty or 0.0,
+                body.presence_penalty or 0.0,
+                # The best ones are those of the highest probability.
+                0 if body.logprobs is None and self._count > self.n else body.logprobs,
+            )
+            for prompt in prompts
+            for i in range(self._count)
+        ]
+
+    @property
+    def generates(self) -> bool:
+        """Whether there is something to generate."""
+        return self.requests[0].settings.max_new_tokens > 0
+
+    @property
+    def prompt_tokens(self) -> int:
+        return sum(map(len, self.prompts))
+
+    def echo_prompts(self, engine: BatchEngine) -> None:
+        """Describes the tokens of the prompts, which the answer repeats."""
+        for prompt in self.prompts:
+            choices = engine.describe(prompt) if self._top_logprobs is not None and prompt else []
+            single = IncrementalDetokenizer(self._model.tokenizer, [])
+            tokens = [
+                TokenDescription(single.push(token), None, None)
+                if t == 0
+                else describe(
+                    single.push(token),
+                    token,
+                    choices[t - 1],
+                    self._model.tokenizer,
+                    self._top_logprobs or 0,
+                )
+                for t, token in enumerate(prompt)
+                if choices
+            ]
+            self._echoed.append(Part(self._prompt_text(prompt), tokens=tokens))
+
+    def _prompt_text(self, prompt: list[int]) -> str:
+        return self._model.tokenizer.decode(prompt)
+
+    def answer(self, parts: list[Part]) -> dict[str, Any]:
+        """Returns the whole answer.
+
+        Args:
+          parts: one for each of `requests`.
+        """
+        used = sum(part.token_count for part in parts)
+        choices = [
+            self.choice(index, self._with_prompt(number, part))
+            for index, (number, part) in enumerate(self._best(parts))
+        ]
+        return {**self.envelope(choices), "usage": self.usage(used)}
+
+    def _best(self, parts: list[Part]) -> Iterator[tuple[int, Part]]:
+        """Yields the numbers and texts of the n best texts of each prompt."""
+        for first in range(0, len(parts), self._count):
+            numbers = list(range(first, first + self._count))
+            if self._count > self.n:
+                numbers = sorted(numbers, key=lambda i: -_mean_logprob(parts[i]))[: self.n]
+            yield from ((number, parts[number]) for number in numbers)
+
+    def _with_prompt(self, number: int, part: Part) -> Part:
+        if not self._echoed:
+            return part
+        prompt = self._echoed[number // self._count]
+        return replace(part, text=prompt.text + part.text, tokens=prompt.tokens + part.tokens)
+
+    def first_parts(self) -> Iterator[tuple[int, Part]]:
+        """Yields what streams begin with: the prompts, if they are repeated."""
+        if self._echoed:
+            for number in range(len(self.requests)):
+                yield number, self._echoed[number // self._count]
+
+    def choice(self, index: int, part: Part, offset: int = 0) -> dict[str, Any]:
+        """Returns an object of `choices`.
+
+        Args:
+          index: the number of the text in the answer.
+          part: the text, or a part of it.
+          offset: how many characters of the tokens of the text are before the part.
+        """
+        logprobs = None if self.body.logprobs is None else _logprobs(part, offset)
+        return {
+            "index": index,
+            "text": part.text,
+            "logprobs": logprobs,
+            "finish_reason": part.finish_reason,
+        }
+
+    def envelope(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        """Returns an answer, or an event of a stream."""
+        return {
+            "id": self._id,
+            "object": "text_completion",
+            "created": self._created,
+            "model": self._model.name,
+            "system_fingerprint": self._model.fingerprint,
+            "choices": choices,
+        }
+
+    def usage(self, completion_tokens: int) -> dict[str, int]:
+        """Returns the numbers of tokens."""
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": self.prompt_tokens + completion_tokens,
+        }
+
+
+async def read_completion(body: CompletionBody, model: ServedModel, bounds: Bounds) -> Completion:
+    """Checks a request.
+
+    Raises:
+      RequestError: a field cannot be used.
+    """
+    n, best_of = body.n or 1, body.best_of
+    if best_of is not None and best_of < n:
+        raise problem("best_of", best_of, f"should be at least n, which is {n}")
+    if body.stream and best_of not in (None, n):
+        raise problem(
+            "best_of", best_of, "should be n in a stream; the best texts are known at the end"
+        )
+    if body.stream_options is not None and not body.stream:
+        raise RequestError(400, "stream_options: has an effect only with stream", "stream_options")
+    if body.max_tokens is not None and not 0 <= body.max_tokens <= bounds.new_tokens:
+        raise problem("max_tokens", body.max_tokens, f"should be from 0 to {bounds.new_tokens}")
+    _check_stops(body.stop)
+    # The probabilities of a prompt's tokens are those within one context.
+    describes = bool(body.echo) and body.logprobs is not None
+    most = min(bounds.prompt_tokens, model.max_len) if describes else bounds.prompt_tokens
+    prompts = await token_ids(model, body.prompt, "prompt", most)
+    if len(prompts) * max(n, best_of or 1) > MOST_TEXTS:
+        count = len(prompts) * max(n, best_of or 1)
+        message = f"{count} texts are asked for; should be at most {MOST_TEXTS}"
+        raise RequestError(400, message, "n")
+    return Completion(body, model, prompts, _settings(body, model, bounds))
+
+
+def _settings(body: CompletionBody, model: ServedModel, bounds: Bounds) -> Settings:
+    changes = {name: getattr(body, name) for name in _SETTINGS if getattr(body, name) is not None}
+    own = min(model.settings.max_new_tokens, bounds.new_tokens)
+    changes["max_new_tokens"] = own if body.max_tokens is None else body.max_tokens
+    if body.stop is not None:
+        changes["stop"] = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)
+    try:
+        return settings_of({**vars(model.settings), **changes})
+    except UserError as error:
+        raise as_request_error(error.args[0]) from None
+
+
+def _check_stops(stop: str | list[str] | None) -> None:
+    for text in [stop] if isinstance(stop, str) else stop or []:
+        if not text or len(text) > _MOST_STOP_CHARACTERS:
+            raise problem("stop", text, f"should have from 1 to {_MOST_STOP_CHARACTERS} characters")
+    assert not isinstance(stop, list) or len(stop) <= MOST_STOPS
+
+
+def _biases(body: CompletionBody, model: ServedModel) -> dict[int, float]:
+    biases = {}
+    for name, value in (body.logit_bias or {}).items():
+        if not (
+            name.isascii() and name.isdigit() and len(name) < 10 and int(name) < model.vocab_size
+        ):
+            message = f"should be a token from 0 to {model.vocab_size - 1}"
+            raise problem("logit_bias", name, message)
+        # OpenAI: -100 bans a token.
+        biases[int(name)] = -math.inf if value == -100 else value
+    return biases
+
+
+def _mean_logprob(part: Part) -> float:
+    return float(np.mean([token.logprob for token in part.tokens])) if part.tokens else -math.inf
+
+
+def _logprobs(part: Part, offset: int) -> dict[str, list[Any]]:
+    offsets = []
+    for token in part.tokens:
+        offsets.append(offset)
+        offset += len(token.text)
+    return {
+        "tokens": [token.text for token in part.tokens],
+        "token_logprobs": [token.logprob for token in part.tokens],
+        "top_logprobs": [token.top for token in part.tokens],
+        "text_offset": offsets,
+    }

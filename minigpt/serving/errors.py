@@ -1,0 +1,101 @@
+"""Errors of requests, as OpenAI's protocol writes them."""
+
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from minigpt.errors import ArgumentProblem
+
+_MOST_CHARACTERS = 80
+
+
+class RequestError(Exception):
+    """A request that is not answered.
+
+    Args:
+      status: the HTTP status.
+      message: what is wrong, and what would be right.
+      field: the field of the request that is wrong.
+      code: a name for the kind of error.
+    """
+
+    def __init__(
+        self, status: int, message: str, field: str | None = None, code: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.field, self.code = status, message, field, code
+
+    def response(self) -> JSONResponse:
+        headers = {"Retry-After": "1"} if self.status == 429 else {}
+        if self.status == 401:
+            # Browsers ask for the key as a password.
+            headers["WWW-Authenticate"] = 'Basic realm="minigpt"'
+        return error_response(self.status, self.message, self.field, self.code, headers)
+
+
+def error_response(
+    status: int,
+    message: str,
+    field: str | None = None,
+    code: str | None = None,
+    headers: dict[str, str] | None = None,
+) -> JSONResponse:
+    """Returns an answer with an error."""
+    kind = {401: "authentication_error", 429: "rate_limit_error"}.get(
+        status, "server_error" if status >= 500 else "invalid_request_error"
+    )
+    error = {"message": message, "type": kind, "param": field, "code": code}
+    return JSONResponse({"error": error}, status, headers)
+
+
+def problem(field: str, value: object, message: str) -> RequestError:
+    """Returns the error of one field."""
+    shown = repr(value)
+    if len(shown) > _MOST_CHARACTERS:
+        shown = shown[:_MOST_CHARACTERS] + "..."
+    return RequestError(400, f"{field} = {shown}: {message}", field)
+
+
+def as_request_error(error: str) -> RequestError:
+    """Returns the error for a problem of a `UserError`."""
+    if isinstance(error, ArgumentProblem):
+        return problem(error.name, error.value, error.message)
+    return RequestError(400, error)
+
+
+def invalid_body(error: ValidationError) -> RequestError:
+    """Returns the error for a body that is not what the endpoint takes: its first problem."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    if first["type"] == "json_invalid":
+        return RequestError(400, "the body should be valid JSON")
+    names = [str(part) for part in first["loc"]]
+    if not names:
+        return RequestError(400, "the body should be a JSON object")
+    # Of a union, the name of the alternative follows that of the field.
+    field = names[0]
+    if first["type"] == "extra_forbidden":
+        return RequestError(
+            400, f"{field[:_MOST_CHARACTERS]}: unknown field", field[:_MOST_CHARACTERS]
+        )
+    if first["type"] == "missing":
+        return RequestError(400, f"{field}: missing", field)
+    return RequestError(400, f"{field}: {_expected(field, first['msg'])}", field)
+
+
+# Field → what it should be, where pydantic describes one alternative of several.
+_UNIONS = {
+    "prompt": "should be a string, a list of strings, a list of token ids, or a list of such lists",
+    "input": "should be a string, a list of strings, a list of token ids, or a list of such lists",
+    "stop": "should be a string or a list of strings",
+}
+
+
+def _expected(field: str, message: str) -> str:
+    message = message.removeprefix("Input ").removeprefix("Value error, ")
+    return _UNIONS.get(field, message)
+
+
+async def on_request_error(request: Request, error: Exception) -> JSONResponse:
+    """Answers a request that cannot be used."""
+    assert isinstance(error, RequestError)
+    return error.response()

@@ -1,0 +1,197 @@
+"""A text that the server generates: what is asked for, and the parts that are ready."""
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from minigpt.portable.batch import Choice
+from minigpt.portable.settings import Settings
+from minigpt.tokenizers.continuation import ContinuationText, IncrementalDetokenizer
+from minigpt.tokenizers.vocabulary import Vocabulary
+
+# OpenAI's number for a probability of zero: JSON has no infinity.
+_ZERO_PROBABILITY = -9999.0
+
+
+@dataclass(frozen=True)
+class TextRequest:
+    """A text to generate.
+
+    Attributes:
+      prompt_ids: the prompt.
+      settings: how it is continued.
+      seed: the seed of its draws.
+      biases: token → what is added to its logit.
+      frequency_penalty, presence_penalty: see `BatchEngine.start_slot`.
+      top_logprobs: how many of the most probable tokens are listed for each token; None: no token is
+        described.
+    """
+
+    prompt_ids: list[int]
+    settings: Settings
+    seed: int
+    biases: dict[int, float] = field(default_factory=dict)
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    top_logprobs: int | None = None
+
+
+@dataclass(frozen=True)
+class TokenDescription:
+    """A token of a text and its logarithmic probabilities.
+
+    Attributes:
+      text: what the token adds to the text.
+      logprob: its own; None for the first token of a prompt.
+      top: those of the most probable tokens: readable form → logarithmic probability.
+    """
+
+    text: str
+    logprob: float | None
+    top: dict[str, float] | None
+
+
+@dataclass
+class Part:
+    """What was added to a text.
+
+    Attributes:
+      text: the text.
+      token_count: the number of new tokens.
+      tokens: their descriptions, if these are asked for.
+      finish_reason: "stop" or "length" in the last part of a text, "error" if it could not be finished.
+    """
+
+    text: str = ""
+    token_count: int = 0
+    tokens: list[TokenDescription] = field(default_factory=list)
+    finish_reason: str | None = None
+
+    def __add__(self, other: "Part") -> "Part":
+        return Part(
+            self.text + other.text,
+            self.token_count + other.token_count,
+            self.tokens + other.tokens,
+            other.finish_reason,
+        )
+
+
+def describe(
+    text: str, token: int, choice: Choice, tokenizer: Vocabulary, top_logprobs: int
+) -> TokenDescription:
+    """Returns the description of a token that was chosen from `choice`."""
+    most = list(zip(choice.ids, choice.probabilities, strict=True))[:top_logprobs]
+    listed = {tokenizer.piece(i): _logarithm(probability) for i, probability in most}
+    own = _logarithm(choice.probability)
+    if top_logprobs:
+        listed.setdefault(tokenizer.piece(token), own)
+    return TokenDescription(text, own, listed)
+
+
+def _logarithm(probability: float) -> float:
+    return math.log(probability) if probability > 0 else _ZERO_PROBABILITY
+
+
+class Generation:
+    """A text on its way from an engine's thread to the event loop that has asked for it.
+
+    Args:
+      request: what to generate.
+      tokenizer: the tokenizer of the model.
+      event: set by the event loop when a part is ready; several texts may share it.
+    Attributes:
+      first_token_seconds: from here to the first part; None before it.
+      is_cancelled: whether nobody wants the text any more.
+    """
+
+    def __init__(self, request: TextRequest, tokenizer: Vocabulary, event: asyncio.Event) -> None:
+        self.request = request
+        self.is_cancelled = False
+        self.first_token_seconds: float | None = None
+        self._created = time.monotonic()
+        # The thread's.
+        self._tokenizer = tokenizer
+        self._text = ContinuationText(tokenizer, request.prompt_ids, request.settings.stop)
+        self._single = IncrementalDetokenizer(tokenizer, request.prompt_ids)
+        self._held: deque[TokenDescription] = deque()
+        self._released = (
+            0  # Characters of the text that are not held back, minus those of `tokens`.
+        )
+        self._token_count = 0
+        self._pending = Part()
+        # The event loop's.
+        self._ready: Part | None = None
+        self._event = event
+
+    def push(self, token: int, choice: Choice | None) -> bool:
+        """Adds a token. Called by the engine's thread. Returns whether the text is finished by it."""
+        self._token_count += 1
+        self._pending.token_count += 1
+        self._add_text(self._text.push([token]))
+        if choice is not None:
+            text, top = self._single.push(token), self.request.top_logprobs or 0
+            self._held.append(describe(text, token, choice, self._tokenizer, top))
+            self._release_tokens()
+        if self._text.stopped:
+            self._pending.finish_reason = "stop"
+        elif self._token_count >= self.request.settings.max_new_tokens:
+            self.finish("length")
+        return self._pending.finish_reason is not None
+
+    def finish(self, reason: str) -> None:
+        """Ends the text. Called by the engine's thread."""
+        self._add_text(self._text.finish())
+        self._release_tokens()
+        # What is left adds no text, such as a part of a character.
+        self._pending.tokens += self._held
+        self._pending.finish_reason = reason
+
+    def _add_text(self, text: str) -> None:
+        self._pending.text += text
+        self._released += len(text)
+
+    def _release_tokens(self) -> None:
+        """Adds the descriptions of the tokens whose text is not held back: a stop string has none."""
+        while self._held and self._released > 0:
+            self._released -= len(self._held[0].text)
+            self._pending.tokens.append(self._held.popleft())
+
+    def take_pending(self) -> Part:
+        """Returns what was added since the last call. Called by the engine's thread."""
+        pending, self._pending = self._pending, Part()
+        return pending
+
+    def deliver(self, part: Part) -> None:
+        """Makes a part available. Called by the event loop."""
+        if self.first_token_seconds is None:
+            self.first_token_seconds = time.monotonic() - self._created
+        self._ready = part if self._ready is None else self._ready + part
+        self._event.set()
+
+    def take(self) -> Part | None:
+        """Returns what was delivered since the last call; None if nothing was."""
+        ready, self._ready = self._ready, None
+        return ready
+
+
+async def parts_of(
+    generations: Sequence[Generation], event: asyncio.Event
+) -> AsyncIterator[tuple[int, Part]]:
+    """Yields the numbers of texts and their parts, each as long as what is ready when it is asked for.
+
+    Args:
+      generations: the texts.
+      event: the event of all of them.
+    """
+    unfinished = set(range(len(generations)))
+    while unfinished:
+        await event.wait()
+        event.clear()
+        for number in sorted(unfinished):
+            if part := generations[number].take():
+                if part.finish_reason is not None:
+                    unfinished.remove(number)
+                yield number, part

@@ -1,0 +1,97 @@
+"""What is checked of every request before it is read: its host, and the key."""
+
+import base64
+import binascii
+import secrets
+import time
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from minigpt.serving.errors import RequestError
+from minigpt.serving.metrics import Metrics
+
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+# Labels of metrics: any other path is counted as "other".
+_ENDPOINTS = {
+    "/",
+    "/healthz",
+    "/metrics",
+    "/v1/completions",
+    "/v1/embeddings",
+    "/v1/models",
+}
+
+
+class Guard:
+    """Refuses requests without the key, and counts all.
+
+    On a loopback address, requests to other host names are refused too: a web page whose name resolves to
+    this machine could otherwise read the answers in a browser (DNS rebinding).
+
+    Args:
+      app: the application.
+      host: the address that the server listens at.
+      api_key: the key; None if there is none.
+      metrics: what counts the requests.
+    """
+
+    def __init__(self, app: ASGIApp, host: str, api_key: str | None, metrics: Metrics) -> None:
+        self._app, self._api_key, self._metrics = app, api_key, metrics
+        self._hosts = _LOOPBACK if host in _LOOPBACK else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.monotonic(), 499  # The client has gone away before the answer.
+
+        async def counting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        endpoint = scope["path"] if scope["path"] in _ENDPOINTS else "other"
+        try:
+            if error := self._refusal(scope):
+                await error.response()(scope, receive, counting)
+            else:
+                await self._app(scope, receive, counting)
+        except Exception:
+            status = 500
+            raise
+        finally:
+            self._metrics.requests.labels(endpoint, status).inc()
+            self._metrics.request_seconds.labels(endpoint).observe(time.monotonic() - began)
+
+    def _refusal(self, scope: Scope) -> RequestError | None:
+        headers = Headers(scope=scope)
+        if self._hosts is not None and _host_name(headers.get("host", "")) not in self._hosts:
+            return RequestError(403, "this server answers requests to localhost only")
+        if self._api_key is not None and scope["path"] != "/healthz":
+            given = _given_key(headers.get("authorization", ""))
+            if not secrets.compare_digest(given.encode(), self._api_key.encode()):
+                return RequestError(401, "the API key is missing or wrong", code="invalid_api_key")
+        return None
+
+
+def _host_name(host: str) -> str | None:
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
+
+
+def _given_key(authorization: str) -> str:
+    """Returns the key of a header: `Bearer KEY`, or `Basic` with the key as the password."""
+    kind, _, value = authorization.partition(" ")
+    if kind.lower() == "bearer":
+        return value.strip()
+    if kind.lower() == "basic":
+        try:
+            return base64.b64decode(value, validate=True).decode().partition(":")[2]
+        except (binascii.Error, ValueError):
+            return ""
+    return ""

@@ -1,0 +1,36 @@
+"""The page of the served model."""
+
+import tempfile
+import threading
+from pathlib import Path
+
+from minigpt.pages.model_page import write_file_page, write_page
+from minigpt.runs.run import Run
+
+
+class ServedPage:
+    """The page, which is written when it is asked for the first time.
+
+    Args:
+      file: the portable file that is served.
+      run: its run; None if there is only the file.
+      folder: where to write it.
+    """
+
+    def __init__(self, file: Path, run: Run | None, folder: Path) -> None:
+        self._file, self._run, self._folder = file, run, folder
+        self._lock = threading.Lock()
+
+    def path(self) -> Path:
+        """Returns the file with the page."""
+        page = self._folder / "page.html"
+        with self._lock:
+            if not page.exists():
+                with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as new:
+                    path = Path(new.name)
+                if self._run is None:
+                    write_file_page(self._file, path)
+                else:
+                    write_page(self._run, path)
+                path.rename(page)
+        return page

@@ -1,0 +1,160 @@
+"""The threads of the engines, and the queue of what waits for them."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from minigpt.portable.batch import BatchEngine
+from minigpt.serving.engine_thread import EngineThread
+from minigpt.serving.generation import Generation
+
+T = TypeVar("T")
+
+
+class QueueFullError(Exception):
+    """As many texts wait as may wait."""
+
+
+class Computation:
+    """A call that needs an engine for a moment, and the future of its result.
+
+    Args:
+      function: the call.
+      loop: the event loop that waits for it.
+    """
+
+    def __init__(self, function: Callable[[BatchEngine], Any], loop: asyncio.AbstractEventLoop):
+        self.function = function
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self._loop = loop
+
+    def run(self, engine: BatchEngine) -> None:
+        """Makes the call. Called by an engine's thread."""
+        try:
+            result, error = self.function(engine), None
+        except Exception as raised:
+            result, error = None, raised
+        self._loop.call_soon_threadsafe(self._set, result, error)
+
+    def _set(self, result: Any, error: Exception | None) -> None:
+        if self.future.cancelled():
+            return
+        if error is None:
+            self.future.set_result(result)
+        else:
+            self.future.set_exception(error)
+
+
+class Scheduler:
+    """Engines with a thread each, which take what waits in a common queue.
+
+    Args:
+      path: a portable file.
+      threads: how many engines; each has its own copy of the weights.
+      slots: how many texts an engine continues together.
+      most_tokens: the maximum number of tokens of a text, prompt included.
+      most_waiting: how many texts and computations may wait when all slots are taken.
+    Raises:
+      UserError: the file cannot be opened, or there is not enough memory.
+    """
+
+    def __init__(
+        self, path: Path, threads: int, slots: int, most_tokens: int, most_waiting: int
+    ) -> None:
+        self._changed = threading.Condition()
+        self._waiting: deque[Generation | Computation] = deque()
+        self._running = 0
+        self._is_closed = False
+        self._most = threads * slots + most_waiting
+        engines = [BatchEngine(path) for _ in range(threads)]
+        for engine in engines:
+            engine.open_batch(slots, most_tokens)
+        self._threads = [EngineThread(engine, slots, self) for engine in engines]
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Starts the threads; they deliver to this event loop."""
+        for thread in self._threads:
+            thread.start(loop)
+
+    def close(self) -> None:
+        """Ends the threads, after their current steps."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    @property
+    def running(self) -> int:
+        """How many texts the engines continue."""
+        return self._running
+
+    @property
+    def waiting(self) -> int:
+        """How many texts and computations wait."""
+        return len(self._waiting)
+
+    def submit(self, work: Sequence[Generation | Computation]) -> None:
+        """Adds texts and computations to the queue: all, or none.
+
+        Raises:
+          QueueFullError: too many would wait.
+        """
+        with self._changed:
+            if self._running + len(self._waiting) + len(work) > self._most:
+                raise QueueFullError
+            self._waiting.extend(work)
+            self._changed.notify_all()
+
+    async def compute(self, function: Callable[[BatchEngine], T]) -> T:
+        """Calls a function with an engine.
+
+        Raises:
+          QueueFullError: too many would wait.
+        """
+        computation = Computation(function, asyncio.get_running_loop())
+        self.submit([computation])
+        result: T = await computation.future
+        return result
+
+    def cancel(self, generations: Sequence[Generation]) -> None:
+        """Ends texts that nobody wants any more; those that are finished stay as they are."""
+        with self._changed:
+            for generation in generations:
+                generation.is_cancelled = True
+            self._waiting = deque(
+                work
+                for work in self._waiting
+                if not (isinstance(work, Generation) and work.is_cancelled)
+            )
+
+    def take(self, free: int, wait: bool) -> list[Generation | Computation] | None:
+        """Takes work from the queue. Called by the engines' threads.
+
+        Args:
+          free: the maximum number of texts.
+          wait: whether to wait for work.
+        Returns:
+          The work; None if the threads should end.
+        """
+        with self._changed:
+            while wait and not self._waiting and not self._is_closed:
+                self._changed.wait()
+            if self._is_closed:
+                return None
+            taken: list[Generation | Computation] = []
+            while self._waiting and (free or isinstance(self._waiting[0], Computation)):
+                work = self._waiting.popleft()
+                if isinstance(work, Generation):
+                    free -= 1
+                    self._running += 1
+                taken.append(work)
+            return taken
+
+    def release(self, count: int) -> None:
+        """Counts texts that no longer run. Called by the engines' threads."""
+        with self._changed:
+            self._running -= count

@@ -1,0 +1,63 @@
+"""The fields of requests: https://platform.openai.com/docs/api-reference/completions and .../embeddings."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+# A text, several texts, token ids, or several lists of them.
+Texts = str | list[str] | list[int] | list[list[int]]
+# What OpenAI's fields of one choice, and of several texts a request, are limited to here.
+MOST_TEXTS = 128
+MOST_STOPS = 16
+
+
+class _Body(BaseModel):
+    """Unknown fields are errors: an option that has no effect would not be noticed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    model: str | None = None
+    user: str | None = None
+
+
+class StreamOptions(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    include_usage: bool = False
+    # Padding against readers of encrypted traffic; accepted, and not needed here.
+    include_obfuscation: bool = False
+
+
+class CompletionBody(_Body):
+    """The body of `/v1/completions`. What is None is as the model's settings say.
+
+    `top_k`, `min_p` and `repetition_penalty` are minigpt's own.
+    """
+
+    prompt: Texts = ""
+    suffix: Literal[""] | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    n: Annotated[int, Field(ge=1, le=MOST_TEXTS)] | None = None
+    best_of: Annotated[int, Field(ge=1, le=MOST_TEXTS)] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    logprobs: Annotated[int, Field(ge=0, le=10)] | None = None
+    echo: bool | None = None
+    stop: str | Annotated[list[str], Field(max_length=MOST_STOPS)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+
+
+class EmbeddingBody(_Body):
+    """The body of `/v1/embeddings`."""
+
+    input: Texts
+    dimensions: int | None = None
+    encoding_format: Literal["float", "base64"] | None = None
