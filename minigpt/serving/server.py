@@ -1,5 +1,6 @@
 """Runs the application until a signal asks it to stop."""
 
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -50,7 +51,9 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server(address, family=family, backlog=2048)
     except OSError as error:
-        raise UserError(ArgumentProblem("port", port, f"{error.strerror or error}")) from None
+        # Python's own text repeats the address.
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise UserError(ArgumentProblem("port", port, reason)) from None
 
 
 def run_server(

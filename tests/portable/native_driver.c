@@ -36,6 +36,19 @@ typedef struct {
 } Inspection;
 bool open_inspection(const int32_t *ids, uint32_t count, const int32_t *source, uint32_t source_count);
 const Inspection *inspect(uint32_t position, int32_t chosen);
+/* batch.c */
+bool open_batch(uint32_t count, uint32_t tokens);
+bool start_slot(uint32_t number, const int32_t *ids, uint32_t count, uint32_t max_new_tokens, float temperature, int32_t top_k,
+    float top_p, float min_p, float repetition_penalty, int32_t seed);
+bool bias_slot(uint32_t number, const int32_t *ids, const float *values, uint32_t count);
+bool penalize_slot(uint32_t number, float frequency, float presence);
+bool record_slot(uint32_t number);
+const Choice *slot_choice(uint32_t number);
+void close_slot(uint32_t number);
+const int32_t *step_batch(void);
+/* scoring.c */
+const Choice *describe_text(const int32_t *ids, uint32_t count);
+const float *mean_latent(const int32_t *ids, uint32_t count);
 /* errors.c */
 const char *error_message(void);
 
@@ -95,6 +108,30 @@ static bool inspect_text(const int32_t *ids, uint32_t count, bool is_gpt)
     return true;
 }
 
+/* Continues texts together, longer ones than the context among them. Returns whether it succeeded. */
+static bool continue_together(const int32_t *ids, uint32_t count, uint32_t max_len)
+{
+    enum { TEXTS = 3 };
+    uint32_t room = (max_len < MOST_IDS ? max_len : MOST_IDS) + TOKENS;
+    if (!open_batch(TEXTS, room + MOST_IDS))
+        return false;
+    float value = -1;
+    for (uint32_t i = 0; i < TEXTS; i++)
+        if (!start_slot(i, ids, i ? count : 0, i == 1 ? room : TOKENS, 0.8f, 5, 0.9f, 0.01f, 1.2f, 7)
+            || !bias_slot(i, ids, &value, count > 0) || !penalize_slot(i, 0.5f, 0.5f) || !record_slot(i))
+            return false;
+    for (uint32_t step = 0; step < room + 2; step++) {
+        const int32_t *results = step_batch();
+        if (!results)
+            return false;
+        read_result(results, 4 * TEXTS);
+        read_result(slot_choice(step % TEXTS), sizeof(Choice));
+        if (step == TOKENS)
+            close_slot(1);
+    }
+    return true;
+}
+
 char use_file(const uint8_t *data, uint32_t size)
 {
     release_to(0);
@@ -142,6 +179,16 @@ char use_file(const uint8_t *data, uint32_t size)
         return failed('c');
     read_result(scores, 4 * (uint64_t)read * vocab_size);
     finish();
+    const Choice *choices = describe_text(ids, read);
+    if (!choices)
+        return failed('d');
+    read_result(choices, read * sizeof(Choice));
+    finish();
+    if (read && !mean_latent(ids, read))
+        return failed('l');
+    finish();
+    if (!continue_together(ids, count, max_len))
+        return failed('o');
     return 'G';
 }
 

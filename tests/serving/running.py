@@ -1,0 +1,100 @@
+"""Servers in processes of their own."""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@dataclass
+class Served:
+    """A running server.
+
+    Attributes:
+      process: its process.
+      url: its address, "http://127.0.0.1:PORT".
+      lines: what it has printed.
+    """
+
+    process: subprocess.Popen
+    url: str
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def ask(
+        self,
+        path: str,
+        body: Any = None,
+        method: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> tuple[int, bytes]:
+        """Returns status and body of an answer. A body that is not bytes is sent as JSON."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        with contextlib.closing(connection):
+            connection.request(method or ("GET" if body is None else "POST"), path, data, sent)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+    def complete(self, **fields: Any) -> dict[str, Any]:
+        """Returns the answer of `/v1/completions`."""
+        status, answer = self.ask("/v1/completions", fields)
+        assert status == 200, answer
+        return json.loads(answer)
+
+    def refused(self, path: str, body: Any, status: int = 400, **options: Any) -> str:
+        """Returns the message of an error."""
+        found, answer = self.ask(path, body, **options)
+        assert found == status, answer
+        error = json.loads(answer)["error"]
+        assert error.keys() == {"message", "type", "param", "code"}
+        return error["message"]
+
+    def metric(self, name: str) -> float:
+        """Returns the value of a metric without labels."""
+        text = self.ask("/metrics")[1].decode()
+        return float(re.search(rf"^{name} (.+)$", text, re.MULTILINE)[1])
+
+
+@contextlib.contextmanager
+def serving(model: Path, *options: str, **environment: str) -> Iterator[Served]:
+    """Starts `minigpt serve`."""
+    command = [sys.executable, "-m", "minigpt", "serve", str(model), "--port", "0", *options]
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    served = Served(process, "")
+    try:
+        for line in process.stderr:
+            served.lines.append(line)
+            if found := re.search(r"at (http://\S+)\. ", line):
+                served.url = found[1]
+                break
+        else:
+            pytest.fail(f"the server did not start: {served.lines}")
+        # A full pipe would stop the server.
+        reader = threading.Thread(target=lambda: served.lines.extend(process.stderr), daemon=True)
+        reader.start()
+        yield served
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,138 @@
+"""Starting and stopping a server, keys, full queues, and clients that go away."""
+
+import base64
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tests.cli.running import called
+from tests.serving.running import serving
+
+
+@pytest.fixture(scope="module")
+def small_server(tiny_run):
+    """One slot, and one place in the queue."""
+    options = ("--threads", "1", "--slots", "1", "--queue", "1", "--name", "small")
+    with serving(tiny_run.path / "model.gguf", *options, MINIGPT_API_KEY="secret") as served:
+        yield served
+
+
+KEY = {"Authorization": "Bearer secret"}
+
+
+def long_text(model) -> dict:
+    """A request that takes seconds: beyond the context, each token takes a pass over all of it."""
+    # The end token is banned.
+    bias = {str(model.tokenizer.end_id): -100}
+    return {"prompt": "Ana", "max_tokens": 1024, "logit_bias": bias}
+
+
+def wait_until(condition) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def metric(server, name: str) -> float:
+    text = server.ask("/metrics", headers=KEY)[1].decode()
+    return float(next(line for line in text.splitlines() if line.startswith(name)).split()[1])
+
+
+def test_the_key(small_server):
+    assert small_server.refused("/v1/models", None, 401) == "the API key is missing or wrong"
+    for header in ("Bearer wrong", "Bearer ", "Basic !", "secret", "Bearer sécret"):
+        headers = {"Authorization": header.encode().decode("latin-1")}
+        small_server.refused("/v1/models", None, 401, headers=headers)
+        small_server.refused("/", None, 401, headers=headers)
+    assert small_server.ask("/healthz")[0] == 200
+    assert json.loads(small_server.ask("/v1/models", headers=KEY)[1])["data"][0]["id"] == "small"
+    # In a browser, the key is the password.
+    basic = base64.b64encode(b"anybody:secret").decode()
+    assert small_server.ask("/", headers={"Authorization": f"Basic {basic}"})[0] == 200
+
+
+def test_a_full_queue_and_clients_that_go_away(small_server, model):
+    """A client that goes away ends its text, whether it runs or waits, streams or not."""
+    fields = long_text(model)
+    for stream in (False, True):
+        clients = []
+        for number in range(2):
+            connection = socket.create_connection(("127.0.0.1", small_server.port))
+            body = json.dumps({**fields, "stream": stream}).encode()
+            head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n"
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            connection.sendall(head.encode() + body)
+            clients.append(connection)
+            name = ("minigpt_running_texts", "minigpt_waiting_texts")[number]
+            wait_until(lambda name=name: metric(small_server, name) == 1)
+        found = small_server.refused("/v1/completions", fields, 429, headers=KEY)
+        assert found == "too many requests wait; try again later"
+        for connection in clients[::-1]:
+            connection.close()
+        wait_until(lambda: metric(small_server, "minigpt_waiting_texts") == 0)
+        wait_until(lambda: metric(small_server, "minigpt_running_texts") == 0)
+    status, _ = small_server.ask("/v1/completions", {"prompt": "A", "max_tokens": 1}, headers=KEY)
+    assert status == 200
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_finishes_what_runs(number, tiny_run, model):
+    fields = {**long_text(model), "seed": 1, "max_tokens": 300}
+    with serving(tiny_run.path, "--threads", "1") as served:
+        answers = []
+        asking = [
+            threading.Thread(target=lambda: answers.append(served.complete(**fields)))
+            for _ in range(2)
+        ]
+        for thread in asking:
+            thread.start()
+        wait_until(lambda: served.metric("minigpt_running_texts") == 2)
+        began = time.monotonic()
+        served.process.send_signal(number)
+        assert served.process.wait(20) == 0
+        for thread in asking:
+            thread.join()
+        assert time.monotonic() - began < 20
+    assert len(answers) == 2
+    for answer in answers:
+        assert answer["usage"]["completion_tokens"] == 300
+    assert not any("Traceback" in line for line in served.lines)
+
+
+def test_addresses(tiny_run, server):
+    file = tiny_run.path / "model.gguf"
+    used = called("serve", file, "--port", server.port)
+    assert used.returncode == 2
+    assert used.stderr == f"minigpt: --port {server.port}: Address already in use\n"
+    unknown = called("serve", file, "--host", "nothing.invalid")
+    assert (unknown.returncode, unknown.stderr.count("\n")) == (2, 1)
+    assert unknown.stderr.startswith("minigpt: --host nothing.invalid: ")
+
+
+def test_what_cannot_be_served(tmp_path):
+    (tmp_path / "no.gguf").write_bytes(b"GGUF")
+    for path in ("no.gguf", "nothing"):
+        done = called("serve", tmp_path / path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+
+
+def test_without_the_extra(tiny_run, monkeypatch):
+    monkeypatch.setattr("minigpt.cli.serve.find_spec", lambda name: None)
+    done = called("serve", tiny_run.path)
+    expected = "minigpt: serve: needs the extra of this name: pip install 'minigpt[serve]'\n"
+    assert (done.returncode, done.stderr) == (2, expected)
+
+
+def test_tensorflow_is_not_imported(tiny_run):
+    program = (
+        "import sys; from minigpt.serving import application; from minigpt.cli import serve\n"
+        "assert not {'tensorflow', 'keras'} & set(sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
