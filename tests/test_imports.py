@@ -33,6 +33,7 @@ ORDER = [
     "certification",
     "export",
     "training",
+    "serving",
     "cli",
     "__main__",
 ]

@@ -14,6 +14,9 @@ from minigpt.interrupts import stopping_signals
 
 # What runs when a signal arrives may end within this time; the whole takes at most 20 s.
 _GRACE_SECONDS = 18
+# Idle connections are closed after this time. Clients close theirs earlier, many after 5 s: a connection that both
+# close at once fails a request.
+_IDLE_SECONDS = 60
 # Open connections; further ones are answered with 503.
 _MOST_CONNECTIONS = 1000
 
@@ -76,6 +79,7 @@ def run_server(
         proxy_headers=False,
         ws="none",
         limit_concurrency=_MOST_CONNECTIONS,
+        timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     on_start()
