@@ -14,8 +14,8 @@ from minigpt.interrupts import stopping_signals
 
 # What runs when a signal arrives may end within this time; the whole takes at most 20 s.
 _GRACE_SECONDS = 18
-# Idle connections are closed after this time. Clients close theirs earlier, many after 5 s: a connection that both
-# close at once fails a request.
+# Idle connections are closed after this time. Clients close theirs earlier, many after 5 s: if both close a
+# connection at once, a request fails.
 _IDLE_SECONDS = 60
 # Open connections; further ones are answered with 503.
 _MOST_CONNECTIONS = 1000
