@@ -14,6 +14,7 @@ facts.json       the command, the sizes and the baselines; see `facts`
 model.keras      the best model, after training has ended
 saved_model/     the same model, from text to text, for programs without minigpt
 model.gguf       the same model with its tokenizer in one portable file
+certificates/    how each export compares with the run, one file an export
 lock             held by the process that trains
 """
 
@@ -77,6 +78,7 @@ class Run:
         self.model_file = self.path / "model.keras"
         self.saved_model_folder = self.path / "saved_model"
         self.portable_file = self.path / PORTABLE_FILE
+        self.certificates_folder = self.path / "certificates"
         check_run(self.path)
 
     def __repr__(self) -> str:
