@@ -3,7 +3,8 @@
     python scripts/measure_certificates.py [CONFIGURATION]... [--steps 30] [--formats gguf onnx:int8 ...]
 
 The models are trained for a few steps on the bundled stories: how well an export agrees with its run does
-not depend on the quality of the model. Formats that do not support a model, or whose extra is not
+not depend on the quality of the model. With --steps 0 they are not trained: random values are added to the
+initial weights; pairs are trained for one step. Formats that do not support a model, or whose extra is not
 installed, are left out.
 """
 
@@ -18,10 +19,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import keras
+import numpy as np
+
 import minigpt
 from minigpt.certification.certificate import certify
 from minigpt.corpus.stories import stories
 from minigpt.export.formats import FORMATS
+from minigpt.models import build_model
+from minigpt.tokenizers import learn_tokenizer
 
 CONFIGURATIONS = (
     "default",
@@ -47,6 +53,8 @@ COLUMNS = (
 )
 # Of the text that replaces downloads.
 NUM_STORIES = 1500
+# Standard deviation of what is added to the weights of a model that is not trained.
+WEIGHT_NOISE = 0.05
 
 
 def main() -> None:
@@ -54,7 +62,7 @@ def main() -> None:
     parser.add_argument(
         "configurations", nargs="*", default=CONFIGURATIONS, metavar="CONFIGURATION"
     )
-    parser.add_argument("--steps", type=int, default=30, help="of each training")
+    parser.add_argument("--steps", type=int, default=30, help="of each training; 0: random weights")
     parser.add_argument(
         "--formats", nargs="*", default=EXPORTS, help="FORMAT or FORMAT:WEIGHTS; default: all"
     )
@@ -77,12 +85,29 @@ def main() -> None:
 
 def train(name: str, steps: int, overrides: list[str], folder: Path) -> minigpt.Run:
     """Trains a shipped configuration on the bundled stories, in place of its text."""
-    short = ["training.epochs=1", f"training.steps_per_epoch={steps}", "training.max_minutes=none"]
+    pairs = name.startswith("translate")
+    if not steps and not pairs:
+        return random_run(name, overrides, folder / name)
+    short = ["training.epochs=1", f"training.steps_per_epoch={max(1, steps)}"]
+    short += ["training.max_minutes=none", "training.keep_epochs=false"]
     # The default one has the stories already; with a file, other sizes would be chosen.
-    text = [] if name == "default" else [text_path(folder, name.startswith("translate"))]
-    config = minigpt.load_config(name, [*short, "training.keep_epochs=false", *overrides], text)
+    text = [] if name == "default" else [text_path(folder, pairs)]
+    config = minigpt.load_config(name, [*short, *overrides], text)
     with redirect_stdout(sys.stderr):
         return minigpt.train(config, folder / name)
+
+
+def random_run(name: str, overrides: list[str], path: Path) -> minigpt.Run:
+    """Creates a run of a shipped configuration with random weights; its tokenizer has read the stories."""
+    config = minigpt.load_config(name, overrides)
+    tokenizer = learn_tokenizer(list(islice(stories(), NUM_STORIES)), config.tokenizer)
+    keras.utils.set_random_seed(0)
+    model = build_model(config.model, tokenizer.vocab_size)
+    draw = np.random.default_rng(0)
+    # A head of zeros, as some have at first, would make all formats agree.
+    noise = (WEIGHT_NOISE * draw.standard_normal(values.shape) for values in model.get_weights())
+    model.set_weights([old + new for old, new in zip(model.get_weights(), noise, strict=True)])
+    return minigpt.Run.create(path, config, tokenizer, None, model)
 
 
 def text_path(folder: Path, pairs: bool) -> str:

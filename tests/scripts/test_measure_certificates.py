@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
@@ -71,3 +72,12 @@ def test_the_texts(pairs, tmp_path, monkeypatch):
     for line in path.read_text(encoding="utf-8").splitlines():
         source, target = line.split("\t")
         assert source.split() == target.split()[::-1]
+
+
+def test_random_weights_are_not_those_of_the_initializer(tmp_path, monkeypatch):
+    monkeypatch.setattr(measure_certificates, "NUM_STORIES", 3)
+    small = ["model.num_layers=1", "model.embed_dim=16", "model.num_heads=2", "model.max_len=8"]
+    run = measure_certificates.train("shakespeare_character", 0, small, tmp_path)
+    logits = run.load_model()(np.zeros([1, 4], np.int32)).numpy()
+    # The modern head is zeros at first.
+    assert np.abs(logits).max() > 1e-3 and np.unique(logits[0, -1]).size > 10
