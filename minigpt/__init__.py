@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from minigpt.analysis.run_list import RunSummary as RunSummary
     from minigpt.analysis.run_list import list_runs as list_runs
     from minigpt.analysis.verdict import Verdict as Verdict
-    from minigpt.certification.certificate import verify as verify
+    from minigpt.certification.verifying import verify as verify
     from minigpt.config import Config as Config
     from minigpt.config import load_config as load_config
     from minigpt.corpus.fit import config_for_text as config_for_text
@@ -105,7 +105,7 @@ _MODULES = {
     "plan": "minigpt.training.plan",
     "resume": "minigpt.training.pipeline",
     "train": "minigpt.training.pipeline",
-    "verify": "minigpt.certification.certificate",
+    "verify": "minigpt.certification.verifying",
     "write_report": "minigpt.pages.report_page",
 }
 _lock = threading.RLock()

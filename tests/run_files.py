@@ -21,6 +21,12 @@ RUN_FILES = {
     "lock",
 }
 
+
+def names_in(run: Path) -> set[str]:
+    """Returns the names in a run directory, without what exports of other tests have left."""
+    return {path.name for path in run.iterdir()} - {"certificates"}
+
+
 # A line of metrics.jsonl; a translating model has "val_bleu" too.
 METRICS = {
     "epoch",

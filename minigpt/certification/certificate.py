@@ -10,11 +10,12 @@ from typing import Any
 import minigpt
 from minigpt.certification.comparison import compare
 from minigpt.certification.material import pair_material, text_material
-from minigpt.certification.readers import format_of, open_exported
+from minigpt.certification.readers import open_exported
 from minigpt.certification.readers.text_model import OpenedModel
 from minigpt.certification.tolerances import problems_of
 from minigpt.models import GPT, EncoderDecoder, build_model
-from minigpt.runs.run import Run, as_run
+from minigpt.runs.checkpoints import best_state
+from minigpt.runs.run import Run
 from minigpt.storage.files import sha256_of
 from minigpt.tokenizers import Tokenizer
 
@@ -43,6 +44,7 @@ def certify(
     Raises:
       UserError: the export or the run cannot be read.
     """
+    checkpoint = best_state(run.checkpoints_folder)
     model, tokenizer = source or (run.load_model(), run.load_tokenizer())
     material_of = text_material if isinstance(model, GPT) else pair_material
     material = material_of(run, tokenizer, model.max_len)
@@ -62,6 +64,7 @@ def certify(
         "bytes": sum(file.stat().st_size for file in files.values()),
         "parameters": model.count_params(),
         "sha256": {name: sha256_of(file) for name, file in files.items()},
+        "checkpoint": checkpoint,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "versions": {
@@ -70,20 +73,6 @@ def certify(
             **export.versions(),
         },
     }
-
-
-def verify(path: str | Path, against: Run | str | Path) -> dict[str, Any]:
-    """Checks an exported file or folder, of any format, against the run it was made from.
-
-    Args:
-      path: the file or folder.
-      against: the run, or its directory.
-    Returns:
-      A certificate. `certificate["problems"]` is empty if the export is within its tolerance.
-    Raises:
-      UserError: `path` is no export, or it or the run cannot be read.
-    """
-    return certify(Path(path), as_run(against), format_of(Path(path)))
 
 
 def certificate_path(export: Path) -> Path:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from minigpt.certification.exported import ExportedModel
+from minigpt.certification.judgment import Judgment, judge_continuations, judge_translations
 from minigpt.certification.material import Material
+from minigpt.certification.readers.text_model import OpenedModel
 from minigpt.evaluation.scores import bits_per_byte
 
 NEW_TOKENS = 64
@@ -16,7 +18,7 @@ _TIMED = 3
 
 
 def compare(
-    source: ExportedModel, export: ExportedModel, material: Material, max_len: int
+    source: OpenedModel, export: ExportedModel, material: Material, max_len: int
 ) -> dict[str, Any]:
     """Measures how an export differs from its source.
 
@@ -32,7 +34,7 @@ def compare(
     return {
         "text": material.origin,
         **_logits(source, export, material),
-        "greedy": _greedy(source, export, material, new_tokens),
+        "greedy": _greedy(source, export, material, new_tokens, max_len),
         "tokenizer": _tokenizer(source, export, material.lines),
         "tokens_per_second": _speed(export, material.prompts, new_tokens),
     }
@@ -43,11 +45,11 @@ def _logits(source: ExportedModel, export: ExportedModel, material: Material) ->
         return {"logits": None, "bits_per_byte": None}
     difference = largest = 0.0
     losses, same = [0.0, 0.0], 0
-    for window in material.windows:
-        inputs, targets = window.ids[:-1], window.ids[1:]
-        pair = [
-            model.logits(inputs, window.source).astype(np.float32) for model in (source, export)
-        ]
+    texts = [window.ids[:-1] for window in material.windows]
+    sources = [window.source for window in material.windows]
+    both = [model.all_logits(texts, sources) for model in (source, export)]
+    for window, *scored in zip(material.windows, *both, strict=True):
+        pair, targets = [logits.astype(np.float32) for logits in scored], window.ids[1:]
         # nan and inf count as the largest difference.
         gap = np.abs(pair[0] - pair[1])
         difference = max(difference, float(np.where(np.isfinite(gap), gap, np.inf).max()))
@@ -86,53 +88,52 @@ def _loss(logits: np.ndarray, targets: np.ndarray) -> float:
 
 
 def _greedy(
-    source: ExportedModel, export: ExportedModel, material: Material, new_tokens: int
+    source: OpenedModel, export: ExportedModel, material: Material, new_tokens: int, max_len: int
 ) -> dict[str, Any]:
-    prompts = material.prompts
-    texts = [model.continue_greedily(prompts, new_tokens) for model in (source, export)]
-    same = sum(ours == theirs for ours, theirs in zip(*texts, strict=True))
-    gaps = [
-        0.0 if ours == theirs else _gap(source, prompt, theirs, new_tokens, material)
-        for prompt, ours, theirs in zip(prompts, *texts, strict=True)
-    ]
+    prompts, found = material.prompts, _found_texts(source, export, material, new_tokens, max_len)
     common = sum(
-        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*pair, strict=False)))
-        for pair in zip(*texts, strict=True)
+        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
+        for ours, theirs, _ in found
     )
-    characters = sum(map(len, texts[0]))
+    characters = sum(len(ours) for ours, _, _ in found)
     # The second largest: one text may be split into other tokens than those that were generated.
-    gap = sorted(np.nan_to_num(gaps, nan=np.inf))[-2:][0]
+    gap = sorted(np.nan_to_num([gap for _, _, gap in found], nan=np.inf))[-2:][0]
     return {
         "prompts": len(prompts),
         "new_tokens": new_tokens,
-        "same_texts": same,
+        "same_texts": sum(ours == theirs for ours, theirs, _ in found),
         "same_before_first_difference": common / characters if characters else 1.0,
         "second_largest_gap": float(gap) if np.isfinite(gap) else None,
     }
 
 
-def _gap(
-    source: ExportedModel, prompt: str, text: str, new_tokens: int, material: Material
-) -> float:
-    """Returns how far a token of a continuation is from being the most probable one.
+def _found_texts(
+    source: OpenedModel, export: ExportedModel, material: Material, new_tokens: int, max_len: int
+) -> list[tuple[str, str, float]]:
+    """Returns the continuation of each prompt by the source and by the export, and the latter's gap."""
 
-    If two tokens are almost equally probable, an export may choose the other one.
+    def judge(indices: list[int]) -> dict[int, Judgment]:
+        some, texts = [material.prompts[i] for i in indices], [theirs[i] for i in indices]
+        arguments = material.end_id, new_tokens, max_len
+        if material.windows[0].source is None:
+            judged = judge_continuations(source, some, texts, *arguments)
+        else:
+            judged = judge_translations(source, some, texts, *arguments)
+        return dict(zip(indices, judged, strict=True))
 
-    Returns:
-      the largest difference between the largest logit of the source and the logit of the token.
-    """
-    end = [material.end_id]
-    read, translated = source.encode([prompt])[0], material.windows[0].source is not None
-    ids = end + source.encode([text])[0] if translated else source.encode([prompt + text])[0]
-    start = 1 if translated or not read else len(read)
-    if not translated and not read:
-        ids = end + ids
-    if len(ids) - start < new_tokens:
-        ids += end
-    source_ids = np.array(read + end, np.int32) if translated else None
-    logits = source.logits(np.array(ids[:-1], np.int32), source_ids)
-    chosen = logits[np.arange(len(logits)), ids[1:]]
-    return float((logits.max(1) - chosen)[start - 1 :].max(initial=0))
+    theirs = export.continue_greedily(material.prompts, new_tokens)
+    everything, ours = list(range(len(theirs))), list(theirs)
+    # Generating texts takes much longer than scoring those of the export.
+    judged = judge(everything) if material.windows[0].source is None else {}
+    unsure = [i for i in everything if i not in judged or not judged[i].is_greedy]
+    if unsure:
+        texts = source.continue_greedily([material.prompts[i] for i in unsure], new_tokens)
+        for i, text in zip(unsure, texts, strict=True):
+            ours[i] = text
+    different = [i for i in unsure if ours[i] != theirs[i]]
+    judged = judged or judge(different)
+    gaps = {i: judged[i].gap for i in different}
+    return [(ours[i], theirs[i], gaps.get(i, 0.0)) for i in everything]
 
 
 def _tokenizer(source: ExportedModel, export: ExportedModel, lines: list[str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import abc
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +42,18 @@ class ExportedModel(abc.ABC):
         Returns:
           float32[T, V].
         """
+
+    def all_logits(
+        self, texts: Sequence[np.ndarray], sources: Sequence[np.ndarray | None]
+    ) -> Iterator[np.ndarray]:
+        """Yields `logits` of each text, in order. A subclass may compute several at a time.
+
+        Args:
+          texts: the token ids of each.
+          sources: the source of each; None for one that is not a translation.
+        """
+        for token_ids, source_ids in zip(texts, sources, strict=True):
+            yield self.logits(token_ids, source_ids)
 
     @abc.abstractmethod
     def continue_greedily(self, prompts: Sequence[str], max_new_tokens: int) -> list[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.certification.certificate import certificate_bytes, certificate_path, certify
+from minigpt.certification.record import record_certificate
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.export.formats import FORMATS, writer_of
 from minigpt.export.output import output_file, output_folder
@@ -37,7 +38,8 @@ def export_run(
       weights: how matrices are stored: "float32"; for "gguf", "html", "litert" and "onnx" also "float16" or
         "int8".
       certificate: whether to compare what was written with the run. The certificate is written too:
-        `certificate.json` in a folder, `NAME.certificate.json` beside a file.
+        `certificate.json` in a folder, `NAME.certificate.json` beside a file. It is also recorded in the
+        run directory, and the report of the run shows it.
       folder: the name of `output` in earlier versions.
     Returns:
       The certificate; None without one.
@@ -69,4 +71,5 @@ def export_run(
             )
         place = unfinished if described.is_folder else output
         replace_file(certificate_path(place), certificate_bytes(found))
-        return found
+    record_certificate(source.run, output, found)
+    return found

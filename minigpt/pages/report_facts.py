@@ -3,6 +3,7 @@
 from typing import Any
 
 from minigpt.pages.analysis_values import analysis_values
+from minigpt.pages.certificate_values import certificate_values
 from minigpt.pages.report_samples import samples_by_prompt
 from minigpt.pages.report_settings import environment, read_settings
 from minigpt.runs.records import count, mapping, number, numbers, read_lines, spread, text
@@ -56,6 +57,7 @@ def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
         "epochs": len(metrics),
         "steps": [] if comparison else _steps(run),
         "samples": samples_by_prompt(run.samples_file, best, only_best=comparison),
+        "certificates": certificate_values(run),
         "settings": settings.rows,
         "environment": environment(text(recorded.get("device"), 300)),
     }

@@ -14,6 +14,7 @@ import logging
 import math
 import shutil
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,28 @@ def best_checkpoint_name(path: Path) -> str | None:
     except BrokenCheckpointError:
         return None
     return best.checkpoint if best else None
+
+
+def best_state(folder: Path) -> dict[str, str] | None:
+    """Identifies the weights of the best model by validation loss, without reading arrays.
+
+    Args:
+      folder: the folder of checkpoints.
+    Returns:
+      "name" of the checkpoint that `best_checkpoint` reads, and "sha256" of its arrays; None if there is
+      no checkpoint.
+    """
+    for path in reversed(checkpoint_paths(folder)):
+        try:
+            progress, state = _read_manifest(path)
+        except BrokenCheckpointError:
+            continue
+        if progress.best:
+            with suppress(BrokenCheckpointError):
+                path = folder / progress.best.checkpoint
+                state = _read_manifest(path)[1]
+        return {"name": path.name, "sha256": str(state["sha256"])}
+    return None
 
 
 def remove_checkpoints(folder: Path, keep: Collection[str]) -> None:

@@ -1,18 +1,17 @@
 """The run directory: everything that training writes, and how it is opened again.
 
 config.toml      every setting, resolved: training from it again gives the same run
-corpus.json      fingerprint of the text and its split
-tokenizer/
+corpus.json      fingerprint of the text and its split; tokenizer/: the files of the tokenizer
 checkpoints/     the newest states and the best by validation loss; see `checkpoints`
 metrics.jsonl    one object for each epoch
 samples.jsonl    the samples written after each epoch
 steps.jsonl      training loss, learning rate, speed and memory during the epochs
 analysis.json    what was found out about the training: baselines, verdicts of the doctor
 report.html      all of this as a page; tensorboard/: what TensorBoard shows, if it is asked for
+certificates/    how each export compares with the run, one file an export
 epochs/          the weights after each epoch, as portable files; see `epoch_files`
 facts.json       the command, the sizes and the baselines; see `facts`
-model.keras      the best model, after training has ended
-saved_model/     the same model, from text to text, for programs without minigpt
+model.keras      the best model, after training; saved_model/: the same for programs without minigpt
 model.gguf       the same model with its tokenizer in one portable file
 lock             held by the process that trains
 """
@@ -77,6 +76,7 @@ class Run:
         self.model_file = self.path / "model.keras"
         self.saved_model_folder = self.path / "saved_model"
         self.portable_file = self.path / PORTABLE_FILE
+        self.certificates_folder = self.path / "certificates"
         check_run(self.path)
 
     def __repr__(self) -> str:

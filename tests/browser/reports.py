@@ -6,7 +6,7 @@ from typing import Any
 from minigpt.pages.report_page import REPORT_FILE, write_report
 from minigpt.runs.run import Run
 from tests.browser.tabs import Tab
-from tests.pages.report_runs import write_records
+from tests.pages.report_runs import write_certificate, write_records, write_state
 
 OPEN_ALL = "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
 RESUMED = [7, 21, 22, 40, 75]
@@ -20,6 +20,9 @@ def report_of(run: Run) -> Path:
 def write_reports(folder: Path) -> dict[str, Path]:
     """Returns the paths of reports, by name."""
     usual = write_records(folder / "usual", analysis={"resumed_at": RESUMED})
+    write_certificate(usual, "old.gguf", checkpoint=write_state(usual, 60, 3))
+    newer = {"checkpoint": write_state(usual, 80, 4), "date": "2026-11-24T09:00:00+00:00"}
+    write_certificate(usual, "<b>new</b>.onnx", format="onnx", problems=["too <i>far</i>"], **newer)
     pairs = write_records(folder / "pairs", pairs=True, prompts=["Guten Tag"], analysis={})
     runs = [
         write_records(
@@ -30,6 +33,7 @@ def write_reports(folder: Path) -> dict[str, Path]:
         )
         for number in range(1, 7)
     ]
+    write_certificate(runs[2])
     write_report(runs, folder / "comparison.html")
     old = write_records(folder / "old", steps=False)
     return {

@@ -21,6 +21,7 @@ def test_the_order_of_the_report(usual):
         "passages",
         "memorization",
         "text",
+        "certificates",
         "settings",
     ]
     sections = "() => Array.from(document.querySelectorAll('main > section'), (s) => s.id)"
@@ -155,6 +156,34 @@ def test_copied_passages_are_underlined(usual):
     assert "document 2 of the training text, at character 7" in facts
 
 
+def test_certificates(usual):
+    tab = usual
+    table = "#certificates table"
+    assert text_of(tab, f"{table} caption") == "Certificates of the exports"
+    titles = texts_of(tab, f"{table} thead th[scope=col]")
+    rows = [
+        [*texts_of(tab, f"{row} th[scope=row]"), *texts_of(tab, f"{row} td")]
+        for row in (f"{table} tbody tr:nth-child({number})" for number in (1, 2))
+    ]
+    new, old = (dict(zip(titles, row, strict=True)) for row in rows)
+    assert new["Export"] == "<b>new</b>.onnx" and new["Format"] == "onnx"
+    assert new["Within tolerance"] == "no: too <i>far</i>" and new["Made of"] == "the best model"
+    assert old == {
+        "Export": "old.gguf",
+        "Format": "gguf",
+        "Weights": "int8",
+        "Size": "2.9 MB",
+        "Largest difference of logits": "0.12",
+        "Same greedy texts": "41 of 50",
+        "Bits per byte of the run": "1.2346",
+        "Bits per byte of the export": "1.2351",
+        "Lines with the same tokens": "2,000 of 2,000",
+        "Tokens per second": "1,716",
+        "Within tolerance": "yes",
+        "Made of": "older weights: step-00000060-epoch-3",
+    }
+
+
 def test_a_report_of_500_epochs(reports, open_page):
     tab = drawn(open_page(reports["long"]))
     options = "() => document.querySelectorAll('#epoch-after option').length"
@@ -190,6 +219,8 @@ def test_a_comparison(reports, open_page):
     assert "Not examined yet." in diagnoses[0] and "too short" in diagnoses[5]
     assert texts_of(tab, "#settings tbody th") == ["training.batch_size"]
     assert texts_of(tab, "#settings tbody td") == list("123456")
+    (certificate,) = texts_of(tab, "#certificates tbody tr")
+    assert certificate.startswith("run-3stories.ggufggufint8")
     rows = texts_of(tab, "#figures tbody tr")
     assert len(rows) == 6 and f"{loss_after(9) / 0.6931472 / BYTES_PER_TOKEN:.3f}" in rows[5]
     assert len(texts_of(tab, "#samples .sample-group:first-of-type .sample-card")) == 6

@@ -6,10 +6,31 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from minigpt.config import dump_config, load_config
+from minigpt.runs.checkpoints import best_state, checkpoint_name, write_checkpoint
+from minigpt.runs.progress import Best, ClockState, TrainingProgress
 from minigpt.runs.run import Run
 
 STEPS_PER_EPOCH = 20
+CERTIFICATE = {
+    "certificate": 1,
+    "format": "gguf",
+    "weights": "int8",
+    "problems": [],
+    "text": "held-out text of the run",
+    "logits": {"tokens": 2000, "largest_difference": 0.1234, "largest_of_source": 9.5},
+    "bits_per_byte": {"source": 1.23456, "export": 1.23512, "relative_difference": 4.5e-4},
+    "greedy": {"prompts": 50, "same_texts": 41, "second_largest_gap": 0.02},
+    "tokenizer": {"lines": 2000, "same": 2000},
+    "tokens_per_second": 1716.2,
+    "bytes": 2_940_000,
+    "sha256": {"stories.gguf": "0" * 64},
+    "checkpoint": None,
+    "date": "2026-11-23T09:00:00+00:00",
+    "machine": "x86_64, 2 cores",
+}
 SMALL = {"max_len": 32, "embed_dim": 16, "num_heads": 2, "num_layers": 1}
 BYTES_PER_TOKEN = 2.5
 VERDICT = {
@@ -145,6 +166,35 @@ def memorization_of(epoch: int, text: str = "Zoë saw the old fox run home.") ->
         },
         "samples": [{"prompt": "Once", "text": text, "copied": [[8, 19]]}],
     }
+
+
+def write_certificate(run: Run, name: str = "stories.gguf", **changes: Any) -> None:
+    """Writes a certificate into a run directory; `changes` are keys that differ."""
+    run.certificates_folder.mkdir(exist_ok=True)
+    content = {**CERTIFICATE, "name": name, **changes}
+    file = run.certificates_folder / f"{len(list(run.certificates_folder.iterdir()))}.json"
+    file.write_text(json.dumps(content))
+
+
+def write_state(run: Run, step: int, epoch: int) -> dict[str, str]:
+    """Writes a checkpoint whose weights are the best ones so far, and returns what identifies it."""
+    name = checkpoint_name(step, epoch)
+    progress = TrainingProgress(
+        step=step,
+        epoch=epoch,
+        batch=0,
+        clock=ClockState(),
+        given_plan=[],
+        plan=[],
+        best=Best(val_loss=1.0, epoch=epoch, checkpoint=name),
+        epochs_since_best=0,
+        config={},
+    )
+    run.checkpoints_folder.mkdir(exist_ok=True)
+    write_checkpoint(run.checkpoints_folder, name, {"weights/0": np.full([1], step)}, progress)
+    state = best_state(run.checkpoints_folder)
+    assert state
+    return state
 
 
 def analysis_of(epochs: int) -> dict[str, Any]:

@@ -16,11 +16,11 @@ from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.evaluation import evaluate_run
 from tests.conftest import tiny_settings, tiny_text
-from tests.run_files import METRICS, RUN_FILES, records
+from tests.run_files import METRICS, RUN_FILES, names_in, records
 
 
 def test_run_directory_is_complete(tiny_run):
-    assert {path.name for path in tiny_run.path.iterdir()} == RUN_FILES
+    assert names_in(tiny_run.path) == RUN_FILES
     names = sorted(path.name for path in (tiny_run.path / "checkpoints").iterdir())
     assert names == ["step-00000040-epoch-1", "step-00000080-epoch-2"]
 

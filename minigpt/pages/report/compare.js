@@ -1,6 +1,6 @@
 // Several runs in one page.
 
-const COMPARISON_PARTS = [comparedRuns, comparedFigures, comparedLosses, comparedSettings, comparedSamples];
+const COMPARISON_PARTS = [comparedRuns, comparedFigures, comparedLosses, comparedCertificates, comparedSettings, comparedSamples];
 const STYLES = 8;
 const DASHES = [null, "7 4", "2 3", "9 3 2 3"];
 

@@ -188,7 +188,7 @@ function recordTable(records, columns, name) {
 function dataTable(name, columns, rows, style = "") {
   const head = make("tr", {}, ...columns.map((column) => make("th", { scope: "col" }, column)));
   const body = rows.map(([first, ...cells]) => make("tr", {}, make("th", { scope: "row" }, first), ...cells.map((cell) => make("td", {}, cell))));
-  const table = make("table", { class: `table ${style}` }, make("thead", {}, head), make("tbody", {}, ...body));
+  const table = make("table", { class: `table ${style}` }, make("caption", { class: "visually-hidden" }, name), make("thead", {}, head), make("tbody", {}, ...body));
   return make("div", { class: "table-scroll", tabindex: "0", role: "group", "aria-label": name }, table);
 }
 

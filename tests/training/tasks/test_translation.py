@@ -12,7 +12,7 @@ from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
 from tests.conftest import backwards, letters, pair_settings, tiny_settings
-from tests.run_files import METRICS, RUN_FILES, records
+from tests.run_files import METRICS, RUN_FILES, names_in, records
 
 COMPATIBILITY = Path(__file__).resolve().parents[2] / "fixtures" / "compatibility"
 
@@ -36,7 +36,7 @@ def test_it_learns_to_copy(tmp_path):
 
 
 def test_run_directory_is_complete(pair_run):
-    assert {path.name for path in pair_run.path.iterdir()} == RUN_FILES
+    assert names_in(pair_run.path) == RUN_FILES
 
 
 def test_metrics(pair_run):
