@@ -1,13 +1,12 @@
 """Measures `minigpt serve`: many clients for some minutes, then its speed.
 
-    python scripts/measure_serving.py MODEL.gguf [--clients 200] [--seconds 300] [--rounds 3] [--json]
+    python scripts/measure_serving.py MODEL.gguf [--clients 200] [--seconds 300] [--rounds 3]
 
-Needs the extra `serve` and httpx2, and Linux; llama.cpp's server is measured if xllamacpp is installed. The
-clients run in this process, on the same cores as the server.
+Needs the extra `serve`, httpx2, and Linux; llama.cpp's server is measured if xllamacpp is installed. The
+clients run on the same cores as the server.
 
-Load: every client asks for one text after the other, alternately as a stream and as a whole. Each text is
-compared with the one that `generate` returns for the same prompt and seed. A client that gets status 429
-waits a second.
+Load: every client asks for texts, as streams and as a whole. Each is compared with the one that `generate`
+returns for the same prompt and seed. A client that gets status 429 waits a second.
 
 Speed: as many texts at a time as the server has slots, each of 60 tokens, for 20 seconds and round:
 over HTTP, through the same scheduler in a process without HTTP, and by llama.cpp's server.
@@ -24,7 +23,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,8 +52,7 @@ WORDS = [
     "red",
     "ball",
 ]
-# Before the memory is compared: all slots have been used by then.
-WARM_UP_SECONDS = 30
+WARM_UP_SECONDS = 30  # Before the memory is compared: all slots have been used by then.
 
 
 def main() -> None:
@@ -63,7 +61,6 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=300.0, help="0: no load")
     parser.add_argument("--rounds", type=int, default=3, help="0: no measurement of speed")
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--speed-of", choices=SPEEDS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.speed_of:
@@ -74,7 +71,7 @@ def main() -> None:
         found["load"] = asyncio.run(load(arguments.model, arguments.clients, arguments.seconds))
     if arguments.rounds:
         found["tokens_per_second"] = speeds(arguments.model, arguments.rounds)
-    print(json.dumps(found) if arguments.json else json.dumps(found, indent=2))
+    print(json.dumps(found, indent=2))
 
 
 def requests(end_id: int) -> list[dict[str, Any]]:
@@ -96,15 +93,9 @@ def requests(end_id: int) -> list[dict[str, Any]]:
 def alone(model: minigpt.PortableTextModel) -> list[str]:
     """The text of each request, generated alone."""
     end_id = model.tokenizer.end_id
+    settings: dict[str, Any] = {"temperature": 1.0, "top_k": 10, "banned_tokens": (end_id,)}
     return [
-        model.generate(
-            request["prompt"],
-            TOKENS,
-            temperature=1.0,
-            top_k=10,
-            seed=request["seed"],
-            banned_tokens=(end_id,),
-        )[0]
+        model.generate(request["prompt"], TOKENS, seed=request["seed"], **settings)[0]
         for request in requests(end_id)
     ]
 
@@ -123,11 +114,6 @@ def serving(model: Path) -> Iterator[tuple[str, int]]:
     finally:
         process.terminate()
         process.wait()
-
-
-def resident_bytes(process: int) -> int:
-    pages = Path(f"/proc/{process}/statm").read_text().split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def load(path: Path, clients: int, seconds: float) -> dict[str, Any]:
@@ -161,7 +147,8 @@ async def load(path: Path, clients: int, seconds: float) -> dict[str, Any]:
     async def watch(process: int) -> None:
         start = time.monotonic()
         while True:
-            memory.append((time.monotonic() - start, resident_bytes(process)))
+            pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+            memory.append((time.monotonic() - start, pages * os.sysconf("SC_PAGE_SIZE")))
             await asyncio.sleep(1)
 
     limits = httpx2.Limits(max_connections=clients, max_keepalive_connections=clients)
@@ -294,19 +281,15 @@ async def speed_of_llama_cpp(path: Path) -> float:
 
         async def work(number: int) -> int:
             request = asked[number % len(asked)]
-            body = {
-                **{name: request[name] for name in ("prompt", "temperature", "top_k", "seed")},
-                "n_predict": TOKENS,
-                "ignore_eos": True,
-                "cache_prompt": False,
-            }
+            body = {name: request[name] for name in ("prompt", "temperature", "top_k", "seed")}
+            body |= {"n_predict": TOKENS, "ignore_eos": True, "cache_prompt": False}
             answer = await http.post("/completion", json=body)
             return int(answer.json()["tokens_predicted"])
 
         return await repeated(work)
 
 
-SPEEDS: dict[str, Callable[[Path], Awaitable[float]]] = {
+SPEEDS: dict[str, Callable[[Path], Coroutine[Any, Any, float]]] = {
     "without HTTP": speed_without_http,
     "over HTTP": speed_over_http,
     "llama.cpp": speed_of_llama_cpp,

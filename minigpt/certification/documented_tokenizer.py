@@ -44,5 +44,7 @@ class DocumentedTokenizer:
             return [encoding.ids for encoding in found]
         return [ids.tolist() for ids in self._tokenizer.encode_many(list(lines))]
 
-    def decode(self, ids: Sequence[int]) -> str:
-        return self._tokenizer.decode(list(ids))
+    def continuation(self, prompt: Sequence[int], new: Sequence[int]) -> str:
+        """Returns the text that new ids add. Decoded alone, they could lose a space or a cut character."""
+        whole: str = self._tokenizer.decode([*prompt, *new])
+        return whole[len(self._tokenizer.decode(list(prompt))) :]

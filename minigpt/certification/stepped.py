@@ -39,7 +39,7 @@ class SteppedModel(ExportedModel):
 
     def continue_greedily(self, prompts: Sequence[str], max_new_tokens: int) -> list[str]:
         return [
-            self.tokenizer.decode(self._greedy_ids(ids, max_new_tokens))
+            self.tokenizer.continuation(ids, self._greedy_ids(ids, max_new_tokens))
             for ids in self.encode(prompts)
         ]
 

@@ -2,14 +2,12 @@
 
 import asyncio
 import base64
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -19,16 +17,15 @@ from starlette.responses import (
     JSONResponse,
     PlainTextResponse,
     Response,
-    StreamingResponse,
 )
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
-from minigpt.serving.completions import Completion, read_completion
+from minigpt.serving.answers import EventStream, events_of, unless_disconnected, whole_texts
+from minigpt.serving.bodies import read_body
+from minigpt.serving.completions import read_completion
 from minigpt.serving.errors import (
     RequestError,
     error_response,
-    invalid_body,
     on_request_error,
     problem,
 )
@@ -40,10 +37,6 @@ from minigpt.serving.page import ServedPage
 from minigpt.serving.scheduler import QueueFullError, Scheduler
 from minigpt.serving.schema import CompletionBody, EmbeddingBody
 from minigpt.serving.served_model import Bounds, ServedModel
-
-Body = TypeVar("Body", bound=BaseModel)
-# A client that sends its request more slowly holds a connection for nothing.
-_BODY_SECONDS = 30
 
 
 class Server:
@@ -80,8 +73,10 @@ class Server:
                 generation.deliver(Part(finish_reason="length"))
         parts = self._counted(generations, event)
         if body.stream:
-            return _Stream(_events(completion, parts), lambda: self._scheduler.cancel(generations))
-        found = await _unless_disconnected(request, _whole(parts, len(generations)))
+            return EventStream(
+                events_of(completion, parts), lambda: self._scheduler.cancel(generations)
+            )
+        found = await unless_disconnected(request, whole_texts(parts, len(generations)))
         return JSONResponse(completion.answer(found))
 
     async def _counted(
@@ -201,113 +196,6 @@ def build_application(
     return Starlette(
         routes=routes, exception_handlers=handlers, middleware=[guard], lifespan=lifespan
     )
-
-
-async def read_body(request: Request, schema: type[Body], most_bytes: int) -> Body:
-    """Reads and checks the body of a request.
-
-    Raises:
-      RequestError: it is too large, arrives too slowly, or is not what the schema describes.
-    """
-    # A page of another origin can send other types without asking (CORS).
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise RequestError(415, "Content-Type: should be application/json")
-    data = bytearray()
-    try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            async for chunk in request.stream():
-                data += chunk
-                if len(data) > most_bytes:
-                    raise RequestError(413, f"the body should have at most {most_bytes} bytes")
-    except TimeoutError:
-        raise RequestError(408, f"the body should arrive within {_BODY_SECONDS} s") from None
-    try:
-        return schema.model_validate_json(bytes(data))
-    except ValidationError as error:
-        raise invalid_body(error) from None
-
-
-class _Stream(StreamingResponse):
-    """A stream of events.
-
-    Args:
-      events: the events.
-      end: called when the stream has ended, also if its client has gone away before the first event.
-    """
-
-    def __init__(self, events: AsyncIterator[str], end: Callable[[], None]) -> None:
-        super().__init__(
-            events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
-        )
-        self._end = end
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._end()
-
-
-async def _whole(parts: AsyncIterator[tuple[int, Part]], count: int) -> list[Part]:
-    found = [Part() for _ in range(count)]
-    async for number, part in parts:
-        found[number] += part
-    return found
-
-
-async def _unless_disconnected(request: Request, answer: Awaitable[list[Part]]) -> list[Part]:
-    """Returns the answer; ends its computation if the client goes away before.
-
-    Raises:
-      ClientDisconnect: it went away.
-    """
-    task = asyncio.ensure_future(answer)
-    gone = asyncio.ensure_future(_disconnected(request))
-    try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientDisconnect
-        return task.result()
-    finally:
-        for future in (task, gone):
-            future.cancel()
-
-
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _events(
-    completion: Completion, parts: AsyncIterator[tuple[int, Part]]
-) -> AsyncIterator[str]:
-    """Yields server-sent events."""
-    options = completion.body.stream_options
-    shows_usage = options is not None and options.include_usage
-    offsets = dict.fromkeys(range(len(completion.requests)), 0)
-    used = 0
-
-    def event(number: int, part: Part) -> str:
-        envelope = completion.envelope([completion.choice(number, part, offsets[number])])
-        offsets[number] += sum(len(token.text) for token in part.tokens)
-        return _event({**envelope, "usage": None} if shows_usage else envelope)
-
-    for number, part in completion.first_parts():
-        yield event(number, part)
-    try:
-        async for number, part in parts:
-            used += part.token_count
-            yield event(number, part)
-    except RequestError as error:
-        yield _event({"error": {"message": error.message, "type": "server_error"}})
-        return
-    if shows_usage:
-        yield _event({**completion.envelope([]), "usage": completion.usage(used)})
-    yield "data: [DONE]\n\n"
-
-
-def _event(value: dict[str, Any]) -> str:
-    return f"data: {json.dumps(value, ensure_ascii=False, separators=(',', ':'))}\n\n"
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:
