@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -57,6 +58,14 @@ def check(run: Path) -> None:
         assert epochs == list(range(1, len(epochs) + 1))
 
 
+# Of a signal that arrives while TensorFlow's C++ imports a module. The program ends as usual.
+_LIBRARY_TRACEBACK = re.compile(
+    r"Traceback \(most recent call last\):\n"
+    r"  File \"[^\n]*/tensorflow/python/util/[^\n]*\n(?:    [^\n]*\n)+"
+    r"SystemError: <built-in function __import__> returned a result with an exception set\n"
+)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 4])
 def test_killed_workers_lose_nothing(folder, workers):
@@ -85,7 +94,7 @@ def test_killed_workers_lose_nothing(folder, workers):
                 # The first few seconds are those of imports; nobody is connected.
                 assert time.monotonic() - began < 60, (out, err)
                 assert f"worker {victim}" in err
-                assert "Traceback" not in err, err
+                assert "Traceback" not in _LIBRARY_TRACEBACK.sub("", err), err
             assert newest_step(run) >= before
             check(run)
         assert_same(minigpt.Run(run), minigpt.Run(undisturbed))

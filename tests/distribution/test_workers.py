@@ -92,7 +92,7 @@ def test_two_trainings_in_the_same_processes(folder):
     )
     (folder / "twice.py").write_text(program, encoding="utf-8")
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
-    processes = [start_worker(index, cluster, "runpy", "twice.py", cwd=folder) for index in (0, 1)]
+    processes = [start_worker(index, cluster, "twice", cwd=folder) for index in (0, 1)]
     for process, (_, err) in zip(processes, outputs(processes), strict=True):
         assert process.returncode == 0, err
     assert all(minigpt.Run(folder / f"twice{i}").model_file.is_file() for i in range(2))
