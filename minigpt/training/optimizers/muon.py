@@ -73,6 +73,12 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
         self, gradients: Any, variables: Any, parts: tuple[int, ...], learning_rate: Any
     ) -> None:
         """Muon's update of matrices of equal shape, [R, C], and equal parts."""
+        updates = self._orthogonalize_parts(self._directions(gradients, variables), parts)
+        for variable, update in zip(variables, tf.unstack(updates), strict=True):
+            self.assign_sub(variable, self.lr_adjust(learning_rate * update))
+
+    def _directions(self, gradients: Any, variables: Any) -> Any:
+        """Updates the momentums of N equal shapes; returns float[N, R, C], what is orthogonalized."""
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         momentums = [self.momentums[self._get_variable_index(v)] for v in variables]
         for momentum, gradient in zip(momentums, gradients, strict=True):
@@ -80,9 +86,7 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
         direction = tf.stack([tf.convert_to_tensor(momentum) for momentum in momentums])
         if self.nesterov:
             direction = tf.stack(gradients) + self.momentum * direction
-        updates = self._orthogonalize_parts(direction, parts)
-        for variable, update in zip(variables, tf.unstack(updates), strict=True):
-            self.assign_sub(variable, self.lr_adjust(learning_rate * update))
+        return direction
 
     def _orthogonalize_parts(self, x: Any, parts: tuple[int, ...]) -> Any:
         """float[N, R, C] → the same shape: the updates, before `lr_adjust` for matrices [R, C]."""
