@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=256, help="tokens of a row")
     parser.add_argument("--calls", type=int, default=15, help="of each measurement")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--without-steps", action="store_true", help="time only updates")
     arguments = parser.parse_args()
     if "MEASURED_DEVICES" in os.environ:
         print(json.dumps(measure(arguments, int(os.environ["MEASURED_DEVICES"]))))
@@ -159,10 +160,12 @@ def measure(arguments: argparse.Namespace, devices: int) -> dict[str, Any]:
         replicated = ReplicatedStep(task, model, replicas)
         replicated._gradients = gradients
         steps[mode] = _call(lambda step=replicated: step(0)["loss"])
-        steps[mode]()
+        if not arguments.without_steps:
+            steps[mode]()
         for variable, value in zip(state, before, strict=True):
             variable.assign(value)
     matrices = [v for v in model.trainable_weights if optimizer.is_matrix(v)]
+    no_times = {mode: dict.fromkeys(CLOCKS, float("nan")) for mode in MODES}
     return {
         "bytes": 4 * sum(int(np.prod(v.shape)) for v in matrices),
         "difference": max(
@@ -172,7 +175,7 @@ def measure(arguments: argparse.Namespace, devices: int) -> dict[str, Any]:
             if np.any(one != start)
         ),
         "update": _medians(updates, arguments.calls, replicas),
-        "step": _medians(steps, arguments.calls, replicas),
+        "step": no_times if arguments.without_steps else _medians(steps, arguments.calls, replicas),
     }
 
 
