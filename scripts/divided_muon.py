@@ -85,7 +85,7 @@ class DividedMuon(Muon):
         by_shape = defaultdict(list)
         for index in own:
             by_shape[shapes[index]].append(index)
-        changes = {}
+        changes: dict[int, Any] = {}
         for indices in by_shape.values():
             stack = tf.stack([matrices[index] for index in indices])
             updates = tf.unstack(self.zeropower_via_newtonschulz5(stack, self.ns_steps))

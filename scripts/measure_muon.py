@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -159,7 +160,7 @@ def measure(arguments: argparse.Namespace, devices: int) -> dict[str, Any]:
         gradients = replicated._gradients
         replicated = ReplicatedStep(task, model, replicas)
         replicated._gradients = gradients
-        steps[mode] = _call(lambda step=replicated: step(0)["loss"])
+        steps[mode] = _call(partial(_loss, replicated))
         if not arguments.without_steps:
             steps[mode]()
         for variable, value in zip(state, before, strict=True):
@@ -177,6 +178,10 @@ def measure(arguments: argparse.Namespace, devices: int) -> dict[str, Any]:
         "update": _medians(updates, arguments.calls, replicas),
         "step": no_times if arguments.without_steps else _medians(steps, arguments.calls, replicas),
     }
+
+
+def _loss(step: Any) -> Any:
+    return step(0)["loss"]
 
 
 def _call(function: Callable[[], Any]) -> Callable[[], float]:
