@@ -1,14 +1,13 @@
-"""Measures whether replicas should divide the matrices of Muon's update, or each compute all of it.
+"""Measures what replicas gain by dividing the matrices of Muon's update.
 
     python scripts/measure_muon.py [--layers 4] [--width 128] [--rows 8] [--length 256] [--calls 15]
 
 On 2 and 4 processes and on 2 simulated devices, each with one thread, times an update and a whole step:
 
-    all     every replica orthogonalizes all matrices
-    sum     each orthogonalizes its share; an all-reduce of all matrices, with zeros for those of others
-    gather  the same; an all-gather of the shares
+    whole    every replica orthogonalizes all matrices
+    divided  each orthogonalizes its share; an all-reduce of all matrices, with zeros for those of others
 
-The three take turns, and start together in all processes. The time of a call is that of its slowest
+The two take turns, and start together in all processes. The time of a call is that of its slowest
 process, by the clock and of its processor; the latter says more beside other programs. Two processes have
 a core each. Four share two: by the clock, dividing the work saves twice as much as on four machines.
 """
@@ -30,7 +29,7 @@ from minigpt.distribution.launch import free_ports, worker_environment
 
 # Processes, and devices of each.
 CASES = {"2 processes": (2, 1), "4 processes": (4, 1), "2 devices": (1, 2)}
-MODES = {"all": None, "sum": "sum", "gather": "gather"}
+MODES = ("whole", "divided")
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 
 
@@ -49,25 +48,17 @@ def main() -> None:
         return
     print(" ".join(sys.argv[1:]) + "; medians, milliseconds\n")
     parts = [f"{part}, {mode}" for part in ("update", "step") for mode in MODES]
-    columns = [
-        "replicas",
-        "matrices, MB",
-        "time",
-        *parts,
-        "sum / all",
-        "gather / all",
-        "difference",
-    ]
+    ratios = [f"{part}, divided / whole" for part in ("update", "step")]
+    columns = ["replicas", "matrices, MB", "time", *parts, *ratios, "difference"]
     print(f"| {' | '.join(columns)} |\n|" + "---|" * len(columns))
     for name in arguments.cases:
         found = run(*CASES[name])
         for clock in CLOCKS:
             times = [found[part][mode][clock] for part in ("update", "step") for mode in MODES]
-            ratios = [times[-2] / times[-3], times[-1] / times[-3]]
             print(
                 f"| {name} | {found['bytes'] / 1e6:.1f} | {clock} | "
                 + " | ".join(f"{1e3 * seconds:.1f}" for seconds in times)
-                + f" | {ratios[0]:.2f} | {ratios[1]:.2f} | {found['difference']:.1g} |",
+                + f" | {times[1] / times[0]:.2f} | {times[3] / times[2]:.2f} | {found['difference']:.1g} |",
                 flush=True,
             )
 
@@ -96,12 +87,13 @@ def measure(arguments: argparse.Namespace, devices: int) -> dict[str, Any]:
     """Returns median seconds of an update and of a step, by mode, and how much the updates differ."""
     import keras
     import tensorflow as tf
-    from divided_muon import DividedMuon
 
     from minigpt.corpus.token_store import open_corpus
     from minigpt.distribution.cluster import find_cluster
     from minigpt.training.device import set_up_replicas
     from minigpt.training.optimizers import build
+    from minigpt.training.optimizers.divided_muon import DividedMuon
+    from minigpt.training.optimizers.muon import Muon
     from minigpt.training.pipeline import compile_model
     from minigpt.training.replicated_step import ReplicatedStep
     from minigpt.training.start import replicated_model
@@ -122,20 +114,24 @@ def measure(arguments: argparse.Namespace, devices: int) -> dict[str, Any]:
     model = replicated_model(task, None, replicas)
 
     class Measured(DividedMuon):
-        """Compiles what an update and a step have in common once."""
+        """Updates in either mode, and compiles what an update and a step have in common once."""
+
+        mode = "whole"
+
+        def _backend_apply_gradients(self, grads: Any, trainable_variables: Any) -> None:
+            kind = {"whole": Muon, "divided": DividedMuon}[self.mode]
+            kind._backend_apply_gradients(self, grads, trainable_variables)
 
         def _compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-            key = self.exchange, int(tf.get_static_value(replica)), function.__qualname__
+            key = self.mode, self.replicas.current(), function.__qualname__
             if key not in compiled:
                 compiled[key] = super()._compiled(function)
             return compiled[key]
 
     compiled: dict[Any, Callable[..., Any]] = {}
-    build.Muon = Measured  # type: ignore[misc]
+    build.DividedMuon = Measured  # type: ignore[misc]
     compile_model(task, model, replicas)
     optimizer: Any = model.optimizer
-    optimizer.replicas = replicas
     values = [
         tf.random.stateless_normal(variable.shape, (0, index))
         for index, variable in enumerate(model.trainable_weights)
@@ -152,8 +148,8 @@ def measure(arguments: argparse.Namespace, devices: int) -> dict[str, Any]:
     updates, steps, results = {}, {}, {}
     before = values_of_state()
     replicated = ReplicatedStep(task, model, replicas)
-    for mode, exchange in MODES.items():
-        optimizer.exchange = exchange  # Read when the two are traced, by their first calls.
+    for mode in MODES:
+        optimizer.mode = mode  # Read when the two are traced, by their first calls.
         updates[mode] = _call(tf.function(lambda: replicas.run(update), autograph=False))
         updates[mode]()
         results[mode] = values_of_state()
@@ -165,14 +161,19 @@ def measure(arguments: argparse.Namespace, devices: int) -> dict[str, Any]:
             steps[mode]()
         for variable, value in zip(state, before, strict=True):
             variable.assign(value)
-    matrices = [v for v in model.trainable_weights if optimizer.is_matrix(v)]
+    matrices = [
+        variable
+        for variable, velocity in zip(
+            model.trainable_weights, optimizer.adam_velocities, strict=True
+        )
+        if velocity is None
+    ]
     no_times = {mode: dict.fromkeys(CLOCKS, float("nan")) for mode in MODES}
     return {
         "bytes": 4 * sum(int(np.prod(v.shape)) for v in matrices),
         "difference": max(
             float(np.max(np.abs(one - other)) / np.max(np.abs(one - start)))
-            for mode in ("sum", "gather")
-            for one, other, start in zip(results["all"], results[mode], before, strict=True)
+            for one, other, start in zip(*results.values(), before, strict=True)
             if np.any(one != start)
         ),
         "update": _medians(updates, arguments.calls, replicas),
