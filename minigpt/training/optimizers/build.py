@@ -25,7 +25,7 @@ def build_optimizer(
       model: built.
       replicas: those of the model; None for the default device.
     """
-    # Both update within a condition, where replicas cannot exchange tensors.
+    # These update within a condition, where replicas cannot exchange tensors.
     is_conditional = config.accumulate_steps > 1 or model.dtype_policy.name == "mixed_float16"
     shared: dict[str, Any] = {
         "learning_rate": config.learning_rate,
