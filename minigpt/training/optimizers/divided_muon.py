@@ -51,7 +51,8 @@ class DividedMuon(Muon):
     def _updates_of(self, replica: int, groups: Sequence[Any]) -> list[Any]:
         """Returns the updates of a replica's matrices, float[N, R, C] per group; zeros for those of others.
 
-        Sums over the replicas are the updates of all matrices, bit for bit: a number and zeros.
+        Their sums over the replicas are exact: a number and zeros. All replicas divide the groups alike,
+        which are in the order of the variables.
         """
         sizes = [len(variables) for _, variables, _ in groups]
         costs = [
