@@ -67,6 +67,11 @@ class Replicas:
             lambda result: self.strategy.experimental_local_results(result)[0], results
         )
 
+    def current(self) -> int:
+        """Returns the number of the replica that calls. To be called within `run`."""
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return int(tf.get_static_value(replica))
+
     def sum(self, tensors: Sequence[Any]) -> list[Any]:
         """Sums tensors over all replicas. To be called within `run`."""
         context = tf.distribute.get_replica_context()

@@ -204,7 +204,7 @@ def compile_model(task: Task, model: keras.Model, replicas: Replicas | None = No
     training = task.config.training
     jit_compile = uses_xla(training)
     with replicas.scope() if replicas else nullcontext():
-        optimizer = build_optimizer(training, model, bool(replicas and jit_compile))
+        optimizer = build_optimizer(training, model, replicas)
     # The metrics are created outside: they hold the loss of all replicas.
     model.compile(optimizer=optimizer, jit_compile=jit_compile, **task.objective())
     task.set_model(model, replicas)

@@ -5,6 +5,7 @@
 With TF_CONFIG, the program is one of several workers.
 """
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.distribution.cluster import find_cluster
 from minigpt.training.device import set_up_replicas, uses_xla
+from minigpt.training.optimizers.divided_muon import DividedMuon
 from minigpt.training.pipeline import compile_model
 from minigpt.training.replicated_step import ReplicatedStep
 from minigpt.training.start import initial_model, replicated_model
@@ -24,7 +26,7 @@ from minigpt.training.tasks import build_task
 
 
 def train(settings: dict[str, Any], steps: int) -> dict[str, Any]:
-    """Returns the loss of each batch, and the scores of the initial weights."""
+    """Returns the losses of the batches, the states of the replicas, and scores of the initial weights."""
     config = load_config(settings)
     _, replicas = set_up_replicas(config.training, find_cluster())
     task = build_task(config, open_corpus(config.data, config.tokenizer))
@@ -43,6 +45,7 @@ def train(settings: dict[str, Any], steps: int) -> dict[str, Any]:
     for number in range(steps):
         model.reset_metrics()
         losses.append(float(step(number)["loss"]))
+    states = states_of_replicas([*model.weights, *model.optimizer.variables])
     # Of the same weights whatever the number of replicas, which draw initial values of their own.
     keras.utils.set_random_seed(1)
     for variable, value in zip(model.weights, initial_model(task, None).weights, strict=True):
@@ -50,9 +53,20 @@ def train(settings: dict[str, Any], steps: int) -> dict[str, Any]:
     return {
         "replicas": replicas.count if replicas else 1,
         "losses": losses,
+        "states": states,
+        "divided": isinstance(model.optimizer, DividedMuon),
         "scores": task.scores(),
         "breakdown": task.breakdown.as_dict(),
     }
+
+
+def states_of_replicas(variables: list[keras.Variable]) -> list[str]:
+    """Returns a hash of all variables for each replica of this worker."""
+    copies = [getattr(variable.value, "values", (variable.value,)) for variable in variables]
+    return [
+        hashlib.sha256(b"".join(value.numpy().tobytes() for value in of_replica)).hexdigest()
+        for of_replica in zip(*copies, strict=True)
+    ]
 
 
 if __name__ == "__main__":

@@ -31,8 +31,15 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "bfloat16": {"training": {"precision": "mixed_bfloat16"}},
     "pairs": {"training": {"label_smoothing": 0.1}, "model": {"dropout_rate": 0.1}},
     "pairs_accumulated": {"training": {"accumulate_steps": 2, "batch_size": 15}},
-    # Batches of long pairs have fewer rows than there are replicas.
-    "pairs_few": {"training": {"batch_size": 4}, "data": {"length_buckets": 4}},
+    # Batches of long pairs have fewer rows than there are replicas. Not with ReLU: whether a hidden unit
+    # within rounding of zero is on changes the gradients of so few tokens. On one device, 9 trainings began
+    # with weights changed by one unit in the last place: the losses of 3 changed by 1.2e-4, those of 6 by
+    # less than 3e-7, as with XLA or with the rows reversed. With GELU, those of all 19 by less than 3e-7.
+    "pairs_few": {
+        "training": {"batch_size": 4},
+        "data": {"length_buckets": 4},
+        "model": {"activation": "gelu"},
+    },
     "float16": {"training": {"precision": "mixed_float16"}},
     "float16_accumulated": {"training": {"precision": "mixed_float16", "accumulate_steps": 2}},
 }
@@ -86,8 +93,15 @@ def alone(folder, files):
 
 
 def check(found: list[dict[str, Any]], right: dict[str, Any], variant: str, replicas: int) -> None:
+    # Not updates within a condition, see `build_optimizer`.
+    divides = variant in ("muon", "dropout", "compiled", "tied", "bfloat16", "pairs", "pairs_few")
+    states = [state for worker in found for state in worker["states"]]
+    assert len(states) == replicas
+    # All replicas are the same, bit for bit; between two updates, each accumulates its own gradients.
+    assert len(set(states)) == 1 or "accumulated" in variant
     for worker in found:
         assert worker["replicas"] == replicas
+        assert worker["divided"] == divides
         np.testing.assert_allclose(
             worker["losses"], right["losses"], rtol=TOLERANCES.get(variant, 1e-5)
         )
@@ -104,7 +118,7 @@ def test_two_devices(folder, files, alone):
 
 
 def test_two_processes(folder, files, alone):
-    variant = "accumulated"
+    variant = "dropout"
     found = trained(files, folder, variant, workers=2)
     check(found, alone(variant), variant, 2)
 
@@ -123,7 +137,7 @@ def test_fewer_rows_than_devices(folder, files, alone):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["muon", "dropout", "accumulated"])
-@pytest.mark.parametrize("devices, workers", [(3, 1), (4, 1), (1, 4), (1, 3)])
+@pytest.mark.parametrize("devices, workers", [(3, 1), (4, 1), (1, 2), (1, 3), (1, 4)])
 def test_more_devices_and_processes(folder, files, alone, variant, devices, workers):
     found = trained(files, folder, variant, devices, workers)
     check(found, alone(variant), variant, devices * workers)

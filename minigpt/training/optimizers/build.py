@@ -1,16 +1,20 @@
 """The optimizer of a configuration."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
 
 from minigpt.config import TrainingConfig
+from minigpt.distribution.replicas import Replicas
+from minigpt.training.optimizers.divided_muon import DividedMuon
 from minigpt.training.optimizers.local_updates import SGD, Adam, AdamW
 from minigpt.training.optimizers.muon import Muon
 
 
 def build_optimizer(
-    config: TrainingConfig, model: keras.Model, compiles_updates: bool = False
+    config: TrainingConfig, model: keras.Model, replicas: Replicas | None = None
 ) -> keras.optimizers.Optimizer:
     """Returns the optimizer of a configuration, built for `model`.
 
@@ -19,8 +23,10 @@ def build_optimizer(
     Args:
       config: the settings.
       model: built.
-      compiles_updates: see `LocalUpdates`.
+      replicas: those of the model; None for the default device.
     """
+    # These update within a condition, where replicas cannot exchange tensors.
+    is_conditional = config.accumulate_steps > 1 or model.dtype_policy.name == "mixed_float16"
     shared: dict[str, Any] = {
         "learning_rate": config.learning_rate,
         "weight_decay": config.weight_decay,
@@ -34,7 +40,10 @@ def build_optimizer(
         optimizer = SGD(momentum=0.9, nesterov=True, **shared)
     elif config.optimizer == "muon":
         # Muon updates the blocks' matrices, AdamW the tables and the head (Jordan et al. 2024).
-        optimizer = Muon(
+        kind: Callable[..., Muon] = Muon
+        if replicas and replicas.count > 1 and not is_conditional:
+            kind = partial(DividedMuon, replicas)
+        optimizer = kind(
             adam_beta_2=config.adam_beta_2,
             adam_weight_decay=config.weight_decay,
             exclude_layers=["embedding", "head"],
@@ -48,7 +57,8 @@ def build_optimizer(
     optimizer.exclude_from_weight_decay(
         var_list=[v for v in model.trainable_variables if len(v.shape) < 2]
     )
-    optimizer.compiles_updates = compiles_updates
+    # Without replicas, the whole step is compiled.
+    optimizer.compiles_updates = replicas is not None and replicas.jit_compile
     if model.dtype_policy.name == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer, name="loss_scale_optimizer")
     optimizer.build(model.trainable_variables)

@@ -1,5 +1,6 @@
 """Optimizers that update a replica's own variables."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -26,9 +27,14 @@ class LocalUpdates:
         def apply(gradients: Any) -> None:
             apply_all(gradients, trainable_variables)
 
-        if self.compiles_updates:
-            apply = tf.function(apply, jit_compile=True, autograph=False)
-        apply(grads)
+        self._compiled(apply)(grads)
+
+    def _compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a function that is compiled with XLA if updates are."""
+        if not self.compiles_updates:
+            return function
+        compiled: Callable[..., Any] = tf.function(function, jit_compile=True, autograph=False)
+        return compiled
 
     def _backend_update_step(
         self, grads: Any, trainable_variables: Any, learning_rate: Any

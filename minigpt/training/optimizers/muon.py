@@ -27,6 +27,15 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
     def _backend_update_step(
         self, grads: Any, trainable_variables: Any, learning_rate: Any
     ) -> None:
+        groups = self._update_others(grads, trainable_variables, learning_rate)
+        for gradients, variables, parts in groups:
+            directions = self._directions(gradients, variables)
+            self._subtract(variables, self._orthogonalize_parts(directions, parts), learning_rate)
+
+    def _update_others(
+        self, grads: Any, trainable_variables: Any, learning_rate: Any
+    ) -> list[tuple[Any, Any, tuple[int, ...]]]:
+        """Makes Adam's updates; returns gradients and variables of matrices of equal shapes and parts."""
         matrices, others = defaultdict(list), []
         for gradient, variable in zip(grads, trainable_variables, strict=True):
             # Keras' Muon keeps a velocity for exactly the variables that Adam updates.
@@ -38,9 +47,11 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
         adam_rate = learning_rate * self.adam_lr_ratio * self._bias_correction()
         for gradient, variable in others:
             self.update_step(gradient, variable, adam_rate)
+        groups = []
         for (_, _, parts), pairs in matrices.items():
             gradients, variables = zip(*pairs, strict=True)
-            self._update_matrices(gradients, variables, parts, learning_rate)
+            groups.append((gradients, variables, parts))
+        return groups
 
     def _parts(self, variable: Any) -> tuple[int, ...]:
         """Returns the widths of the matrices that a variable consists of."""
@@ -69,10 +80,13 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
         self.assign_add(v, v_change)
         self.assign_sub(variable, change)
 
-    def _update_matrices(
-        self, gradients: Any, variables: Any, parts: tuple[int, ...], learning_rate: Any
-    ) -> None:
-        """Muon's update of matrices of equal shape, [R, C], and equal parts."""
+    def _subtract(self, variables: Any, updates: Any, learning_rate: Any) -> None:
+        """Subtracts float[N, R, C], updates before `lr_adjust`, from N matrices."""
+        for variable, update in zip(variables, tf.unstack(updates), strict=True):
+            self.assign_sub(variable, self.lr_adjust(learning_rate * update))
+
+    def _directions(self, gradients: Any, variables: Any) -> Any:
+        """Updates the momentums of N equal shapes; returns float[N, R, C], what is orthogonalized."""
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         momentums = [self.momentums[self._get_variable_index(v)] for v in variables]
         for momentum, gradient in zip(momentums, gradients, strict=True):
@@ -80,9 +94,7 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
         direction = tf.stack([tf.convert_to_tensor(momentum) for momentum in momentums])
         if self.nesterov:
             direction = tf.stack(gradients) + self.momentum * direction
-        updates = self._orthogonalize_parts(direction, parts)
-        for variable, update in zip(variables, tf.unstack(updates), strict=True):
-            self.assign_sub(variable, self.lr_adjust(learning_rate * update))
+        return direction
 
     def _orthogonalize_parts(self, x: Any, parts: tuple[int, ...]) -> Any:
         """float[N, R, C] → the same shape: the updates, before `lr_adjust` for matrices [R, C]."""

@@ -1,0 +1,100 @@
+"""Muon whose matrices are divided among replicas."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from minigpt.distribution.replicas import Replicas
+from minigpt.training.optimizers.muon import Muon
+
+
+class DividedMuon(Muon):
+    """`Muon` in which each replica orthogonalizes a share of the matrices and sends it to the others.
+
+    Every replica computes everything else, which is little: clipping, decay, momentums and Adam's updates.
+    All variables are whole on every replica, so a checkpoint does not depend on the number of replicas.
+
+    It cannot accumulate gradients or be within a `LossScaleOptimizer`. These update within a condition,
+    where replicas cannot exchange tensors.
+
+    Args:
+      replicas: those of the model. Gradients are already summed over them.
+      **settings: of `Muon`.
+    """
+
+    def __init__(self, replicas: Replicas, **settings: Any) -> None:
+        super().__init__(name="muon", **settings)
+        assert not self.gradient_accumulation_steps and not self.use_ema
+        self.replicas = replicas
+
+    def _backend_apply_gradients(self, grads: Any, trainable_variables: Any) -> None:
+        groups: list[Any] = []
+        replica = self.replicas.current()
+
+        def begin(gradients: Any) -> list[Any]:
+            gradients = self._clip_gradients(gradients)
+            self._apply_weight_decay(trainable_variables)
+            found = self._update_others(gradients, trainable_variables, self.learning_rate)
+            groups[:] = [variables for _, variables, _ in found]
+            return self._updates_of(replica, found)
+
+        def end(updates: Any) -> None:
+            for variables, stacked in zip(groups, updates, strict=True):
+                self._subtract(variables, stacked, self.learning_rate)
+
+        # XLA cannot compile an exchange between replicas: what precedes and what follows it are compiled.
+        updates = self._compiled(begin)(grads)
+        if updates:
+            self._compiled(end)(self.replicas.sum(updates))
+
+    def _updates_of(self, replica: int, groups: Sequence[Any]) -> list[Any]:
+        """Returns the updates of a replica's matrices, float[N, R, C] per group; zeros for those of others.
+
+        Their sums over the replicas are exact: a number and zeros. All replicas divide the groups alike,
+        which are in the order of the variables.
+        """
+        sizes = [len(variables) for _, variables, _ in groups]
+        costs = [
+            sum(_multiplications(variables[0].shape[0], width) for width in parts)
+            for _, variables, parts in groups
+        ]
+        updates = []
+        for group, counts in zip(groups, divide(sizes, costs, self.replicas.count), strict=True):
+            directions = self._directions(*group[:2])
+            first, own = sum(counts[:replica]), counts[replica]
+            share = directions[first : first + own]
+            if own:
+                share = self._orthogonalize_parts(share, group[2])
+            others = [[first, sum(counts) - first - own], [0, 0], [0, 0]]
+            updates.append(tf.pad(share, others))
+        return updates
+
+
+def divide(sizes: Sequence[int], costs: Sequence[int], replicas: int) -> list[list[int]]:
+    """Divides groups of matrices among replicas so that all have about the same work.
+
+    Args:
+      sizes: number of matrices of each group.
+      costs: of one matrix of each group.
+      replicas: their number.
+    Returns:
+      for each group, the number of matrices of each replica.
+    """
+    counts = [[0] * replicas for _ in sizes]
+    work = [0] * replicas
+    # The largest come first; each goes to the replica with the least work.
+    for group in sorted(range(len(sizes)), key=lambda group: -costs[group]):
+        for _ in range(sizes[group]):
+            replica = work.index(min(work))
+            counts[group][replica] += 1
+            work[replica] += costs[group]
+    return counts
+
+
+def _multiplications(rows: int, columns: int) -> int:
+    """Returns those of five Newton–Schulz steps; see `muon._orthogonalized`."""
+    rows, columns = sorted((rows, columns))
+    if columns >= 2 * rows:
+        return rows * rows * (4 * columns + 14 * rows)
+    return rows * rows * (10 * columns + 5 * rows)
