@@ -10,6 +10,7 @@ from minigpt.certification.exported import ExportedModel
 from minigpt.certification.judgment import Judgment, judge_continuations, judge_translations
 from minigpt.certification.material import Material
 from minigpt.certification.readers.text_model import OpenedModel
+from minigpt.certification.stepped import SteppedModel
 from minigpt.evaluation.scores import bits_per_byte
 
 NEW_TOKENS = 64
@@ -121,7 +122,7 @@ def _found_texts(
             judged = judge_translations(source, some, texts, *arguments)
         return dict(zip(indices, judged, strict=True))
 
-    theirs = export.continue_greedily(material.prompts, new_tokens)
+    theirs = _continued(source, export, material.prompts, new_tokens)
     everything, ours = list(range(len(theirs))), list(theirs)
     # Generating texts takes much longer than scoring those of the export.
     judged = judge(everything) if material.windows[0].source is None else {}
@@ -136,9 +137,29 @@ def _found_texts(
     return [(ours[i], theirs[i], gaps.get(i, 0.0)) for i in everything]
 
 
-def _tokenizer(source: ExportedModel, export: ExportedModel, lines: list[str]) -> dict[str, Any]:
-    pairs = zip(source.encode(lines), export.encode(lines), strict=True)
-    return {"lines": len(lines), "same": sum(ours == theirs for ours, theirs in pairs)}
+def _continued(
+    source: OpenedModel, export: ExportedModel, prompts: list[str], new_tokens: int
+) -> list[str]:
+    """Returns the continuations by the export."""
+    if not isinstance(export, SteppedModel):
+        return export.continue_greedily(prompts, new_tokens)
+    # Libraries show bytes that are not UTF-8, which models also generate, in different ways. The ids are
+    # compared; `_tokenizer` compares what both make of ids of text.
+    found = export.continue_greedily_in_ids(prompts, new_tokens)
+    return [source.decode_new(prompt_ids, new_ids) for prompt_ids, new_ids in found]
+
+
+def _tokenizer(source: OpenedModel, export: ExportedModel, lines: list[str]) -> dict[str, Any]:
+    """Counts the lines that both encode to the same ids, and decode to the same text."""
+    encoded = list(zip(source.encode(lines), export.encode(lines), strict=True))
+    same = [ours == theirs for ours, theirs in encoded]
+    if isinstance(export, SteppedModel):
+        decode = export.tokenizer.decode
+        same = [
+            a and source.decode_new([], ids) == decode(ids)
+            for a, (ids, _) in zip(same, encoded, strict=True)
+        ]
+    return {"lines": len(lines), "same": sum(same)}
 
 
 def _speed(export: ExportedModel, prompts: list[str], new_tokens: int) -> float:

@@ -46,5 +46,8 @@ class DocumentedTokenizer:
 
     def continuation(self, prompt: Sequence[int], new: Sequence[int]) -> str:
         """Returns the text that new ids add. Decoded alone, they could lose a space or a cut character."""
-        whole: str = self._tokenizer.decode([*prompt, *new])
-        return whole[len(self._tokenizer.decode(list(prompt))) :]
+        return self.decode([*prompt, *new])[len(self.decode(prompt)) :]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        text: str = self._tokenizer.decode(list(ids))
+        return text

@@ -38,12 +38,16 @@ class SteppedModel(ExportedModel):
         return self.tokenizer.encode(lines)
 
     def continue_greedily(self, prompts: Sequence[str], max_new_tokens: int) -> list[str]:
-        return [
-            self.tokenizer.continuation(ids, self._greedy_ids(ids, max_new_tokens))
-            for ids in self.encode(prompts)
-        ]
+        found = self.continue_greedily_in_ids(prompts, max_new_tokens)
+        return [self.tokenizer.continuation(ids, new) for ids, new in found]
 
-    def _greedy_ids(self, prompt: Sequence[int], max_new_tokens: int) -> list[int]:
+    def continue_greedily_in_ids(
+        self, prompts: Sequence[str], max_new_tokens: int
+    ) -> list[tuple[list[int], list[int]]]:
+        """Returns the ids of each prompt and of its most probable continuation, token by token."""
+        return [(ids, self._new_ids(ids, max_new_tokens)) for ids in self.encode(prompts)]
+
+    def _new_ids(self, prompt: Sequence[int], max_new_tokens: int) -> list[int]:
         settings = self.tokenizer.settings
         ids, new = list(prompt) or [settings["end_id"]], list[int]()
         logits, caches = self.step(ids, 0, self.empty_caches)

@@ -1,5 +1,6 @@
 """`minigpt serve`: answers requests over HTTP."""
 
+import re
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +14,6 @@ from minigpt.cli.options import ModelArgument
 from minigpt.cli.output import print_message
 from minigpt.environment import available_cores
 from minigpt.errors import UserError
-from minigpt.runs.run import Run
 
 OPTIONS = {"run": "RUN", "host": "--host", "port": "--port", "name": "--name"}
 _PACKAGES = ("starlette", "uvicorn", "prometheus_client")
@@ -33,6 +33,10 @@ def serve(
     api_key: Annotated[
         str | None,
         typer.Option(envvar="MINIGPT_API_KEY", help="Key that all requests must send."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Name of the server that requests may give. Repeatable."),
     ] = None,
     threads: Annotated[
         int | None,
@@ -67,9 +71,17 @@ def serve(
     from minigpt.serving.page import ServedPage
     from minigpt.serving.scheduler import Scheduler
     from minigpt.serving.served_model import Bounds, ServedModel
-    from minigpt.serving.server import listen, run_server
+    from minigpt.serving.server import is_loopback, listen, run_server
 
+    if api_key is not None and not re.fullmatch("[!-~]+", api_key):
+        raise UserError("--api-key: should be of printable ASCII characters, at least one")
     listening = listen(host, port)
+    # Others cannot reach the server under another name, unless a proxy passes it on.
+    hosts = {name.lower() for name in allow_host or ()}
+    if is_loopback(listening):
+        hosts |= {"localhost", "127.0.0.1", "::1", host.lower()}
+    elif api_key is None:
+        print_message(f"Anybody who reaches {host} can use the server: it has no --api-key.")
     opened = OpenedModel(run, "gpt")
     with tempfile.TemporaryDirectory(prefix="minigpt-") as folder:
         file = opened.portable_file(Path(folder))
@@ -77,9 +89,9 @@ def serve(
         bounds = Bounds(max_prompt_tokens, max_tokens)
         engines = threads or min(available_cores(), 4)
         scheduler = Scheduler(file, engines, slots, max_prompt_tokens + max_tokens, queue)
-        page = ServedPage(file, None if is_portable(run) else Run(run), Path(folder))
+        page = ServedPage(file, None if is_portable(run) else run, Path(folder))
         application = build_application(
-            Server(model, scheduler, bounds, page), scheduler, host, api_key
+            Server(model, scheduler, bounds, page), scheduler, hosts or None, api_key
         )
         url = _url(host, listening.getsockname()[1])
         run_server(

@@ -119,8 +119,10 @@ class BatchEngine(Engine):
         """Returns for each token of a text from what the next one would be chosen.
 
         Args:
-          ids: int32[T], 1 ≤ T ≤ max_len. The probability of the last choice, which chooses nothing, is 0.
+          ids: int32[T], T ≤ max_len. The probability of the last choice, which chooses nothing, is 0.
         """
+        if not len(ids):
+            return []
         self._call("finish")
         address = self._checked("describe_text", *self._write_ids(ids))
         found = _choices(self._view(address, _CHOICE.itemsize * len(ids)).copy())

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
@@ -12,6 +13,9 @@ from starlette.types import Receive, Scope, Send
 from minigpt.serving.completions import Completion
 from minigpt.serving.errors import RequestError
 from minigpt.serving.generation import Part
+from minigpt.serving.scheduler import Computation
+
+T = TypeVar("T")
 
 
 class EventStream(StreamingResponse):
@@ -35,16 +39,35 @@ class EventStream(StreamingResponse):
             self._end()
 
 
-async def whole_texts(parts: AsyncIterator[tuple[int, Part]], count: int) -> list[Part]:
-    """Returns the texts of `count` generations."""
-    found = [Part() for _ in range(count)]
+async def results_of(computations: Sequence[Computation]) -> list[Any]:
+    """Returns the results of computations.
+
+    Raises:
+      RequestError: one of them failed.
+    """
+    try:
+        return [await computation.future for computation in computations]
+    except Exception as error:
+        traceback.print_exception(error)
+        raise RequestError(500, "the text could not be read") from None
+
+
+async def whole_answer(
+    completion: Completion,
+    computations: Sequence[Computation],
+    parts: AsyncIterator[tuple[int, Part]],
+) -> dict[str, Any]:
+    """Returns the answer to a request that wants no stream."""
+    if completion.body.echo:
+        completion.echo_prompts(await results_of(computations))
+    found = [Part() for _ in completion.requests]
     async for number, part in parts:
         found[number] += part
-    return found
+    return completion.answer(found)
 
 
-async def unless_disconnected(request: Request, answer: Awaitable[list[Part]]) -> list[Part]:
-    """Returns the answer; ends its computation if the client goes away before.
+async def unless_disconnected(request: Request, answer: Awaitable[T]) -> T:
+    """Returns the answer; no longer waits for it if the client goes away.
 
     Raises:
       ClientDisconnect: it went away.
@@ -67,7 +90,9 @@ async def _disconnected(request: Request) -> None:
 
 
 async def events_of(
-    completion: Completion, parts: AsyncIterator[tuple[int, Part]]
+    completion: Completion,
+    computations: Sequence[Computation],
+    parts: AsyncIterator[tuple[int, Part]],
 ) -> AsyncIterator[str]:
     """Yields server-sent events."""
     options = completion.body.stream_options
@@ -77,17 +102,19 @@ async def events_of(
 
     def event(number: int, part: Part) -> str:
         envelope = completion.envelope([completion.choice(number, part, offsets[number])])
-        offsets[number] += sum(len(token.text) for token in part.tokens)
+        offsets[number] += sum(token.length for token in part.tokens)
         return _event({**envelope, "usage": None} if shows_usage else envelope)
 
-    for number, part in completion.first_parts():
-        yield event(number, part)
     try:
+        if completion.body.echo:
+            completion.echo_prompts(await results_of(computations))
+        for number, part in completion.first_parts():
+            yield event(number, part)
         async for number, part in parts:
             used += part.token_count
             yield event(number, part)
     except RequestError as error:
-        yield _event({"error": {"message": error.message, "type": "server_error"}})
+        yield _event({"error": error.content()})
         return
     if shows_usage:
         yield _event({**completion.envelope([]), "usage": completion.usage(used)})

@@ -4,6 +4,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,17 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
-from minigpt.serving.answers import EventStream, events_of, unless_disconnected, whole_texts
+from minigpt.serving.answers import (
+    EventStream,
+    events_of,
+    results_of,
+    unless_disconnected,
+    whole_answer,
+)
 from minigpt.serving.bodies import read_body
 from minigpt.serving.completions import read_completion
 from minigpt.serving.errors import (
     RequestError,
-    error_response,
     on_request_error,
     problem,
 )
@@ -34,7 +40,7 @@ from minigpt.serving.guard import Guard
 from minigpt.serving.inputs import token_ids
 from minigpt.serving.metrics import Metrics
 from minigpt.serving.page import ServedPage
-from minigpt.serving.scheduler import QueueFullError, Scheduler
+from minigpt.serving.scheduler import Computation, QueueFullError, Scheduler, Work
 from minigpt.serving.schema import CompletionBody, EmbeddingBody
 from minigpt.serving.served_model import Bounds, ServedModel
 
@@ -59,30 +65,45 @@ class Server:
         body = await read_body(request, CompletionBody, self._bounds.body_bytes)
         self._check_model(body.model)
         completion = await read_completion(body, self._model, self._bounds)
-        self.metrics.prompt_tokens.inc(completion.prompt_tokens)
-        if body.echo:
-            await self._scheduler.compute(completion.echo_prompts)
         event = asyncio.Event()
         generations = [
             Generation(text, self._model.tokenizer, event) for text in completion.requests
         ]
-        if completion.generates:
-            self._scheduler.submit(generations)
-        else:
+        if not completion.generates:
             for generation in generations:
                 generation.deliver(Part(finish_reason="length"))
+        computations = completion.computations()
+        work: list[Work] = [*computations, *(generations if completion.generates else [])]
+        self._submit(work, completion.prompt_tokens)
         parts = self._counted(generations, event)
+        events = events_of(completion, computations, parts)
         if body.stream:
-            return EventStream(
-                events_of(completion, parts), lambda: self._scheduler.cancel(generations)
+            return EventStream(events, lambda: self._scheduler.cancel(work))
+        try:
+            answer = whole_answer(completion, computations, parts)
+            return JSONResponse(await unless_disconnected(request, answer))
+        finally:
+            self._scheduler.cancel(work)
+
+    def _submit(self, work: list[Work], prompt_tokens: int) -> None:
+        """Adds work to the queue and counts the tokens of its prompts.
+
+        Raises:
+          RequestError: it is more than the server can take.
+          QueueFullError: it is more than the server can take now.
+        """
+        if len(work) > self._scheduler.capacity:
+            message = (
+                f"the request has {len(work)} parts; should have at most {self._scheduler.capacity}"
             )
-        found = await unless_disconnected(request, whole_texts(parts, len(generations)))
-        return JSONResponse(completion.answer(found))
+            raise RequestError(400, message)
+        self._scheduler.submit(work)
+        self.metrics.prompt_tokens.inc(prompt_tokens)
 
     async def _counted(
         self, generations: list[Generation], event: asyncio.Event
     ) -> AsyncIterator[tuple[int, Part]]:
-        """Yields the parts of texts; ends those that nobody waits for any more."""
+        """Yields the parts of texts."""
         try:
             async for number, part in parts_of(generations, event):
                 self.metrics.new_tokens.inc(part.token_count)
@@ -90,7 +111,6 @@ class Server:
                     raise RequestError(500, "the text could not be generated")
                 yield number, part
         finally:
-            self._scheduler.cancel(generations)
             for generation in generations:
                 if generation.first_token_seconds is not None:
                     self.metrics.first_token_seconds.observe(generation.first_token_seconds)
@@ -102,10 +122,13 @@ class Server:
         texts = await token_ids(self._model, body.input, "input", most)
         if not all(texts):
             raise RequestError(400, "input: should not contain an empty text", "input")
-        self.metrics.prompt_tokens.inc(sum(map(len, texts)))
-        vectors = await self._scheduler.compute(
-            lambda engine: [_unit(engine.mean_latent(ids)) for ids in texts]
-        )
+        computations = [Computation(methodcaller("mean_latent", ids)) for ids in texts]
+        self._submit([*computations], sum(map(len, texts)))
+        try:
+            found = await unless_disconnected(request, results_of(computations))
+        finally:
+            self._scheduler.cancel(computations)
+        vectors = [_unit(vector) for vector in found]
         if body.dimensions not in (None, len(vectors[0])):
             raise problem("dimensions", body.dimensions, f"should be {len(vectors[0])}")
         data = [
@@ -150,6 +173,8 @@ class Server:
         return FileResponse(await asyncio.to_thread(self._page.path), media_type="text/html")
 
     async def health(self, request: Request) -> Response:
+        if not self._scheduler.is_healthy:
+            return JSONResponse({"status": "an engine has stopped"}, 503)
         return JSONResponse({"status": "ok"})
 
     async def show_metrics(self, request: Request) -> Response:
@@ -158,14 +183,14 @@ class Server:
 
 
 def build_application(
-    server: Server, scheduler: Scheduler, host: str, api_key: str | None
+    server: Server, scheduler: Scheduler, hosts: set[str] | None, api_key: str | None
 ) -> Starlette:
     """Returns the application.
 
     Args:
       server: the endpoints.
       scheduler: the engines, which run while the application does.
-      host: the address that the server listens at.
+      hosts: the names that requests may give to this server; None for any.
       api_key: the key that requests need; None for no key.
     """
 
@@ -192,10 +217,12 @@ def build_application(
         # Starlette prints the traceback; the answer has none.
         Exception: _on_bug,
     }
-    guard = Middleware(Guard, host=host, api_key=api_key, metrics=server.metrics)
-    return Starlette(
+    guard = Middleware(Guard, hosts=hosts, api_key=api_key, metrics=server.metrics)
+    application = Starlette(
         routes=routes, exception_handlers=handlers, middleware=[guard], lifespan=lifespan
     )
+    application.router.redirect_slashes = False
+    return application
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:
@@ -213,14 +240,12 @@ async def _on_disconnect(request: Request, error: Exception) -> Response:
 
 async def _on_http_exception(request: Request, error: HTTPException) -> Response:
     message = {404: "there is no such endpoint", 405: "the method is not allowed here"}
-    return error_response(
-        error.status_code,
-        message.get(error.status_code, "the request cannot be used"),
-        headers=dict(error.headers or {}),
-    )
+    shown = message.get(error.status_code, "the request cannot be used")
+    response = RequestError(error.status_code, shown).response()
+    response.headers.update(error.headers or {})
+    return response
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:
-    return error_response(
-        500, "an error of the server; its operator finds it in the server's output"
-    )
+    message = "an error of the server; its operator finds it in the server's output"
+    return RequestError(500, message).response()

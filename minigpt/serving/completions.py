@@ -2,23 +2,26 @@
 
 import math
 import random
+import re
 import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import zip_longest
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
 
 from minigpt.errors import UserError
-from minigpt.portable.batch import BatchEngine
+from minigpt.portable.batch import Choice
 from minigpt.portable.settings import Settings, settings_of
 from minigpt.serving.errors import RequestError, as_request_error, problem
-from minigpt.serving.generation import Part, TextRequest, TokenDescription, describe
+from minigpt.serving.generation import Describer, Part, TextRequest
 from minigpt.serving.inputs import token_ids
-from minigpt.serving.schema import MOST_STOPS, MOST_TEXTS, CompletionBody
+from minigpt.serving.scheduler import Computation
+from minigpt.serving.schema import MOST_TEXTS, CompletionBody
 from minigpt.serving.served_model import Bounds, ServedModel
-from minigpt.tokenizers.continuation import IncrementalDetokenizer
 
 # Settings of the model that have another name in a request, or the same one.
 _SETTINGS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
@@ -43,13 +46,14 @@ class Completion:
         self._id, self._created = f"cmpl-{secrets.token_hex(12)}", int(time.time())
         self._echoed: list[Part] = []
         seed = random.randrange(2**31) if body.seed is None else body.seed
+        biases = _biases(body, model)
         self.requests = [
             TextRequest(
                 prompt,
                 settings,
                 # As in `minigpt sample`: text i of a prompt has the seed + i.
                 (seed + i) % 2**31,
-                _biases(body, model),
+                biases,
                 body.frequency_penalty or 0.0,
                 body.presence_penalty or 0.0,
                 # The best ones are those of the highest probability.
@@ -68,28 +72,21 @@ class Completion:
     def prompt_tokens(self) -> int:
         return sum(map(len, self.prompts))
 
-    def echo_prompts(self, engine: BatchEngine) -> None:
-        """Describes the tokens of the prompts, which the answer repeats."""
-        for prompt in self.prompts:
-            choices = engine.describe(prompt) if self._top_logprobs is not None and prompt else []
-            single = IncrementalDetokenizer(self._model.tokenizer, [])
-            tokens = [
-                TokenDescription(single.push(token), None, None)
-                if t == 0
-                else describe(
-                    single.push(token),
-                    token,
-                    choices[t - 1],
-                    self._model.tokenizer,
-                    self._top_logprobs or 0,
-                )
-                for t, token in enumerate(prompt)
-                if choices
-            ]
-            self._echoed.append(Part(self._prompt_text(prompt), tokens=tokens))
+    def computations(self) -> list[Computation]:
+        """Returns what describes the tokens of the prompts, if the answer lists their probabilities."""
+        if not self.body.echo or self._top_logprobs is None:
+            return []
+        return [Computation(methodcaller("describe", prompt)) for prompt in self.prompts]
 
-    def _prompt_text(self, prompt: list[int]) -> str:
-        return self._model.tokenizer.decode(prompt)
+    def echo_prompts(self, described: list[list[Choice]]) -> None:
+        """Takes the results of the computations; the answer then begins with the prompts."""
+        for prompt, choices in zip_longest(self.prompts, described):
+            describer = Describer(self._model.tokenizer, [], self._top_logprobs or 0)
+            tokens = [
+                describer.push(token, choices[t - 1] if t else None)
+                for t, token in enumerate(prompt if choices else [])
+            ]
+            self._echoed.append(Part(self._model.tokenizer.decode(prompt), tokens=tokens))
 
     def answer(self, parts: list[Part]) -> dict[str, Any]:
         """Returns the whole answer.
@@ -181,7 +178,8 @@ async def read_completion(body: CompletionBody, model: ServedModel, bounds: Boun
     # The probabilities of a prompt's tokens are those within one context.
     describes = bool(body.echo) and body.logprobs is not None
     most = min(bounds.prompt_tokens, model.max_len) if describes else bounds.prompt_tokens
-    prompts = await token_ids(model, body.prompt, "prompt", most)
+    texts = "" if body.prompt is None else body.prompt
+    prompts = await token_ids(model, texts, "prompt", most)
     if len(prompts) * max(n, best_of or 1) > MOST_TEXTS:
         count = len(prompts) * max(n, best_of or 1)
         message = f"{count} texts are asked for; should be at most {MOST_TEXTS}"
@@ -205,17 +203,16 @@ def _check_stops(stop: str | list[str] | None) -> None:
     for text in [stop] if isinstance(stop, str) else stop or []:
         if not text or len(text) > _MOST_STOP_CHARACTERS:
             raise problem("stop", text, f"should have from 1 to {_MOST_STOP_CHARACTERS} characters")
-    assert not isinstance(stop, list) or len(stop) <= MOST_STOPS
 
 
 def _biases(body: CompletionBody, model: ServedModel) -> dict[int, float]:
     biases = {}
+    most = model.tokenizer.vocab_size - 1
     for name, value in (body.logit_bias or {}).items():
-        if not (
-            name.isascii() and name.isdigit() and len(name) < 10 and int(name) < model.vocab_size
-        ):
-            message = f"should be a token from 0 to {model.vocab_size - 1}"
-            raise problem("logit_bias", name, message)
+        if not (re.fullmatch("0|[1-9][0-9]{0,8}", name) and int(name) <= most):
+            raise problem("logit_bias", name, f"should be a token from 0 to {most}")
+        if type(value) not in (int, float) or not -100 <= value <= 100:
+            raise problem("logit_bias", value, "should be a number from -100 to 100")
         # OpenAI: -100 bans a token.
         biases[int(name)] = -math.inf if value == -100 else value
     return biases
@@ -229,9 +226,9 @@ def _logprobs(part: Part, offset: int) -> dict[str, list[Any]]:
     offsets = []
     for token in part.tokens:
         offsets.append(offset)
-        offset += len(token.text)
+        offset += token.length
     return {
-        "tokens": [token.text for token in part.tokens],
+        "tokens": [token.name for token in part.tokens],
         "token_logprobs": [token.logprob for token in part.tokens],
         "top_logprobs": [token.top for token in part.tokens],
         "text_offset": offsets,

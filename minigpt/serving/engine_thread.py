@@ -38,9 +38,13 @@ class EngineThread:
         self._loop = loop
         self._thread.start()
 
-    def join(self) -> None:
-        """Waits until the thread has ended."""
-        self._thread.join()
+    def join(self, seconds: float) -> None:
+        """Waits until the thread has ended, but not longer than some seconds."""
+        self._thread.join(seconds)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
 
     def _run(self) -> None:
         while True:
@@ -90,11 +94,17 @@ class EngineThread:
             if token == ENDED:
                 self._finish(slot, "stop")
             elif token != NOTHING_NEW:
-                records = text.request.top_logprobs is not None
-                choice = self._engine.choice(slot) if records else None
-                self._undelivered[text] = None
-                if text.push(token, choice):
-                    self._end(slot)
+                self._add(slot, text, token)
+
+    def _add(self, slot: int, text: Generation, token: int) -> None:
+        self._undelivered[text] = None
+        try:
+            records = text.request.top_logprobs is not None
+            if text.push(token, self._engine.choice(slot) if records else None):
+                self._end(slot)
+        except Exception:
+            traceback.print_exc()
+            self._finish(slot, "error")
 
     def _finish(self, slot: int, reason: str) -> None:
         text = self._texts[slot]

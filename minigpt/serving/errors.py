@@ -7,6 +7,8 @@ from starlette.responses import JSONResponse
 from minigpt.errors import ArgumentProblem
 
 _MOST_CHARACTERS = 80
+# Errors before the body has been read.
+_UNREAD = (401, 403, 408, 413, 415)
 
 
 class RequestError(Exception):
@@ -27,25 +29,19 @@ class RequestError(Exception):
 
     def response(self) -> JSONResponse:
         headers = {"Retry-After": "1"} if self.status == 429 else {}
+        if self.status in _UNREAD:
+            headers["Connection"] = "close"
         if self.status == 401:
             # Browsers ask for the key as a password.
             headers["WWW-Authenticate"] = 'Basic realm="minigpt"'
-        return error_response(self.status, self.message, self.field, self.code, headers)
+        return JSONResponse({"error": self.content()}, self.status, headers)
 
-
-def error_response(
-    status: int,
-    message: str,
-    field: str | None = None,
-    code: str | None = None,
-    headers: dict[str, str] | None = None,
-) -> JSONResponse:
-    """Returns an answer with an error."""
-    kind = {401: "authentication_error", 429: "rate_limit_error"}.get(
-        status, "server_error" if status >= 500 else "invalid_request_error"
-    )
-    error = {"message": message, "type": kind, "param": field, "code": code}
-    return JSONResponse({"error": error}, status, headers)
+    def content(self) -> dict[str, str | None]:
+        """Returns the error as OpenAI's protocol describes it."""
+        kind = {401: "authentication_error", 429: "rate_limit_error"}.get(
+            self.status, "server_error" if self.status >= 500 else "invalid_request_error"
+        )
+        return {"message": self.message, "type": kind, "param": self.field, "code": self.code}
 
 
 def problem(field: str, value: object, message: str) -> RequestError:
@@ -65,18 +61,11 @@ def as_request_error(error: str) -> RequestError:
 
 def invalid_body(error: ValidationError) -> RequestError:
     """Returns the error for a body that is not what the endpoint takes: its first problem."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    if first["type"] == "json_invalid":
-        return RequestError(400, "the body should be valid JSON")
-    names = [str(part) for part in first["loc"]]
-    if not names:
-        return RequestError(400, "the body should be a JSON object")
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     # Of a union, the name of the alternative follows that of the field.
-    field = names[0]
-    if first["type"] == "extra_forbidden":
-        return RequestError(
-            400, f"{field[:_MOST_CHARACTERS]}: unknown field", field[:_MOST_CHARACTERS]
-        )
+    field = str(first["loc"][0])
+    if field == "stream_options" and len(first["loc"]) > 1:
+        field = f"{field}.{first['loc'][1]}"
     if first["type"] == "missing":
         return RequestError(400, f"{field}: missing", field)
     return RequestError(400, f"{field}: {_expected(field, first['msg'])}", field)

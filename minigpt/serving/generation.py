@@ -44,14 +44,16 @@ class TokenDescription:
     """A token of a text and its logarithmic probabilities.
 
     Attributes:
-      text: what the token adds to the text.
+      name: what the token adds to the text; a readable form such as "<E2 82>" if that is nothing.
+      length: how many characters it adds.
       logprob: its own; None for the first token of a prompt.
-      top: those of the most probable tokens: readable form → logarithmic probability.
+      top: those of the most probable tokens: name → logarithmic probability.
     """
 
-    text: str
-    logprob: float | None
-    top: dict[str, float] | None
+    name: str
+    length: int
+    logprob: float | None = None
+    top: dict[str, float] | None = None
 
 
 @dataclass
@@ -79,16 +81,38 @@ class Part:
         )
 
 
-def describe(
-    text: str, token: int, choice: Choice, tokenizer: Vocabulary, top_logprobs: int
-) -> TokenDescription:
-    """Returns the description of a token that was chosen from `choice`."""
-    most = list(zip(choice.ids, choice.probabilities, strict=True))[:top_logprobs]
-    listed = {tokenizer.piece(i): _logarithm(probability) for i, probability in most}
-    own = _logarithm(choice.probability)
-    if top_logprobs:
-        listed.setdefault(tokenizer.piece(token), own)
-    return TokenDescription(text, own, listed)
+class Describer:
+    """Describes the tokens of a text, one after the other.
+
+    Args:
+      tokenizer: the tokenizer.
+      prompt_ids: the tokens before.
+      top_logprobs: how many of the most probable tokens are listed.
+    """
+
+    def __init__(self, tokenizer: Vocabulary, prompt_ids: Sequence[int], top_logprobs: int) -> None:
+        self._tokenizer, self._top_logprobs = tokenizer, top_logprobs
+        self._detokenizer = IncrementalDetokenizer(tokenizer, prompt_ids)
+
+    def push(self, token: int, choice: Choice | None) -> TokenDescription:
+        """Returns the description of the next token; choice: from what it was chosen, if it was."""
+        name = self._name(token)
+        if choice is None:
+            return TokenDescription(name, len(self._detokenizer.push(token)))
+        own = _logarithm(choice.probability)
+        most = [
+            (self._name(i), _logarithm(probability))
+            for i, probability in zip(choice.ids, choice.probabilities, strict=True)
+            if i < self._tokenizer.vocab_size
+        ]
+        # Two tokens may add the same text; the first one is the more probable.
+        top = dict(reversed(most[: self._top_logprobs]))
+        if self._top_logprobs:
+            top[name] = own
+        return TokenDescription(name, len(self._detokenizer.push(token)), own, top)
+
+    def _name(self, token: int) -> str:
+        return self._detokenizer.preview(token) or self._tokenizer.piece(token)
 
 
 def _logarithm(probability: float) -> float:
@@ -113,9 +137,8 @@ class Generation:
         self.first_token_seconds: float | None = None
         self._created = time.monotonic()
         # The thread's.
-        self._tokenizer = tokenizer
         self._text = ContinuationText(tokenizer, request.prompt_ids, request.settings.stop)
-        self._single = IncrementalDetokenizer(tokenizer, request.prompt_ids)
+        self._describer = Describer(tokenizer, request.prompt_ids, request.top_logprobs or 0)
         self._held: deque[TokenDescription] = deque()
         self._released = (
             0  # Characters of the text that are not held back, minus those of `tokens`.
@@ -132,8 +155,7 @@ class Generation:
         self._pending.token_count += 1
         self._add_text(self._text.push([token]))
         if choice is not None:
-            text, top = self._single.push(token), self.request.top_logprobs or 0
-            self._held.append(describe(text, token, choice, self._tokenizer, top))
+            self._held.append(self._describer.push(token, choice))
             self._release_tokens()
         if self._text.stopped:
             self._pending.finish_reason = "stop"
@@ -156,7 +178,7 @@ class Generation:
     def _release_tokens(self) -> None:
         """Adds the descriptions of the tokens whose text is not held back: a stop string has none."""
         while self._held and self._released > 0:
-            self._released -= len(self._held[0].text)
+            self._released -= self._held[0].length
             self._pending.tokens.append(self._held.popleft())
 
     def take_pending(self) -> Part:

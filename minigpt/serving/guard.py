@@ -1,5 +1,6 @@
 """What is checked of every request before it is read: its host, and the key."""
 
+import asyncio
 import base64
 import binascii
 import secrets
@@ -12,7 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from minigpt.serving.errors import RequestError
 from minigpt.serving.metrics import Metrics
 
-_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+# The client has gone away.
+_NO_ANSWER = 499
 # Labels of metrics: any other path is counted as "other".
 _ENDPOINTS = {
     "/",
@@ -27,25 +29,26 @@ _ENDPOINTS = {
 class Guard:
     """Refuses requests without the key, and counts all.
 
-    On a loopback address, requests to other host names are refused too: a web page whose name resolves to
-    this machine could otherwise read the answers in a browser (DNS rebinding).
+    A web page whose name resolves to this machine could read the answers in a browser (DNS rebinding):
+    requests to other host names are refused.
 
     Args:
       app: the application.
-      host: the address that the server listens at.
+      hosts: the names that requests may give to this server; None for any.
       api_key: the key; None if there is none.
       metrics: what counts the requests.
     """
 
-    def __init__(self, app: ASGIApp, host: str, api_key: str | None, metrics: Metrics) -> None:
-        self._app, self._api_key, self._metrics = app, api_key, metrics
-        self._hosts = _LOOPBACK if host in _LOOPBACK else None
+    def __init__(
+        self, app: ASGIApp, hosts: set[str] | None, api_key: str | None, metrics: Metrics
+    ) -> None:
+        self._app, self._hosts, self._api_key, self._metrics = app, hosts, api_key, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status = time.monotonic(), 499  # The client has gone away before the answer.
+        began, status = time.monotonic(), _NO_ANSWER
 
         async def counting(message: Message) -> None:
             nonlocal status
@@ -59,6 +62,10 @@ class Guard:
                 await error.response()(scope, receive, counting)
             else:
                 await self._app(scope, receive, counting)
+        except asyncio.CancelledError:
+            # The server stops, and has waited for long enough.
+            if status == _NO_ANSWER:
+                await RequestError(503, "the server stops").response()(scope, receive, counting)
         except Exception:
             status = 500
             raise
@@ -69,7 +76,7 @@ class Guard:
     def _refusal(self, scope: Scope) -> RequestError | None:
         headers = Headers(scope=scope)
         if self._hosts is not None and _host_name(headers.get("host", "")) not in self._hosts:
-            return RequestError(403, "this server answers requests to localhost only")
+            return RequestError(403, "the host is not one that this server answers for")
         if self._api_key is not None and scope["path"] != "/healthz":
             given = _given_key(headers.get("authorization", ""))
             if not secrets.compare_digest(given.encode(), self._api_key.encode()):

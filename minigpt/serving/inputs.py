@@ -31,8 +31,8 @@ async def token_ids(model: ServedModel, texts: Texts, field: str, most: int) -> 
         if len(ids) > most:
             raise _too_long(field, most)
         for token in ids:
-            if not 0 <= token < model.vocab_size:
-                message = f"should be a token from 0 to {model.vocab_size - 1}"
+            if not 0 <= token < model.tokenizer.vocab_size:
+                message = f"should be a token from 0 to {model.tokenizer.vocab_size - 1}"
                 raise problem(field, token, message)
         found.append(ids)
     return found

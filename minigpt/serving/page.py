@@ -4,20 +4,17 @@ import tempfile
 import threading
 from pathlib import Path
 
-from minigpt.pages.model_page import write_file_page, write_page
-from minigpt.runs.run import Run
-
 
 class ServedPage:
     """The page, which is written when it is asked for the first time.
 
     Args:
       file: the portable file that is served.
-      run: its run; None if there is only the file.
+      run: the directory of its run; None if there is only the file.
       folder: where to write it.
     """
 
-    def __init__(self, file: Path, run: Run | None, folder: Path) -> None:
+    def __init__(self, file: Path, run: Path | None, folder: Path) -> None:
         self._file, self._run, self._folder = file, run, folder
         self._lock = threading.Lock()
 
@@ -28,9 +25,16 @@ class ServedPage:
             if not page.exists():
                 with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as new:
                     path = Path(new.name)
-                if self._run is None:
-                    write_file_page(self._file, path)
-                else:
-                    write_page(self._run, path)
+                self._write(path)
                 path.rename(page)
         return page
+
+    def _write(self, path: Path) -> None:
+        # Importing this takes as long as starting the server.
+        from minigpt.pages.model_page import write_file_page, write_page
+        from minigpt.runs.run import Run
+
+        if self._run is None:
+            write_file_page(self._file, path)
+        else:
+            write_page(Run(self._run), path)

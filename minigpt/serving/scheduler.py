@@ -5,13 +5,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from minigpt.portable.batch import BatchEngine
 from minigpt.serving.engine_thread import EngineThread
 from minigpt.serving.generation import Generation
 
-T = TypeVar("T")
+# A step, or reading a text, takes less.
+_JOIN_SECONDS = 1.5
 
 
 class QueueFullError(Exception):
@@ -19,22 +20,28 @@ class QueueFullError(Exception):
 
 
 class Computation:
-    """A call that needs an engine for a moment, and the future of its result.
+    """A call that needs an engine for a moment, and the future of its result. To be made by an event loop.
+
+    All texts of the engine wait for it, so it should read one text at most.
 
     Args:
       function: the call.
-      loop: the event loop that waits for it.
+    Attributes:
+      is_cancelled: whether nobody wants the result any more.
     """
 
-    def __init__(self, function: Callable[[BatchEngine], Any], loop: asyncio.AbstractEventLoop):
-        self.function = function
-        self.future: asyncio.Future[Any] = loop.create_future()
-        self._loop = loop
+    def __init__(self, function: Callable[[BatchEngine], Any]) -> None:
+        self._function = function
+        self._loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self._loop.create_future()
+        self.is_cancelled = False
 
     def run(self, engine: BatchEngine) -> None:
         """Makes the call. Called by an engine's thread."""
+        if self.is_cancelled:
+            return
         try:
-            result, error = self.function(engine), None
+            result, error = self._function(engine), None
         except Exception as raised:
             result, error = None, raised
         self._loop.call_soon_threadsafe(self._set, result, error)
@@ -48,6 +55,9 @@ class Computation:
             self.future.set_exception(error)
 
 
+Work = Generation | Computation
+
+
 class Scheduler:
     """Engines with a thread each, which take what waits in a common queue.
 
@@ -57,6 +67,8 @@ class Scheduler:
       slots: how many texts an engine continues together.
       most_tokens: the maximum number of tokens of a text, prompt included.
       most_waiting: how many texts and computations may wait when all slots are taken.
+    Attributes:
+      capacity: how many texts and computations there can be at a time.
     Raises:
       UserError: the file cannot be opened, or there is not enough memory.
     """
@@ -65,10 +77,10 @@ class Scheduler:
         self, path: Path, threads: int, slots: int, most_tokens: int, most_waiting: int
     ) -> None:
         self._changed = threading.Condition()
-        self._waiting: deque[Generation | Computation] = deque()
+        self._waiting: deque[Work] = deque()
         self._running = 0
         self._is_closed = False
-        self._most = threads * slots + most_waiting
+        self.capacity = threads * slots + most_waiting
         engines = [BatchEngine(path) for _ in range(threads)]
         for engine in engines:
             engine.open_batch(slots, most_tokens)
@@ -85,7 +97,12 @@ class Scheduler:
             self._is_closed = True
             self._changed.notify_all()
         for thread in self._threads:
-            thread.join()
+            thread.join(_JOIN_SECONDS)
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether all threads run."""
+        return all(thread.is_alive for thread in self._threads)
 
     @property
     def running(self) -> int:
@@ -97,42 +114,27 @@ class Scheduler:
         """How many texts and computations wait."""
         return len(self._waiting)
 
-    def submit(self, work: Sequence[Generation | Computation]) -> None:
+    def submit(self, work: Sequence[Work]) -> None:
         """Adds texts and computations to the queue: all, or none.
 
         Raises:
           QueueFullError: too many would wait.
         """
         with self._changed:
-            if self._running + len(self._waiting) + len(work) > self._most:
+            if self._running + len(self._waiting) + len(work) > self.capacity:
                 raise QueueFullError
             self._waiting.extend(work)
             self._changed.notify_all()
 
-    async def compute(self, function: Callable[[BatchEngine], T]) -> T:
-        """Calls a function with an engine.
-
-        Raises:
-          QueueFullError: too many would wait.
-        """
-        computation = Computation(function, asyncio.get_running_loop())
-        self.submit([computation])
-        result: T = await computation.future
-        return result
-
-    def cancel(self, generations: Sequence[Generation]) -> None:
-        """Ends texts that nobody wants any more; those that are finished stay as they are."""
+    def cancel(self, unwanted: Sequence[Work]) -> None:
+        """Ends work that nobody wants any more; what is finished stays as it is."""
         with self._changed:
-            for generation in generations:
-                generation.is_cancelled = True
-            self._waiting = deque(
-                work
-                for work in self._waiting
-                if not (isinstance(work, Generation) and work.is_cancelled)
-            )
+            for work in unwanted:
+                work.is_cancelled = True
+            self._waiting = deque(work for work in self._waiting if not work.is_cancelled)
 
-    def take(self, free: int, wait: bool) -> list[Generation | Computation] | None:
-        """Takes work from the queue. Called by the engines' threads.
+    def take(self, free: int, wait: bool) -> list[Work] | None:
+        """Takes work from the queue: texts, and at most one computation. Called by the engines' threads.
 
         Args:
           free: the maximum number of texts.
@@ -145,13 +147,19 @@ class Scheduler:
                 self._changed.wait()
             if self._is_closed:
                 return None
-            taken: list[Generation | Computation] = []
-            while self._waiting and (free or isinstance(self._waiting[0], Computation)):
-                work = self._waiting.popleft()
+            # The other threads take their shares.
+            free = min(free, -(-len(self._waiting) // len(self._threads)))
+            taken: list[Work] = []
+            while self._waiting:
+                work = self._waiting[0]
                 if isinstance(work, Generation):
+                    if not free:
+                        break
                     free -= 1
                     self._running += 1
-                taken.append(work)
+                taken.append(self._waiting.popleft())
+                if isinstance(work, Computation):
+                    break
             return taken
 
     def release(self, count: int) -> None:

@@ -1,27 +1,28 @@
 """The fields of requests: https://platform.openai.com/docs/api-reference/completions and .../embeddings."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+# The first mistake in a list is reported: reporting all of a million would take seconds.
+_Strings = Annotated[list[str], Field(fail_fast=True)]
+_Ids = Annotated[list[int], Field(fail_fast=True)]
 # A text, several texts, token ids, or several lists of them.
-Texts = str | list[str] | list[int] | list[list[int]]
+Texts = str | _Strings | _Ids | Annotated[list[_Ids], Field(fail_fast=True)]
 # What OpenAI's fields of one choice, and of several texts a request, are limited to here.
 MOST_TEXTS = 128
 MOST_STOPS = 16
 
 
 class _Body(BaseModel):
-    """Unknown fields are errors: an option that has no effect would not be noticed."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
     model: str | None = None
     user: str | None = None
 
 
 class StreamOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(strict=True)
 
     include_usage: bool = False
     # Padding against readers of encrypted traffic; accepted, and not needed here.
@@ -34,7 +35,7 @@ class CompletionBody(_Body):
     `top_k`, `min_p` and `repetition_penalty` are minigpt's own.
     """
 
-    prompt: Texts = ""
+    prompt: Texts | None = None
     suffix: Literal[""] | None = None
     max_tokens: int | None = None
     temperature: float | None = None
@@ -48,10 +49,11 @@ class CompletionBody(_Body):
     stream_options: StreamOptions | None = None
     logprobs: Annotated[int, Field(ge=0, le=10)] | None = None
     echo: bool | None = None
-    stop: str | Annotated[list[str], Field(max_length=MOST_STOPS)] | None = None
+    stop: str | Annotated[_Strings, Field(max_length=MOST_STOPS)] | None = None
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
-    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    # Checked in completions.py: pydantic would report every mistake.
+    logit_bias: dict[str, Any] | None = None
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
 
 

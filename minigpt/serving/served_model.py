@@ -48,7 +48,7 @@ class ServedModel:
             raise UserError(ArgumentProblem("run", file, problem))
         self.file, self.name = file, name
         self.tokenizer = model.tokenizer
-        self.max_len, self.vocab_size = model.max_len, model.vocab_size
+        self.max_len = model.max_len
         lengths = map(len, self.tokenizer.pieces)
         self.longest_piece = max(lengths) if self.tokenizer.unknown_id is None else None
         self.created = int(file.stat().st_mtime)

@@ -1,13 +1,17 @@
 """Runs the application until a signal asks it to stop."""
 
+import asyncio
+import ipaddress
 import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.interrupts import stopping_signals
@@ -17,6 +21,8 @@ _GRACE_SECONDS = 18
 # Idle connections are closed after this time. Clients close theirs earlier, many after 5 s: if both close a
 # connection at once, a request fails.
 _IDLE_SECONDS = 60
+# A connection without a whole request head is closed after this time.
+_HEAD_SECONDS = 30
 # Open connections; further ones are answered with 503.
 _MOST_CONNECTIONS = 1000
 
@@ -36,6 +42,33 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
+class _Protocol(H11Protocol):
+    """HTTP/1.1 with a limit of time for the head of a request, the first one and those that follow."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(_HEAD_SECONDS, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        waits = self.conn.their_state is h11.IDLE
+        if waits and self._deadline is None:
+            self._deadline = self.loop.call_later(_HEAD_SECONDS, self.transport.close)
+        elif not waits:
+            self._end_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_deadline()
+        super().connection_lost(exc)
+
+    def _end_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
 def listen(host: str, port: int) -> socket.socket:
     """Returns a socket at an address.
 
@@ -52,11 +85,17 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise UserError(ArgumentProblem("host", host, f"{error.strerror or error}")) from None
     try:
-        return socket.create_server(address, family=family, backlog=2048)
+        both = host == "::" and socket.has_dualstack_ipv6()
+        return socket.create_server(address, family=family, backlog=2048, dualstack_ipv6=both)
     except OSError as error:
         # Python's own text repeats the address.
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise UserError(ArgumentProblem("port", port, reason)) from None
+
+
+def is_loopback(listening: socket.socket) -> bool:
+    """Returns whether only programs on this machine reach a socket."""
+    return ipaddress.ip_address(listening.getsockname()[0]).is_loopback
 
 
 def run_server(
@@ -71,6 +110,7 @@ def run_server(
     """
     config = uvicorn.Config(
         application,
+        http=_Protocol,
         lifespan="on",
         log_config=None,
         log_level="warning",

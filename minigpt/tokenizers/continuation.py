@@ -42,14 +42,21 @@ class IncrementalDetokenizer:
         Raises:
           ValueError: the token is outside the vocabulary.
         """
-        before = self._decoded
-        after = self._tokenizer.decode([*self._context, token])
+        text = self.preview(token)
         if size := len(self._tokenizer.pieces[token]):
             self._context.append(token)
             self._context_bytes += size
             self._drop_old_tokens()
             self._decoded = self._tokenizer.decode(list(self._context))
-        return after[len(before) :]
+        return text
+
+    def preview(self, token: int) -> str:
+        """Returns the text that a token would add.
+
+        Raises:
+          ValueError: the token is outside the vocabulary.
+        """
+        return self._tokenizer.decode([*self._context, token])[len(self._decoded) :]
 
     def _drop_old_tokens(self) -> None:
         pieces = self._tokenizer.pieces

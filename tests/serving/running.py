@@ -32,6 +32,11 @@ class Served:
     lines: list[str] = field(default_factory=list)
 
     @property
+    def host(self) -> str:
+        host = self.url.removeprefix("http://").rpartition(":")[0]
+        return "127.0.0.1" if host == "0.0.0.0" else host
+
+    @property
     def port(self) -> int:
         return int(self.url.rpartition(":")[2])
 
@@ -41,9 +46,10 @@ class Served:
         body: Any = None,
         method: str | None = None,
         headers: dict[str, str] | None = None,
+        timeout: float = 120,
     ) -> tuple[int, bytes]:
         """Returns status and body of an answer. A body that is not bytes is sent as JSON."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         sent = {"Content-Type": "application/json", **(headers or {})}
         with contextlib.closing(connection):
@@ -72,9 +78,12 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(model: Path, *options: str, **environment: str) -> Iterator[Served]:
-    """Starts `minigpt serve`."""
-    command = [sys.executable, "-m", "minigpt", "serve", str(model), "--port", "0", *options]
+def serving(
+    model: Path, *options: str, program: str | None = None, **environment: str
+) -> Iterator[Served]:
+    """Starts `minigpt serve`; program: what runs in place of `python -m minigpt`."""
+    start = ["-m", "minigpt"] if program is None else ["-c", program]
+    command = [sys.executable, *start, "serve", str(model), "--port", "0", *options]
     process = subprocess.Popen(
         command,
         stderr=subprocess.PIPE,

@@ -144,8 +144,24 @@ def test_logprobs_and_echo(server, model):
         best = np.argsort(-logprobs[t - 1], kind="stable")[:3]
         top = found["top_logprobs"][t]
         assert {model.tokenizer.piece(i) for i in best} <= top.keys() and 3 <= len(top) <= 4
+        assert top[found["tokens"][t]] == found["token_logprobs"][t]
         assert math.isclose(max(top.values()), logprobs[t - 1].max(), abs_tol=1e-3)
         assert found["text_offset"][t] == len("".join(found["tokens"][:t]))
+
+
+def test_parts_of_characters(server, model):
+    """Tokens that add no text have a readable name, the same in both lists."""
+    options = {"prompt": "né ☃ 🙂", "max_tokens": 0, "echo": True, "logprobs": 2}
+    (choice,) = server.complete(**options)["choices"]
+    found = choice["logprobs"]
+    assert choice["text"] == options["prompt"]
+    assert "<E2>" in found["tokens"] and "☃" in found["tokens"]
+    assert all(
+        n in top for n, top in zip(found["tokens"][1:], found["top_logprobs"][1:], strict=True)
+    )
+    texts = [token for token in found["tokens"] if not token.startswith("<")]
+    assert "".join(texts) == choice["text"]
+    assert found["text_offset"][-1] == len(choice["text"]) - 1
 
 
 def test_a_prompt_is_scored_without_new_tokens(client):

@@ -1,7 +1,9 @@
 """Starting and stopping a server, keys, full queues, and clients that go away."""
 
 import base64
+import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -82,6 +84,25 @@ def test_a_full_queue_and_clients_that_go_away(small_server, model):
     assert status == 200
 
 
+def test_computations_between_steps(tiny_run, model):
+    """Reading many texts does not stop a stream, and ends when its client goes away."""
+    scored = {"prompt": [[5] * model.max_len] * 100, "max_tokens": 0, "echo": True, "logprobs": 1}
+    with serving(tiny_run.path, "--threads", "1", "--slots", "2") as served:
+        for path, body in (("completions", scored), ("embeddings", {"input": scored["prompt"]})):
+            data = json.dumps(body).encode()
+            head = f"POST /v1/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n"
+            with socket.create_connection(("127.0.0.1", served.port)) as connection:
+                connection.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + data)
+            wait_until(lambda: served.metric("minigpt_waiting_texts") == 0)
+            # Each text is work of its own, and more of it than fits is refused before any is done.
+            many = {**body, "n": 2} if path == "completions" else body
+            name = "prompt" if path == "completions" else "input"
+            many = {**many, name: [[5]] * 128, **({"max_tokens": 1} if "n" in many else {})}
+            if path == "completions":
+                found = served.refused(f"/v1/{path}", {**many, "n": 1})
+                assert found == "the request has 256 parts; should have at most 130"
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_finishes_what_runs(number, tiny_run, model):
     fields = {**long_text(model), "seed": 1, "max_tokens": 300}
@@ -104,6 +125,83 @@ def test_a_signal_finishes_what_runs(number, tiny_run, model):
     for answer in answers:
         assert answer["usage"]["completion_tokens"] == 300
     assert not any("Traceback" in line for line in served.lines)
+
+
+def test_what_takes_too_long_is_cut_off(tiny_run, model, monkeypatch):
+    """The grace period is shorter here."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    program = (
+        "import sys; from minigpt.serving import server; server._GRACE_SECONDS = 1\n"
+        "from minigpt.__main__ import main; main()"
+    )
+    with serving(tiny_run.path, "--threads", "1", program=program) as served:
+        errors = []
+        fields = {**long_text(model), "n": 16}
+
+        def ask() -> None:
+            errors.append(served.refused("/v1/completions", fields, 503))
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        wait_until(lambda: served.metric("minigpt_running_texts") == 16)
+        began = time.monotonic()
+        served.process.terminate()
+        assert served.process.wait(20) == 0
+        assert time.monotonic() - began < 10
+        thread.join()
+    assert errors == ["the server stops"]
+    assert not any("Traceback" in line for line in served.lines)
+
+
+def test_an_engine_that_has_stopped(tiny_run):
+    program = (
+        "import sys; from minigpt.serving.scheduler import Scheduler\n"
+        "take = Scheduler.take\n"
+        "def failing(self, *arguments, **options):\n"
+        "    take(self, *arguments, **options); raise RuntimeError('a bug')\n"
+        "Scheduler.take = failing\n"
+        "from minigpt.__main__ import main; main()"
+    )
+    with serving(tiny_run.path, "--threads", "1", program=program) as served:
+        assert served.ask("/healthz")[0] == 200
+        with contextlib.suppress(TimeoutError):
+            served.ask("/v1/completions", {"prompt": "a"}, timeout=1)
+        assert served.ask("/healthz")[0] == 503
+
+
+def test_heads_of_requests(tiny_run):
+    """A connection without a whole head of a request is closed, at its beginning or later."""
+    program = (
+        "from minigpt.serving import server; server._HEAD_SECONDS = 1\n"
+        "from minigpt.__main__ import main; main()"
+    )
+    whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with serving(tiny_run.path, "--threads", "1", program=program) as served:
+        for first, second in ((b"", b""), (b"", b"GET /he"), (whole, b"GET /he")):
+            with socket.create_connection(("127.0.0.1", served.port), timeout=20) as connection:
+                if first:
+                    connection.sendall(first)
+                    assert b"200 OK" in connection.recv(1000)
+                connection.sendall(second)
+                while connection.recv(1000):
+                    pass
+
+
+@pytest.mark.parametrize("key", ["", "a b", "schlüssel"])
+def test_keys_that_cannot_be_sent(key, tiny_run):
+    done = called("serve", tiny_run.path, "--api-key", key)
+    expected = "minigpt: --api-key: should be of printable ASCII characters, at least one\n"
+    assert (done.returncode, done.stderr) == (2, expected)
+
+
+def test_other_addresses(tiny_run):
+    """Names are checked where only this machine reaches the server, or if the user says so."""
+    with serving(tiny_run.path, "--host", "127.0.0.2", "--allow-host", "Mine.example") as served:
+        for name, status in (("evil.example", 403), ("mine.example", 200), ("127.0.0.2", 200)):
+            assert served.ask("/healthz", headers={"Host": name})[0] == status
+    with serving(tiny_run.path, "--host", "0.0.0.0") as served:
+        assert "has no --api-key" in served.lines[0]
+        assert served.ask("/healthz", headers={"Host": "any.example"})[0] == 200
 
 
 def test_addresses(tiny_run, server):

@@ -3,6 +3,7 @@
 import json
 import random
 import socket
+import time
 
 import pytest
 
@@ -28,12 +29,15 @@ MESSAGES = {
     "stop": ({"stop": ""}, "stop = '': should have from 1 to 200 characters"),
     "stops": ({"stop": ["a"] * 17}, "stop: should be a string or a list of strings"),
     "logit_bias": ({"logit_bias": {"x": 1}}, "logit_bias = 'x': should be a token from 0 to 319"),
-    "bias": ({"logit_bias": {"5": 101}}, "logit_bias: should be less than or equal to 100"),
+    "bias": ({"logit_bias": {"5": 101}}, "logit_bias = 101: should be a number from -100 to 100"),
+    "a bias twice": ({"logit_bias": {"05": 1}}, "logit_bias = '05': should be a token from 0 to"),
     "logprobs": ({"logprobs": 11}, "logprobs: should be less than or equal to 10"),
     "best_of": ({"best_of": 1, "n": 2}, "best_of = 1: should be at least n, which is 2"),
     "suffix": ({"suffix": "x"}, "suffix: should be ''"),
     "unknown": ({"temprature": 1}, "temprature: unknown field"),
     "options": ({"stream_options": {}}, "stream_options: has an effect only with stream"),
+    "an option": ({"stream": True, "stream_options": {"x": 1}}, "stream_options.x: unknown field"),
+    "more than fits": ({"n": 47}, "the request has 47 parts; should have at most 46"),
 }
 
 
@@ -65,7 +69,8 @@ def test_bodies(server):
     assert refused(b"[]") == refused(b"null") == "the body should be a JSON object"
     assert refused(b'{"seed": ' + b"9" * 4000 + b"}").startswith("seed: should be")
     assert refused(b'{"seed": ' + b"9" * 10_000 + b"}") == "the body should be valid JSON"
-    assert refused(b'{"temperature": NaN}').startswith("temperature: should be a finite number")
+    assert refused(b'{"temperature": NaN}') == "the body should be valid JSON"
+    assert refused(b'{"temperature": 1e999}').startswith("temperature: should be a finite number")
     assert refused(b"x" * (2**20 + 1), 413) == "the body should have at most 1048576 bytes"
     plain = {"Content-Type": "text/plain"}
     assert refused(b"{}", 415, headers=plain) == "Content-Type: should be application/json"
@@ -76,14 +81,31 @@ def test_paths_and_methods(server):
     assert server.refused("/../../etc/passwd", None, 404) == "there is no such endpoint"
     assert server.refused("/v1/completions", None, 405) == "the method is not allowed here"
     assert server.refused("/healthz", {}, 405) == "the method is not allowed here"
+    assert server.refused("/healthz/", None, 404) == "there is no such endpoint"
 
 
 def test_other_hosts(server):
     """A web page whose name resolves to this machine (DNS rebinding) is not answered."""
     found = server.refused("/v1/models", None, 403, headers={"Host": "evil.example"})
-    assert found == "this server answers requests to localhost only"
-    for name in (f"localhost:{server.port}", "127.0.0.1", "[::1]:80"):
+    assert found == "the host is not one that this server answers for"
+    for name in (f"localhost:{server.port}", "127.0.0.1", "[::1]:80", "LOCALHOST"):
         assert server.ask("/v1/models", headers={"Host": name})[0] == 200
+
+
+@pytest.mark.parametrize(
+    "item, path", [(b"{}", "prompt"), (b"1", "stop"), (b'"a",1', "prompt"), (b"[{}]", "prompt")]
+)
+def test_large_malformed_bodies(item, path, server):
+    """They neither take seconds nor stop other requests."""
+    count = (2**20 - 100) // (len(item) + 1)
+    body = b'{"%s": [' % path.encode() + b",".join([item] * count) + b"]}"
+    began = time.monotonic()
+    assert server.refused("/v1/completions", body).startswith(f"{path}: should be")
+    names = b"{" + b",".join(b'"%d": 1' % i for i in range(90_000)) + b"}"
+    assert server.refused("/v1/completions", names) == "0: unknown field"
+    biases = b'{"logit_bias": ' + names + b"}"
+    assert server.refused("/v1/completions", biases).startswith("logit_bias = ")
+    assert time.monotonic() - began < 20  # It took minutes when each mistake was reported.
 
 
 def test_malformed_requests(server, tally):
