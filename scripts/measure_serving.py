@@ -34,6 +34,7 @@ import httpx2
 import minigpt
 
 SLOTS, THREADS, TOKENS, SECONDS = 16, 2, 60, 20
+TASKS = 2 * SLOTS * THREADS  # A text waits for each slot, so that none is empty.
 WORDS = [
     "Once",
     "upon",
@@ -209,19 +210,19 @@ def speeds(model: Path, rounds: int) -> dict[str, Any]:
 
 
 async def repeated(work: Callable[[int], Awaitable[int]]) -> float:
-    """Returns tokens per second of SLOTS * THREADS tasks; `work` generates the text of a number."""
+    """Returns tokens per second of TASKS tasks; `work` generates the text of a number."""
     done, end, began = 0, 0.0, 0.0
 
     async def task(number: int) -> None:
         nonlocal done
         while (now := time.monotonic()) < end:
             tokens = await work(number)
-            number += SLOTS * THREADS
+            number += TASKS
             done += tokens if now >= began else 0
 
     began = time.monotonic() + 2  # The first texts are not counted.
     end = began + SECONDS
-    await asyncio.gather(*(task(number) for number in range(SLOTS * THREADS)))
+    await asyncio.gather(*(task(number) for number in range(TASKS)))
     return done / (time.monotonic() - began)
 
 
@@ -251,12 +252,12 @@ async def speed_without_http(path: Path) -> float:
         TextRequest(model.tokenizer.encode(request["prompt"]).tolist(), settings, request["seed"])
         for request in requests(model.tokenizer.end_id)
     ]
-    scheduler = Scheduler(path, THREADS, SLOTS, most_tokens=4096, most_waiting=0)
+    scheduler = Scheduler(path, THREADS, SLOTS, most_tokens=4096, most_waiting=TASKS)
     scheduler.start(asyncio.get_running_loop())
 
     async def work(number: int) -> int:
         event = asyncio.Event()
-        generation = Generation(asked[number % len(asked)], model.tokenizer, event)
+        generation = Generation(asked[number % len(asked)], model.tokenizer, event, False)
         scheduler.submit([generation])
         return sum([part.token_count async for _, part in parts_of([generation], event)])
 

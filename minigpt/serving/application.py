@@ -67,7 +67,8 @@ class Server:
         completion = await read_completion(body, self._model, self._bounds)
         event = asyncio.Event()
         generations = [
-            Generation(text, self._model.tokenizer, event) for text in completion.requests
+            Generation(text, self._model.tokenizer, event, streams=bool(body.stream))
+            for text in completion.requests
         ]
         if not completion.generates:
             for generation in generations:

@@ -123,10 +123,12 @@ class EngineThread:
         if self._texts and now - self._delivered < _DELIVERY_SECONDS:
             return
         if self._undelivered:
-            parts = [(text, text.take_pending()) for text in self._undelivered]
+            wanted = [text for text in self._undelivered if text.has_wanted_part]
             self._undelivered.clear()
             self._delivered = now
-            self._loop.call_soon_threadsafe(_deliver, parts)
+            if wanted:
+                parts = [(text, text.take_pending()) for text in wanted]
+                self._loop.call_soon_threadsafe(_deliver, parts)
 
 
 def _deliver(parts: list[tuple[Generation, Part]]) -> None:

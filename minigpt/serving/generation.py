@@ -126,16 +126,20 @@ class Generation:
       request: what to generate.
       tokenizer: the tokenizer of the model.
       event: set by the event loop when a part is ready; several texts may share it.
+      streams: whether parts are wanted before the text is finished. Each takes time.
     Attributes:
-      first_token_seconds: from here to the first part; None before it.
+      first_token_seconds: from here to the first token; None before it.
       is_cancelled: whether nobody wants the text any more.
     """
 
-    def __init__(self, request: TextRequest, tokenizer: Vocabulary, event: asyncio.Event) -> None:
+    def __init__(
+        self, request: TextRequest, tokenizer: Vocabulary, event: asyncio.Event, streams: bool
+    ) -> None:
         self.request = request
         self.is_cancelled = False
         self.first_token_seconds: float | None = None
         self._created = time.monotonic()
+        self._streams = streams
         # The thread's.
         self._text = ContinuationText(tokenizer, request.prompt_ids, request.settings.stop)
         self._describer = Describer(tokenizer, request.prompt_ids, request.top_logprobs or 0)
@@ -151,6 +155,8 @@ class Generation:
 
     def push(self, token: int, choice: Choice | None) -> bool:
         """Adds a token. Called by the engine's thread. Returns whether the text is finished by it."""
+        if not self._token_count:
+            self.first_token_seconds = time.monotonic() - self._created
         self._token_count += 1
         self._pending.token_count += 1
         self._add_text(self._text.push([token]))
@@ -181,6 +187,11 @@ class Generation:
             self._released -= self._held[0].length
             self._pending.tokens.append(self._held.popleft())
 
+    @property
+    def has_wanted_part(self) -> bool:
+        """Whether something is to be delivered. Called by the engine's thread."""
+        return self._streams or self._pending.finish_reason is not None
+
     def take_pending(self) -> Part:
         """Returns what was added since the last call. Called by the engine's thread."""
         pending, self._pending = self._pending, Part()
@@ -188,8 +199,6 @@ class Generation:
 
     def deliver(self, part: Part) -> None:
         """Makes a part available. Called by the event loop."""
-        if self.first_token_seconds is None:
-            self.first_token_seconds = time.monotonic() - self._created
         self._ready = part if self._ready is None else self._ready + part
         self._event.set()
 
