@@ -12,6 +12,7 @@ from minigpt.cli.command import command
 from minigpt.cli.opening import OpenedModel, is_portable
 from minigpt.cli.options import ModelArgument
 from minigpt.cli.output import print_message
+from minigpt.config import MAX_NEW_TOKENS
 from minigpt.environment import available_cores
 from minigpt.errors import UserError
 
@@ -58,7 +59,7 @@ def serve(
         int, typer.Option(min=1, max=2**20, help="Maximum number of tokens of a prompt.")
     ] = 4096,
     max_tokens: Annotated[
-        int, typer.Option(min=1, max=2**20, help="Maximum number of tokens generated for a text.")
+        int, typer.Option(min=1, max=MAX_NEW_TOKENS, help="Maximum number of tokens generated for a text.")
     ] = 1024,
 ) -> None:
     """Answer requests over HTTP with the protocol of OpenAI.

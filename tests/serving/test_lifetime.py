@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from minigpt.config import MAX_NEW_TOKENS
 from tests.cli.running import called
 from tests.serving.running import serving
 
@@ -21,6 +22,7 @@ from tests.serving.running import serving
 def small_server(tiny_run):
     """One slot, and one place in the queue."""
     options = ("--threads", "1", "--slots", "1", "--queue", "1", "--name", "small")
+    options += ("--max-tokens", str(MAX_NEW_TOKENS))
     with serving(tiny_run.path / "model.gguf", *options, MINIGPT_API_KEY="secret") as served:
         yield served
 
@@ -62,7 +64,8 @@ def test_the_key(small_server):
 
 def test_a_full_queue_and_clients_that_go_away(small_server, model):
     """A client that goes away ends its text, whether it runs or waits, streams or not."""
-    fields = long_text(model)
+    # The text would take many minutes.
+    fields = {**long_text(model), "max_tokens": MAX_NEW_TOKENS}
     for stream in (False, True):
         clients = []
         for number in range(2):
