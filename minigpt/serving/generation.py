@@ -143,10 +143,10 @@ class Generation:
         # The thread's.
         self._text = ContinuationText(tokenizer, request.prompt_ids, request.settings.stop)
         self._describer = Describer(tokenizer, request.prompt_ids, request.top_logprobs or 0)
+        self._new: list[int] = []  # Tokens whose text is not known yet.
         self._held: deque[TokenDescription] = deque()
-        self._released = (
-            0  # Characters of the text that are not held back, minus those of `tokens`.
-        )
+        # Characters of the text that are not held back, minus those of `tokens`.
+        self._released = 0
         self._token_count = 0
         self._pending = Part()
         # The event loop's.
@@ -159,7 +159,10 @@ class Generation:
             self.first_token_seconds = time.monotonic() - self._created
         self._token_count += 1
         self._pending.token_count += 1
-        self._add_text(self._text.push([token]))
+        self._new.append(token)
+        # Without stop strings, several tokens are decoded at once, when their text is wanted.
+        if choice is not None or self.request.settings.stop:
+            self._decode()
         if choice is not None:
             self._held.append(self._describer.push(token, choice))
             self._release_tokens()
@@ -171,11 +174,16 @@ class Generation:
 
     def finish(self, reason: str) -> None:
         """Ends the text. Called by the engine's thread."""
+        self._decode()
         self._add_text(self._text.finish())
         self._release_tokens()
         # What is left adds no text, such as a part of a character.
         self._pending.tokens += self._held
         self._pending.finish_reason = reason
+
+    def _decode(self) -> None:
+        self._add_text(self._text.push(self._new))
+        self._new.clear()
 
     def _add_text(self, text: str) -> None:
         self._pending.text += text
@@ -194,6 +202,7 @@ class Generation:
 
     def take_pending(self) -> Part:
         """Returns what was added since the last call. Called by the engine's thread."""
+        self._decode()
         pending, self._pending = self._pending, Part()
         return pending
 

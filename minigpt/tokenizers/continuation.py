@@ -1,6 +1,5 @@
 """Text of a continuation, token by token: incremental detokenization and stop strings."""
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -14,9 +13,9 @@ _CONTEXT_BYTES = 4
 
 
 class IncrementalDetokenizer:
-    """Decodes a continuation token by token, in constant time per token.
+    """Decodes a continuation in parts of any number of tokens, in constant time per token.
 
-    Each token is decoded together with the few tokens before it that determine its text: the joined
+    Each part is decoded together with the few tokens before it that determine its text: the joined
     results equal `Vocabulary.continuation`.
 
     Args:
@@ -26,42 +25,43 @@ class IncrementalDetokenizer:
 
     def __init__(self, tokenizer: Vocabulary, prompt_ids: Sequence[int] | np.ndarray) -> None:
         self._tokenizer = tokenizer
-        self._context: deque[int] = deque()
-        self._context_bytes = 0
-        for token in reversed(np.asarray(prompt_ids).tolist()):
-            if self._context_bytes >= _CONTEXT_BYTES:
-                break
-            self._context_bytes += len(tokenizer.pieces[token])
-            if tokenizer.pieces[token]:
-                self._context.appendleft(token)
-        self._decoded = tokenizer.decode(list(self._context))
+        self._set_context(np.asarray(prompt_ids).tolist())
 
-    def push(self, token: int) -> str:
-        """Returns the text that a token adds; a character is held back until it is complete.
+    def push(self, *tokens: int) -> str:
+        """Returns the text that tokens add; a character is held back until it is complete.
 
         Raises:
-          ValueError: the token is outside the vocabulary.
+          ValueError: a token is outside the vocabulary.
         """
-        text = self.preview(token)
-        if size := len(self._tokenizer.pieces[token]):
-            self._context.append(token)
-            self._context_bytes += size
-            self._drop_old_tokens()
-            self._decoded = self._tokenizer.decode(list(self._context))
+        text = self.preview(*tokens)
+        self._set_context([*self._context, *tokens])
         return text
 
-    def preview(self, token: int) -> str:
-        """Returns the text that a token would add.
+    def preview(self, *tokens: int) -> str:
+        """Returns the text that tokens would add.
 
         Raises:
-          ValueError: the token is outside the vocabulary.
+          ValueError: a token is outside the vocabulary.
         """
-        return self._tokenizer.decode([*self._context, token])[len(self._decoded) :]
+        for token in tokens:
+            if not 0 <= token < self._tokenizer.vocab_size:
+                raise ValueError(
+                    f"tokens should be from 0 to {self._tokenizer.vocab_size - 1}. Received: {token}"
+                )
+        return self._tokenizer.decode_valid([*self._context, *tokens])[len(self._decoded) :]
 
-    def _drop_old_tokens(self) -> None:
-        pieces = self._tokenizer.pieces
-        while self._context_bytes - len(pieces[self._context[0]]) >= _CONTEXT_BYTES:
-            self._context_bytes -= len(pieces[self._context.popleft()])
+    def _set_context(self, tokens: list[int]) -> None:
+        """Keeps the newest tokens that determine how the next ones are decoded."""
+        context: list[int] = []
+        size = 0
+        for token in reversed(tokens):
+            if size >= _CONTEXT_BYTES:
+                break
+            if piece := self._tokenizer.pieces[token]:
+                size += len(piece)
+                context.append(token)
+        self._context = context[::-1]
+        self._decoded = self._tokenizer.decode_valid(self._context)
 
 
 class ContinuationText:
@@ -91,6 +91,10 @@ class ContinuationText:
 
         Tokens after a stop string are ignored.
         """
+        if not self._stops:
+            new = list(tokens)
+            self.tokens += new
+            return self._detokenizer.push(*new)
         ready = []
         for token in tokens:
             if self.stopped:

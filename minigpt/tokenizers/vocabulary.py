@@ -1,10 +1,12 @@
 """A vocabulary: the bytes of each token id, and the text of a sequence of ids. Needs NumPy only."""
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
+
+_UTF_8 = codecs.getincrementaldecoder("utf-8")
 
 
 class Vocabulary:
@@ -58,12 +60,16 @@ class Vocabulary:
             raise ValueError(
                 f"ids should be from 0 to {self.vocab_size - 1}. Received: {int(outside[0])}"
             )
-        pieces = (self.pieces[i] for i in ids.tolist())
+        return self.decode_valid(ids.tolist())
+
+    def decode_valid(self, ids: Iterable[int]) -> str:
+        """Does the same as `decode` for ids from 0 to vocab_size - 1, without a check."""
+        pieces = (self.pieces[i] for i in ids)
         return self.decode_bytes(self.separator.join(piece for piece in pieces if piece))
 
     def decode_bytes(self, data: bytes) -> str:
         """Returns the text of joined pieces, as `decode` does."""
-        return self._restore(codecs.getincrementaldecoder("utf-8")("replace").decode(data))
+        return self._restore(_UTF_8("replace").decode(data))
 
     def _restore(self, text: str) -> str:
         """Undoes the escaping of `encode`. Maps prefixes of a text to prefixes of its result."""
