@@ -59,7 +59,10 @@ def serve(
         int, typer.Option(min=1, max=2**20, help="Maximum number of tokens of a prompt.")
     ] = 4096,
     max_tokens: Annotated[
-        int, typer.Option(min=1, max=MAX_NEW_TOKENS, help="Maximum number of tokens generated for a text.")
+        int,
+        typer.Option(
+            min=1, max=MAX_NEW_TOKENS, help="Maximum number of tokens generated for a text."
+        ),
     ] = 1024,
 ) -> None:
     """Answer requests over HTTP with the protocol of OpenAI.
