@@ -17,24 +17,27 @@ from minigpt.config import MAX_NEW_TOKENS
 from tests.cli.running import called
 from tests.serving.running import serving
 
+# A text of this length takes many minutes.
+ENDLESS = ("--max-tokens", str(MAX_NEW_TOKENS))
+
 
 @pytest.fixture(scope="module")
 def small_server(tiny_run):
     """One slot, and one place in the queue."""
     options = ("--threads", "1", "--slots", "1", "--queue", "1", "--name", "small")
-    options += ("--max-tokens", str(MAX_NEW_TOKENS))
-    with serving(tiny_run.path / "model.gguf", *options, MINIGPT_API_KEY="secret") as served:
+    with serving(
+        tiny_run.path / "model.gguf", *options, *ENDLESS, MINIGPT_API_KEY="secret"
+    ) as served:
         yield served
 
 
 KEY = {"Authorization": "Bearer secret"}
 
 
-def long_text(model) -> dict:
-    """A request that takes seconds: beyond the context, each token takes a pass over all of it."""
-    # The end token is banned.
+def long_text(model, tokens: int = MAX_NEW_TOKENS) -> dict:
+    """A request for a text with exactly this number of tokens: the end token is banned."""
     bias = {str(model.tokenizer.end_id): -100}
-    return {"prompt": "Ana", "max_tokens": 1024, "logit_bias": bias}
+    return {"prompt": "Ana", "max_tokens": tokens, "logit_bias": bias}
 
 
 def wait_until(condition) -> None:
@@ -64,8 +67,7 @@ def test_the_key(small_server):
 
 def test_a_full_queue_and_clients_that_go_away(small_server, model):
     """A client that goes away ends its text, whether it runs or waits, streams or not."""
-    # The text would take many minutes.
-    fields = {**long_text(model), "max_tokens": MAX_NEW_TOKENS}
+    fields = long_text(model)
     for stream in (False, True):
         clients = []
         for number in range(2):
@@ -108,8 +110,9 @@ def test_computations_between_steps(tiny_run, model):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_finishes_what_runs(number, tiny_run, model):
-    fields = {**long_text(model), "seed": 1, "max_tokens": 300}
-    with serving(tiny_run.path, "--threads", "1") as served:
+    # From one second on a fast machine to ten on a slow one.
+    fields = {**long_text(model, 10_000), "seed": 1}
+    with serving(tiny_run.path, "--threads", "1", "--max-tokens", "10000") as served:
         answers = []
         asking = [
             threading.Thread(target=lambda: answers.append(served.complete(**fields)))
@@ -126,7 +129,7 @@ def test_a_signal_finishes_what_runs(number, tiny_run, model):
         assert time.monotonic() - began < 20
     assert len(answers) == 2
     for answer in answers:
-        assert answer["usage"]["completion_tokens"] == 300
+        assert answer["usage"]["completion_tokens"] == 10_000
     assert not any("Traceback" in line for line in served.lines)
 
 
@@ -137,7 +140,7 @@ def test_what_takes_too_long_is_cut_off(tiny_run, model, monkeypatch):
         "import sys; from minigpt.serving import server; server._GRACE_SECONDS = 1\n"
         "from minigpt.__main__ import main; main()"
     )
-    with serving(tiny_run.path, "--threads", "1", program=program) as served:
+    with serving(tiny_run.path, "--threads", "1", *ENDLESS, program=program) as served:
         errors = []
         fields = {**long_text(model), "n": 16}
 
