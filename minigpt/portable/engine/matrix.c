@@ -21,15 +21,39 @@ static float half_to_float(uint16_t half)
     return value;
 }
 
-static bool read_halves(Matrix *matrix, const uint8_t *data, uint64_t count)
+static float *read_halves(const uint8_t *data, uint64_t count)
 {
     float *floats = allocate(count * 4);
-    if (!floats)
-        return false;
     const uint16_t *halves = (const uint16_t *)data;
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; floats && i < count; i++)
         floats[i] = half_to_float(halves[i]);
+    return floats;
+}
+
+/* Where an entry of a group of rows is. */
+static size_t place(uint32_t columns, uint32_t row, uint32_t column)
+{
+    uint32_t whole = columns - columns % 4;
+    if (column >= whole)
+        return (size_t)GROUP * whole + row * (columns % 4) + column % 4;
+    return (size_t)GROUP * (column - column % 4) + 4 * row + column % 4;
+}
+
+/* Brings the rows of each group together, so that products read one entry after the other. Takes no memory for a second copy. */
+static bool group_rows(Matrix *matrix, float *floats)
+{
+    uint32_t columns = matrix->columns, mark = memory_mark();
+    float *group = allocate((uint64_t)GROUP * columns * 4);
+    if (!group)
+        return false;
     matrix->floats = floats;
+    for (uint32_t r = 0; r + GROUP <= matrix->rows; r += GROUP, floats += (size_t)GROUP * columns) {
+        memcpy(group, floats, (size_t)GROUP * columns * 4);
+        for (uint32_t i = 0; i < GROUP; i++)
+            for (uint32_t c = 0; c < columns; c++)
+                floats[place(columns, i, c)] = group[(size_t)i * columns + c];
+    }
+    release_to(mark);
     return true;
 }
 
@@ -61,12 +85,10 @@ bool read_rows(Matrix *matrix, const Gguf *file, const char *name, uint64_t colu
         return false;
     *matrix = (Matrix){.rows = count, .columns = (uint32_t)columns};
     data += first * row_bytes(tensor->type, columns);
-    if (tensor->type == TENSOR_F16)
-        return read_halves(matrix, data, count * columns);
     if (tensor->type == TENSOR_Q8_0)
         return read_integers(matrix, data);
-    matrix->floats = (const float *)data;
-    return true;
+    float *floats = tensor->type == TENSOR_F16 ? read_halves(data, count * columns) : (float *)data;
+    return floats && group_rows(matrix, floats);
 }
 
 bool read_matrix(Matrix *matrix, const Gguf *file, const char *name, uint64_t columns, uint64_t rows)
@@ -78,7 +100,10 @@ void copy_row(const Matrix *matrix, uint32_t row, float *to)
 {
     uint32_t columns = matrix->columns;
     if (matrix->floats) {
-        memcpy(to, matrix->floats + (size_t)row * columns, columns * 4);
+        const float *group = matrix->floats + (size_t)(row - row % GROUP) * columns;
+        bool is_grouped = row - row % GROUP + GROUP <= matrix->rows;
+        for (uint32_t c = 0; c < columns; c++)
+            to[c] = group[is_grouped ? place(columns, row % GROUP, c) : (size_t)(row % GROUP) * columns + c];
         return;
     }
     for (uint32_t c = 0; c < columns; c++) {
@@ -87,24 +112,24 @@ void copy_row(const Matrix *matrix, uint32_t row, float *to)
     }
 }
 
-/* The products of ROWS rows with VECTORS vectors, which are `columns` and `rows` apart. Each is added in the same order, whatever is
-   computed together with it. */
+/* The products of a group of ROWS rows with VECTORS vectors, which are `columns` and `rows` apart. Each is added in the same order,
+   whatever is computed together with it. */
 #define FLOAT_KERNEL(ROWS, VECTORS)                                                                                 \
     static void floats_##ROWS##x##VECTORS(const float *w, const float *x, uint32_t columns, float *y, uint32_t rows)  \
     {                                                                                                               \
         f32x4 sums[ROWS][VECTORS] = {0};                                                                            \
-        uint32_t whole = columns - columns % 4;                                                                     \
-        for (uint32_t c = 0; c < whole; c += 4)                                                                     \
+        uint32_t rest = columns % 4, whole = columns - rest;                                                        \
+        for (uint32_t c = 0; c < whole; c += 4, w += 4 * ROWS)                                                      \
             _Pragma("unroll") for (uint32_t v = 0; v < VECTORS; v++)                                                \
             {                                                                                                       \
                 f32x4 entries = load4(x + v * columns + c);                                                         \
-                _Pragma("unroll") for (uint32_t r = 0; r < ROWS; r++) sums[r][v] += load4(w + r * columns + c) * entries; \
+                _Pragma("unroll") for (uint32_t r = 0; r < ROWS; r++) sums[r][v] += load4(w + 4 * r) * entries;      \
             }                                                                                                       \
         for (uint32_t r = 0; r < ROWS; r++)                                                                         \
             for (uint32_t v = 0; v < VECTORS; v++) {                                                                \
                 float sum = sum4(sums[r][v]);                                                                       \
-                for (uint32_t c = whole; c < columns; c++)                                                          \
-                    sum += w[r * columns + c] * x[v * columns + c];                                                 \
+                for (uint32_t c = 0; c < rest; c++)                                                                 \
+                    sum += w[r * rest + c] * x[v * columns + whole + c];                                            \
                 y[v * rows + r] = sum;                                                                              \
             }                                                                                                       \
     }
@@ -119,7 +144,7 @@ static void multiply_floats(const Matrix *matrix, const float *x, uint32_t count
 {
     uint32_t rows = matrix->rows, columns = matrix->columns, r = 0;
     const float *w = matrix->floats;
-    for (; r + 4 <= rows; r += 4, w += 4 * (size_t)columns) {
+    for (; r + GROUP <= rows; r += GROUP, w += GROUP * (size_t)columns) {
         uint32_t t = 0;
         for (; t + 2 <= count; t += 2)
             floats_4x2(w, x + t * (size_t)columns, columns, y + t * (size_t)rows + r, rows);

@@ -4,16 +4,17 @@
 
 #include "gguf.h"
 
-/* Integers are stored in groups of four rows: for each block of 32 columns, the 32 integers of every row, and four scales.
-   Missing rows of the last group are zeros. */
+/* Rows are stored in groups of four. Of floats, for every four columns, the four entries of each row; then the columns that are left,
+   one row after the other. Up to three rows that are left follow as they are. Of integers, for each block of 32 columns, the 32
+   integers of every row, and four scales. Missing rows of the last group are zeros. */
 typedef struct {
     uint32_t rows, columns;
-    const float *floats;     /* [rows, columns]; NULL if the weights are integers */
+    const float *floats;     /* [rows / 4, columns / 4, 4, 4], and what is left; NULL if the weights are integers */
     const int8_t *integers;  /* [rows / 4, columns / 32, 4, 32] */
     const float *scales;     /* [rows / 4, columns / 32, 4] */
 } Matrix;
 
-/* Reads a tensor. float16 becomes float32. */
+/* Reads a tensor. float16 becomes float32; float32 is brought into groups where it is, so that it can be read only once. */
 bool read_matrix(Matrix *matrix, const Gguf *file, const char *name, uint64_t columns, uint64_t rows);
 /* Reads `count` rows of a tensor, from `first` on. */
 bool read_rows(Matrix *matrix, const Gguf *file, const char *name, uint64_t columns, uint64_t rows, uint32_t first, uint32_t count);
