@@ -9,6 +9,10 @@ import numpy as np
 import openai
 import pytest
 
+from minigpt.portable.batch import Choice
+from minigpt.serving.generation import Describer
+from minigpt.tokenizers.vocabulary import Vocabulary
+
 PROMPT = "Ana sat"
 
 
@@ -125,6 +129,11 @@ def test_stop(server, model):
         # The tokens of the stop string are not described.
         assert "".join(choice["logprobs"]["tokens"]).startswith(expected)
         assert choice["logprobs"]["text_offset"][-1] < len(expected)
+        # Nothing is generated after it, nor where tokens are not described.
+        plain = server.complete(prompt=PROMPT, max_tokens=40, temperature=0, stop=given)
+        assert plain["choices"][0]["text"] == expected
+        assert plain["usage"] == answer["usage"]
+        assert plain["usage"]["completion_tokens"] < 40
 
 
 def test_logprobs_and_echo(server, model):
@@ -162,6 +171,17 @@ def test_parts_of_characters(server, model):
     texts = [token for token in found["tokens"] if not token.startswith("<")]
     assert "".join(texts) == choice["text"]
     assert found["text_offset"][-1] == len(choice["text"]) - 1
+
+
+def test_tokens_of_the_same_text():
+    """A character may have a token of its own, and one as a byte: the more probable one is listed."""
+    tokenizer = Vocabulary([b"a", b"a", b"b", b""])
+    tokenizer.end_id, tokenizer.unknown_id = 3, None
+    choice = Choice(0.2, (0, 1, 2), (0.5, 0.3, 0.2))
+    assert Describer(tokenizer, [], 3).push(2, choice).top == {
+        "a": math.log(0.5),
+        "b": math.log(0.2),
+    }
 
 
 def test_a_prompt_is_scored_without_new_tokens(client):
@@ -203,6 +223,10 @@ def test_penalties_and_bias(server, model):
     plain = server.complete(**options)["choices"][0]["text"]
     biased = server.complete(logit_bias={str(ids[0]): -100}, **options)["choices"][0]["text"]
     assert not biased.startswith(plain[:1]) or biased[:3] != plain[:3]
+    # As OpenAI says, -100 bans a token: no temperature brings it back.
+    others = {str(i): -100 for i in range(model.tokenizer.vocab_size) if i != ids[0]}
+    only = server.complete(prompt=PROMPT, max_tokens=30, temperature=1000, logit_bias=others)
+    assert only["choices"][0]["text"] == model.tokenizer.decode(ids[:1] * 30)
     forced = server.complete(logit_bias={str(ids[0]): 100}, **options)["choices"][0]["text"]
     assert forced == model.tokenizer.decode(ids[:1] * 30)
     for name in ("presence_penalty", "frequency_penalty"):

@@ -74,7 +74,10 @@ def test_metrics(server):
     )
     assert server.metric("minigpt_first_token_seconds_count") == first + 2
     assert server.metric("minigpt_running_texts") == server.metric("minigpt_waiting_texts") == 0
+    # Any number of paths can be asked for: each would be kept.
+    server.ask("/v1/models/nothing-of-this-name")
     text = server.ask("/metrics")[1].decode()
+    assert 'endpoint="other",status="404"' in text and "nothing-of-this" not in text
     assert 'minigpt_requests_total{endpoint="/v1/completions",status="200"}' in text
 
 

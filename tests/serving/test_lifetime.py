@@ -1,5 +1,6 @@
 """Starting and stopping a server, keys, full queues, and clients that go away."""
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -14,6 +15,7 @@ import time
 import pytest
 
 from minigpt.config import MAX_NEW_TOKENS
+from minigpt.serving.scheduler import Computation, Scheduler
 from tests.cli.running import called
 from tests.serving.running import serving
 
@@ -81,9 +83,10 @@ def test_a_full_queue_and_clients_that_go_away(small_server, model):
             wait_until(lambda name=name: metric(small_server, name) == 1)
         found = small_server.refused("/v1/completions", fields, 429, headers=KEY)
         assert found == "too many requests wait; try again later"
-        for connection in clients[::-1]:
-            connection.close()
+        clients[1].close()
         wait_until(lambda: metric(small_server, "minigpt_waiting_texts") == 0)
+        assert metric(small_server, "minigpt_running_texts") == 1
+        clients[0].close()
         wait_until(lambda: metric(small_server, "minigpt_running_texts") == 0)
     status, _ = small_server.ask("/v1/completions", {"prompt": "A", "max_tokens": 1}, headers=KEY)
     assert status == 200
@@ -106,6 +109,18 @@ def test_computations_between_steps(tiny_run, model):
             if path == "completions":
                 found = served.refused(f"/v1/{path}", {**many, "n": 1})
                 assert found == "the request has 256 parts; should have at most 130"
+
+
+def test_a_step_between_two_computations(tiny_run):
+    """However many wait: texts that are generated wait for one."""
+
+    async def taken() -> list[int]:
+        file = tiny_run.path / "model.gguf"
+        scheduler = Scheduler(file, threads=1, slots=1, most_tokens=9, most_waiting=9)
+        scheduler.submit([Computation(lambda engine: None) for _ in range(3)])
+        return [len(scheduler.take(free=1, wait=False)) for _ in range(4)]
+
+    assert asyncio.run(taken()) == [1, 1, 1, 0]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -58,6 +58,11 @@ def test_long_prompts(server):
     assert found == "prompt: should have at most 4096 tokens"
     assert server.refused("/v1/completions", {"prompt": "a b" * 200_000}) == found
     server.complete(prompt=[3] * 4096, max_tokens=1)
+    # Probabilities of a prompt's tokens are those within one context.
+    described = {"max_tokens": 0, "echo": True, "logprobs": 0}
+    found = server.refused("/v1/completions", {"prompt": [3] * 17, **described})
+    assert found == "prompt: should have at most 16 tokens"
+    server.complete(prompt=[3] * 16, **described)
 
 
 def test_bodies(server):
