@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import http.client
 import json
 import os
 import signal
@@ -62,7 +63,14 @@ def test_the_key(small_server):
         small_server.refused("/", None, 401, headers=headers)
     assert small_server.ask("/healthz")[0] == 200
     assert json.loads(small_server.ask("/v1/models", headers=KEY)[1])["data"][0]["id"] == "small"
-    # In a browser, the key is the password.
+    connection = http.client.HTTPConnection(small_server.host, small_server.port)
+    with contextlib.closing(connection):
+        # Part of the body is not read: it would be taken for the next request.
+        connection.request("POST", "/v1/completions", b"{}", {"Content-Type": "application/json"})
+        refused = connection.getresponse()
+    assert refused.headers["Connection"] == "close"
+    # In a browser, which then asks for it, the key is the password.
+    assert refused.headers["WWW-Authenticate"] == 'Basic realm="minigpt"'
     basic = base64.b64encode(b"anybody:secret").decode()
     assert small_server.ask("/", headers={"Authorization": f"Basic {basic}"})[0] == 200
 
