@@ -1,0 +1,57 @@
+"""Rows of different lengths in one tensor: -1 stands behind a shorter row."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+NOTHING = -1
+_PAGE = 256
+_PAGES = 0x110000 // _PAGE
+
+
+def compact(values: Any) -> tuple[Any, Any]:
+    """Moves the values of each row to its beginning, in their order.
+
+    Args:
+      values: int32[B, M], NOTHING anywhere.
+    Returns:
+      int32[B, W], W that of the longest row, NOTHING at the end only; and int32[B], the lengths.
+    """
+    rows, width = tf.shape(values)[0], tf.shape(values)[1]
+    is_value = values != NOTHING
+    counts = tf.cumsum(tf.cast(is_value, tf.int32), axis=1)
+    lengths = tf.reduce_sum(tf.cast(is_value, tf.int32), axis=1)
+    # What is nothing goes to one more column.
+    columns = tf.where(is_value, counts - 1, width)
+    row_of = tf.repeat(tf.range(rows)[:, None], width, axis=1)
+    found = tf.tensor_scatter_nd_update(
+        tf.fill([rows, width + 1], NOTHING), tf.stack([row_of, columns], axis=2), values
+    )
+    return found[:, : tf.reduce_max(tf.concat([lengths, [0]], 0))], lengths
+
+
+class CodePointTable:
+    """A number for each code point, in pages: most of Unicode is one empty page.
+
+    Args:
+      values: code point → number from 0 on.
+    """
+
+    def __init__(self, values: Mapping[int, int]) -> None:
+        pages: dict[int, np.ndarray] = {}
+        for code_point, value in values.items():
+            page = pages.setdefault(code_point // _PAGE, np.full(_PAGE, NOTHING, np.int32))
+            page[code_point % _PAGE] = value
+        page_of = np.zeros(_PAGES, np.int32)
+        page_of[list(pages)] = range(1, 1 + len(pages))
+        self._page_of = page_of
+        self._pages = np.concatenate([np.full(_PAGE, NOTHING, np.int32), *pages.values()])
+
+    def look_up(self, code_points: Any) -> Any:
+        """Returns the numbers of int32[...] code points; NOTHING for those without one."""
+        known = tf.maximum(code_points, 0)
+        page = tf.gather(tf.constant(self._page_of), known // _PAGE)
+        found = tf.gather(tf.constant(self._pages), page * _PAGE + known % _PAGE)
+        return tf.where(code_points >= 0, found, NOTHING)
