@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from minigpt.export.onnx_text.words32 import MASK, multiply, rotate_left, xor
+from minigpt.export.onnx_text.words32 import MASK, low_bits, multiply, rotate_left, xor
 
 SEEDS = (0, 1)
 _FACTORS = (0xCC9E2D51, 0x1B873593)
@@ -37,7 +37,7 @@ def characters(hashes: tuple[Any, Any]) -> tuple[Any, Any]:
         fits = tf.equal(first, second) & _is_utf8(first, length)
         word = tf.where(fits, first, word)
         code_point = tf.where(fits, tf.cast(_code_point(first, length), tf.int32), code_point)
-    utf8 = tf.stack([word // 256**i % 256 for i in range(4)], axis=2)
+    utf8 = tf.stack([_byte(word, i) for i in range(4)], axis=2)
     return code_point, tf.cast(utf8, tf.int32)
 
 
@@ -49,7 +49,7 @@ def _word(hashes: Any, length: int, seed: int) -> Any:
     h = multiply(h, _inverse(_FINAL_FACTORS[0]))[1]
     h = xor(xor(h, h // 2**16), length)
     if length == 4:  # A whole word, which is mixed once more.
-        h = multiply((h + (MASK + 1 - _ADDEND)) % (MASK + 1), _inverse(5))[1]
+        h = multiply(low_bits(h + (MASK + 1 - _ADDEND), 32), _inverse(5))[1]
         h = rotate_left(h, 32 - 13)
     k = multiply(xor(h, seed), _inverse(_FACTORS[1]))[1]
     return multiply(rotate_left(k, 32 - 15), _inverse(_FACTORS[0]))[1]
@@ -62,14 +62,19 @@ def _inverse(factor: int) -> int:
 def _is_utf8(word: Any, length: int) -> Any:
     """Returns whether `length` bytes have the form of a character: The Unicode Standard, table 3-6."""
     values, first = _LEADS[length - 1]
-    is_valid = (word < 256**length) & (word % 256 >= first) & (word % 256 < first + values)
+    lead = _byte(word, 0)
+    is_valid = (word < 256**length) & (lead >= first) & (lead < first + values)
     for i in range(1, length):
-        is_valid &= tf.equal(word // 256**i % 256 // 64, 2)
+        is_valid &= tf.equal(_byte(word, i) // 64, 2)
     return is_valid
 
 
 def _code_point(word: Any, length: int) -> Any:
-    code_point = word % _LEADS[length - 1][0]
+    code_point = _byte(word, 0) - _LEADS[length - 1][1]
     for i in range(1, length):
-        code_point = code_point * 64 + word // 256**i % 64
+        code_point = code_point * 64 + _byte(word, i) - 0x80
     return code_point
+
+
+def _byte(word: Any, number: int) -> Any:
+    return low_bits(word // 256**number, 8)

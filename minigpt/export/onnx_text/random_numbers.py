@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from minigpt.export.onnx_text.words32 import MASK, multiply, xor
+from minigpt.export.onnx_text.words32 import MASK, low_bits, multiply, xor
 
 _MIXING_KEY = (0x3EC8F720, 0x02461E29)
 _FACTORS = (0xD2511F53, 0xCD9E8D57)
@@ -29,13 +29,13 @@ def uniform(seeds: Any, steps: Any) -> Any:
     mixed = _philox(words, _MIXING_KEY)
     zeros = tf.zeros_like(mixed[0])
     bits = _philox([zeros, zeros, mixed[2], mixed[3]], mixed[:2])[0]
-    return tf.cast(bits % 2**23, tf.float32) * 2.0**-23
+    return tf.cast(low_bits(bits, 23), tf.float32) * 2.0**-23
 
 
 def _halves(values: Any) -> tuple[Any, Any]:
     """Returns the lower and the upper word of int32 values that are extended to 64 bits."""
     negative = values < 0
-    return tf.where(negative, values + 2**32, values), tf.where(negative, tf.int64.max % 2**32, 0)
+    return tf.where(negative, values + 2**32, values), tf.where(negative, MASK, 0)
 
 
 def _philox(counter: list[Any], key: Any) -> list[Any]:
@@ -43,7 +43,7 @@ def _philox(counter: list[Any], key: Any) -> list[Any]:
         first = multiply(counter[0], _FACTORS[0])
         second = multiply(counter[2], _FACTORS[1])
         keys = [
-            (tf.cast(word, tf.int64) + step * increment) % (MASK + 1)
+            low_bits(tf.cast(word, tf.int64) + step * increment, 32)
             for word, increment in zip(key, _KEY_STEPS, strict=True)
         ]
         counter = [

@@ -19,17 +19,19 @@ def compact(values: Any) -> tuple[Any, Any]:
     Returns:
       int32[B, W], W that of the longest row, NOTHING at the end only; and int32[B], the lengths.
     """
+    lengths = tf.reduce_sum(tf.cast(values != NOTHING, tf.int32), axis=1)
+    # One row more: of no rows, ONNX Runtime's ScatterND is called with shapes that do not match.
+    values = tf.pad(values, [[0, 1], [0, 0]], constant_values=NOTHING)
     rows, width = tf.shape(values)[0], tf.shape(values)[1]
     is_value = values != NOTHING
     counts = tf.cumsum(tf.cast(is_value, tf.int32), axis=1)
-    lengths = tf.reduce_sum(tf.cast(is_value, tf.int32), axis=1)
     # What is nothing goes to one more column.
     columns = tf.where(is_value, counts - 1, width)
-    row_of = tf.repeat(tf.range(rows)[:, None], width, axis=1)
+    row_of = tf.range(rows)[:, None] + tf.zeros_like(columns)
     found = tf.tensor_scatter_nd_update(
         tf.fill([rows, width + 1], NOTHING), tf.stack([row_of, columns], axis=2), values
     )
-    return found[:, : tf.reduce_max(tf.concat([lengths, [0]], 0))], lengths
+    return found[:-1, : tf.reduce_max(tf.concat([lengths, [0]], 0))], lengths
 
 
 class CodePointTable:

@@ -16,10 +16,14 @@ def multiply(words: Any, factor: int) -> tuple[Any, Any]:
     Returns:
       int64, the upper and the lower word of each product.
     """
-    high, low = factor >> 16, factor & 0xFFFF
-    lower = words * low
-    upper = words * high + lower // 2**16
-    return upper // 2**16, (upper % 2**16) * 2**16 + lower % 2**16
+    lower = words * (factor & 0xFFFF)
+    upper = words * (factor >> 16) + lower // 2**16
+    return upper // 2**16, low_bits(upper, 16) * 2**16 + low_bits(lower, 16)
+
+
+def low_bits(words: Any, bits: int) -> Any:
+    """Returns the lowest bits of int64."""
+    return tf.bitwise.bitwise_and(words, tf.constant(2**bits - 1, tf.int64))
 
 
 def xor(first: Any, second: Any) -> Any:
@@ -29,4 +33,4 @@ def xor(first: Any, second: Any) -> Any:
 
 def rotate_left(words: Any, bits: int) -> Any:
     """Rotates words of 32 bits."""
-    return (words % 2 ** (32 - bits)) * 2**bits + words // 2 ** (32 - bits)
+    return low_bits(words, 32 - bits) * 2**bits + words // 2 ** (32 - bits)

@@ -1,0 +1,98 @@
+"""The two ends of the graph, which compute with strings: characters to hashes, bytes to texts."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from minigpt.export.onnx_text.characters import SEEDS
+from minigpt.export.onnx_text.rows import NOTHING
+
+# The domain of ONNX Runtime's operators: Tokenizer, which splits into characters, and MurmurHash3.
+RUNTIME_DOMAIN = "com.microsoft"
+HASHES = tuple(f"hash_{i}" for i in range(len(SEEDS)))
+# The number of the empty string, behind those of the bytes.
+_NO_BYTE = 256
+
+
+def hashing() -> tuple[list[Any], list[Any]]:
+    """Returns nodes and initializers: prompt string[B] → HASHES, int64[B, N].
+
+    A shorter text has the hashes of the empty string behind it.
+    """
+    from onnx import TensorProto, helper
+
+    split = {"mark": 0, "pad_value": "", "separators": [""], "mincharnum": 1}
+    nodes = [
+        # Of no texts, Tokenizer makes no columns.
+        helper.make_node("Concat", ["prompt", "one_text"], ["at_least_one"], axis=0),
+        helper.make_node("Tokenizer", ["at_least_one"], ["split"], domain=RUNTIME_DOMAIN, **split),
+        helper.make_node("Slice", ["split", "zero", "minus_one", "zero"], ["characters"]),
+    ]
+    for name, seed in zip(HASHES, SEEDS, strict=True):
+        word, settings = f"{name}/word", {"seed": seed, "positive": 1, "domain": RUNTIME_DOMAIN}
+        nodes.append(helper.make_node("MurmurHash3", ["characters"], [word], **settings))
+        nodes.append(helper.make_node("Cast", [word], [name], to=TensorProto.INT64))
+    one_text = helper.make_tensor("one_text", TensorProto.STRING, [1], [b""])
+    return nodes, [one_text, _integers("zero", 0), _integers("minus_one", -1)]
+
+
+def padded_to_power_of_two(data: Any) -> tuple[Any, Any]:
+    """Pads rows of bytes, so that `joining` can join their strings in pairs until one is left.
+
+    Args:
+      data: int32[B, N], bytes, NOTHING behind a shorter row.
+    Returns:
+      int32[B, 2^R], numbers of strings; and R, int64[].
+    """
+    width = tf.shape(data)[1]
+    powers = tf.constant([2**i for i in range(31)])
+    rounds = tf.reduce_sum(tf.cast(width > powers, tf.int32))
+    padding = [[0, 0], [0, tf.gather(powers, rounds) - width]]
+    data = tf.pad(data, padding, constant_values=NOTHING)
+    return tf.where(data == NOTHING, _NO_BYTE, data), tf.cast(rounds, tf.int64)
+
+
+def joining() -> tuple[list[Any], list[Any]]:
+    """Returns nodes and initializers: bytes int32[B, 2^R], rounds int64[] → text string[B]."""
+    from onnx import TensorProto, helper
+
+    def string_matrix(name: str) -> Any:
+        return helper.make_tensor_value_info(name, TensorProto.STRING, [None, None])
+
+    def flag(name: str) -> Any:
+        return helper.make_tensor_value_info(name, TensorProto.BOOL, [])
+
+    body = helper.make_graph(
+        [
+            helper.make_node("Slice", ["parts", "zero", "no_end", "one", "two"], ["even"]),
+            helper.make_node("Slice", ["parts", "one", "no_end", "one", "two"], ["odd"]),
+            helper.make_node("StringConcat", ["even", "odd"], ["joined"]),
+            helper.make_node("Identity", ["joins"], ["joins_again"]),
+        ],
+        "join",
+        [
+            helper.make_tensor_value_info("round", TensorProto.INT64, []),
+            flag("joins"),
+            string_matrix("parts"),
+        ],
+        [flag("joins_again"), string_matrix("joined")],
+    )
+    nodes = [
+        helper.make_node("Gather", ["byte_strings", "bytes"], ["first_parts"]),
+        helper.make_node("Loop", ["rounds", "", "first_parts"], ["last_parts"], body=body),
+        helper.make_node("Squeeze", ["last_parts", "one"], ["text"]),
+    ]
+    strings = [bytes([byte]) for byte in range(_NO_BYTE)] + [b""]
+    initializers = [
+        helper.make_tensor("byte_strings", TensorProto.STRING, [len(strings)], strings),
+        _integers("one", 1),
+        _integers("two", 2),
+        _integers("no_end", 2**62),
+    ]
+    return nodes, initializers
+
+
+def _integers(name: str, value: int) -> Any:
+    from onnx import TensorProto, helper
+
+    return helper.make_tensor(name, TensorProto.INT64, [1], [value])
