@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from minigpt.export.onnx_text.rows import NOTHING, compact
+from minigpt.export.onnx_text.rows import NOTHING, compact, flat
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.escapes import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
@@ -71,7 +71,7 @@ class Detokenizer:
             is_later = (has_text > 0) & (tf.cumsum(has_text, axis=1) > 1)
             separator = tf.where(is_later[:, :, None], self._separator, NOTHING)
             pieces = tf.concat([separator, pieces], axis=2)
-        return compact(tf.reshape(pieces, [tf.shape(ids)[0], -1]))
+        return compact(flat(pieces))
 
 
 def valid_utf8(data: Any, lengths: Any) -> tuple[Any, Any]:
@@ -116,7 +116,7 @@ def valid_utf8(data: Any, lengths: Any) -> tuple[Any, Any]:
     alone = tf.pad(data[:, :, None], [[0, 0], [0, 0], [0, 2]], constant_values=NOTHING)
     out = tf.where(keeps[:, :, None], alone, NOTHING)
     out = tf.where(replaced[:, :, None], _REPLACEMENT, out)
-    return compact(tf.reshape(out, [tf.shape(data)[0], -1]))
+    return compact(flat(out))
 
 
 def _unescaped(data: Any, lengths: Any) -> tuple[Any, Any]:
@@ -131,7 +131,7 @@ def _unescaped(data: Any, lengths: Any) -> tuple[Any, Any]:
         out = tf.where(starts[:, :, None], _padded(character.encode()), out)
     is_cut = (data == _ESCAPE) & (tf.range(tf.shape(data)[1]) == lengths[:, None] - 1)
     out = tf.where((is_end | is_cut)[:, :, None], NOTHING, out)
-    return compact(tf.reshape(out, [tf.shape(data)[0], -1]))
+    return compact(flat(out))
 
 
 def _padded(values: Sequence[int]) -> list[int]:

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.export.onnx_text.merging import PairTable, merge
-from minigpt.export.onnx_text.rows import NOTHING, CodePointTable, compact
+from minigpt.export.onnx_text.rows import NOTHING, CodePointTable, compact, flat
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
@@ -125,4 +125,4 @@ class _Characters:
         for code_point, sequence in self._sequences.items():
             padded = [*sequence, *[NOTHING] * (4 - len(sequence))]
             ids = tf.where(code_points[:, :, None] == code_point, padded, ids)
-        return tf.reshape(ids, [tf.shape(ids)[0], -1])
+        return flat(ids)

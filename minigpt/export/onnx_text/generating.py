@@ -65,7 +65,7 @@ class Generator:
             "prompt_lengths": state.lengths,
             "prompt_width": width,
             "limit": tf.cast(limit, tf.int64),
-            "continues": (limit > 0) & (rows > 0),
+            "continues": limit > 0,
         }
 
     def signature(self) -> list[tf.TensorSpec]:

@@ -15,15 +15,13 @@ def compact(values: Any) -> tuple[Any, Any]:
     """Moves the values of each row to its beginning, in their order.
 
     Args:
-      values: int32[B, M], NOTHING anywhere.
+      values: int32[B, M], B > 0, NOTHING anywhere.
     Returns:
       int32[B, W], W that of the longest row, NOTHING at the end only; and int32[B], the lengths.
     """
-    lengths = tf.reduce_sum(tf.cast(values != NOTHING, tf.int32), axis=1)
-    # One row more: of no rows, ONNX Runtime's ScatterND is called with shapes that do not match.
-    values = tf.pad(values, [[0, 1], [0, 0]], constant_values=NOTHING)
-    rows, width = tf.shape(values)[0], tf.shape(values)[1]
     is_value = values != NOTHING
+    lengths = tf.reduce_sum(tf.cast(is_value, tf.int32), axis=1)
+    rows, width = tf.shape(values)[0], tf.shape(values)[1]
     counts = tf.cumsum(tf.cast(is_value, tf.int32), axis=1)
     # What is nothing goes to one more column.
     columns = tf.where(is_value, counts - 1, width)
@@ -31,7 +29,12 @@ def compact(values: Any) -> tuple[Any, Any]:
     found = tf.tensor_scatter_nd_update(
         tf.fill([rows, width + 1], NOTHING), tf.stack([row_of, columns], axis=2), values
     )
-    return found[:-1, : tf.reduce_max(tf.concat([lengths, [0]], 0))], lengths
+    return found[:, : tf.reduce_max(tf.concat([lengths, [0]], 0))], lengths
+
+
+def flat(values: Any) -> Any:
+    """[B, N, K] → [B, N·K], B > 0."""
+    return tf.reshape(values, [tf.shape(values)[0], -1])
 
 
 class CodePointTable:

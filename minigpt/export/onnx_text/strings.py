@@ -15,7 +15,7 @@ _NO_BYTE = 256
 
 
 def hashing() -> tuple[list[Any], list[Any]]:
-    """Returns nodes and initializers: prompt string[B] → HASHES, int64[B, N].
+    """Returns nodes and initializers: prompt string[B] → HASHES, int64[max(B, 1), N]; rows int64[1], B.
 
     A shorter text has the hashes of the empty string behind it.
     """
@@ -23,17 +23,19 @@ def hashing() -> tuple[list[Any], list[Any]]:
 
     split = {"mark": 0, "pad_value": "", "separators": [""], "mincharnum": 1}
     nodes = [
-        # Of no texts, Tokenizer makes no columns.
-        helper.make_node("Concat", ["prompt", "one_text"], ["at_least_one"], axis=0),
-        helper.make_node("Tokenizer", ["at_least_one"], ["split"], domain=RUNTIME_DOMAIN, **split),
-        helper.make_node("Slice", ["split", "zero", "minus_one", "zero"], ["characters"]),
+        # Of no texts, Tokenizer makes no columns, and other operators fail.
+        helper.make_node("Shape", ["prompt"], ["rows"]),
+        helper.make_node("Max", ["rows", "one"], ["read_rows"]),
+        helper.make_node("Concat", ["prompt", "no_text"], ["and_one_more"], axis=0),
+        helper.make_node("Slice", ["and_one_more", "zero", "read_rows"], ["texts"]),
+        helper.make_node("Tokenizer", ["texts"], ["characters"], domain=RUNTIME_DOMAIN, **split),
     ]
     for name, seed in zip(HASHES, SEEDS, strict=True):
         word, settings = f"{name}/word", {"seed": seed, "positive": 1, "domain": RUNTIME_DOMAIN}
         nodes.append(helper.make_node("MurmurHash3", ["characters"], [word], **settings))
         nodes.append(helper.make_node("Cast", [word], [name], to=TensorProto.INT64))
-    one_text = helper.make_tensor("one_text", TensorProto.STRING, [1], [b""])
-    return nodes, [one_text, _integers("zero", 0), _integers("minus_one", -1)]
+    no_text = helper.make_tensor("no_text", TensorProto.STRING, [1], [b""])
+    return nodes, [no_text, _integers("zero", 0), _integers("one", 1)]
 
 
 def padded_to_power_of_two(data: Any) -> tuple[Any, Any]:
@@ -53,7 +55,11 @@ def padded_to_power_of_two(data: Any) -> tuple[Any, Any]:
 
 
 def joining() -> tuple[list[Any], list[Any]]:
-    """Returns nodes and initializers: bytes int32[B, 2^R], rounds int64[] → text string[B]."""
+    """Returns nodes and initializers: from numbers to the outputs.
+
+    The nodes use bytes int32[max(B, 1), 2^R], rounds int64[] and ids int32[max(B, 1), T], and make
+    text string[B] and prompt_ids int32[B, T].
+    """
     from onnx import TensorProto, helper
 
     def string_matrix(name: str) -> Any:
@@ -80,12 +86,13 @@ def joining() -> tuple[list[Any], list[Any]]:
     nodes = [
         helper.make_node("Gather", ["byte_strings", "bytes"], ["first_parts"]),
         helper.make_node("Loop", ["rounds", "", "first_parts"], ["last_parts"], body=body),
-        helper.make_node("Squeeze", ["last_parts", "one"], ["text"]),
+        helper.make_node("Squeeze", ["last_parts", "one"], ["texts_again"]),
+        helper.make_node("Slice", ["texts_again", "zero", "rows"], ["text"]),
+        helper.make_node("Slice", ["ids", "zero", "rows"], ["prompt_ids"]),
     ]
     strings = [bytes([byte]) for byte in range(_NO_BYTE)] + [b""]
     initializers = [
         helper.make_tensor("byte_strings", TensorProto.STRING, [len(strings)], strings),
-        _integers("one", 1),
         _integers("two", 2),
         _integers("no_end", 2**62),
     ]

@@ -79,13 +79,16 @@ def _reading(generator: Generator, tokenizer: Tokenizer) -> Any:
     encode = build_encoder(tokenizer)
 
     def read(*arguments: Any) -> dict[str, Any]:
-        *hashes, max_new_tokens, seed = arguments
+        *hashes, rows, max_new_tokens, seed = arguments
         ids, lengths = encode(*characters(tuple(hashes)))
-        values = generator.begin(ids, lengths, max_new_tokens, seed)
-        return {"prompt_ids": ids, "read_lengths": lengths, **values}
+        # Without a prompt, one is read all the same.
+        limit = tf.where(rows[0] > 0, max_new_tokens, 0)
+        values = generator.begin(ids, lengths, limit, seed)
+        return {"ids": ids, "read_lengths": lengths, **values}
 
     hashes = [tf.TensorSpec([None, None], tf.int64, name) for name in HASHES]
-    graph = converted(read, [*hashes, *map(_setting, ("max_new_tokens", "seed"))]).graph
+    rows = tf.TensorSpec([1], tf.int64, "rows")
+    graph = converted(read, [*hashes, rows, *map(_setting, ("max_new_tokens", "seed"))]).graph
     rename(graph, "read/", _ports(graph))
     return graph
 
@@ -122,13 +125,13 @@ def _writing(generator: Generator, tokenizer: Tokenizer) -> Any:
     detokenizer = Detokenizer(tokenizer)
 
     def write(
-        prompt_ids: Any, read_lengths: Any, token_ids: Any, prompt_lengths: Any, new_lengths: Any
+        ids: Any, read_lengths: Any, token_ids: Any, prompt_lengths: Any, new_lengths: Any
     ) -> dict[str, Any]:
         both = generator.finish(token_ids, read_lengths, prompt_lengths, new_lengths)
-        data, rounds = padded_to_power_of_two(detokenizer.continuation(prompt_ids, both))
+        data, rounds = padded_to_power_of_two(detokenizer.continuation(ids, both))
         return {"bytes": data, "rounds": rounds}
 
-    names = ("prompt_ids", "read_lengths", "last_token_ids", "prompt_lengths", "last_new_lengths")
+    names = ("ids", "read_lengths", "last_token_ids", "prompt_lengths", "last_new_lengths")
     signature = [
         tf.TensorSpec([None, None] if name.endswith("ids") else [None], tf.int32, name)
         for name in names
