@@ -23,12 +23,12 @@ class Detokenizer:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        pieces = tokenizer.pieces
-        width = max(1, *map(len, pieces))
-        self._bytes = np.zeros([len(pieces), width], np.uint8)
-        self._lengths = np.array([len(piece) for piece in pieces], np.int32)
-        for i, piece in enumerate(pieces):
-            self._bytes[i, : len(piece)] = list(piece)
+        lengths = [len(piece) for piece in tokenizer.pieces]
+        self._lengths = np.array(lengths, np.int32)
+        self._starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int32)
+        # What is read behind the last piece.
+        padding = bytes(max(lengths))
+        self._bytes = np.frombuffer(b"".join(tokenizer.pieces) + padding, np.uint8)
         self._separator = list(tokenizer.separator)
         self._has_escapes = isinstance(tokenizer, BytePairTokenizer)
 
@@ -62,9 +62,11 @@ class Detokenizer:
     def _joined(self, ids: Any) -> tuple[Any, Any]:
         known = tf.maximum(ids, 0)
         lengths = tf.where(ids >= 0, tf.gather(tf.constant(self._lengths), known), 0)
-        pieces = tf.cast(tf.gather(tf.constant(self._bytes), known), tf.int32)
-        is_byte = tf.range(self._bytes.shape[1]) < lengths[:, :, None]
-        pieces = tf.where(is_byte, pieces, NOTHING)
+        places = tf.range(tf.reduce_max(lengths))
+        starts = tf.gather(tf.constant(self._starts), known)
+        pieces = tf.gather(tf.constant(self._bytes), starts[:, :, None] + places)
+        is_byte = places < lengths[:, :, None]
+        pieces = tf.where(is_byte, tf.cast(pieces, tf.int32), NOTHING)
         if self._separator:
             # Before every piece with text but the first one.
             has_text = tf.cast(lengths > 0, tf.int32)

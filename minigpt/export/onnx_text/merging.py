@@ -9,7 +9,9 @@ import tensorflow as tf
 
 from minigpt.export.onnx_text.rows import NOTHING, compact
 
-_NO_RANK = np.iinfo(np.int32).max
+NO_RANK = np.iinfo(np.int32).max
+# Places tried for a row: one after the other at first; in all before the table grows.
+_NEAR, _TRIES = 64, 4096
 
 
 class PairTable:
@@ -20,28 +22,33 @@ class PairTable:
 
     Args:
       merges: (left id, right id) → (rank, merged id), at least one.
-      vocab_size: V.
+      lefts: the number of possible left ids.
+      width: the number of possible right ids.
     """
 
-    def __init__(self, merges: Mapping[tuple[int, int], tuple[int, int]], vocab_size: int) -> None:
+    def __init__(
+        self, merges: Mapping[tuple[int, int], tuple[int, int]], lefts: int, width: int
+    ) -> None:
         rights: dict[int, list[int]] = defaultdict(list)
         for left, right in merges:
             rights[left].append(right)
-        self._offsets = np.zeros(vocab_size, np.int32)
-        used = np.zeros(4 * (len(merges) + vocab_size), bool)
-        first_free = 0
+        self._offsets = np.zeros(lefts, np.int32)
+        used = np.zeros(2 * len(merges) + 2 * width, bool)
+        draw, first_free = np.random.default_rng(0), 0
         for left, row in sorted(rights.items(), key=lambda item: (-len(item[1]), item[0])):
             columns = np.array(row)
-            offset = max(0, first_free - int(columns.min()))
+            offset, tries = max(0, first_free - int(columns.min())), 0
             while used[offset + columns].any():
-                offset += 1
-                if offset + vocab_size > len(used):
+                tries += 1
+                # Where most places are taken, looking for the first free ones takes too long.
+                offset = offset + 1 if tries < _NEAR else int(draw.integers(len(used) - width))
+                if tries % _TRIES == 0 or offset + width > len(used):
                     used = np.concatenate([used, np.zeros(len(used), bool)])
             used[offset + columns] = True
             self._offsets[left] = offset
             while used[first_free]:
                 first_free += 1
-        size = int(self._offsets.max()) + vocab_size
+        size = int(self._offsets.max()) + width
         self._lefts = np.full(size, NOTHING, np.int32)
         self._ranks, self._results = np.zeros(size, np.int32), np.zeros(size, np.int32)
         for (left, right), (rank, result) in merges.items():
@@ -49,12 +56,12 @@ class PairTable:
             self._lefts[place], self._ranks[place], self._results[place] = left, rank, result
 
     def look_up(self, lefts: Any, rights: Any) -> tuple[Any, Any]:
-        """Returns the ranks and the results of pairs int32[B, N]; rank _NO_RANK for those that do not merge."""
+        """Returns the ranks and the results of pairs int32[B, N]; rank NO_RANK for those that do not merge."""
         exists = (lefts >= 0) & (rights >= 0)
         known = tf.maximum(lefts, 0)
         places = tf.gather(tf.constant(self._offsets), known) + tf.maximum(rights, 0)
         exists &= tf.equal(tf.gather(tf.constant(self._lefts), places), known)
-        ranks = tf.where(exists, tf.gather(tf.constant(self._ranks), places), _NO_RANK)
+        ranks = tf.where(exists, tf.gather(tf.constant(self._ranks), places), NO_RANK)
         return ranks, tf.gather(tf.constant(self._results), places)
 
 
@@ -71,9 +78,9 @@ def merge(ids: Any, table: PairTable) -> Any:
     def best(ids: Any) -> tuple[Any, Any, Any]:
         after = tf.pad(ids[:, 1:], [[0, 0], [0, 1]], constant_values=NOTHING)
         ranks, results = table.look_up(ids, after)
-        # A row without pairs has _NO_RANK everywhere.
+        # A row without pairs has NO_RANK everywhere.
         lowest = tf.reduce_min(ranks, axis=1, keepdims=True)
-        is_best = tf.equal(ranks, lowest) & (ranks < _NO_RANK)
+        is_best = tf.equal(ranks, lowest) & (ranks < NO_RANK)
         # Of a a a, only the first pair is merged at this time.
         is_first = tf.equal(tf.cumsum(tf.cast(is_best, tf.int32), axis=1), 1)
         return is_best & (is_first | tf.not_equal(ids, after)), results, after

@@ -50,9 +50,12 @@ class CodePointTable:
             page = pages.setdefault(code_point // _PAGE, np.full(_PAGE, NOTHING, np.int32))
             page[code_point % _PAGE] = value
         page_of = np.zeros(_PAGES, np.int32)
-        page_of[list(pages)] = range(1, 1 + len(pages))
+        # Equal pages are stored once.
+        different = {np.full(_PAGE, NOTHING, np.int32).tobytes(): 0}
+        for number, page in pages.items():
+            page_of[number] = different.setdefault(page.tobytes(), len(different))
         self._page_of = page_of
-        self._pages = np.concatenate([np.full(_PAGE, NOTHING, np.int32), *pages.values()])
+        self._pages = np.frombuffer(b"".join(different), np.int32)
 
     def look_up(self, code_points: Any) -> Any:
         """Returns the numbers of int32[...] code points; NOTHING for those without one."""
