@@ -5,15 +5,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import minigpt
 from minigpt.certification.material import _HARD_LINES
+from minigpt.config import load_config
 from minigpt.export.cached_step import CachedStep
 from minigpt.export.onnx_text.detokenizing import Detokenizer, valid_utf8
 from minigpt.export.onnx_text.encoders import build_encoder, encoder_problem
 from minigpt.export.onnx_text.random_numbers import uniform
 from minigpt.generation import Decoder, SamplingSettings
 from minigpt.generation.step_models import CachedGPT
+from minigpt.models import build_gpt
 from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.gpt2_files import byte_alphabet
 from tests.conftest import tiny_text
 from tests.settings import tokenizer_config
 
@@ -23,18 +27,41 @@ LINES = [
     "a\0b\0\0",
     "\x10\x10a\u2581b \x10",
     "aaaa aaaaa  a   a",
+    "They'll say 'tis John's, I'Ll  's \n's don''t. x\u2003y ...!'ve",
+    "ΑΣ ΑΣΑ Α\u0301Σ. Σ'Σ İÇ ǅ ʰΣ\u00ad",
     *tiny_text(30).splitlines(),
 ]
 
 
-def tokenizer_of(kind: str, vocab_size: int):
-    settings = tokenizer_config(kind=kind, vocab_size=vocab_size)
+def tokenizer_of(kind: str, lowercase: bool = False):
+    if kind == "gpt2":
+        # The published pattern, with merges of a small text.
+        pieces = {bytes([byte]): i for i, byte in enumerate(range(256))}
+        names = {byte: name for name, byte in byte_alphabet().items()}
+        merges, words = [], [" sat", "the", " hill", "ate", "'s", "...", "ll"]
+        for word in words:
+            made = [names[byte] for byte in word.encode()]
+            while len(made) > 1:
+                pair, made = (made[0], made[1]), [made[0] + made[1], *made[2:]]
+                if pair not in merges:
+                    merges.append(pair)
+        encoder = {names[piece[0]]: i for piece, i in pieces.items()}
+        encoder |= {a + b: i for i, (a, b) in enumerate(merges, 256)}
+        end = len(encoder)
+        return GPT2Tokenizer(encoder, merges, {"<|endoftext|>": end}, end)
+    if kind == "closed_character":
+        return ClosedCharacterTokenizer("abcdeéhnostč. \n", lowercase)
+    settings = tokenizer_config(kind=kind, vocab_size=300, lowercase=lowercase)
     return learn_tokenizer([tiny_text(200), "Čeněk\u2581x"], settings)
 
 
-@pytest.fixture(scope="module", params=["byte_pair", "character"])
+KINDS = ["byte_pair", "character", "closed_character", "word", "gpt2"]
+VARIANTS = [(kind, lowercase) for kind in KINDS for lowercase in (False, True)][:-1]
+
+
+@pytest.fixture(scope="module", params=VARIANTS, ids=lambda variant: "-".join(map(str, variant)))
 def tokenizer(request):
-    return tokenizer_of(request.param, 300)
+    return tokenizer_of(*request.param)
 
 
 def padded(rows) -> np.ndarray:
@@ -60,12 +87,7 @@ def test_random_numbers_are_those_of_tensorflow():
 
 
 def test_token_ids(tokenizer):
-    code_points = padded([[ord(c) for c in line] for line in LINES])
-    utf8 = np.zeros([*code_points.shape, 4], np.int32)
-    for row, line in zip(utf8, LINES, strict=True):
-        for place, character in zip(row, line, strict=False):
-            place[: len(character.encode())] = list(character.encode())
-    ids, lengths = build_encoder(tokenizer)(tf.constant(code_points), tf.constant(utf8))
+    ids, lengths = build_encoder(tokenizer)(*characters_of(LINES))
     expected = [found.tolist() for found in tokenizer.encode_many(LINES)]
     assert rows_of(ids) == expected
     assert lengths.numpy().tolist() == [len(ids) for ids in expected]
@@ -79,15 +101,15 @@ def test_bytes_that_are_not_utf8():
     draw = np.random.default_rng(0)
     rows = [bytes(draw.choice(list(BYTES), draw.integers(0, 9)).tolist()) for _ in range(5000)]
     found, _ = valid_utf8(tf.constant(padded(rows)), tf.constant([len(row) for row in rows]))
-    vocabulary = tokenizer_of("character", 300)
+    vocabulary = tokenizer_of("character")
     expected = [list(vocabulary.decode_bytes(row).encode()) for row in rows]
     assert rows_of(found) == expected
 
 
-@pytest.mark.parametrize("kind", ["byte_pair", "character", "word"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_texts_of_continuations(kind):
     """Ids in any order: bytes alone, escape characters, end tokens, unknown words."""
-    tokenizer = tokenizer_of(kind, 300)
+    tokenizer = tokenizer_of(kind)
     draw = np.random.default_rng(0)
     hot = [i for i, piece in enumerate(tokenizer.pieces) if len(piece) < 2 or i < 8]
     prompts, new = (
@@ -102,11 +124,43 @@ def test_texts_of_continuations(kind):
     assert rows_of(found) == expected
 
 
-def test_what_has_no_form_in_onnx():
-    config = tokenizer_config(kind="byte_pair", vocab_size=300, lowercase=True)
-    tokenizer = learn_tokenizer([tiny_text(50)], config)
-    assert encoder_problem(tokenizer) is not None
-    assert encoder_problem(tokenizer_of("byte_pair", 300)) is None
+def characters_of(lines):
+    """int32[B, N] code points, and int32[B, N, 4] their UTF-8."""
+    code_points = padded([[ord(c) for c in line] for line in lines])
+    utf8 = np.zeros([*code_points.shape, 4], np.int32)
+    for row, line in zip(utf8, lines, strict=True):
+        for place, character in zip(row, line, strict=False):
+            place[: len(character.encode())] = list(character.encode())
+    return tf.constant(code_points), tf.constant(utf8)
+
+
+def test_real_text(shared_data):
+    """Thousands of lines: English plays, and English and German sentences."""
+    lines = (shared_data / "shakespeare.txt").read_text(encoding="utf-8").splitlines()[:3000]
+    pairs = (shared_data / "eng-deu.tsv").read_text(encoding="utf-8").splitlines()
+    lines += pairs[:: len(pairs) // 3000]
+    files = [(shared_data / "gpt2" / name).read_bytes() for name in ("encoder.json", "vocab.bpe")]
+    learned = (
+        learn_tokenizer(lines, tokenizer_config(kind=kind, vocab_size=2000, lowercase=lowercase))
+        for kind in ("byte_pair", "word", "character")
+        for lowercase in (False, True)
+    )
+    for tokenizer in (GPT2Tokenizer.from_files(*files), *learned):
+        encode = tf.function(
+            build_encoder(tokenizer),
+            [tf.TensorSpec([None] * rank, tf.int32) for rank in (2, 3)],
+        )
+        for start in range(0, len(lines), 1000):
+            some = lines[start : start + 1000]
+            found = rows_of(encode(*characters_of(some))[0])
+            assert found == [ids.tolist() for ids in tokenizer.encode_many(some)]
+
+
+def test_merges_in_another_order_have_no_form_in_onnx():
+    tokenizer = tokenizer_of("gpt2")
+    assert encoder_problem(tokenizer) is None
+    tokenizer.merges.reverse()
+    assert "order" in encoder_problem(tokenizer)
 
 
 class Opened:
@@ -190,14 +244,14 @@ def test_every_character(opened):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("weights", ["float16", "int8"])
-@pytest.mark.parametrize("kind", ["character"])
-def test_kinds_and_weights(kind, weights, tiny_file):
-    tokenizer = tokenizer_of(kind, 300)
-    settings = minigpt.load_config(
-        {"model": {"max_len": 16, "embed_dim": 32, "num_heads": 2, "num_layers": 1}}
-    )
+@pytest.mark.parametrize("variant", [*VARIANTS[1::2], ("gpt2", False)], ids=str)
+def test_kinds_and_weights(variant, weights):
+    tokenizer = tokenizer_of(*variant)
+    sizes = {"max_len": 16, "embed_dim": 32, "num_heads": 2, "num_layers": 1}
+    settings = load_config({"model": sizes})
     keras.utils.set_random_seed(1)
-    model = minigpt.models.build_gpt(settings.model, tokenizer.vocab_size)
+    model = build_gpt(settings.model, tokenizer.vocab_size)
     opened = Opened(model, tokenizer, weights)
-    prompt_ids = opened.run(LINES, 3, 0.0, 0, 1.0, 0)[1]
+    texts, prompt_ids = opened.run(LINES, 3, 0.0, 0, 1.0, 0)
     assert rows_of(prompt_ids) == [ids.tolist() for ids in tokenizer.encode_many(LINES)]
+    assert len(texts) == len(LINES)

@@ -19,7 +19,7 @@ from minigpt.tokenizers.escapes import ESCAPE, SPACE, escaped
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.word import WordTokenizer
 
-# (code points int32[B, N], UTF-8 int32[B, N, 4]) → int32[B, T], NOTHING behind a shorter text; and int32[B].
+# (code points int32[B, N], UTF-8 int32[B, N, 4]) → int32[B, T], NOTHING behind a shorter text; int32[B].
 Encoder = Callable[[Any, Any], tuple[Any, Any]]
 
 
@@ -57,7 +57,10 @@ def _byte_pair(tokenizer: BytePairTokenizer) -> Encoder:
     known_ids = known | {ord(SPACE): NOTHING, ord(ESCAPE): NOTHING}
     escape_id = ids.get(ESCAPE, byte_ids[ord(ESCAPE)])
     sequences = {
-        ord(character): [escape_id, *(known.get(ord(c), byte_ids[ord(c)]) for c in escaped(character)[1:])]
+        ord(character): [
+            escape_id,
+            *(known.get(ord(c), byte_ids[ord(c)]) for c in escaped(character)[1:]),
+        ]
         for character in (SPACE, ESCAPE)
     }
     pairs = {

@@ -46,7 +46,7 @@ class Generator:
           max_new_tokens: int32[]; negative values count as 0, those above MAX_NEW_TOKENS as that.
           seed: int32[].
         Returns:
-          The values; `limit`, int64[], the most passes; and `continues`, bool[], whether there is a first one.
+          The values; `limit`, int64[], the most passes; and `continues`, bool[], whether there are any.
         """
         # As in `Decoder.prefill`: an empty prompt is read as an end token.
         ids = tf.pad(ids, [[0, 0], [0, 1]], constant_values=NOTHING)
@@ -69,7 +69,7 @@ class Generator:
         }
 
     def signature(self) -> list[tf.TensorSpec]:
-        """Returns the arguments of `advance`: the number of the pass, its state, and what does not change."""
+        """Returns the arguments of `advance`: number of the pass, its state, and what does not change."""
         return [
             tf.TensorSpec([], tf.int64, "iteration"),
             tf.TensorSpec([None, None], tf.int32, "token_ids"),
@@ -106,7 +106,9 @@ class Generator:
 
         def choose(logits: Any, state: DecodeState) -> Any:
             # All rows have the same seed.
-            return sample_with(logits, tf.fill(tf.shape(logits)[:1], noise[step % _NUMBERS]), settings)
+            return sample_with(
+                logits, tf.fill(tf.shape(logits)[:1], noise[step % _NUMBERS]), settings
+            )
 
         state = add_token(
             state,

@@ -48,9 +48,7 @@ def build_gpt2(tokenizer: GPT2Tokenizer) -> Callable[[Any, Any], tuple[Any, Any]
 def has_ordered_merges(tokenizer: GPT2Tokenizer) -> bool:
     """Returns whether every merge is of tokens that earlier merges make, as in a learned vocabulary."""
     rank = {left + right: i for i, (left, right) in enumerate(tokenizer.merges)}
-    return all(
-        rank.get(part, -1) < i for i, pair in enumerate(tokenizer.merges) for part in pair
-    )
+    return all(rank.get(part, -1) < i for i, pair in enumerate(tokenizer.merges) for part in pair)
 
 
 def _word_starts(code_points: Any, kinds: Any) -> Any:

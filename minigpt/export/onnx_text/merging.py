@@ -56,7 +56,7 @@ class PairTable:
             self._lefts[place], self._ranks[place], self._results[place] = left, rank, result
 
     def look_up(self, lefts: Any, rights: Any) -> tuple[Any, Any]:
-        """Returns the ranks and the results of pairs int32[B, N]; rank NO_RANK for those that do not merge."""
+        """Returns ranks and results of pairs int32[B, N]; rank NO_RANK for those that do not merge."""
         exists = (lefts >= 0) & (rights >= 0)
         known = tf.maximum(lefts, 0)
         places = tf.gather(tf.constant(self._offsets), known) + tf.maximum(rights, 0)

@@ -21,7 +21,7 @@ def hashing() -> tuple[list[Any], list[Any]]:
     """
     from onnx import TensorProto, helper
 
-    split = {"mark": 0, "pad_value": "", "separators": [""], "mincharnum": 1}
+    split: dict[str, Any] = {"mark": 0, "pad_value": "", "separators": [""], "mincharnum": 1}
     nodes = [
         # Of no texts, Tokenizer makes no columns, and other operators fail.
         helper.make_node("Shape", ["prompt"], ["rows"]),
@@ -31,11 +31,11 @@ def hashing() -> tuple[list[Any], list[Any]]:
         helper.make_node("Tokenizer", ["texts"], ["characters"], domain=RUNTIME_DOMAIN, **split),
     ]
     for name, seed in zip(HASHES, SEEDS, strict=True):
-        word, settings = f"{name}/word", {"seed": seed, "positive": 1, "domain": RUNTIME_DOMAIN}
+        word = f"{name}/word"
+        settings: dict[str, Any] = {"seed": seed, "positive": 1, "domain": RUNTIME_DOMAIN}
         nodes.append(helper.make_node("MurmurHash3", ["characters"], [word], **settings))
         nodes.append(helper.make_node("Cast", [word], [name], to=TensorProto.INT64))
-    no_text = helper.make_tensor("no_text", TensorProto.STRING, [1], [b""])
-    return nodes, [no_text, _integers("zero", 0), _integers("one", 1)]
+    return nodes, [_strings("no_text", [b""]), _integers("zero", 0), _integers("one", 1)]
 
 
 def padded_to_power_of_two(data: Any) -> tuple[Any, Any]:
@@ -92,7 +92,7 @@ def joining() -> tuple[list[Any], list[Any]]:
     ]
     strings = [bytes([byte]) for byte in range(_NO_BYTE)] + [b""]
     initializers = [
-        helper.make_tensor("byte_strings", TensorProto.STRING, [len(strings)], strings),
+        _strings("byte_strings", strings),
         _integers("two", 2),
         _integers("no_end", 2**62),
     ]
@@ -103,3 +103,10 @@ def _integers(name: str, value: int) -> Any:
     from onnx import TensorProto, helper
 
     return helper.make_tensor(name, TensorProto.INT64, [1], [value])
+
+
+def _strings(name: str, values: list[bytes]) -> Any:
+    from onnx import TensorProto, helper
+
+    make_tensor: Any = helper.make_tensor
+    return make_tensor(name, TensorProto.STRING, [len(values)], values)

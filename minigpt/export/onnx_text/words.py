@@ -51,7 +51,9 @@ def build_word(tokenizer: WordTokenizer) -> Callable[[Any, Any], tuple[Any, Any]
         places = tf.range(tf.shape(code_points)[1])[None]
         first, counts = compact(tf.where(starts, places, NOTHING))
         is_word = first != NOTHING
-        mark = tf.gather(tf.cast(is_mark, tf.int32), tf.maximum(first, 0), axis=1, batch_dims=1) == 1
+        mark = (
+            tf.gather(tf.cast(is_mark, tf.int32), tf.maximum(first, 0), axis=1, batch_dims=1) == 1
+        )
         if table is None:
             return tf.where(is_word, tokenizer.unknown_id, NOTHING), counts
 
@@ -79,7 +81,9 @@ def build_word(tokenizer: WordTokenizer) -> Callable[[Any, Any], tuple[Any, Any]
             (tf.constant(0), tf.zeros_like(first), is_word),
             shape_invariants=(tf.TensorShape([]), any_shape, any_shape),
         )
-        found = tf.where(node >= 0, tf.gather(tf.constant(ids), tf.maximum(node, 0)), tokenizer.unknown_id)
+        found = tf.where(
+            node >= 0, tf.gather(tf.constant(ids), tf.maximum(node, 0)), tokenizer.unknown_id
+        )
         return tf.where(is_word, found, NOTHING), counts
 
     return encode

@@ -43,9 +43,9 @@ def build_text_graph(step: CachedStep, tokenizer: Tokenizer, weights: WeightsTyp
       tokenizer: its tokenizer, without an `encoder_problem`.
       weights: how matrices are stored.
     Returns:
-      A `ModelProto`. Inputs: prompt string[B], max_new_tokens int32[], temperature float32[], top_k int32[],
-      top_p float32[], seed int32[]. Outputs: text string[B], the continuations; prompt_ids int32[B, T], the
-      token ids of the prompts, -1 behind a shorter one.
+      A `ModelProto`. Inputs: prompt string[B], max_new_tokens int32[], temperature float32[],
+      top_k int32[], top_p float32[], seed int32[]. Outputs: text string[B], the continuations;
+      prompt_ids int32[B, T], the token ids of the prompts, -1 behind a shorter one.
     """
     from onnx import TensorProto, helper
 
@@ -75,7 +75,7 @@ def build_text_graph(step: CachedStep, tokenizer: Tokenizer, weights: WeightsTyp
 
 
 def _reading(generator: Generator, tokenizer: Tokenizer) -> Any:
-    """Returns the graph before the loop: hashes of characters → token ids, and the values of the first pass."""
+    """Returns the graph before the loop: hashes of characters → ids, and the values of the first pass."""
     encode = build_encoder(tokenizer)
 
     def read(*arguments: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def _reading(generator: Generator, tokenizer: Tokenizer) -> Any:
 
 
 def _looping(generator: Generator, weights: WeightsType) -> Any:
-    """Returns the graph of the loop: the values of the first pass → the same after the last one, `last_...`."""
+    """Returns the graph of the loop: values of the first pass → those after the last one, `last_...`."""
     from onnx import TensorProto, helper
 
     signature = generator.signature()
