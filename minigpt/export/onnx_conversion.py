@@ -44,7 +44,7 @@ def rename(graph: Any, prefix: str, ports: Mapping[str, str]) -> None:
         return ports.get(name, prefix + name) if name else ""
 
     for node in graph.node:
-        node.name = prefix + node.name
+        node.name = new(node.name)
         node.input[:] = map(new, node.input)
         node.output[:] = map(new, node.output)
         for attribute in node.attribute:
