@@ -29,15 +29,24 @@ def compare(
       material: the text.
       max_len: the context. Continued texts end within it.
     Returns:
-      The parts `logits`, `bits_per_byte`, `greedy`, `tokenizer` and `tokens_per_second` of a certificate.
+      The parts `logits`, `bits_per_byte`, `greedy`, `tokenizer` and `tokens_per_second` of a certificate,
+      and `text_to_text` of an export with a `text_graph`.
     """
     new_tokens = max(1, min(NEW_TOKENS, max_len - material.prompt_tokens))
+
+    def texts(export: ExportedModel) -> dict[str, Any]:
+        return {
+            "greedy": _greedy(source, export, material, new_tokens, max_len),
+            "tokenizer": _tokenizer(source, export, material.lines),
+            "tokens_per_second": _speed(export, material.prompts, new_tokens),
+        }
+
+    graph = export.text_graph
     return {
         "text": material.origin,
         **_logits(source, export, material),
-        "greedy": _greedy(source, export, material, new_tokens, max_len),
-        "tokenizer": _tokenizer(source, export, material.lines),
-        "tokens_per_second": _speed(export, material.prompts, new_tokens),
+        **texts(export),
+        **({} if graph is None else {"text_to_text": texts(graph)}),
     }
 
 

@@ -19,11 +19,13 @@ class ExportedModel(abc.ABC):
       packages: the packages that read the format, for the versions in the certificate.
       has_logits: whether `logits` can be called.
       weights: how matrices are stored: "float32", "float16" or "int8". It decides the tolerance.
+      text_graph: a second file of the export, from prompts to texts; None if there is none.
     """
 
     packages: tuple[str, ...]
     has_logits: bool = True
     weights: str = "float32"
+    text_graph: "ExportedModel | None" = None
 
     @abc.abstractmethod
     def __init__(self, path: Path) -> None: ...

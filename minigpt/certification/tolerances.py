@@ -34,7 +34,9 @@ def problems_of(measured: dict[str, Any], weights: str) -> list[str]:
     """
     tolerance, found = TOLERANCES[weights], []
     logits, bits = measured["logits"], measured["bits_per_byte"]
-    greedy, tokenizer = measured["greedy"], measured["tokenizer"]
+    parts = {"": measured}
+    if "text_to_text" in measured:
+        parts["text_to_text.onnx: "] = measured["text_to_text"]
     if logits and logits["largest_difference"] is None:
         found.append("logits are nan or infinite")
     elif tolerance.logits is not None:
@@ -43,19 +45,21 @@ def problems_of(measured: dict[str, Any], weights: str) -> list[str]:
             found.append(
                 f"logits differ by up to {logits['largest_difference']:.3g}; should be at most {limit:.3g}"
             )
-        gap = greedy["second_largest_gap"]
-        if gap is None or gap > 2 * limit:
-            found.append(
-                f"only {greedy['same_texts']} of {greedy['prompts']} greedy continuations are the same, "
-                "and the others are less probable"
-            )
+        for name, part in parts.items():
+            greedy, gap = part["greedy"], part["greedy"]["second_largest_gap"]
+            if gap is None or gap > 2 * limit:
+                found.append(
+                    f"{name}only {greedy['same_texts']} of {greedy['prompts']} greedy continuations are "
+                    "the same, and the others are less probable"
+                )
     difference = bits["relative_difference"] if bits else 0.0
     if difference is not None and difference > tolerance.bits_per_byte:
         found.append(
             f"{bits['export']:.4f} bits per byte in place of {bits['source']:.4f}; should differ by at "
             f"most {tolerance.bits_per_byte:.2%}"
         )
-    if tokenizer["same"] < tokenizer["lines"]:
-        different = tokenizer["lines"] - tokenizer["same"]
-        found.append(f"{different} of {tokenizer['lines']} lines have other tokens")
+    for name, part in parts.items():
+        lines = part["tokenizer"]["lines"]
+        if different := lines - part["tokenizer"]["same"]:
+            found.append(f"{name}{different} of {lines} lines have other tokens")
     return found

@@ -1,23 +1,25 @@
 """ONNX: a folder with the model as a graph, for onnxruntime and other programs."""
 
+import logging
 from pathlib import Path
-from typing import Any
-
-import tensorflow as tf
 
 from minigpt.environment import hide_tensorflow_log
 from minigpt.export.cached_step import CachedStep
+from minigpt.export.onnx_conversion import converted
+from minigpt.export.onnx_text.encoders import encoder_problem
+from minigpt.export.onnx_text.writing import build_text_graph
 from minigpt.export.onnx_weights import store_weights
 from minigpt.export.source import ExportSource
 from minigpt.portable.writing import WeightsType
 
-MODEL_FILE = "model.onnx"
-# The newest that tf2onnx writes.
-_OPSET = 18
+MODEL_FILE, TEXT_FILE = "model.onnx", "text_to_text.onnx"
+logger = logging.getLogger(__name__)
 
 
 def write_onnx(source: ExportSource, folder: Path, weights: WeightsType) -> None:
-    """Writes `model.onnx`, the settings and the tokenizer; see docs/onnx.md.
+    """Writes `model.onnx`, `text_to_text.onnx`, the settings and the tokenizer; see docs/onnx.md.
+
+    A tokenizer that ONNX cannot express leaves out `text_to_text.onnx`, with a warning.
 
     Args:
       source: the run.
@@ -31,26 +33,18 @@ def write_onnx(source: ExportSource, folder: Path, weights: WeightsType) -> None
 
     step = CachedStep(source.model, "onnx")
     documents = source.documents(weights)
+    problem = encoder_problem(source.tokenizer)
     with hide_tensorflow_log():
-        graph = store_weights(_converted(step), weights)
-    onnx.helper.set_model_props(graph, {"minigpt": documents["minigpt.json"].decode()})
-    onnx.checker.check_model(graph)
-    onnx.save(graph, folder / MODEL_FILE)
+        graph = converted(step.step, step.signature(None, None))
+        graphs = {MODEL_FILE: store_weights(graph, weights)}
+        if problem is None:
+            graphs[TEXT_FILE] = build_text_graph(step, source.tokenizer, weights)
+    if problem is not None:
+        logger.warning("%s is not written: %s", TEXT_FILE, problem)
+    for name, graph in graphs.items():
+        onnx.helper.set_model_props(graph, {"minigpt": documents["minigpt.json"].decode()})
+        onnx.checker.check_model(graph)
+        onnx.save(graph, folder / name)
     for name, data in documents.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(data)
-
-
-def _converted(step: CachedStep) -> Any:
-    """Returns the `ModelProto` of `CachedStep.step`."""
-    # tf2onnx 1.17 uses names that NumPy 2 does not have; Keras replaces them.
-    from keras.src.export.tf2onnx_lib import patch_tf2onnx
-
-    patch_tf2onnx()
-    import tf2onnx
-
-    function = tf.function(step.step, input_signature=step.signature(None, None), autograph=False)
-    model, _ = tf2onnx.convert.from_function(
-        function, input_signature=function.input_signature, opset=_OPSET
-    )
-    return model

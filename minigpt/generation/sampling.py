@@ -58,10 +58,23 @@ def sample(
     Returns:
       int32[B], token ids.
     """
+    return sample_with(logits, _noise(seeds, step), settings)
+
+
+def sample_with(logits: tf.Tensor, noise: tf.Tensor, settings: SamplingSettings) -> tf.Tensor:
+    """Does the same as `sample` with given random numbers.
+
+    Args:
+      logits: float32[B, V].
+      noise: float32[B], each from 0 to below 1.
+      settings: see `SamplingSettings`.
+    Returns:
+      int32[B], token ids.
+    """
 
     def choose(count: int) -> tf.Tensor:
         candidates, token_ids = shape_distribution(logits, settings, count)
-        is_drawn = tf.range(count) == draw(candidates, seeds, step)[:, None]
+        is_drawn = tf.range(count) == draw_with(candidates, noise)[:, None]
         # With a gather instead, XLA would sort all V entries.
         return tf.reduce_sum(tf.where(is_drawn, token_ids, 0), axis=1)
 
@@ -131,8 +144,10 @@ def apply_temperature(candidates: tf.Tensor, temperature: tf.Tensor) -> tf.Tenso
     """
     # With a largest entry of 0, a tiny temperature overflows to -inf, never to nan or inf.
     candidates = candidates - tf.reduce_max(candidates, axis=1, keepdims=True)
-    greedy = top_k_filter(candidates, tf.constant(1))
-    return tf.where(temperature > 0, candidates / tf.where(temperature > 0, temperature, 1), greedy)
+    divided = candidates / tf.where(temperature > 0, temperature, 1)
+    # tf2onnx converts a choice between two tensors by a scalar to products, in which -inf gives nan.
+    first = tf.range(tf.shape(candidates)[1]) == 0
+    return tf.where((temperature > 0) | first, divided, -float("inf"))
 
 
 def top_k_filter(candidates: tf.Tensor, k: tf.Tensor) -> tf.Tensor:
@@ -188,13 +203,21 @@ def draw(candidates: tf.Tensor, seeds: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
     Returns:
       int32[B].
     """
+    return draw_with(candidates, _noise(seeds, step))
+
+
+def draw_with(candidates: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
+    """Does the same as `draw` with given random numbers, float32[B], each from 0 to below 1."""
     cumulative = tf.math.cumsum(tf.nn.softmax(candidates), axis=-1)
-    noise = tf.map_fn(lambda seed: _uniform(seed, step), seeds, fn_output_signature=tf.float32)
     # Inverse transform sampling. The last sum is 1, up to rounding.
     passed = cumulative <= noise[:, None] * cumulative[:, -1:]
     rank = tf.reduce_sum(tf.cast(passed, tf.int32), axis=-1)
     # A row of nan, from a model with broken weights, would give V.
     return tf.minimum(rank, tf.shape(candidates)[1] - 1)
+
+
+def _noise(seeds: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    return tf.map_fn(lambda seed: _uniform(seed, step), seeds, fn_output_signature=tf.float32)
 
 
 def _uniform(seed: tf.Tensor, step: tf.Tensor) -> tf.Tensor:

@@ -52,6 +52,11 @@ def test_every_format_has_a_certificate(tiny_run, tmp_path, format):
     assert certificate["text"] == "held-out text of the run"
     assert certificate["logits"]["largest_difference"] < 1e-4
     assert certificate["tokenizer"] == {"lines": 60, "same": 60}
+    assert ("text_to_text" in certificate) == (format == "onnx")
+    if format == "onnx":
+        assert certificate["text_to_text"]["tokenizer"] == {"lines": 60, "same": 60}
+        greedy = certificate["text_to_text"]["greedy"]
+        assert greedy["same_texts"] == greedy["prompts"]
     assert certificate["bytes"] == sum(
         file.stat().st_size
         for file in ([path] if path.is_file() else path.rglob("*"))
@@ -142,9 +147,17 @@ def test_another_tokenizer_is_seen(tiny_run, tmp_path):
     assert any(problem.endswith("lines have other tokens") for problem in found["problems"])
 
 
-def test_a_wrong_decoding_loop_is_seen(tiny_run, tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def onnx_folder(tiny_run, tmp_path_factory):
+    for package in FORMATS["onnx"].packages:
+        pytest.importorskip(package, reason="needs the extra: minigpt[onnx]")
+    folder = tmp_path_factory.mktemp("onnx") / "a"
+    minigpt.export_run(tiny_run, "onnx", folder)
+    return folder
+
+
+def test_a_wrong_decoding_loop_is_seen(tiny_run, onnx_folder, monkeypatch):
     """The logits of a full pass are right, those of the steps are not."""
-    pytest.importorskip("onnxruntime", reason="needs the extra: minigpt[onnx]")
     from minigpt.certification.readers.onnx import OnnxFolder
 
     step = OnnxFolder.step
@@ -154,10 +167,40 @@ def test_a_wrong_decoding_loop_is_seen(tiny_run, tmp_path, monkeypatch):
         return np.roll(logits, 1), caches
 
     monkeypatch.setattr(OnnxFolder, "step", wrong)
-    minigpt.export_run(tiny_run, "onnx", tmp_path / "a")
-    found = minigpt.verify(tmp_path / "a", tiny_run)
+    found = minigpt.verify(onnx_folder, tiny_run)
     assert [problem for problem in found["problems"] if "greedy continuations" in problem]
     assert len(found["problems"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("output", "problem"), [("text", "greedy continuations"), ("prompt_ids", "other tokens")]
+)
+def test_a_wrong_text_graph_is_seen(tiny_run, onnx_folder, monkeypatch, output, problem):
+    from minigpt.certification.readers.onnx_text import OnnxTextGraph
+
+    run = OnnxTextGraph._run
+
+    def wrong(self, name, prompts, max_new_tokens):
+        found = run(self, name, prompts, max_new_tokens)
+        if name != output:
+            return found
+        return [text[::-1] for text in found] if output == "text" else found[:, ::-1]
+
+    monkeypatch.setattr(OnnxTextGraph, "_run", wrong)
+    found = minigpt.verify(onnx_folder, tiny_run)
+    assert len(found["problems"]) == 1
+    assert found["problems"][0].startswith("text_to_text.onnx: ")
+    assert problem in found["problems"][0]
+
+
+def test_a_folder_without_a_text_graph(tiny_run, onnx_folder, tmp_path):
+    (tmp_path / "a").mkdir()
+    for file in onnx_folder.iterdir():
+        if file.name != "text_to_text.onnx":
+            (tmp_path / "a" / file.name).write_bytes(file.read_bytes())
+    found = minigpt.verify(tmp_path / "a", tiny_run)
+    assert found["problems"] == []
+    assert "text_to_text" not in found
 
 
 def test_verify_refuses_what_is_no_export(tiny_run, tmp_path):

@@ -21,6 +21,7 @@ from tests.settings import tokenizer_config
 pytestmark = pytest.mark.slow
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PROMPT = "Once upon a time"
+TEXT_TO_TEXT = "Text to text"
 SIZES = {"max_len": 48, "embed_dim": 16, "num_heads": 2, "num_layers": 2}
 BLOCKS = {
     "modern": {"block": "modern", "num_kv_heads": 1},
@@ -51,13 +52,22 @@ def run(request, tmp_path_factory) -> Run:
     )
 
 
-def program_of(page: str, language: str) -> str:
-    text = (DOCS / page).read_text(encoding="utf-8")
+def program_of(page: str, language: str, section: str) -> str:
+    text = (DOCS / page).read_text(encoding="utf-8").partition(f"\n## {section}\n")[2]
     return re.search(rf"```{language}\n(.*?)```", text, re.DOTALL)[1]
 
 
-def expected(run: Run) -> str:
-    return PROMPT + minigpt.load(run).generate(PROMPT, SIZES["max_len"], temperature=0.0)[0]
+def expected(run: Run, count: int = SIZES["max_len"]) -> str:
+    return PROMPT + minigpt.load(run).generate(PROMPT, count, temperature=0.0)[0]
+
+
+def check(run: Run, text: str, section: str) -> None:
+    if section == TEXT_TO_TEXT:
+        assert text == expected(run, 200)
+        return
+    # The loops end with the context; minigpt goes on.
+    assert len(text) > len(PROMPT) + 20
+    assert expected(run).startswith(text)
 
 
 def answer(folder: Path, *command: str) -> str:
@@ -67,20 +77,22 @@ def answer(folder: Path, *command: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("format", "page", "name"),
-    [("litert", "litert.md", "stories.tflite"), ("onnx", "onnx.md", "stories")],
+    ("format", "name", "sections"),
+    [
+        ("litert", "stories.tflite", ["Python"]),
+        ("onnx", "stories", [TEXT_TO_TEXT, "The loop in Python"]),
+    ],
+    ids=["litert", "onnx"],
 )
-def test_python(run, tmp_path, format, page, name):
+def test_python(run, tmp_path, format, name, sections):
     minigpt.export_run(run, format, tmp_path / name)
-    program = program_of(page, "python")
-    # In place of minigpt, whoever imports it fails.
-    (tmp_path / "minigpt.py").write_text("raise ImportError", encoding="utf-8")
-    (tmp_path / "program.py").write_text(program, encoding="utf-8")
-    text = answer(tmp_path, sys.executable, "program.py")
-    full = expected(run)
-    # The programs end with the context; minigpt goes on.
-    assert len(text) > len(PROMPT) + 20
-    assert full.startswith(text)
+    # In place of what users do not have, whoever imports it fails.
+    for package in ("minigpt", "tensorflow", "keras"):
+        (tmp_path / f"{package}.py").write_text("raise ImportError", encoding="utf-8")
+    for section in sections:
+        program = program_of(f"{format}.md", "python", section)
+        (tmp_path / "program.py").write_text(program, encoding="utf-8")
+        check(run, answer(tmp_path, sys.executable, "program.py"), section)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +118,7 @@ def test_javascript(run, packages):
     folder = packages / run.path.name
     folder.mkdir()
     minigpt.export_run(run, "onnx", folder / "stories")
-    (folder / "program.mjs").write_text(program_of("onnx.md", "javascript"), encoding="utf-8")
-    text = answer(folder, "node", "program.mjs")
-    assert len(text) > len(PROMPT) + 20
-    assert expected(run).startswith(text)
+    for section in (TEXT_TO_TEXT, "The loop in JavaScript"):
+        program = program_of("onnx.md", "javascript", section)
+        (folder / "program.mjs").write_text(program, encoding="utf-8")
+        check(run, answer(folder, "node", "program.mjs"), section)

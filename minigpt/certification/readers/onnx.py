@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from minigpt.certification.documented_tokenizer import DocumentedTokenizer
+from minigpt.certification.readers.onnx_text import OnnxTextGraph
 from minigpt.certification.stepped import Caches, SteppedModel
 
 
 class OnnxFolder(SteppedModel):
-    """`model.onnx` and the files beside it."""
+    """`model.onnx` and the files beside it; `text_graph` is `text_to_text.onnx`, if that exists."""
 
     def __init__(self, path: Path) -> None:
         import onnxruntime
@@ -34,6 +35,8 @@ class OnnxFolder(SteppedModel):
         )
         self.weights = self.tokenizer.settings["weights"]
         self.packages = ("onnxruntime", *self.tokenizer.packages)
+        text_file = path / "text_to_text.onnx"
+        self.text_graph = OnnxTextGraph(text_file) if text_file.is_file() else None
 
     def logits(self, token_ids: np.ndarray, source_ids: np.ndarray | None = None) -> np.ndarray:
         return self._run(token_ids, 0, self.empty_caches)[0]
