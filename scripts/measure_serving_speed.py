@@ -54,6 +54,14 @@ class Client:
 
     async def post(self, task: int, path: str, body: bytes) -> bytes:
         """Returns the content of an answer, whose status is 200."""
+        try:
+            return await self._exchange(task, path, body)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            # llama.cpp's server closes each connection after a number of requests.
+            del self._connections[task]
+            return await self._exchange(task, path, body)
+
+    async def _exchange(self, task: int, path: str, body: bytes) -> bytes:
         if task not in self._connections:
             self._connections[task] = await asyncio.open_connection(*self._address)
         reader, writer = self._connections[task]

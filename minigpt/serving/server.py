@@ -5,6 +5,7 @@ import ipaddress
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -25,6 +26,9 @@ _IDLE_SECONDS = 60
 _HEAD_SECONDS = 30
 # Open connections; further ones are answered with 503.
 _MOST_CONNECTIONS = 1000
+# How long one thread keeps Python from another. After each step, the engines' threads need it for a moment;
+# Python's default is as long as a few steps of a small model.
+_SWITCH_SECONDS = 0.0005
 
 
 class _Server(uvicorn.Server):
@@ -122,5 +126,6 @@ def run_server(
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
+    sys.setswitchinterval(_SWITCH_SECONDS)
     on_start()
     _Server(config).run(sockets=[listening])
