@@ -1,5 +1,6 @@
 """TensorFlow functions as ONNX graphs, and names in graphs that become parts of another one."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,10 @@ def converted(function: Callable[..., Any], signature: Sequence[tf.TensorSpec]) 
     # tf2onnx 1.17 uses names that NumPy 2 does not have; Keras replaces them.
     from keras.src.export.tf2onnx_lib import patch_tf2onnx
 
-    patch_tf2onnx()
+    with warnings.catch_warnings():
+        # It asks NumPy for the old names, and NumPy warns.
+        warnings.simplefilter("ignore", FutureWarning)
+        patch_tf2onnx()
     import tf2onnx
 
     graph = tf.function(function, input_signature=signature, autograph=False)
