@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import tensorflow as tf
 
@@ -10,12 +11,21 @@ import tensorflow as tf
 OPSET = 18
 
 
-def converted(function: Callable[..., Any], signature: Sequence[tf.TensorSpec]) -> Any:
+# For large graphs: each optimization copies the graph, and the others do not make it faster.
+FEW_OPTIMIZATIONS = ("optimize_transpose", "fold_constants", "remove_identity")
+
+
+def converted(
+    function: Callable[..., Any],
+    signature: Sequence[tf.TensorSpec],
+    optimizations: Sequence[str] | None = None,
+) -> Any:
     """Converts a function of tensors.
 
     Args:
       function: returns a dictionary of tensors; their names are those of the outputs.
       signature: the inputs, with their names.
+      optimizations: names of tf2onnx's optimizations; None for all.
     Returns:
       A `ModelProto`.
     """
@@ -29,9 +39,13 @@ def converted(function: Callable[..., Any], signature: Sequence[tf.TensorSpec]) 
     import tf2onnx
 
     graph = tf.function(function, input_signature=signature, autograph=False)
-    model, _ = tf2onnx.convert.from_function(
-        graph, input_signature=graph.input_signature, opset=OPSET
-    )
+    known = tf2onnx.optimizer._get_optimizers()
+    chosen = {name: known[name] for name in optimizations or known}
+    # `from_function` has no argument for them, as `from_keras` has.
+    with patch.object(tf2onnx.optimizer, "_get_optimizers", lambda: chosen):
+        model, _ = tf2onnx.convert.from_function(
+            graph, input_signature=graph.input_signature, opset=OPSET
+        )
     return model
 
 

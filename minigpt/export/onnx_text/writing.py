@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.export.cached_step import CachedStep
-from minigpt.export.onnx_conversion import converted, rename
+from minigpt.export.onnx_conversion import FEW_OPTIMIZATIONS, converted, rename
 from minigpt.export.onnx_text.characters import characters
 from minigpt.export.onnx_text.detokenizing import Detokenizer
 from minigpt.export.onnx_text.encoders import build_encoder
@@ -88,7 +88,8 @@ def _reading(generator: Generator, tokenizer: Tokenizer) -> Any:
 
     hashes = [tf.TensorSpec([None, None], tf.int64, name) for name in HASHES]
     rows = tf.TensorSpec([1], tf.int64, "rows")
-    graph = converted(read, [*hashes, rows, *map(_setting, ("max_new_tokens", "seed"))]).graph
+    signature = [*hashes, rows, *map(_setting, ("max_new_tokens", "seed"))]
+    graph = converted(read, signature, FEW_OPTIMIZATIONS).graph
     rename(graph, "read/", _ports(graph))
     return graph
 
@@ -98,7 +99,7 @@ def _looping(generator: Generator, weights: WeightsType) -> Any:
     from onnx import TensorProto, helper
 
     signature = generator.signature()
-    body = store_weights(converted(generator.advance, signature), weights).graph
+    body = store_weights(converted(generator.advance, signature, FEW_OPTIMIZATIONS), weights).graph
     outputs = {output.name for output in body.output}
     state = [spec.name for spec in signature if f"new_{spec.name}" in outputs]
     inside = {name: f"step/{name}" for name in [*state, "iteration", *outputs]}
@@ -136,7 +137,7 @@ def _writing(generator: Generator, tokenizer: Tokenizer) -> Any:
         tf.TensorSpec([None, None] if name.endswith("ids") else [None], tf.int32, name)
         for name in names
     ]
-    graph = converted(write, signature).graph
+    graph = converted(write, signature, FEW_OPTIMIZATIONS).graph
     rename(graph, "write/", _ports(graph))
     return graph
 
