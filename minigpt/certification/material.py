@@ -120,7 +120,8 @@ def pair_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
     pairs = Pairs(corpus.val.ids, tokenizer.end_id, max_len)
     end = np.array([tokenizer.end_id], np.int32)
     windows: list[Window] = []
-    for index in np.flatnonzero(pairs.fits).tolist():
+    fitting = np.flatnonzero(pairs.fits).tolist()
+    for index in fitting:
         if sum(len(window.ids) - 1 for window in windows) >= TOKENS:
             break
         windows.append(Window(np.concatenate([end, pairs.target(index)]), pairs.source(index)))
@@ -131,7 +132,8 @@ def pair_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
         origin="held-out pairs of the run",
         windows=windows,
         bytes=_bytes(np.concatenate([window.ids[1:] for window in windows]), tokenizer),
-        prompts=sources[:PROMPTS],
+        # Longer ones would be cut.
+        prompts=[tokenizer.decode(pairs.source(i)[:-1]) for i in fitting[:PROMPTS]],
         prompt_tokens=0,
         lines=_spread([*_HARD_LINES, *sources, *targets], LINES),
         end_id=tokenizer.end_id,

@@ -9,6 +9,7 @@ import pytest
 
 import minigpt
 from minigpt.certification.certificate import certificate_path, certify
+from minigpt.certification.material import pair_material
 from minigpt.certification.readers import READERS, format_of
 from minigpt.errors import UserError
 from minigpt.export.formats import FORMATS
@@ -81,6 +82,15 @@ def test_pairs(pair_run, tmp_path, format):
     assert certificate["problems"] == []
     assert (certificate["logits"] is None) == (format in ("gguf", "html"))
     assert certificate["text"] == "held-out pairs of the run"
+
+
+def test_sources_that_are_not_cut(pair_run):
+    tokenizer = pair_run.load_tokenizer()
+    lengths = [len(tokenizer.encode(s)) + 1 for s in pair_material(pair_run, tokenizer, 99).prompts]
+    most = sorted(lengths)[len(lengths) // 2]
+    assert most < max(lengths)
+    prompts = pair_material(pair_run, tokenizer, most).prompts
+    assert prompts and all(len(tokenizer.encode(prompt)) + 1 <= most for prompt in prompts)
 
 
 @pytest.mark.parametrize("format", ["litert", "onnx", "huggingface"])
