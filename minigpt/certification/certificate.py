@@ -9,6 +9,7 @@ from typing import Any
 
 import minigpt
 from minigpt.certification.comparison import compare
+from minigpt.certification.exported import ExportedModel
 from minigpt.certification.material import pair_material, text_material
 from minigpt.certification.readers import open_exported
 from minigpt.certification.readers.text_model import OpenedModel
@@ -30,6 +31,7 @@ def certify(
     run: Run,
     format: str,
     source: tuple[GPT | EncoderDecoder, Tokenizer] | None = None,
+    export: ExportedModel | None = None,
 ) -> dict[str, Any]:
     """Compares an exported file or folder with the best model of a run.
 
@@ -38,11 +40,12 @@ def certify(
       run: the run.
       format: its format.
       source: the best model and its tokenizer, if they are loaded already.
+      export: the exported model, if it is open already.
     Returns:
       The certificate, JSON values; see docs/certificates.md. "problems" lists what is outside the
       tolerance.
     Raises:
-      UserError: the export or the run cannot be read.
+      UserError: the run cannot be read, or its model has other sizes than the export.
     """
     checkpoint = best_state(run.checkpoints_folder)
     model, tokenizer = source or (run.load_model(), run.load_tokenizer())
@@ -52,7 +55,7 @@ def certify(
         copy = build_model(model.config, model.vocab_size, "float32")
         copy.set_weights(model.get_weights())
         model = copy
-    export = open_exported(path, format)
+    export = export or open_exported(path, format)
     measured = compare(OpenedModel(model, tokenizer), export, material, model.max_len)
     files = _files(path)
     return {

@@ -11,6 +11,7 @@ from minigpt.certification.judgment import Judgment, judge_continuations, judge_
 from minigpt.certification.material import Material
 from minigpt.certification.readers.text_model import OpenedModel
 from minigpt.certification.stepped import SteppedModel
+from minigpt.errors import UserError
 from minigpt.evaluation.scores import bits_per_byte
 
 NEW_TOKENS = 64
@@ -31,23 +32,31 @@ def compare(
     Returns:
       The parts `logits`, `bits_per_byte`, `greedy`, `tokenizer` and `tokens_per_second` of a certificate,
       and `text_to_text` of an export with a `text_graph`.
+    Raises:
+      UserError: the sizes of the models differ.
     """
+    if export.max_len not in (None, max_len):
+        raise _other_run("max_len", export.max_len, max_len)
     new_tokens = max(1, min(NEW_TOKENS, max_len - material.prompt_tokens))
 
-    def texts(export: ExportedModel) -> dict[str, Any]:
+    def compare_texts(export: ExportedModel, texts: list[str]) -> dict[str, Any]:
         return {
-            "greedy": _greedy(source, export, material, new_tokens, max_len),
+            "greedy": _greedy(source, texts, material, new_tokens, max_len),
             "tokenizer": _tokenizer(source, export, material.lines),
             "tokens_per_second": _speed(export, material.prompts, new_tokens),
         }
 
-    graph = export.text_graph
-    return {
+    texts = _continued(source, export, material.prompts, new_tokens)
+    measured = {
         "text": material.origin,
         **_logits(source, export, material),
-        **texts(export),
-        **({} if graph is None else {"text_to_text": texts(graph)}),
+        **compare_texts(export, texts),
     }
+    if graph := export.text_graph:
+        own = _continued(source, graph, material.prompts, new_tokens)
+        same = sum(a == b for a, b in zip(texts, own, strict=True))
+        measured["text_to_text"] = {**compare_texts(graph, own), "same_as_model": same}
+    return measured
 
 
 def _logits(source: ExportedModel, export: ExportedModel, material: Material) -> dict[str, Any]:
@@ -60,6 +69,8 @@ def _logits(source: ExportedModel, export: ExportedModel, material: Material) ->
     both = [model.all_logits(texts, sources) for model in (source, export)]
     for window, *scored in zip(material.windows, *both, strict=True):
         pair, targets = [logits.astype(np.float32) for logits in scored], window.ids[1:]
+        if pair[0].shape != pair[1].shape:
+            raise _other_run("vocab_size", pair[1].shape[1], pair[0].shape[1])
         # nan and inf count as the largest difference.
         gap = np.abs(pair[0] - pair[1])
         difference = max(difference, float(np.where(np.isfinite(gap), gap, np.inf).max()))
@@ -85,6 +96,11 @@ def _logits(source: ExportedModel, export: ExportedModel, material: Material) ->
     }
 
 
+def _other_run(name: str, export: int | None, run: int) -> UserError:
+    problem = f"the export has {name} = {export}, the run {run}; should be an export of this run"
+    return UserError(problem)
+
+
 def _relative(source: float, export: float) -> float | None:
     """Returns the relative difference of two scores; None if it is not a number, which JSON has not."""
     return abs(export - source) / source if source and np.isfinite(source + export) else None
@@ -98,9 +114,9 @@ def _loss(logits: np.ndarray, targets: np.ndarray) -> float:
 
 
 def _greedy(
-    source: OpenedModel, export: ExportedModel, material: Material, new_tokens: int, max_len: int
+    source: OpenedModel, theirs: list[str], material: Material, new_tokens: int, max_len: int
 ) -> dict[str, Any]:
-    prompts, found = material.prompts, _found_texts(source, export, material, new_tokens, max_len)
+    prompts, found = material.prompts, _found_texts(source, theirs, material, new_tokens, max_len)
     common = sum(
         sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
         for ours, theirs, _ in found
@@ -118,9 +134,12 @@ def _greedy(
 
 
 def _found_texts(
-    source: OpenedModel, export: ExportedModel, material: Material, new_tokens: int, max_len: int
+    source: OpenedModel, theirs: list[str], material: Material, new_tokens: int, max_len: int
 ) -> list[tuple[str, str, float]]:
-    """Returns the continuation of each prompt by the source and by the export, and the latter's gap."""
+    """Returns the continuation of each prompt by the source and by the export, and the latter's gap.
+
+    theirs: the continuations by the export.
+    """
 
     def judge(indices: list[int]) -> dict[int, Judgment]:
         some, texts = [material.prompts[i] for i in indices], [theirs[i] for i in indices]
@@ -131,7 +150,6 @@ def _found_texts(
             judged = judge_translations(source, some, texts, *arguments)
         return dict(zip(indices, judged, strict=True))
 
-    theirs = _continued(source, export, material.prompts, new_tokens)
     everything, ours = list(range(len(theirs))), list(theirs)
     # Generating texts takes much longer than scoring those of the export.
     judged = judge(everything) if material.windows[0].source is None else {}

@@ -16,13 +16,17 @@ class DocumentedTokenizer:
 
     Args:
       files: the contents of the files by name; see `ExportSource.documents`.
+    Raises:
+      ValueError: a file is missing or damaged.
     Attributes:
       settings: the content of minigpt.json.
       packages: the packages that are used.
     """
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
-        self.settings: dict[str, Any] = json.loads(files[SETTINGS_FILE])
+        self.settings: dict[str, Any] = json.loads(files.get(SETTINGS_FILE, b"{}"))
+        if not {"weights", "max_len", "end_id"} <= self.settings.keys():
+            raise ValueError(f"{SETTINGS_FILE} is missing or damaged")
         self._tokenizer: Any
         if "tokenizer.json" in files:
             import tokenizers
@@ -30,6 +34,8 @@ class DocumentedTokenizer:
             self._tokenizer = tokenizers.Tokenizer.from_str(files["tokenizer.json"].decode())
             self._tokenizer.encode_special_tokens = True
             self.packages: tuple[str, ...] = ("tokenizers",)
+        elif not any(name.startswith(TOKENIZER_FOLDER) for name in files):
+            raise ValueError("tokenizer.json is missing")
         else:
             with tempfile.TemporaryDirectory() as folder:
                 for name, data in files.items():

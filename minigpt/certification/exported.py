@@ -19,12 +19,14 @@ class ExportedModel(abc.ABC):
       packages: the packages that read the format, for the versions in the certificate.
       has_logits: whether `logits` can be called.
       weights: how matrices are stored: "float32", "float16" or "int8". It decides the tolerance.
+      max_len: the context; None if the export does not say it.
       text_graph: a second file of the export, from prompts to texts; None if there is none.
     """
 
     packages: tuple[str, ...]
     has_logits: bool = True
     weights: str = "float32"
+    max_len: int | None = None
     text_graph: "ExportedModel | None" = None
 
     @abc.abstractmethod

@@ -15,7 +15,7 @@ from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer
 
 TOKENS, PROMPTS, LINES = 2000, 50, 2000
-# A prompt is the beginning of a held-out document.
+# A prompt is the beginning of a held-out document; of a line, if there are few documents.
 PROMPT_TOKENS = 8
 # So many ids are read to find lines and prompts.
 _READ_TOKENS = 400_000
@@ -59,7 +59,8 @@ class Material:
       origin: "held-out text of the run", or "bundled stories" if the run's text is not available.
       windows: about `TOKENS` targets in all, if there are so many.
       bytes: UTF-8 bytes of the targets, without end tokens.
-      prompts: sources; or beginnings of documents, up to `PROMPTS`, of up to `prompt_tokens` tokens.
+      prompts: up to `PROMPTS` sources; or beginnings of documents or lines, of up to `prompt_tokens`
+        tokens.
       lines: `LINES` lines of the text and hard ones.
       end_id: the end token.
     """
@@ -94,9 +95,12 @@ def text_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
     ]
     texts = _documents(ids, tokenizer)
     count = max(1, min(PROMPT_TOKENS, max_len // 2))
-    prompts = [tokenizer.decode(tokenizer.encode(text)[:count]) for text in texts[: 2 * PROMPTS]]
-    prompts = list(dict.fromkeys(prompt.rstrip("\ufffd") for prompt in prompts))
     lines = [line for text in texts for line in text.splitlines()]
+    beginnings = texts if len(texts) >= PROMPTS else [*texts, *_spread(lines, 2 * PROMPTS)]
+    prompts = [
+        tokenizer.decode(tokenizer.encode(text)[:count]) for text in beginnings[: 2 * PROMPTS]
+    ]
+    prompts = list(dict.fromkeys(prompt.rstrip("\ufffd") for prompt in prompts))
     return Material(
         origin=origin,
         windows=windows,

@@ -4,9 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.certification.certificate import certify
-from minigpt.certification.readers import format_of
+from minigpt.certification.exported import ExportedModel
+from minigpt.certification.readers import format_of, open_exported
 from minigpt.certification.record import record_certificate
+from minigpt.errors import ArgumentProblem, UserError
 from minigpt.runs.run import Run, as_run
+
+_MOST_CHARACTERS = 200
 
 
 def verify(path: str | Path, against: Run | str | Path) -> dict[str, Any]:
@@ -23,6 +27,21 @@ def verify(path: str | Path, against: Run | str | Path) -> dict[str, Any]:
       UserError: `path` is no export, or it or the run cannot be read.
     """
     run, path = as_run(against), Path(path)
-    certificate = certify(path, run, format_of(path))
+    format = format_of(path)
+    certificate = certify(path, run, format, export=_opened(path, format))
     record_certificate(run, path, certificate)
     return certificate
+
+
+def _opened(path: Path, format: str) -> ExportedModel:
+    """Opens a file or folder that may be damaged: each library has exceptions of its own for that."""
+    try:
+        return open_exported(path, format)
+    except (UserError, MemoryError):
+        raise
+    except ModuleNotFoundError:
+        problem = f"needs the extra {format}: pip install 'minigpt[{format}]'"
+    except Exception as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        problem = f"cannot be read as {format}: {reason[:_MOST_CHARACTERS]}"
+    raise UserError(ArgumentProblem("path", path, problem))

@@ -38,11 +38,13 @@ def store_weights(model: Any, weights: WeightsType) -> Any:
             initializers.append(numpy_helper.from_array(array.astype(np.float16), stored))
             nodes.append(helper.make_node("Cast", [stored], [tensor.name], to=1))
             continue
-        axis = 0 if tensor.name in tables else array.ndim - 1
-        values, scale = _quantized(array, axis)
+        values, scale = _quantized(array, 0 if tensor.name in tables else array.ndim - 1)
         names = [stored, f"{tensor.name}/scale"]
         initializers += map(numpy_helper.from_array, (values, scale), names)
-        nodes.append(helper.make_node("DequantizeLinear", names, [tensor.name], axis=axis))
+        # ONNX Runtime would merge DequantizeLinear with the product behind it, which changes the logits.
+        whole = f"{tensor.name}/whole"
+        nodes.append(helper.make_node("Cast", names[:1], [whole], to=1))
+        nodes.append(helper.make_node("Mul", [whole, names[1]], [tensor.name]))
     nodes += graph.node
     del graph.node[:], graph.initializer[:]
     graph.node.extend(nodes)
@@ -51,8 +53,8 @@ def store_weights(model: Any, weights: WeightsType) -> Any:
 
 
 def _quantized(array: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns int8 values and float32[N], their scales along an axis."""
+    """Returns int8 values, and float32 scales along an axis; the other axes of the scales have length 1."""
     others = tuple(i for i in range(array.ndim) if i != axis)
     largest = np.abs(array).max(others, keepdims=True)
     scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
-    return np.rint(array / scale).astype(np.int8), scale.reshape(-1)
+    return np.rint(array / scale).astype(np.int8), scale

@@ -31,6 +31,7 @@ class LiteRTFile(SteppedModel):
                 {name: archive.read(name) for name in archive.namelist()}
             )
         self.weights = self.tokenizer.settings["weights"]
+        self.max_len = self.tokenizer.settings["max_len"]
         self.packages = ("ai-edge-litert", *self.tokenizer.packages)
 
     def logits(self, token_ids: np.ndarray, source_ids: np.ndarray | None = None) -> np.ndarray:

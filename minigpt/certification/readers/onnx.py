@@ -34,6 +34,7 @@ class OnnxFolder(SteppedModel):
             }
         )
         self.weights = self.tokenizer.settings["weights"]
+        self.max_len = self.tokenizer.settings["max_len"]
         self.packages = ("onnxruntime", *self.tokenizer.packages)
         text_file = path / "text_to_text.onnx"
         self.text_graph = OnnxTextGraph(text_file) if text_file.is_file() else None

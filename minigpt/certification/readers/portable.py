@@ -25,7 +25,7 @@ class PortableFile(ExportedModel):
 
     def __init__(self, path: Path) -> None:
         self._model = load_portable(path)
-        self.weights = self._model.weights
+        self.weights, self.max_len = self._model.weights, self._model.max_len
         # The engine translates, and does not score translations.
         self.has_logits = isinstance(self._model, PortableTextModel)
 
@@ -52,4 +52,8 @@ class Page(PortableFile):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "model.gguf"
             file.write_bytes(b"".join(map(base64.b64decode, parts)))
-            super().__init__(file)
+            try:
+                super().__init__(file)
+            except UserError as error:
+                problem = str(error).removeprefix(f"{file}: ")
+                raise UserError(f"{path}: its model: {problem}") from None

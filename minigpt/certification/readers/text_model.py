@@ -37,6 +37,7 @@ class OpenedModel(ExportedModel):
 
     def __init__(self, model: GPT | EncoderDecoder, tokenizer: Tokenizer) -> None:
         self._model, self._tokenizer = model, tokenizer
+        self.max_len = model.max_len
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         return [ids.tolist() for ids in self._tokenizer.encode_many(list(lines))]

@@ -9,7 +9,7 @@ const CERTIFICATE_COLUMNS = [
   ["Weights", ({ weights }) => (weights === null ? "–" : shownText(weights))],
   ["Size", ({ bytes }) => (bytes === null ? "–" : formatBytes(bytes))],
   ["Largest difference of logits", formatDifference],
-  ["Same greedy texts", ({ same_texts, prompts }) => formatPart(same_texts, prompts)],
+  ["Same greedy texts", formatTexts],
   ["Bits per byte of the run", ({ source_bits }) => formatBits(source_bits)],
   ["Bits per byte of the export", ({ export_bits }) => formatBits(export_bits)],
   ["Lines with the same tokens", ({ same_lines, lines }) => formatPart(same_lines, lines)],
@@ -25,6 +25,11 @@ function formatDifference({ has_logits, largest_difference }) {
 
 function formatPart(same, all) {
   return same === null || all === null ? "–" : `${formatInteger(same)} of ${formatInteger(all)}`;
+}
+
+function formatTexts({ same_texts, same_texts_of_graph, prompts }) {
+  const texts = formatPart(same_texts, prompts);
+  return same_texts_of_graph === null ? texts : `${texts}; text to text ${formatPart(same_texts_of_graph, prompts)}`;
 }
 
 function formatBits(value) {
