@@ -19,7 +19,8 @@ def output_folder(output: Path) -> Iterator[Path]:
     """
     with _reported(output):
         if output.exists() and not (output.is_dir() and not any(output.iterdir())):
-            problem = "is not empty; should be a new or empty directory"
+            state = "is not empty" if output.is_dir() else "is a file"
+            problem = f"{state}; should be a new or empty directory"
             raise UserError(ArgumentProblem("output", output, problem))
         with _parents_of(output), atomic_folder(output) as folder:
             yield folder

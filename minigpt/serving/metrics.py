@@ -27,7 +27,7 @@ class Metrics:
         )
         self.first_token_seconds = Histogram(
             "minigpt_first_token_seconds",
-            "Time from a request to its first tokens, in the queue included.",
+            "Time from a request to its first tokens, including time in the queue.",
             buckets=_SECONDS,
             registry=registry,
         )
@@ -35,7 +35,7 @@ class Metrics:
             "minigpt_prompt_tokens", "Tokens of prompts.", registry=registry
         )
         self.new_tokens = Counter("minigpt_new_tokens", "Generated tokens.", registry=registry)
-        running = Gauge("minigpt_running_texts", "Texts that are generated.", registry=registry)
+        running = Gauge("minigpt_running_texts", "Texts being generated.", registry=registry)
         running.set_function(lambda: scheduler.running)
         waiting = Gauge(
             "minigpt_waiting_texts", "Texts that wait for an engine.", registry=registry

@@ -1,6 +1,7 @@
 """Runs the application until a signal asks it to stop."""
 
 import asyncio
+import errno
 import ipaddress
 import os
 import signal
@@ -94,6 +95,8 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         # Python's own text repeats the address.
         reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise UserError(ArgumentProblem("host", host, reason)) from None
         raise UserError(ArgumentProblem("port", port, reason)) from None
 
 

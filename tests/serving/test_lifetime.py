@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import errno
 import http.client
 import json
 import os
@@ -241,6 +242,10 @@ def test_addresses(tiny_run, server):
     unknown = called("serve", file, "--host", "nothing.invalid")
     assert (unknown.returncode, unknown.stderr.count("\n")) == (2, 1)
     assert unknown.stderr.startswith("minigpt: --host nothing.invalid: ")
+    # An address of documentation (RFC 5737): no machine has it.
+    foreign = called("serve", file, "--host", "192.0.2.1")
+    expected = f"minigpt: --host 192.0.2.1: {os.strerror(errno.EADDRNOTAVAIL)}\n"
+    assert (foreign.returncode, foreign.stderr) == (2, expected)
 
 
 def test_what_cannot_be_served(tmp_path):

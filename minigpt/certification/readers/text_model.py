@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import keras
 import numpy as np
@@ -15,7 +16,7 @@ from minigpt.certification.exported import ExportedModel
 from minigpt.config import sampling_config
 from minigpt.generation import Decoder
 from minigpt.generation.step_models import CachedGPT
-from minigpt.huggingface.importing import import_run
+from minigpt.huggingface import importing
 from minigpt.inference.samples import generate
 from minigpt.inference.translation_model import TranslationModel
 from minigpt.models import GPT, EncoderDecoder
@@ -116,6 +117,8 @@ class HuggingFaceFolder(OpenedModel):
     packages = ("safetensors", "tensorflow")
 
     def __init__(self, path: Path) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            run = import_run(path, Path(folder) / "run")
+        # It logs which folder it reads: here an unfinished one.
+        quiet = patch.object(importing.logger, "disabled", True)
+        with quiet, tempfile.TemporaryDirectory() as folder:
+            run = importing.import_run(path, Path(folder) / "run")
             super().__init__(run.load_model(), run.load_tokenizer())

@@ -36,9 +36,9 @@ class Detokenizer:
         """Returns the bytes of texts.
 
         Args:
-          ids: int32[B, T], NOTHING behind a shorter row.
+          ids: int32[B, T], shorter rows padded with NOTHING.
         Returns:
-          int32[B, N], NOTHING behind a shorter row; and int32[B], the lengths.
+          int32[B, N], shorter rows padded with NOTHING; and int32[B], the lengths.
         """
         data, lengths = valid_utf8(*self._joined(ids))
         if self._has_escapes:
@@ -49,10 +49,10 @@ class Detokenizer:
         """Returns the bytes that new ids add to a prompt: decode(both) without decode(prompt).
 
         Args:
-          prompt: int32[B, P], NOTHING behind a shorter row.
+          prompt: int32[B, P], shorter rows padded with NOTHING.
           both: int32[B, T], the same followed by new ids.
         Returns:
-          int32[B, N], NOTHING behind a shorter row.
+          int32[B, N], shorter rows padded with NOTHING.
         """
         data, _ = self.decode(both)
         _, starts = self.decode(prompt)
@@ -83,7 +83,7 @@ def valid_utf8(data: Any, lengths: Any) -> tuple[Any, Any]:
     Standard, table 3-7. A character that is not complete becomes one U+FFFD, at the end nothing.
 
     Args:
-      data: int32[B, N], bytes, NOTHING behind a shorter row.
+      data: int32[B, N], bytes, shorter rows padded with NOTHING.
       lengths: int32[B].
     Returns:
       The same, of the texts.

@@ -19,7 +19,8 @@ from minigpt.tokenizers.escapes import ESCAPE, SPACE, escaped
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.word import WordTokenizer
 
-# (code points int32[B, N], UTF-8 int32[B, N, 4]) → int32[B, T], NOTHING behind a shorter text; int32[B].
+# (code points int32[B, N], UTF-8 int32[B, N, 4]) → ids int32[B, T], shorter texts padded with NOTHING, and
+# their lengths int32[B].
 Encoder = Callable[[Any, Any], tuple[Any, Any]]
 
 

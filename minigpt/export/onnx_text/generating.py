@@ -41,7 +41,7 @@ class Generator:
         """Returns the values of the first pass, named as the arguments of `advance`.
 
         Args:
-          ids: int32[B, P], prompts, NOTHING behind a shorter one.
+          ids: int32[B, P], prompts, shorter ones padded with NOTHING.
           lengths: int32[B], tokens in each; an empty prompt starts a document.
           max_new_tokens: int32[]; negative values count as 0, those above MAX_NEW_TOKENS as that.
           seed: int32[].
@@ -148,7 +148,7 @@ class Generator:
         return ban(found["logits"], tf.constant(self._banned)), caches
 
     def finish(self, token_ids: Any, lengths: Any, prompt_lengths: Any, new_lengths: Any) -> Any:
-        """Returns the prompts with their continuations, int32[B, T], NOTHING behind a shorter text.
+        """Returns the prompts with their continuations, int32[B, T], shorter texts padded with NOTHING.
 
         Args:
           token_ids, prompt_lengths, new_lengths: those after the last pass.

@@ -30,9 +30,9 @@ class LowerCase:
         """Returns the lower-cased texts.
 
         Args:
-          code_points: int32[B, N], NOTHING behind a shorter text.
+          code_points: int32[B, N], shorter texts padded with NOTHING.
         Returns:
-          code points, int32[B, M], NOTHING behind a shorter text; and their UTF-8, int32[B, M, 4].
+          code points, int32[B, M], shorter texts padded with NOTHING; and their UTF-8, int32[B, M, 4].
         """
         first, second = self._first.look_up(code_points), self._second.look_up(code_points)
         first = tf.where(first == NOTHING, code_points, first)

@@ -1,4 +1,4 @@
-"""Rows of different lengths in one tensor: -1 stands behind a shorter row."""
+"""Rows of different lengths in one tensor: shorter rows are padded with -1."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -42,7 +42,7 @@ def padded_to_power_of_two(data: Any) -> tuple[Any, Any]:
     """Pads rows of bytes, so that `joining` can join their strings in pairs until one is left.
 
     Args:
-      data: int32[B, N], bytes, NOTHING behind a shorter row.
+      data: int32[B, N], bytes, shorter rows padded with NOTHING.
     Returns:
       int32[B, 2^R], numbers of strings; and R, int64[].
     """

@@ -45,7 +45,7 @@ def build_text_graph(step: CachedStep, tokenizer: Tokenizer, weights: WeightsTyp
     Returns:
       A `ModelProto`. Inputs: prompt string[B], max_new_tokens int32[], temperature float32[],
       top_k int32[], top_p float32[], seed int32[]. Outputs: text string[B], the continuations;
-      prompt_ids int32[B, T], the token ids of the prompts, -1 behind a shorter one.
+      prompt_ids int32[B, T], the token ids of the prompts, shorter rows padded with -1.
     """
     from onnx import TensorProto, helper
 
