@@ -157,15 +157,6 @@ def test_another_tokenizer_is_seen(tiny_run, tmp_path):
     assert any(problem.endswith("lines have other tokens") for problem in found["problems"])
 
 
-@pytest.fixture(scope="module")
-def onnx_folder(tiny_run, tmp_path_factory):
-    for package in FORMATS["onnx"].packages:
-        pytest.importorskip(package, reason="needs the extra: minigpt[onnx]")
-    folder = tmp_path_factory.mktemp("onnx") / "a"
-    minigpt.export_run(tiny_run, "onnx", folder)
-    return folder
-
-
 def test_a_wrong_decoding_loop_is_seen(tiny_run, onnx_folder, monkeypatch):
     """The logits of a full pass are right, those of the steps are not."""
     from minigpt.certification.readers.onnx import OnnxFolder

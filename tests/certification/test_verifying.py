@@ -24,15 +24,6 @@ DAMAGES = {
 }
 
 
-@pytest.fixture(scope="module")
-def onnx_folder(tiny_run, tmp_path_factory):
-    for package in ("onnx", "tf2onnx", "onnxruntime", "tokenizers"):
-        pytest.importorskip(package, reason="needs the extra: minigpt[onnx]")
-    folder = tmp_path_factory.mktemp("onnx") / "a"
-    minigpt.export_run(tiny_run, "onnx", folder)
-    return folder
-
-
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_damaged_folder(tiny_run, onnx_folder, tmp_path, name):
     folder = tmp_path / "b"
