@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.certification.exported import ExportedModel
+from minigpt.certification.exported import ExportedModel, ExportedTexts
 from minigpt.certification.judgment import Judgment, judge_continuations, judge_translations
 from minigpt.certification.material import Material
 from minigpt.certification.readers.text_model import OpenedModel
@@ -39,7 +39,7 @@ def compare(
         raise _other_run("max_len", export.max_len, max_len)
     new_tokens = max(1, min(NEW_TOKENS, max_len - material.prompt_tokens))
 
-    def compare_texts(export: ExportedModel, texts: list[str]) -> dict[str, Any]:
+    def compare_texts(export: ExportedTexts, texts: list[str]) -> dict[str, Any]:
         return {
             "greedy": _greedy(source, texts, material, new_tokens, max_len),
             "tokenizer": _tokenizer(source, export, material.lines),
@@ -165,7 +165,7 @@ def _found_texts(
 
 
 def _continued(
-    source: OpenedModel, export: ExportedModel, prompts: list[str], new_tokens: int
+    source: OpenedModel, export: ExportedTexts, prompts: list[str], new_tokens: int
 ) -> list[str]:
     """Returns the continuations by the export."""
     if not isinstance(export, SteppedModel):
@@ -176,7 +176,7 @@ def _continued(
     return [source.decode_new(prompt_ids, new_ids) for prompt_ids, new_ids in found]
 
 
-def _tokenizer(source: OpenedModel, export: ExportedModel, lines: list[str]) -> dict[str, Any]:
+def _tokenizer(source: OpenedModel, export: ExportedTexts, lines: list[str]) -> dict[str, Any]:
     """Counts the lines that both encode to the same ids, and decode to the same text."""
     encoded = list(zip(source.encode(lines), export.encode(lines), strict=True))
     same = [ours == theirs for ours, theirs in encoded]
@@ -189,7 +189,7 @@ def _tokenizer(source: OpenedModel, export: ExportedModel, lines: list[str]) -> 
     return {"lines": len(lines), "same": sum(same)}
 
 
-def _speed(export: ExportedModel, prompts: list[str], new_tokens: int) -> float:
+def _speed(export: ExportedTexts, prompts: list[str], new_tokens: int) -> float:
     """Returns new tokens per second of one text at a time; the first text is not counted."""
     seconds = []
     for _ in range(_TIMED + 1):

@@ -8,7 +8,19 @@ from pathlib import Path
 import numpy as np
 
 
-class ExportedModel(abc.ABC):
+class ExportedTexts(abc.ABC):
+    """What maps texts to token ids and to continuations."""
+
+    @abc.abstractmethod
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns the token ids of each line."""
+
+    @abc.abstractmethod
+    def continue_greedily(self, prompts: Sequence[str], max_new_tokens: int) -> list[str]:
+        """Returns the most probable continuation of each prompt, or its translation, token by token."""
+
+
+class ExportedModel(ExportedTexts):
     """An exported file or folder, opened with the packages that its users have.
 
     A subclass reads one format; see `minigpt.certification.readers`.
@@ -27,14 +39,10 @@ class ExportedModel(abc.ABC):
     has_logits: bool = True
     weights: str = "float32"
     max_len: int | None = None
-    text_graph: "ExportedModel | None" = None
+    text_graph: ExportedTexts | None = None
 
     @abc.abstractmethod
     def __init__(self, path: Path) -> None: ...
-
-    @abc.abstractmethod
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the token ids of each line."""
 
     @abc.abstractmethod
     def logits(self, token_ids: np.ndarray, source_ids: np.ndarray | None = None) -> np.ndarray:
@@ -58,10 +66,6 @@ class ExportedModel(abc.ABC):
         """
         for token_ids, source_ids in zip(texts, sources, strict=True):
             yield self.logits(token_ids, source_ids)
-
-    @abc.abstractmethod
-    def continue_greedily(self, prompts: Sequence[str], max_new_tokens: int) -> list[str]:
-        """Returns the most probable continuation of each prompt, or its translation, token by token."""
 
     def versions(self) -> dict[str, str]:
         """Returns the version of each package."""

@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.certification.exported import ExportedModel
+from minigpt.certification.exported import ExportedTexts
 
 # Texts that are read at a time.
 _ROWS = 64
 
 
-class OnnxTextGraph(ExportedModel):
+class OnnxTextGraph(ExportedTexts):
     """The graph from prompts to continuations."""
-
-    has_logits = False
-    packages = ("onnxruntime",)
 
     def __init__(self, path: Path) -> None:
         import onnxruntime
@@ -32,9 +29,6 @@ class OnnxTextGraph(ExportedModel):
             rows = self._run("prompt_ids", [lines[i] for i in some], 0)
             found |= {i: row[row >= 0].tolist() for i, row in zip(some, rows, strict=True)}
         return [found[i] for i in range(len(lines))]
-
-    def logits(self, token_ids: np.ndarray, source_ids: np.ndarray | None = None) -> np.ndarray:
-        raise NotImplementedError
 
     def continue_greedily(self, prompts: Sequence[str], max_new_tokens: int) -> list[str]:
         return [
