@@ -113,7 +113,7 @@ class Attention(keras.layers.Layer):
         projection = Dense(
             sum(widths),
             use_bias=self.config.qkv_bias,
-            kernel_initializer=self.kernel_initializer,
+            kernel_initializer=_side_by_side(self.kernel_initializer, widths),
             dtype=self.dtype_policy,
             name=name,
         )
@@ -226,6 +226,28 @@ class CausalSelfAttention(Attention):
             ops.zeros((*shape, self.head_dim), self.compute_dtype),
             ops.zeros((*shape, self.value_dim), self.compute_dtype),
         )
+
+
+def _side_by_side(initializer: Any, widths: tuple[int, ...]) -> Any:
+    """Returns an initializer of matrices side by side, each with the initial values it has by itself.
+
+    As in `keras.layers.MultiHeadAttention`, the range of the initial values of queries, keys and values
+    then depends on the width of each, not on their sum. Other initializers do not depend on the shape.
+    """
+    kinds = keras.initializers.VarianceScaling, keras.initializers.Orthogonal
+    if not isinstance(initializer, kinds):
+        return initializer
+
+    def initialize(shape: Any, dtype: Any = None) -> Any:
+        settings, seed = initializer.get_config(), initializer.seed
+        parts = []
+        for number, width in enumerate(widths):
+            # With the same seed, queries and keys would have the same values.
+            settings["seed"] = seed + number if isinstance(seed, int) else seed
+            parts.append(initializer.from_config(settings)((*shape[:-1], width), dtype))
+        return ops.concatenate(parts, axis=-1)
+
+    return initialize
 
 
 def _cache_slots(positions: Any, num_heads: int) -> Any:
