@@ -210,7 +210,7 @@ def losses(context: Context, steps: int) -> Outcome:
                 context.work / "words.npz",
                 inputs=[inputs for inputs, _ in batches],
                 targets=[targets for _, targets in batches],
-                **_weights(model),
+                **tutorial_weights(model),
             )
         if event == "step" and step == steps:
             loss = batch_loss(model, *batches[-1])
@@ -235,12 +235,13 @@ def batch_loss(model: Any, inputs: Any, targets: Any) -> float:
     return float(np.concatenate([row.numpy() for row in rows]).astype(np.float64).mean())
 
 
-def _weights(model: Any) -> dict[str, Any]:
+def tutorial_weights(model: Any) -> dict[str, Any]:
     """Returns the miniature GPT's weights in the names and shapes of `keras.layers.MultiHeadAttention`."""
     import numpy as np
 
-    block, heads = model.blocks[0], (WORDS.num_heads, WORDS.head_dim)
-    attention, size = block.attention, WORDS.embed_dim
+    block, config = model.blocks[0], model.config
+    attention, size = block.attention, config.embed_dim
+    heads = (config.num_heads, attention.head_dim)
     weights = {
         "tokens": model.embedding.token_embedding.embeddings,
         "positions": model.embedding.position_table,
