@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from minigpt.layers.arguments import MODEL_NAMES, check_positive, checked_arguments
 from minigpt.layers.dropout import Dropout
 from minigpt.layers.positions import POSITIONS
 
@@ -16,19 +17,23 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
     From the Keras example "Text generation with a miniature GPT".
 
     Args:
-      max_len: number of positions.
+      max_len: number of positions; `maxlen` is the same argument.
       vocab_size: V, number of token ids.
       embed_dim: D, width of a vector.
       position: kind of position encoding, a name in `POSITIONS`.
-      dropout_rate: share of the sum's entries dropped in training.
+      dropout_rate: share of the sum's entries dropped in training; `rate` and `dropout` are the same
+        argument.
       scale: whether token vectors are multiplied by sqrt(D) (Vaswani et al. 2017, section 3.4).
-      initializer: of the token table and of a trained position table.
+      initializer: of the token table and of a trained position table, each drawn by itself.
     Attributes:
       position_table: float32[max_len, D], with learned positions only.
     Raises:
-      ValueError: `position` is not a name in `POSITIONS`.
+      TypeError: an argument is missing or given twice.
+      ValueError: a size is not a positive integer, `dropout_rate` is not from 0 to 1, or `position` is
+        not a name in `POSITIONS`.
     """
 
+    @checked_arguments(MODEL_NAMES)
     def __init__(
         self,
         max_len: int,
@@ -41,6 +46,7 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        check_positive(max_len=max_len, vocab_size=vocab_size, embed_dim=embed_dim)
         if position not in POSITIONS:
             raise ValueError(
                 f"`position` should be one of {', '.join(POSITIONS)}. Received: {position}"

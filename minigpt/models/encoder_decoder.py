@@ -43,12 +43,13 @@ class EncoderDecoder(LanguageModel):
         normalizes_sums = config.block == "post_norm"
         # Without norms of the sums, each block is the identity at first (Zhang et al. 2019, Fixup).
         initial = {"output_initializer": None if normalizes_sums else "zeros", "dtype": policy}
+        settings = config.model_dump()
         self.encoder_blocks = [
-            EncoderBlock(config, name=f"encoder_block{layer}", **initial)
+            EncoderBlock(**settings, **initial, name=f"encoder_block{layer}")
             for layer in range(config.num_layers)
         ]
         self.decoder_blocks = [
-            DecoderBlock(config, name=f"decoder_block{layer}", **initial)
+            DecoderBlock(**settings, **initial, name=f"decoder_block{layer}")
             for layer in range(config.num_layers)
         ]
         self.encoder_norm = None if normalizes_sums else build_norm(config, "encoder_norm", policy)
