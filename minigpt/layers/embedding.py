@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from minigpt.layers.arguments import MODEL_NAMES, check_positive, checked_arguments
@@ -77,18 +78,19 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
 
         Args:
           token_ids: int32[B, T], T ≤ max_len, each in 0..V-1.
-          index: int32[B], position of the first token of each row; 0 if None.
+          index: int32[B], position of the first token of each row; 0 if None. Positions of max_len or more
+            are not checked.
         Returns:
           float[B, T, D].
         Raises:
           ValueError: T is more than max_len.
+          tf.errors.InvalidArgumentError: the same, in a graph in which T is not known.
         """
         length = token_ids.shape[1]
-        if length is not None and length > self.max_len:
-            raise ValueError(
-                f"A sequence may have at most max_len = {self.max_len} tokens. "
-                f"Received: {length} tokens"
-            )
+        if length is None and index is None:
+            token_ids = self._checked(token_ids)
+        elif length is not None and length > self.max_len:
+            raise ValueError(f"{self._limit()}. Received: {length} tokens")
         x = self.token_embedding(token_ids)
         if self.scale:
             x = x * self.embed_dim**0.5
@@ -100,6 +102,21 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
             else:
                 x = x + ops.take(table, index[:, None] + ops.arange(length), axis=0)
         return self.dropout(x, training=training)
+
+    def _limit(self) -> str:
+        return f"A sequence may have at most max_len = {self.max_len} tokens"
+
+    def _checked(self, token_ids: Any) -> Any:
+        """Returns the token ids, which the graph refuses if there are too many in a row."""
+        length = tf.shape(token_ids)[1]
+        assertion = tf.debugging.Assert(
+            length <= self.max_len, [f"{self._limit()}. Received:", length, "tokens"]
+        )
+        # XLA ignores assertions, but its messages contain the name of an operation whose shape is wrong.
+        with tf.name_scope(self._limit().replace(" ", "_").replace("=", "is")):
+            nothing = tf.ensure_shape(tf.zeros([tf.maximum(length - self.max_len, 0)]), [0])
+        with tf.control_dependencies([assertion, nothing]):
+            return tf.identity(token_ids)
 
     def logits(self, latents: Any) -> Any:
         """Computes the logits of a tied head: the products of latents and token vectors.
