@@ -5,7 +5,18 @@ A Keras initializer gives the same values at every call. Two matrices that share
 
 from typing import Any
 
+import keras
 from keras import ops
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class PackedGlorotUniform(keras.initializers.GlorotUniform):
+    """Glorot's uniform distribution, with one range for all matrices that are computed side by side.
+
+    It is that of one matrix with all their columns, as in `torch.nn.MultiheadAttention`. Initial queries
+    and keys are smaller than in `keras.layers.MultiHeadAttention`. Other matrices have the values of
+    `GlorotUniform`.
+    """
 
 
 def own_initializer(initializer: Any) -> Any:
@@ -20,13 +31,14 @@ def side_by_side(initializer: Any, widths: tuple[int, ...]) -> Any:
     then depends on the width of each, not on their sum.
 
     Args:
-      initializer: of each matrix. With an integer as seed, the seeds of the matrices are that and the
-        following integers: queries and keys with the same values would not be independent.
+      initializer: of each matrix, or a `PackedGlorotUniform`. With an integer as seed, the seeds of the
+        matrices are that and the following integers: with the same values, queries and keys would not be
+        independent.
       widths: number of columns of each matrix.
     """
     seed = getattr(initializer, "seed", None)
-    if seed is None:  # Not a random initializer of Keras.
-        return initializer
+    if seed is None or isinstance(initializer, PackedGlorotUniform):
+        return own_initializer(initializer)
 
     def initialize(shape: Any, dtype: Any = None) -> Any:
         parts = []

@@ -64,7 +64,9 @@ def test_the_embedding_takes_the_names_of_the_keras_examples(arguments):
 
 def test_attention_takes_the_names_of_keras():
     layer = CausalSelfAttention(2, 3, dropout=0.25)
-    assert settings_of(CausalSelfAttention(num_heads=2, key_dim=3, dropout=0.25)) == settings_of(layer)
+    assert settings_of(CausalSelfAttention(num_heads=2, key_dim=3, dropout=0.25)) == settings_of(
+        layer
+    )
     assert layer.dropout.rate == 0.25
 
 
@@ -150,7 +152,12 @@ WRONG_BLOCKS = [
     (("a", 2, 3), {}, ValueError, "`embed_dim` should be a valid integer. Received: 'a'"),
     ((8, 0, 12), {}, ValueError, "`num_heads` should be greater than or equal to 1. Received: 0"),
     ((8, 2, 12), {"rate": 2}, ValueError, "`rate` should be less than 1. Received: 2"),
-    ((8, 2, 12), {"key_dim": 0}, ValueError, "`key_dim` should be greater than or equal to 1. Received: 0"),
+    (
+        (8, 2, 12),
+        {"key_dim": 0},
+        ValueError,
+        "`key_dim` should be greater than or equal to 1. Received: 0",
+    ),
     (
         (8, 2, 12, 0.1, "tanh"),
         {},

@@ -67,7 +67,9 @@ def by_name(arrays: list) -> dict[str, np.ndarray]:
     names += [f"{part}{of}" for part in ("query", "key", "value", "output") for of in ("", "_bias")]
     names += [f"{part}{of}" for part in ("expand", "contract") for of in ("", "_bias")]
     names += ["gain1", "bias1", "gain2", "bias2", "head", "head_bias"]
-    return dict(zip(names, map(ops.convert_to_numpy, map(tf.convert_to_tensor, arrays)), strict=True))
+    return dict(
+        zip(names, map(ops.convert_to_numpy, map(tf.convert_to_tensor, arrays)), strict=True)
+    )
 
 
 def in_our_order(arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -159,7 +161,13 @@ def matrices(weights: list) -> dict[str, np.ndarray]:
     """Returns our initial matrices by name, queries, keys and values apart."""
     arrays = [ops.convert_to_numpy(weight) for weight in weights]
     query, key, value = np.split(arrays[2], 3, axis=1)
-    named = {"tokens": arrays[0], "positions": arrays[1], "query": query, "key": key, "value": value}
+    named = {
+        "tokens": arrays[0],
+        "positions": arrays[1],
+        "query": query,
+        "key": key,
+        "value": value,
+    }
     return named | {
         "output": arrays[4],
         "expand": arrays[6],
@@ -225,7 +233,9 @@ def test_a_classifier_of_texts_trains_and_is_saved(tmp_path):
     x = layers.Dropout(0.1)(x)
     x = layers.Dense(10, activation="relu")(x)
     model = keras.Model(inputs, layers.Dense(2, activation="softmax")(layers.Dropout(0.1)(x)))
-    model.compile(keras.optimizers.Adam(1e-2), "sparse_categorical_crossentropy", metrics=["accuracy"])
+    model.compile(
+        keras.optimizers.Adam(1e-2), "sparse_categorical_crossentropy", metrics=["accuracy"]
+    )
     ids = np.random.default_rng(0).integers(1, 9, (512, 8))
     labels = (ids == 1).any(1).astype("int32")
     assert 0.3 < labels.mean() < 0.8

@@ -22,7 +22,9 @@ from minigpt.layers.attention import SelfAttention
 from minigpt.layers.dense import Dense
 
 FILES = Path(__file__).resolve().parents[1] / "fixtures" / "keras_files"
-PAIRS = EncoderDecoderConfig(embed_dim=8, num_heads=2, ff_dim=12, value_dim=5).resolved().model_dump()
+PAIRS = (
+    EncoderDecoderConfig(embed_dim=8, num_heads=2, ff_dim=12, value_dim=5).resolved().model_dump()
+)
 
 
 @pytest.mark.parametrize(

@@ -167,10 +167,14 @@ def test_a_block_that_is_not_causal_has_no_cache(x):
     causal.build(x.shape)
     block.build(x.shape)
     assert block.call_with_cache(x)[1] is None
-    with pytest.raises(ValueError, match=r"^A layer with causal = False cannot decode with a cache.*$"):
+    with pytest.raises(
+        ValueError, match=r"^A layer with causal = False cannot decode with a cache.*$"
+    ):
         block.attention.empty_cache(2, 9)
     cache = causal.attention.empty_cache(2, 9)
-    with pytest.raises(ValueError, match=r"^A layer with causal = False cannot decode with a cache.*$"):
+    with pytest.raises(
+        ValueError, match=r"^A layer with causal = False cannot decode with a cache.*$"
+    ):
         block.call_with_cache(x, cache, np.zeros(2, "int32"))
     with pytest.raises(ValueError, match=r"^`causal` should be True or False. Received: 3$"):
         TransformerBlock(8, 2, 12, causal=3)
