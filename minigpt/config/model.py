@@ -271,10 +271,14 @@ _ADAPTER: TypeAdapter[TransformerConfig] = TypeAdapter(AnyTransformer)
 def split_settings(
     arguments: Mapping[str, Any], **defaults: Any
 ) -> tuple[TransformerConfig, dict[str, Any]]:
-    """Separates the settings of a transformer from the other keyword arguments of a layer.
+    """Separates the settings of a transformer from the other keyword arguments of a layer or a model.
+
+    If `head_dim` is not given for a GPT's post-norm block, each head has the full width, as in the Keras
+    example; for other blocks, and in a configuration file, K = D / H.
 
     Args:
-      arguments: settings by name, `kind` among them if it is not "gpt", and other arguments.
+      arguments: settings by name, `kind` among them if it is not "gpt", and other arguments. A setting that
+        is None is not given.
       defaults: values of absent settings that differ from those of the kind. In a modern block those of
         `QWEN3` apply instead.
     Returns:
@@ -285,8 +289,15 @@ def split_settings(
     # Saved models contain the former name of `block`.
     arguments = rename_norm(arguments)
     names = {*GPTConfig.model_fields, *EncoderDecoderConfig.model_fields}
-    settings = {name: value for name, value in arguments.items() if name in names}
     others = {name: value for name, value in arguments.items() if name not in names}
+    settings = {
+        name: value for name, value in arguments.items() if name in names and value is not None
+    }
     if settings.get("block", defaults.get("block")) == "modern":
         defaults = {name: value for name, value in defaults.items() if name not in QWEN3}
-    return _ADAPTER.validate_python({**defaults, **settings}), others
+    settings = {**defaults, **settings}
+    is_gpt = settings.get("kind", "gpt") == "gpt"
+    if is_gpt and _block_name(settings.get("block")) == "post_norm":
+        width = settings.get("embed_dim", GPTConfig.model_fields["embed_dim"].default)
+        settings.setdefault("head_dim", width)
+    return _ADAPTER.validate_python(settings), others

@@ -6,12 +6,18 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from minigpt.config import TransformerConfig
 from minigpt.config.model import split_settings
+from minigpt.layers.arguments import ATTENTION_NAMES, checked_arguments
 from minigpt.layers.dense import Dense
 from minigpt.layers.dropout import Dropout
+from minigpt.layers.initial_values import own_initializer, side_by_side
 from minigpt.layers.norms import build_norm
 from minigpt.layers.positions import POSITIONS
+
+_NO_CACHE = (
+    "A layer with causal = False cannot decode with a cache: a new token would change the outputs of all "
+    "earlier ones"
+)
 
 
 def attend(
@@ -25,8 +31,8 @@ def attend(
       query: float[B, H, T, K].
       key: float[B, G, S, K]. G divides H; H / G consecutive heads share keys and values.
       value: float[B, G, S, U].
-      visible: bool, broadcast to [B, H, T, S]: whether a query attends to a key. Each row needs at
-        least one True: the softmax over an empty set is NaN.
+      visible: bool, broadcast to [B, H, T, S]: whether a query attends to a key; all keys if None. Each
+        row needs at least one True: the softmax over an empty set is NaN.
       dropout: the layer that drops attention weights in training.
     Returns:
       float[B, H, T, U].
@@ -35,7 +41,8 @@ def attend(
     # `ops.einsum` would first transpose the keys in memory.
     scores = tf.matmul(_merge(query / query.shape[-1] ** 0.5, groups), key, transpose_b=True)
     scores = _split(scores, heads)
-    scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
+    if visible is not None:
+        scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
     weights = dropout(ops.softmax(scores, axis=-1), training=training)
     return _split(tf.matmul(_merge(weights, groups), value), heads)
 
@@ -60,25 +67,35 @@ class Attention(keras.layers.Layer):
     """Base class of the kinds of multi-head attention (Vaswani et al. 2017, section 3.2.2).
 
     Args:
-      config: the description of the transformer; or its settings as keyword arguments, such as
-        `num_heads=2, head_dim=3`.
-      kernel_initializer: of the projection to queries, keys and values.
+      num_heads: H.
+      head_dim: K, width of the queries and keys of a head; `key_dim` is the same argument.
+      value_dim: U, width of the values of a head; K if None.
+      kernel_initializer: of each projection to queries, keys and values.
       output_initializer: of the kernel of the output projection; the same if None.
+      **kwargs: other settings of `[model]`, such as `num_kv_heads`, `qkv_bias` and `attention_dropout_rate`
+        (`dropout` is the same argument), and the arguments of `keras.layers.Layer`.
+    Raises:
+      TypeError: an argument is missing or given twice.
+      ValueError: a setting is not valid.
     """
 
     # Set in a modern block.
     query_norm: Any = None
     key_norm: Any = None
 
+    @checked_arguments(ATTENTION_NAMES)
     def __init__(
         self,
-        config: TransformerConfig | None = None,
+        num_heads: int,
+        head_dim: int,
+        value_dim: int | None = None,
+        *,
         kernel_initializer: Any = "glorot_uniform",
         output_initializer: Any = None,
         **kwargs: Any,
     ) -> None:
-        if config is None:
-            config, kwargs = split_settings(kwargs, block="pre_norm")
+        sizes = {"num_heads": num_heads, "head_dim": head_dim, "value_dim": value_dim}
+        config, kwargs = split_settings({**kwargs, **sizes}, block="pre_norm")
         super().__init__(**kwargs)
         self.config = config.resolved()
         self.num_heads = config.num_heads
@@ -98,7 +115,7 @@ class Attention(keras.layers.Layer):
         self.output_projection = Dense(
             input_shape[-1],
             use_bias=self.config.use_bias,
-            kernel_initializer=self.output_initializer,
+            kernel_initializer=own_initializer(self.output_initializer),
             dtype=self.dtype_policy,
             name="output",
         )
@@ -113,7 +130,7 @@ class Attention(keras.layers.Layer):
         projection = Dense(
             sum(widths),
             use_bias=self.config.qkv_bias,
-            kernel_initializer=_side_by_side(self.kernel_initializer, widths),
+            kernel_initializer=side_by_side(self.kernel_initializer, widths),
             dtype=self.dtype_policy,
             name=name,
         )
@@ -169,10 +186,10 @@ class Attention(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("minigpt")
-class CausalSelfAttention(Attention):
-    """Causal self-attention (Vaswani et al. 2017, section 3.2).
+class SelfAttention(Attention):
+    """Self-attention without a mask: each token attends to all tokens, also to later ones and to padding.
 
-    Each token attends to the tokens before it and to itself. Arguments are those of `Attention`.
+    Arguments are those of `Attention`.
     """
 
     def build(self, input_shape: Any) -> None:
@@ -181,9 +198,46 @@ class CausalSelfAttention(Attention):
         self.qkv = self.build_projection(input_shape, "qkv", queries, keys, values)
         super().build(input_shape)
 
+    def project_input(self, x: Any, positions: Any) -> tuple[Any, Any, Any]:
+        """Computes queries, keys and values.
+
+        Args:
+          x: float[B, T, D].
+          positions: int32[B, T] or [1, T], position of each token.
+        Returns:
+          float[B, H, T, K], float[B, G, T, K] and float[B, G, T, U].
+        """
+        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        parts = ops.split(self.qkv(x), [queries, queries + keys], axis=-1)
+        heads = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
+        query, key, value = map(self.split_heads, parts, heads)
+        query, key = self.normalize_query(query), self.normalize_key(key)
+        return self.rotate(query, positions), self.rotate(key, positions), value
+
     def call(self, x: Any, training: bool | None = None) -> Any:
         """float[B, T, D] → float[B, T, D]."""
         return self.call_with_cache(x, training=training)[0]
+
+    def call_with_cache(
+        self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
+    ) -> tuple[Any, Any]:
+        """Returns the output float[B, T, D] and None; raises a ValueError if a cache is given."""
+        if cache is not None:
+            raise ValueError(_NO_CACHE)
+        query, key, value = self.project_input(x, ops.arange(ops.shape(x)[1])[None])
+        return self.project_output(attend(query, key, value, None, self.dropout, training)), None
+
+    def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
+        """Raises a ValueError: there is no cache."""
+        raise ValueError(_NO_CACHE)
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class CausalSelfAttention(SelfAttention):
+    """Causal self-attention (Vaswani et al. 2017, section 3.2).
+
+    Each token attends to the tokens before it and to itself. Arguments are those of `Attention`.
+    """
 
     def call_with_cache(
         self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
@@ -198,16 +252,10 @@ class CausalSelfAttention(Attention):
         Returns:
           float[B, T, D], and the cache with the tokens of `x` added (None without a cache).
         """
-        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
-        parts = ops.split(self.qkv(x), [queries, queries + keys], axis=-1)
-        heads = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
-        query, key, value = map(self.split_heads, parts, heads)
-        query, key = self.normalize_query(query), self.normalize_key(key)
-
         positions = ops.arange(ops.shape(x)[1])[None]
         if cache is not None:
             positions = positions + index[:, None]
-        query, key = self.rotate(query, positions), self.rotate(key, positions)
+        query, key, value = self.project_input(x, positions)
         if cache is not None:
             slots = _cache_slots(positions, self.num_kv_heads)
             key = ops.scatter_update(cache[0], slots, key)
@@ -226,28 +274,6 @@ class CausalSelfAttention(Attention):
             ops.zeros((*shape, self.head_dim), self.compute_dtype),
             ops.zeros((*shape, self.value_dim), self.compute_dtype),
         )
-
-
-def _side_by_side(initializer: Any, widths: tuple[int, ...]) -> Any:
-    """Returns an initializer of matrices side by side, each with the initial values it has by itself.
-
-    As in `keras.layers.MultiHeadAttention`, the range of the initial values of queries, keys and values
-    then depends on the width of each, not on their sum. Other initializers do not depend on the shape.
-    """
-    kinds = keras.initializers.VarianceScaling, keras.initializers.Orthogonal
-    if not isinstance(initializer, kinds):
-        return initializer
-
-    def initialize(shape: Any, dtype: Any = None) -> Any:
-        settings, seed = initializer.get_config(), initializer.seed
-        parts = []
-        for number, width in enumerate(widths):
-            # With the same seed, queries and keys would have the same values.
-            settings["seed"] = seed + number if isinstance(seed, int) else seed
-            parts.append(initializer.from_config(settings)((*shape[:-1], width), dtype))
-        return ops.concatenate(parts, axis=-1)
-
-    return initialize
 
 
 def _cache_slots(positions: Any, num_heads: int) -> Any:

@@ -3,8 +3,10 @@
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 
+from minigpt.layers.arguments import MODEL_NAMES, check_positive, checked_arguments
 from minigpt.layers.dropout import Dropout
 from minigpt.layers.positions import POSITIONS
 
@@ -16,19 +18,23 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
     From the Keras example "Text generation with a miniature GPT".
 
     Args:
-      max_len: number of positions.
+      max_len: number of positions; `maxlen` is the same argument.
       vocab_size: V, number of token ids.
       embed_dim: D, width of a vector.
       position: kind of position encoding, a name in `POSITIONS`.
-      dropout_rate: share of the sum's entries dropped in training.
+      dropout_rate: share of the sum's entries dropped in training; `rate` and `dropout` are the same
+        argument.
       scale: whether token vectors are multiplied by sqrt(D) (Vaswani et al. 2017, section 3.4).
-      initializer: of the token table and of a trained position table.
+      initializer: of the token table and of a trained position table, each drawn by itself.
     Attributes:
       position_table: float32[max_len, D], with learned positions only.
     Raises:
-      ValueError: `position` is not a name in `POSITIONS`.
+      TypeError: an argument is missing or given twice.
+      ValueError: a size is not a positive integer, `dropout_rate` is not from 0 to 1, or `position` is
+        not a name in `POSITIONS`.
     """
 
+    @checked_arguments(MODEL_NAMES)
     def __init__(
         self,
         max_len: int,
@@ -41,6 +47,7 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        check_positive(max_len=max_len, vocab_size=vocab_size, embed_dim=embed_dim)
         if position not in POSITIONS:
             raise ValueError(
                 f"`position` should be one of {', '.join(POSITIONS)}. Received: {position}"
@@ -71,18 +78,19 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
 
         Args:
           token_ids: int32[B, T], T ≤ max_len, each in 0..V-1.
-          index: int32[B], position of the first token of each row; 0 if None.
+          index: int32[B], position of the first token of each row; 0 if None. Positions of max_len or more
+            are not checked.
         Returns:
           float[B, T, D].
         Raises:
           ValueError: T is more than max_len.
+          tf.errors.InvalidArgumentError: the same, in a graph in which T is not known.
         """
         length = token_ids.shape[1]
-        if length is not None and length > self.max_len:
-            raise ValueError(
-                f"A sequence may have at most max_len = {self.max_len} tokens. "
-                f"Received: {length} tokens"
-            )
+        if length is None and index is None:
+            token_ids = self._checked(token_ids)
+        elif length is not None and length > self.max_len:
+            raise ValueError(f"{self._limit()}. Received: {length} tokens")
         x = self.token_embedding(token_ids)
         if self.scale:
             x = x * self.embed_dim**0.5
@@ -94,6 +102,21 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
             else:
                 x = x + ops.take(table, index[:, None] + ops.arange(length), axis=0)
         return self.dropout(x, training=training)
+
+    def _limit(self) -> str:
+        return f"A sequence may have at most max_len = {self.max_len} tokens"
+
+    def _checked(self, token_ids: Any) -> Any:
+        """Returns the token ids, which the graph refuses if there are too many in a row."""
+        length = tf.shape(token_ids)[1]
+        assertion = tf.debugging.Assert(
+            length <= self.max_len, [f"{self._limit()}. Received:", length, "tokens"]
+        )
+        # XLA ignores assertions, but its messages contain the name of an operation whose shape is wrong.
+        with tf.name_scope(self._limit().replace(" ", "_").replace("=", "is")):
+            nothing = tf.ensure_shape(tf.zeros([tf.maximum(length - self.max_len, 0)]), [0])
+        with tf.control_dependencies([assertion, nothing]):
+            return tf.identity(token_ids)
 
     def logits(self, latents: Any) -> Any:
         """Computes the logits of a tied head: the products of latents and token vectors.

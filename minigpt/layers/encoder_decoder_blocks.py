@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import keras
 
+from minigpt.layers.arguments import MODEL_NAMES, checked_arguments
 from minigpt.layers.attention import CausalSelfAttention
 from minigpt.layers.bidirectional_attention import BidirectionalSelfAttention, CrossAttention
 from minigpt.layers.dropout import Dropout
@@ -19,12 +20,31 @@ class EncoderBlock(Block):
         x = LN(x + drop(FFN(x)))
 
     These are the formulas of `block = "post_norm"`; for the other blocks, see `Block`. Arguments are those
-    of `Block`.
+    of `TransformerBlock`, except `causal`. If `head_dim` is not given, K = D / H.
     """
 
     attention_class = BidirectionalSelfAttention
     attention: BidirectionalSelfAttention
     implied_settings: ClassVar[dict[str, Any]] = {"kind": "encoder_decoder"}
+
+    @checked_arguments(MODEL_NAMES)
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        ff_dim: int,
+        dropout_rate: float = 0.1,
+        activation: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            ff_dim=ff_dim,
+            dropout_rate=dropout_rate,
+            activation=activation,
+            **kwargs,
+        )
 
     def call(self, x: Any, lengths: Any, training: bool | None = None) -> Any:
         """Computes the block.
@@ -54,15 +74,31 @@ class DecoderBlock(Block):
         x = LN(x + drop(FFN(x)))
 
     These are the formulas of `block = "post_norm"`; for the other blocks, see `Block`. Arguments are those
-    of `Block`.
+    of `TransformerBlock`, except `causal`. If `head_dim` is not given, K = D / H.
     """
 
     attention_class = CausalSelfAttention
     attention: CausalSelfAttention
     implied_settings: ClassVar[dict[str, Any]] = {"kind": "encoder_decoder"}
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    @checked_arguments(MODEL_NAMES)
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        ff_dim: int,
+        dropout_rate: float = 0.1,
+        activation: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            ff_dim=ff_dim,
+            dropout_rate=dropout_rate,
+            activation=activation,
+            **kwargs,
+        )
         policy = self.dtype_policy
         self.cross_attention = self.build_attention(CrossAttention, "cross_attention")
         self.cross_norm = build_norm(self.config, "cross_norm", policy)

@@ -9,6 +9,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from minigpt.layers.initial_values import own_initializer
+
 
 class PositionEncoding:
     """How a model encodes the positions of tokens. A kind overrides the methods that it needs.
@@ -48,7 +50,7 @@ class LearnedPositions(PositionEncoding):
     def build(self, embedding: keras.layers.Layer) -> None:
         embedding.position_table = embedding.add_weight(
             shape=(embedding.max_len, embedding.embed_dim),
-            initializer=embedding.initializer,
+            initializer=own_initializer(embedding.initializer),
             name="position_embedding",
         )
 

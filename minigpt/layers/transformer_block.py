@@ -4,12 +4,13 @@ from typing import Any, ClassVar
 
 import keras
 
-from minigpt.config import TransformerConfig
 from minigpt.config.model import split_settings
 from minigpt.layers.activations import ACTIVATIONS, gated
-from minigpt.layers.attention import Attention, CausalSelfAttention
+from minigpt.layers.arguments import MODEL_NAMES, checked_arguments
+from minigpt.layers.attention import Attention, CausalSelfAttention, SelfAttention
 from minigpt.layers.dense import Dense
 from minigpt.layers.dropout import Dropout
+from minigpt.layers.initial_values import own_initializer
 from minigpt.layers.norms import build_norm
 
 
@@ -19,42 +20,30 @@ class Block(keras.layers.Layer):
     With `block = "post_norm"` the sum of a sublayer and its shortcut is normalized, otherwise the input of
     the sublayer. With `block = "modern"` there are no biases, and the feed-forward network is gated.
 
-    The arguments of the Keras example work too: `TransformerBlock(embed_dim, num_heads, ff_dim,
-    dropout_rate=0.1)`, with other settings by keyword. In that case `activation` is "relu" by default,
-    except in a modern block.
-
     Args:
-      config: the description of the transformer; or `embed_dim`, see above.
-      sizes: empty, or the other arguments of the Keras example.
-      kernel_initializer: of all matrices except the two of `output_initializer`.
-      output_initializer: of the matrices whose product is added to the shortcut; the same if None.
-    Raises:
-      ValueError: a setting is not valid, or the description is of a different kind of block.
+      **arguments: the settings of `[model]` and the two initializers by name, `embed_dim`, `num_heads` and
+        `ff_dim` among them, and the arguments of `keras.layers.Layer`. See `TransformerBlock`.
     """
 
     attention_class: type[Attention]
-    # The settings that the class implies, for the arguments of the Keras example.
+    # The settings that the class implies.
     implied_settings: ClassVar[dict[str, Any]]
 
     def __init__(
         self,
-        config: TransformerConfig | int | None = None,
-        *sizes: Any,
+        *,
+        activation: str | None = None,
         kernel_initializer: Any = "glorot_uniform",
         output_initializer: Any = None,
-        **kwargs: Any,
+        **arguments: Any,
     ) -> None:
-        if not isinstance(config, TransformerConfig):
-            sizes = sizes if config is None else (config, *sizes)
-            arguments = _keras_example_arguments(*sizes, **kwargs)
-            defaults = {"activation": "relu", **self.implied_settings}
-            config, kwargs = split_settings(arguments, **defaults)
+        defaults = {"activation": "relu", **self.implied_settings}
+        config, kwargs = split_settings({**arguments, "activation": activation}, **defaults)
         super().__init__(**kwargs)
         block = self.implied_settings.get("block", config.block)
         if config.block != block:
             raise ValueError(
-                f"`config.block` should be {block!r} for {type(self).__name__}. "
-                f"Received: {config.block!r}"
+                f"`block` should be {block!r} for {type(self).__name__}. Received: {config.block!r}"
             )
         self.config = config = config.resolved()
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -72,14 +61,14 @@ class Block(keras.layers.Layer):
             width,
             function,
             use_bias=config.use_bias,
-            kernel_initializer=self.kernel_initializer,
+            kernel_initializer=own_initializer(self.kernel_initializer),
             dtype=policy,
             name="expand",
         )
         self.contract = Dense(
             config.embed_dim,
             use_bias=config.use_bias,
-            kernel_initializer=self.output_initializer,
+            kernel_initializer=own_initializer(self.output_initializer),
             dtype=policy,
             name="contract",
         )
@@ -92,9 +81,9 @@ class Block(keras.layers.Layer):
     def build_attention(self, kind: type[Attention], name: str) -> Any:
         """Returns an attention layer with the settings and initializers of the block."""
         return kind(
-            self.config,
-            self.kernel_initializer,
-            self.output_initializer,
+            **self.config.model_dump(),
+            kernel_initializer=self.kernel_initializer,
+            output_initializer=self.output_initializer,
             dtype=self.dtype_policy,
             name=name,
         )
@@ -137,25 +126,6 @@ class Block(keras.layers.Layer):
         }
 
 
-def _keras_example_arguments(
-    embed_dim: int,
-    num_heads: int,
-    ff_dim: int,
-    dropout_rate: float = 0.1,
-    activation: str | None = None,
-    **kwargs: Any,
-) -> dict[str, Any]:
-    """Returns the arguments of the Keras example by name, with its defaults."""
-    return {
-        "embed_dim": embed_dim,
-        "num_heads": num_heads,
-        "ff_dim": ff_dim,
-        "dropout_rate": dropout_rate,
-        **({} if activation is None else {"activation": activation}),
-        **kwargs,
-    }
-
-
 @keras.saving.register_keras_serializable("minigpt")
 class TransformerBlock(Block):
     """The post-norm block of the Keras example (Vaswani et al. 2017, section 3.1).
@@ -163,12 +133,57 @@ class TransformerBlock(Block):
         x = LN(x + drop(MHA(x)))
         x = LN(x + drop(FFN(x)))
 
-    Arguments are those of `Block`.
+    Args:
+      embed_dim: D.
+      num_heads: H.
+      ff_dim: F; `feed_forward_dim` is the same argument.
+      dropout_rate: share of each sublayer's output that is dropped in training; `rate` and `dropout` are
+        the same argument.
+      activation: of the feed-forward network, a name in `ACTIVATIONS`; if None, "relu" or, in a modern
+        block, "silu".
+      causal: whether each token attends only to the tokens before it and to itself, as text generation
+        needs it. If False, it attends to all tokens, as a classifier of texts does: no padding mask is
+        applied, as in the Keras example "Text classification with Transformer", so tokens attend to
+        padding too; and the block cannot decode with a cache.
+      kernel_initializer: of all matrices except the two of `output_initializer`. Each is drawn by itself,
+        queries, keys and values too.
+      output_initializer: of the matrices whose product is added to the shortcut; the same if None.
+      **kwargs: other settings of `[model]` (docs/settings.md) and the arguments of `keras.layers.Layer`.
+        The block reads `head_dim` (K; `key_dim` is the same argument), `value_dim`, `num_kv_heads`,
+        `attention_dropout_rate`, `ff_dropout_rate`, `norm_epsilon`, `qkv_bias`, `position` and
+        `rotary_base`. If `head_dim` is not given, each head of a `TransformerBlock` has the full width D,
+        as in the Keras example; in a pre-norm or a modern block, K = D / H.
+    Raises:
+      TypeError: an argument is missing or given twice.
+      ValueError: a setting is not valid, or an argument is unknown.
     """
 
-    attention_class = CausalSelfAttention
-    attention: CausalSelfAttention
+    attention: SelfAttention
     implied_settings: ClassVar[dict[str, Any]] = {"block": "post_norm"}
+
+    @checked_arguments(MODEL_NAMES)
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        ff_dim: int,
+        dropout_rate: float = 0.1,
+        activation: str | None = None,
+        causal: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(causal, bool):
+            raise ValueError(f"`causal` should be True or False. Received: {causal!r}")
+        self.causal = causal
+        self.attention_class = CausalSelfAttention if causal else SelfAttention
+        super().__init__(
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            ff_dim=ff_dim,
+            dropout_rate=dropout_rate,
+            activation=activation,
+            **kwargs,
+        )
 
     def call(self, x: Any, training: bool | None = None) -> Any:
         """float[B, T, D] → float[B, T, D]."""
@@ -185,12 +200,17 @@ class TransformerBlock(Block):
           index: int32[B], cache slot of the first token of each row.
         Returns:
           float[B, T, D], and the new cache (None without a cache).
+        Raises:
+          ValueError: a cache is given, and the block is not causal.
         """
         inputs = self.sublayer_input(x, self.norm1)
         attended, cache = self.attention.call_with_cache(inputs, cache, index, training)
         x = self.residual(x, self.dropout1(attended, training=training), self.norm1)
         output = self.feed_forward(self.sublayer_input(x, self.norm2), training)
         return self.residual(x, self.dropout2(output, training=training), self.norm2), cache
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "causal": self.causal}
 
 
 @keras.saving.register_keras_serializable("minigpt")

@@ -7,6 +7,7 @@ import keras
 from minigpt.config import TransformerConfig
 from minigpt.layers.embedding import TokenAndPositionEmbedding
 from minigpt.layers.encoder_decoder_blocks import DecoderBlock, EncoderBlock
+from minigpt.layers.initial_values import PackedGlorotUniform
 from minigpt.layers.norms import build_norm
 from minigpt.models.language_model import LanguageModel
 
@@ -42,13 +43,18 @@ class EncoderDecoder(LanguageModel):
         )
         normalizes_sums = config.block == "post_norm"
         # Without norms of the sums, each block is the identity at first (Zhang et al. 2019, Fixup).
-        initial = {"output_initializer": None if normalizes_sums else "zeros", "dtype": policy}
+        initial = {
+            "kernel_initializer": PackedGlorotUniform(),
+            "output_initializer": "glorot_uniform" if normalizes_sums else "zeros",
+            "dtype": policy,
+        }
+        settings = config.model_dump()
         self.encoder_blocks = [
-            EncoderBlock(config, name=f"encoder_block{layer}", **initial)
+            EncoderBlock(**settings, **initial, name=f"encoder_block{layer}")
             for layer in range(config.num_layers)
         ]
         self.decoder_blocks = [
-            DecoderBlock(config, name=f"decoder_block{layer}", **initial)
+            DecoderBlock(**settings, **initial, name=f"decoder_block{layer}")
             for layer in range(config.num_layers)
         ]
         self.encoder_norm = None if normalizes_sums else build_norm(config, "encoder_norm", policy)

@@ -68,7 +68,7 @@ class GPT(LanguageModel):
         )
         self.blocks = [
             BLOCKS[config.block](
-                config,
+                **config.model_dump(),
                 kernel_initializer=kernel_initializer(),
                 output_initializer=output_initializer(),
                 dtype=policy,

@@ -1,6 +1,7 @@
 """Base class of models that predict tokens, and their training loss."""
 
 import abc
+import reprlib
 from typing import Any, ClassVar
 
 import keras
@@ -8,6 +9,7 @@ import tensorflow as tf
 
 from minigpt.config import TransformerConfig
 from minigpt.config.model import split_settings
+from minigpt.layers.arguments import MODEL_NAMES, checked_arguments
 from minigpt.layers.dropout import dropout_masks
 from minigpt.layers.embedding import TokenAndPositionEmbedding
 from minigpt.losses.chunked_crossentropy import chunked_crossentropy
@@ -44,11 +46,17 @@ class LanguageModel(keras.Model, abc.ABC):
     uses_chunked_loss = False
     plain_loss: keras.metrics.Mean | None = None
 
+    @checked_arguments(MODEL_NAMES)
     def __init__(
         self, config: TransformerConfig | None = None, vocab_size: int | None = None, **kwargs: Any
     ) -> None:
         if config is None:
             config, kwargs = split_settings(kwargs, **self.keyword_defaults)
+        if not isinstance(config, TransformerConfig):
+            raise TypeError(
+                "`config` should be a GPTConfig or an EncoderDecoderConfig; settings are keyword "
+                f"arguments. Received: {reprlib.repr(config)}"
+            )
         if vocab_size is None:
             raise TypeError(f"{type(self).__name__} needs the argument `vocab_size`")
         if config.kind != self.keyword_defaults["kind"]:

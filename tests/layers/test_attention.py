@@ -1,10 +1,13 @@
 """Multi-head attention compared with `keras.layers.MultiHeadAttention`, and its cache."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
 
 from minigpt.layers import CausalSelfAttention
+from minigpt.layers.attention import SelfAttention
 
 
 def with_random_weights(layer: keras.layers.Layer, seed: int = 0) -> keras.layers.Layer:
@@ -52,6 +55,37 @@ def test_equals_keras_attention_with_the_same_weights(
     x = np.random.default_rng(1).normal(size=(2, 7, embed_dim)).astype("float32")
     theirs = keras_attention(ours, embed_dim)(x, x, use_causal_mask=True)
     np.testing.assert_allclose(ours(x), theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize(("heads", "width", "value_width"), [(2, 3, None), (3, 5, 2)])
+def test_without_a_mask_it_equals_keras_attention(heads, width, value_width):
+    ours = SelfAttention(heads, width, value_width, qkv_bias=True)
+    ours.build((None, None, 6))
+    with_random_weights(ours)
+    x = np.random.default_rng(1).normal(size=(2, 7, 6)).astype("float32")
+    np.testing.assert_allclose(ours(x), keras_attention(ours, 6)(x, x), atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", [3, None, "generator"])
+def test_queries_keys_and_values_have_initial_values_of_their_own(seed):
+    if seed == "generator":
+        seed = keras.random.SeedGenerator(3)
+    ours = CausalSelfAttention(
+        4, 16, 24, num_kv_heads=2, kernel_initializer=keras.initializers.GlorotUniform(seed)
+    )
+    ours.build((None, None, 32))
+    parts = np.split(ours.qkv.get_weights()[0], [64, 96], axis=1)
+    assert [part.shape for part in parts] == [(32, 64), (32, 32), (32, 48)]
+    for part in parts:
+        limit = np.sqrt(6 / sum(part.shape))
+        assert 0.97 * limit < np.abs(part).max() <= limit
+    for a, b in itertools.combinations(parts, 2):
+        size = min(a.size, b.size)
+        assert abs(np.corrcoef(a.ravel()[:size], b.ravel()[:size])[0, 1]) < 0.15
+    if isinstance(seed, int):
+        again = CausalSelfAttention.from_config(ours.get_config())
+        again.build((None, None, 32))
+        np.testing.assert_array_equal(again.get_weights()[0], ours.get_weights()[0])
 
 
 def test_cached_steps_equal_one_pass_at_different_positions_of_the_rows():

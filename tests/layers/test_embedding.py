@@ -1,11 +1,14 @@
 """Token and position vectors."""
 
 import math
+import re
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from minigpt.corpus.datasets import without_threads
 from minigpt.layers import TokenAndPositionEmbedding
 from minigpt.layers.positions import sinusoid
 
@@ -51,6 +54,63 @@ def test_a_sequence_longer_than_max_len_is_refused():
     layer = TokenAndPositionEmbedding(max_len=3, vocab_size=7, embed_dim=4)
     with pytest.raises(ValueError, match=r"at most max_len = 3 tokens\. Received: 4"):
         layer(np.zeros((1, 4), "int32"))
+
+
+@pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary"])
+@pytest.mark.parametrize("jit", [False, True])
+def test_a_graph_refuses_a_sequence_longer_than_max_len(position, jit):
+    layer = TokenAndPositionEmbedding(3, 7, 4, position=position)
+    ids = np.array([[3, 1, 4], [1, 5, 6]], "int32")
+    graph = tf.function(
+        layer, jit_compile=jit, input_signature=[tf.TensorSpec([None, None], tf.int32)]
+    )
+    for length in range(1, 4):
+        np.testing.assert_allclose(graph(ids[:, :length]), layer(ids[:, :length]), rtol=1e-6)
+    message = "at most max_len = 3 tokens. Received:] [4]"
+    if jit:  # XLA ignores assertions, but names the operation.
+        message = "A_sequence_may_have_at_most_max_len_is_3_tokens"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(message)):
+        graph(np.zeros((2, 4), "int32"))
+
+
+@pytest.mark.parametrize("method", ["fit", "predict"])
+def test_keras_reports_a_sequence_longer_than_max_len(method):
+    inputs = keras.Input((None,), dtype="int32")
+    x = TokenAndPositionEmbedding(3, 7, 4)(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(7)(x))
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+
+    def batches(length):
+        ids = tf.zeros((2, length), tf.int32)
+        shapes = (tf.TensorSpec([None, None], tf.int32),) * 2
+        data = without_threads(
+            tf.data.Dataset.from_generator(lambda: [(ids, ids)], output_signature=shapes)
+        )
+        return data if method == "fit" else data.map(lambda ids, _: ids)
+
+    run = getattr(model, method)
+    run(batches(3), verbose=0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"at most max_len = 3 tokens"):
+        run(batches(4), verbose=0)
+
+
+def test_a_saved_model_refuses_a_sequence_longer_than_max_len(tmp_path):
+    inputs = keras.Input((None,), dtype="int32")
+    model = keras.Model(inputs, TokenAndPositionEmbedding(3, 7, 4)(inputs))
+    model.export(tmp_path / "model", verbose=False)
+    saved = tf.saved_model.load(tmp_path / "model")
+    ids = np.array([[3, 1, 4]], "int32")
+    np.testing.assert_array_equal(saved.serve(ids), model(ids))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"at most max_len = 3 tokens"):
+        saved.serve(np.zeros((1, 4), "int32"))
+
+
+def test_the_two_tables_have_initial_values_of_their_own():
+    initializer = keras.initializers.RandomNormal(stddev=0.02)
+    layer = TokenAndPositionEmbedding(50, 60, 16, initializer=initializer)
+    layer.build((None, None))
+    tokens, positions = layer.token_embedding.embeddings.numpy()[:50], layer.position_table.numpy()
+    assert abs(np.corrcoef(tokens.ravel(), positions.ravel())[0, 1]) < 0.15
 
 
 def test_tied_head_multiplies_by_the_token_table():

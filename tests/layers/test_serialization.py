@@ -18,10 +18,13 @@ from minigpt.layers import (
     TokenAndPositionEmbedding,
     TransformerBlock,
 )
+from minigpt.layers.attention import SelfAttention
 from minigpt.layers.dense import Dense
 
 FILES = Path(__file__).resolve().parents[1] / "fixtures" / "keras_files"
-PAIRS = EncoderDecoderConfig(embed_dim=8, num_heads=2, ff_dim=12, value_dim=5)
+PAIRS = (
+    EncoderDecoderConfig(embed_dim=8, num_heads=2, ff_dim=12, value_dim=5).resolved().model_dump()
+)
 
 
 @pytest.mark.parametrize(
@@ -30,18 +33,20 @@ PAIRS = EncoderDecoderConfig(embed_dim=8, num_heads=2, ff_dim=12, value_dim=5)
         Dense(3, "relu"),
         TokenAndPositionEmbedding(5, 7, 8, position="sinusoidal", dropout_rate=0.25),
         CausalSelfAttention(
-            GPTConfig(num_heads=2, head_dim=4, num_kv_heads=1, attention_dropout_rate=0.25),
-            "he_normal",
-            "zeros",
+            **GPTConfig(num_heads=2, head_dim=4, num_kv_heads=1).model_dump(),
+            kernel_initializer="he_normal",
+            output_initializer="zeros",
         ),
-        BidirectionalSelfAttention(PAIRS),
-        CrossAttention(PAIRS),
+        SelfAttention(2, 4, attention_dropout_rate=0.25),
+        BidirectionalSelfAttention(**PAIRS),
+        CrossAttention(**PAIRS),
         TransformerBlock(8, 2, 12, dropout_rate=0.25, head_dim=3, activation="gelu_tanh"),
+        TransformerBlock(8, 3, feed_forward_dim=12, rate=0.25, key_dim=3, causal=False),
         PreNormTransformerBlock(8, 2, 12, activation="relu_squared", norm_epsilon=1e-5),
         ModernTransformerBlock(8, 2, 12, num_kv_heads=1, rotary_base=500.0, tie_embeddings=True),
         EncoderBlock(8, 2, 12, qkv_bias=False),
         EncoderBlock(8, 2, 12, block="modern"),
-        DecoderBlock(PAIRS, kernel_initializer="he_normal"),
+        DecoderBlock(**PAIRS, kernel_initializer="he_normal"),
     ],
     ids=lambda layer: type(layer).__name__,
 )
@@ -51,6 +56,7 @@ def test_config_round_trip(layer):
     assert type(again) is type(layer)
     assert again.get_config() == layer.get_config()
     assert getattr(again, "config", None) == getattr(layer, "config", None)
+    assert getattr(again, "causal", None) == getattr(layer, "causal", None)
 
 
 def serialized(class_name: str, **settings) -> dict:

@@ -113,49 +113,71 @@ def test_layer_norm_worked_example():
 
 
 def test_num_heads_divides_embed_dim_unless_head_dim_is_set():
-    with pytest.raises(ValueError, match=r"should divide model\.embed_dim = 8"):
-        TransformerBlock(embed_dim=8, num_heads=3, ff_dim=4)
-    block = TransformerBlock(embed_dim=8, num_heads=3, ff_dim=4, head_dim=5)
+    with pytest.raises(ValueError, match=r"`num_heads` should divide embed_dim = 8"):
+        PreNormTransformerBlock(embed_dim=8, num_heads=3, ff_dim=4)
+    block = PreNormTransformerBlock(embed_dim=8, num_heads=3, ff_dim=4, head_dim=5)
     assert block.attention.head_dim == 5
 
 
-def test_the_arguments_of_the_keras_example_equal_a_description(x):
-    example = TransformerBlock(8, 2, 12, 0.3, qkv_bias=False)
-    config = GPTConfig(
-        embed_dim=8,
-        num_heads=2,
-        ff_dim=12,
-        dropout_rate=0.3,
-        activation="relu",
-        norm="post",
-        qkv_bias=False,
-    )
-    described = TransformerBlock(config)
-    assert example.config == described.config
-    example.build(x.shape)
-    described.build(x.shape)
-    described.set_weights(example.get_weights())
-    np.testing.assert_array_equal(described(x), example(x))
-    assert TransformerBlock(8, 2, 12).config.dropout_rate == 0.1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "settings"),
-    [((), {}), ((8, 2), {}), ((8, 2, 12, 0.1, "relu", 3), {}), ((8, 2, 12), {"num_head": 3})],
-)
-def test_wrong_arguments_are_refused(arguments, settings):
-    with pytest.raises((TypeError, ValueError)):
-        TransformerBlock(*arguments, **settings)
-
-
 @pytest.mark.parametrize("kind, block", [(kind, name) for name, kind in BLOCKS.items()])
-def test_a_description_of_another_kind_of_block_is_refused(kind, block):
-    assert kind(GPTConfig(block=block)).config.block == block
+def test_settings_of_another_kind_of_block_are_refused(kind, block):
+    assert kind(**GPTConfig(block=block).resolved().model_dump()).config.block == block
     other = "pre_norm" if block == "modern" else "modern"
-    message = f"`config.block` should be '{block}' for {kind.__name__}. Received: '{other}'"
-    for arguments, settings in (((GPTConfig(block=other),), {}), ((8, 2, 12), {"block": other})):
-        with pytest.raises(ValueError, match=re.escape(message)):
-            kind(*arguments, **settings)
+    message = f"`block` should be '{block}' for {kind.__name__}. Received: '{other}'"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        kind(8, 2, 12, block=other)
+
+
+def with_random_weights(layer: keras.layers.Layer, seed: int = 0) -> keras.layers.Layer:
+    draw = np.random.default_rng(seed)
+    layer.set_weights([draw.normal(size=w.shape, scale=0.5) for w in layer.get_weights()])
+    return layer
+
+
+@pytest.mark.parametrize("kind", BLOCKS.values())
+@pytest.mark.parametrize("causal", [True, False])
+def test_causal_says_whether_tokens_attend_to_later_ones(kind, causal, x):
+    block = kind(8, 2, 12, causal=causal)
+    block.build(x.shape)
+    with_random_weights(block)
+    before = keras.ops.convert_to_numpy(block(x))
+    for t in range(1, 5):
+        changed = x.copy()
+        changed[:, t] = changed[:, t, ::-1]
+        difference = np.abs(keras.ops.convert_to_numpy(block(changed)) - before).max((0, 2))
+        assert (difference[t:] > 1e-4).all() if causal else (difference > 1e-4).all()
+        assert not causal or not difference[:t].any()
+
+
+@pytest.mark.parametrize("kind", BLOCKS.values())
+def test_the_weights_do_not_depend_on_the_mask(kind, x):
+    blocks = kind(8, 2, 12, name="block"), kind(8, 2, 12, causal=False, name="block")
+    for block in blocks:
+        block.build(x.shape)
+    assert [w.path for w in blocks[0].weights] == [w.path for w in blocks[1].weights]
+    with_random_weights(blocks[0])
+    blocks[1].set_weights(blocks[0].get_weights())
+    # The last token attends to all tokens in both.
+    outputs = [keras.ops.convert_to_numpy(block(x))[:, -1] for block in blocks]
+    np.testing.assert_allclose(*outputs, atol=1e-5)
+
+
+def test_a_block_that_is_not_causal_has_no_cache(x):
+    block, causal = TransformerBlock(8, 2, 12, causal=False), TransformerBlock(8, 2, 12)
+    causal.build(x.shape)
+    block.build(x.shape)
+    assert block.call_with_cache(x)[1] is None
+    with pytest.raises(
+        ValueError, match=r"^A layer with causal = False cannot decode with a cache.*$"
+    ):
+        block.attention.empty_cache(2, 9)
+    cache = causal.attention.empty_cache(2, 9)
+    with pytest.raises(
+        ValueError, match=r"^A layer with causal = False cannot decode with a cache.*$"
+    ):
+        block.call_with_cache(x, cache, np.zeros(2, "int32"))
+    with pytest.raises(ValueError, match=r"^`causal` should be True or False. Received: 3$"):
+        TransformerBlock(8, 2, 12, causal=3)
 
 
 def test_activations_equal_their_formulas():

@@ -1,0 +1,101 @@
+"""Arguments of the constructors of layers and models: their other names, and messages about wrong ones."""
+
+import functools
+import inspect
+import reprlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+# Names in the Keras examples, in programs that grew out of them, and in `keras.layers.MultiHeadAttention`.
+MODEL_NAMES = {
+    "maxlen": "max_len",
+    "rate": "dropout_rate",
+    "dropout": "dropout_rate",
+    "feed_forward_dim": "ff_dim",
+    "key_dim": "head_dim",
+}
+ATTENTION_NAMES = {"key_dim": "head_dim", "dropout": "attention_dropout_rate"}
+
+
+def checked_arguments(other_names: Mapping[str, str]) -> Callable[[Any], Any]:
+    """Returns a decorator of `__init__` that accepts other names and reports a wrong argument in one line.
+
+    The signature stays that of the constructor. Numbers of NumPy are converted to those of Python.
+
+    Args:
+      other_names: other name → name of the argument.
+    Raises (the constructor, in addition to its own errors):
+      TypeError: an argument is missing, unknown to a constructor without `**kwargs`, or given twice.
+      ValueError: a setting is not valid.
+    """
+
+    def decorate(constructor: Any) -> Any:
+        signature = inspect.signature(constructor)
+
+        @functools.wraps(constructor)
+        def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+            written: dict[str, str] = {}  # Argument → how the caller writes it.
+            for other in other_names.keys() & kwargs.keys():
+                name = other_names[other]
+                if name in kwargs:
+                    same = sorted([written.get(name, name), other])
+                    raise TypeError(
+                        f"{type(self).__name__}() got {same[0]!r} and {same[1]!r}, which are the same "
+                        "argument"
+                    )
+                written[name] = other
+                kwargs[name] = kwargs.pop(other)
+            args = tuple(map(_plain, args))
+            kwargs = {name: _plain(value) for name, value in kwargs.items()}
+            try:
+                given = signature.bind(self, *args, **kwargs).arguments
+            except TypeError as error:
+                message = str(error)
+                for name, other in written.items():
+                    message = message.replace(repr(name), f"{name!r}, given as {other!r}")
+                raise TypeError(f"{type(self).__name__}(): {message}") from None
+            try:
+                constructor(self, *args, **kwargs)
+            except ValidationError as error:
+                given = {**given, **given.get("kwargs", {})}
+                problems = error.errors()
+                # Other values may be derived from a wrong one.
+                problems = [p for p in problems if _name_of(p) in given] or problems
+                raise ValueError("; ".join(_line(p, written) for p in problems)) from None
+
+        # Keras reads the signature without following `__wrapped__`.
+        construct.__signature__ = signature  # type: ignore[attr-defined]
+        return construct
+
+    return decorate
+
+
+def check_positive(**sizes: Any) -> None:
+    """Raises a ValueError if a size is not a positive integer."""
+    for name, value in sizes.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(
+                f"`{name}` should be a positive integer. Received: {reprlib.repr(value)}"
+            )
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _name_of(problem: Any) -> str:
+    """Returns the setting of one of the errors of a pydantic `ValidationError`."""
+    # The location begins with the kind of model.
+    location = [part for part in problem["loc"] if isinstance(part, str)]
+    return location[1] if len(location) > 1 else "kind"
+
+
+def _line(problem: Any, written: Mapping[str, str]) -> str:
+    name, value = _name_of(problem), problem["input"]
+    message = problem["msg"].removeprefix("Input ").replace("model.", "")
+    if name == "kind":
+        value, message = value.get("kind"), f"should be one of {problem['ctx']['expected_tags']}"
+    return f"`{written.get(name, name)}` {message}. Received: {reprlib.repr(value)}"

@@ -1,0 +1,247 @@
+"""The layers against two Keras examples, written here with Keras' own layers.
+
+"Text generation with a miniature GPT" (docs/systems.md, S1), and "Text classification with Transformer",
+whose block has no mask.
+"""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import layers, ops
+
+from minigpt.layers import TokenAndPositionEmbedding, TransformerBlock
+from minigpt.models import GPT
+
+SIZES = {"max_len": 8, "vocab_size": 13, "embed_dim": 6, "num_heads": 2, "ff_dim": 10}
+# Large enough for the standard deviation of every matrix.
+LARGE = {"max_len": 80, "vocab_size": 200, "embed_dim": 64, "num_heads": 3, "ff_dim": 96}
+SHAPES = {"tokens", "positions", "query", "key", "value", "output", "expand", "contract", "head"}
+
+
+class ExampleEmbedding(layers.Layer):
+    """Token vectors plus position vectors."""
+
+    def __init__(self, max_len, vocab_size, embed_dim):
+        super().__init__()
+        self.tokens = layers.Embedding(vocab_size, embed_dim)
+        self.positions = layers.Embedding(max_len, embed_dim)
+
+    def call(self, ids):
+        return self.tokens(ids) + self.positions(ops.arange(ops.shape(ids)[-1]))
+
+
+class ExampleBlock(layers.Layer):
+    """Attention and a feed-forward network, each with dropout, a shortcut and a norm of the sum."""
+
+    def __init__(self, embed_dim, num_heads, ff_dim, rate=0.1, causal=True):
+        super().__init__()
+        self.attention = layers.MultiHeadAttention(num_heads, key_dim=embed_dim)
+        self.expand = layers.Dense(ff_dim, activation="relu")
+        self.contract = layers.Dense(embed_dim)
+        self.norm1 = layers.LayerNormalization(epsilon=1e-6)
+        self.norm2 = layers.LayerNormalization(epsilon=1e-6)
+        self.dropout1, self.dropout2 = layers.Dropout(rate), layers.Dropout(rate)
+        self.causal = causal
+
+    def call(self, x):
+        attended = self.attention(x, x, use_causal_mask=self.causal)
+        x = self.norm1(x + self.dropout1(attended))
+        return self.norm2(x + self.dropout2(self.contract(self.expand(x))))
+
+
+def build(embedding_class, block_class, causal=True, **sizes) -> keras.Model:
+    """The model of the example: ids → logits and the output of the block."""
+    vocab_size, embed_dim = sizes["vocab_size"], sizes["embed_dim"]
+    inputs = keras.Input((sizes["max_len"],), dtype="int32")
+    x = embedding_class(sizes["max_len"], vocab_size, embed_dim)(inputs)
+    x = block_class(embed_dim, sizes["num_heads"], sizes["ff_dim"], 0.1, causal=causal)(x)
+    return keras.Model(inputs, [layers.Dense(vocab_size)(x), x])
+
+
+def by_name(arrays: list) -> dict[str, np.ndarray]:
+    """Returns weights of the example, or their gradients, by name."""
+    names = ["tokens", "positions"]
+    names += [f"{part}{of}" for part in ("query", "key", "value", "output") for of in ("", "_bias")]
+    names += [f"{part}{of}" for part in ("expand", "contract") for of in ("", "_bias")]
+    names += ["gain1", "bias1", "gain2", "bias2", "head", "head_bias"]
+    return dict(
+        zip(names, map(ops.convert_to_numpy, map(tf.convert_to_tensor, arrays)), strict=True)
+    )
+
+
+def in_our_order(arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Returns arrays of the example in the order and with the shapes of our weights."""
+    width = arrays["tokens"].shape[1]
+    kernels = [arrays[part].reshape(width, -1) for part in ("query", "key", "value")]
+    biases = [arrays[f"{part}_bias"].ravel() for part in ("query", "key", "value")]
+    return [
+        arrays["tokens"],
+        arrays["positions"],
+        np.concatenate(kernels, 1),
+        np.concatenate(biases),
+        arrays["output"].reshape(-1, width),
+        *(
+            arrays[name]
+            for name in (
+                "output_bias",
+                *("expand", "expand_bias", "contract", "contract_bias"),
+                *("gain1", "bias1", "gain2", "bias2", "head", "head_bias"),
+            )
+        ),
+    ]
+
+
+def our_weights(model: keras.Model) -> list:
+    _, embedding, block, head = model.layers
+    attention = block.attention
+    return [
+        embedding.token_embedding.embeddings,
+        embedding.position_table,
+        *(attention.qkv.kernel, attention.qkv.bias),
+        *(attention.output_projection.kernel, attention.output_projection.bias),
+        *(block.expand.kernel, block.expand.bias, block.contract.kernel, block.contract.bias),
+        *(block.norm1.gamma, block.norm1.beta, block.norm2.gamma, block.norm2.beta),
+        *(head.kernel, head.bias),
+    ]
+
+
+def example_weights(model: keras.Model) -> list:
+    _, embedding, block, head = model.layers
+    attention = [w for w in block.attention.weights if "seed" not in w.path]
+    assert [w.path.split("/")[-2] for w in attention[::2]] == [
+        "query",
+        "key",
+        "value",
+        "attention_output",
+    ]
+    return [
+        embedding.tokens.embeddings,
+        embedding.positions.embeddings,
+        *attention,
+        *(block.expand.kernel, block.expand.bias, block.contract.kernel, block.contract.bias),
+        *(block.norm1.gamma, block.norm1.beta, block.norm2.gamma, block.norm2.beta),
+        *(head.kernel, head.bias),
+    ]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("heads", [2, 4])
+def test_outputs_and_gradients_equal_those_of_the_example(causal, heads):
+    sizes = {**SIZES, "num_heads": heads}
+    ours = build(TokenAndPositionEmbedding, TransformerBlock, causal, **sizes)
+    theirs = build(ExampleEmbedding, ExampleBlock, causal, **sizes)
+    assert ours.count_params() == theirs.count_params()
+    draw = np.random.default_rng(0)
+    for weight in example_weights(theirs):
+        weight.assign(draw.normal(size=weight.shape, scale=0.5))
+    copied = in_our_order(by_name(example_weights(theirs)))
+    for weight, value in zip(our_weights(ours), copied, strict=True):
+        weight.assign(value)
+
+    ids, targets = draw.integers(0, 13, (2, 5, 8)).astype("int32")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    results, gradients = [], []
+    for model, weights in ((ours, our_weights(ours)), (theirs, example_weights(theirs))):
+        with tf.GradientTape() as tape:
+            logits, latents = model(ids)
+            value = loss(targets, logits)
+        results.append((logits, latents, value))
+        gradients.append(tape.gradient(value, [w.value for w in weights]))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+    expected = in_our_order(by_name(gradients[1]))
+    for found, right in zip(gradients[0], expected, strict=True):
+        np.testing.assert_allclose(tf.convert_to_tensor(found), right, atol=1e-5)
+
+
+def matrices(weights: list) -> dict[str, np.ndarray]:
+    """Returns our initial matrices by name, queries, keys and values apart."""
+    arrays = [ops.convert_to_numpy(weight) for weight in weights]
+    query, key, value = np.split(arrays[2], 3, axis=1)
+    named = {
+        "tokens": arrays[0],
+        "positions": arrays[1],
+        "query": query,
+        "key": key,
+        "value": value,
+    }
+    return named | {
+        "output": arrays[4],
+        "expand": arrays[6],
+        "contract": arrays[8],
+        "head": arrays[-2],
+    }
+
+
+def weights_of_gpt() -> list:
+    """Returns the weights of a `GPT` with the settings of the example, in the order of `our_weights`."""
+    model = GPT(**LARGE)
+    model.build()
+    assert len(model.blocks) == 1
+    return our_weights(_Layers(None, model.embedding, model.blocks[0], model.head))
+
+
+class _Layers:
+    def __init__(self, *layers):
+        self.layers = layers
+
+
+@pytest.mark.parametrize("kind", ["layers", "GPT"])
+def test_initial_weights_have_the_distribution_of_the_example(kind):
+    keras.utils.set_random_seed(0)
+    ours = build(TokenAndPositionEmbedding, TransformerBlock, **LARGE)
+    ours = our_weights(ours) if kind == "layers" else weights_of_gpt()
+    theirs = by_name(example_weights(build(ExampleEmbedding, ExampleBlock, **LARGE)))
+    found = matrices(ours)
+    assert found.keys() == SHAPES
+    for name, matrix in found.items():
+        expected = theirs[name]
+        assert matrix.size == expected.size >= 5000, name
+        assert matrix.std() == pytest.approx(expected.std(), rel=0.03), name
+        assert np.abs(matrix).max() == pytest.approx(np.abs(expected).max(), rel=0.01), name
+        assert abs(matrix.mean()) < 0.05 * matrix.std(), name
+        # Uniform, as all matrices of the example: the quartiles are half of the range.
+        assert np.quantile(np.abs(matrix), 0.5) == pytest.approx(
+            np.quantile(np.abs(expected), 0.5), rel=0.05
+        )
+    for weight, right in zip(ours, in_our_order(theirs), strict=True):
+        if right.ndim == 1:  # Biases are zero, gains one.
+            np.testing.assert_array_equal(weight, right)
+    for (a, first), (b, second) in itertools.combinations(found.items(), 2):
+        size = min(first.size, second.size)
+        correlation = np.corrcoef(first.ravel()[:size], second.ravel()[:size])[0, 1]
+        assert abs(correlation) < 0.07, (a, b)
+
+
+def test_the_sizes_of_the_example():
+    block = TransformerBlock(256, 2, 256)
+    block.build((None, None, 256))
+    assert block.count_params() == 658_688
+    assert TransformerBlock(32, 3, 64).config.head_dim == 32
+
+
+def test_a_classifier_of_texts_trains_and_is_saved(tmp_path):
+    """The model of "Text classification with Transformer"; a text is of class 1 if it has the token 1."""
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((8,))
+    x = TokenAndPositionEmbedding(8, 9, 8)(inputs)
+    x = TransformerBlock(8, 2, 8, causal=False)(x)
+    x = layers.GlobalAveragePooling1D()(x)
+    x = layers.Dropout(0.1)(x)
+    x = layers.Dense(10, activation="relu")(x)
+    model = keras.Model(inputs, layers.Dense(2, activation="softmax")(layers.Dropout(0.1)(x)))
+    model.compile(
+        keras.optimizers.Adam(1e-2), "sparse_categorical_crossentropy", metrics=["accuracy"]
+    )
+    ids = np.random.default_rng(0).integers(1, 9, (512, 8))
+    labels = (ids == 1).any(1).astype("int32")
+    assert 0.3 < labels.mean() < 0.8
+    model.fit(ids, labels, batch_size=32, epochs=10, verbose=0)
+    assert model.evaluate(ids, labels, verbose=0)[1] > 0.95
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(ids), model(ids))
+    assert not again.layers[2].causal
