@@ -1,8 +1,10 @@
 """The encoder-decoder Transformer, which maps one sequence to another."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import keras
+from keras import ops
 
 from minigpt.config import TransformerConfig
 from minigpt.layers.embedding import TokenAndPositionEmbedding
@@ -18,7 +20,14 @@ class EncoderDecoder(LanguageModel):
 
     Source and target share one vocabulary and one token table (section 3.4). Tokens after the length
     of a row are padding, whatever their ids are; no id is reserved for padding. `max_len` limits the
-    source and the target. Except with `block = "post_norm"`, a norm follows the last block of the encoder
+    source and the target.
+
+    `model((source_ids, target_ids))`, as in the TensorFlow tutorial "Neural machine translation with a
+    Transformer and Keras", takes zeros at the end of a source row as padding. That is right if id 0 is
+    never the last token of a text, as with `keras.layers.TextVectorization` and with minigpt's
+    tokenizers, except those of GPT-2 and other imported ones. Otherwise, give the lengths.
+
+    Except with `block = "post_norm"`, a norm follows the last block of the encoder
     and of the decoder. Arguments are those of `LanguageModel`.
     """
 
@@ -66,22 +75,33 @@ class EncoderDecoder(LanguageModel):
                 self.vocab_size, use_bias=config.use_bias, dtype=policy, name="head"
             )
         )
+        if type(self) is EncoderDecoder:  # A subclass may still add layers.
+            self.build()
 
-    def call(self, inputs: tuple[Any, Any, Any], training: bool | None = None) -> Any:
+    def call(self, inputs: Sequence[Any], training: bool | None = None) -> Any:
         """Computes the logits of the next target tokens.
 
         Args:
           inputs: source_ids int32[B, S], source_lengths int32[B], each 1 or more, and target_ids
             int32[B, T], which begin with the beginning-of-sentence token. Ids are right-padded with
-            any ids.
+            any ids. Or source_ids and target_ids: zeros at the end of a source are padding.
         Returns:
           float32[B, T, V]: logits of the target token at t + 1.
+        Raises:
+          ValueError: `inputs` are not two or three tensors.
         """
         return self.logits(self.latents(inputs, training=training))
 
-    def latents(self, inputs: tuple[Any, Any, Any], /, training: bool | None = None) -> Any:
+    def latents(self, inputs: Sequence[Any], /, training: bool | None = None) -> Any:
         """Computes the input of the head, float[B, T, D]; `inputs` as in `call`."""
-        source_ids, source_lengths, target_ids = inputs
+        if not isinstance(inputs, (list, tuple)) or len(inputs) not in (2, 3):
+            received = f"{len(inputs)} inputs" if isinstance(inputs, (list, tuple)) else "one"
+            raise ValueError(
+                "`inputs` should be (source_ids, source_lengths, target_ids) or (source_ids, "
+                f"target_ids). Received: {received}"
+            )
+        source_ids, *lengths, target_ids = inputs
+        source_lengths = lengths[0] if lengths else _lengths_without_padding(source_ids)
         source = self.encode(source_ids, source_lengths, training=training)
         return self.call_with_cache(target_ids, source, training=training)[0]
 
@@ -145,7 +165,24 @@ class EncoderDecoder(LanguageModel):
         return [block.attention.empty_cache(batch_size, capacity) for block in self.decoder_blocks]
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        return (*input_shape[2], self.vocab_size)
+        return (*input_shape[-1], self.vocab_size)
+
+    def input_signature(self) -> list[Any]:
+        ids = [
+            keras.InputSpec(shape=(None, None), dtype="int32", name=f"{side}_ids")
+            for side in ("source", "target")
+        ]
+        lengths = keras.InputSpec(shape=(None,), dtype="int32", name="source_lengths")
+        return [(ids[0], lengths, ids[1])]
+
+
+def _lengths_without_padding(token_ids: Any) -> Any:
+    """int[B, S] → int32[B]: tokens of each row without the zeros at its end, at least 1.
+
+    Attention to no token at all would be NaN.
+    """
+    ends = ops.where(ops.not_equal(token_ids, 0), ops.arange(1, ops.shape(token_ids)[1] + 1), 1)
+    return ops.max(ends, axis=-1)
 
 
 def build_encoder_decoder(
@@ -158,6 +195,4 @@ def build_encoder_decoder(
       vocab_size: V, the tokenizer's vocabulary size.
       precision: a Keras dtype policy, such as "mixed_bfloat16".
     """
-    model = EncoderDecoder(config, vocab_size, dtype=precision)
-    model.build()
-    return model
+    return EncoderDecoder(config, vocab_size, dtype=precision)

@@ -3,7 +3,6 @@
 from typing import Any, ClassVar
 
 import keras
-from keras import ops
 
 from minigpt.config import TransformerConfig
 from minigpt.layers.embedding import TokenAndPositionEmbedding
@@ -88,6 +87,8 @@ class GPT(LanguageModel):
                 name="head",
             )
         )
+        if type(self) is GPT:  # A subclass may still add layers.
+            self.build()
 
     def call(self, token_ids: Any, training: bool | None = None) -> Any:
         """int32[B, T] → float32[B, T, V]: logits of the token at t + 1."""
@@ -121,9 +122,8 @@ class GPT(LanguageModel):
             x = self.final_norm(x)
         return x, updated if caches else None
 
-    def log_probabilities(self, token_ids: Any) -> Any:
-        """int32[B, T] → float32[B, T, V]: log-softmax of the logits (docs/systems.md, S2)."""
-        return ops.log_softmax(self(token_ids, training=False))
+    def input_signature(self) -> list[Any]:
+        return [keras.InputSpec(shape=(None, None), dtype="int32", name="token_ids")]
 
     def empty_caches(self, batch_size: Any) -> list[Any]:
         """Returns an empty cache of capacity `max_len` for each block."""
@@ -141,6 +141,4 @@ def build_gpt(config: TransformerConfig, vocab_size: int, precision: str = "floa
       vocab_size: V, the tokenizer's vocabulary size.
       precision: a Keras dtype policy, such as "mixed_bfloat16".
     """
-    model = GPT(config, vocab_size, dtype=precision)
-    model.build()
-    return model
+    return GPT(config, vocab_size, dtype=precision)

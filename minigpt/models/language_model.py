@@ -44,6 +44,8 @@ class LanguageModel(keras.Model, abc.ABC):
     embedding: TokenAndPositionEmbedding
     head: keras.layers.Dense | None
     uses_chunked_loss = False
+    # The arguments of each call of `quantize`.
+    quantizations: tuple[dict[str, Any], ...] = ()
     plain_loss: keras.metrics.Mean | None = None
 
     @checked_arguments(MODEL_NAMES)
@@ -70,6 +72,8 @@ class LanguageModel(keras.Model, abc.ABC):
 
     def build(self, input_shape: Any = None) -> None:
         # In the order of their creation, the embedding first.
+        if self.built:
+            return
         embedding, *others = self.layers
         embedding.build((None, None))
         for layer in others:
@@ -85,18 +89,67 @@ class LanguageModel(keras.Model, abc.ABC):
         scores = self.embedding.logits(latents) if self.head is None else self.head(latents)
         return keras.ops.cast(scores, "float32")
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        super().compile(*args, **kwargs)
+    def log_probabilities(self, inputs: Any) -> Any:
+        """float32[B, T, V]: log-softmax of the logits (docs/systems.md, S2 and S5); `inputs` as in `call`."""
+        return keras.ops.log_softmax(self(inputs, training=False))
+
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        super().compile(optimizer, loss, loss_weights, metrics, weighted_metrics, *args, **kwargs)
         self.uses_chunked_loss = (
-            _is_crossentropy(self.loss)
-            and self.loss.reduction in MEANS
-            and self._compile_loss._user_loss_weights is None
-            and self._compile_metrics is None
+            _is_crossentropy(loss)
+            and loss.reduction in MEANS
+            and loss_weights is None
+            and not (metrics or weighted_metrics)
+            and not self.quantizations
         )
         smoothed = self.uses_chunked_loss and isinstance(self.loss, SmoothedCrossentropy)
         # Not tracked: a built layer accepts no more state. Keras does the same with its own metrics.
         plain_loss = keras.metrics.Mean("plain_loss") if smoothed else None
         object.__setattr__(self, "plain_loss", plain_loss)
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        # Keras does the same, but only for models that do not override `compile`.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
+
+    def export(
+        self,
+        filepath: Any,
+        format: str = "tf_saved_model",
+        verbose: Any = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Exports the model as `keras.Model.export` does; it need not have been called.
+
+        Without `input_signature`, it accepts any number of rows and any length up to `max_len`.
+        """
+        signature = self.input_signature() if input_signature is None else input_signature
+        super().export(filepath, format, verbose, signature, **kwargs)
+
+    @abc.abstractmethod
+    def input_signature(self) -> list[Any]:
+        """Returns a list with the `keras.InputSpec` of the inputs, of any batch size and length."""
+
+    def quantize(
+        self, mode: str | None = None, config: Any = None, filters: Any = None, **kwargs: Any
+    ) -> None:
+        """Quantizes the matrices as `keras.Model.quantize` does; the model can be saved and loaded."""
+        super().quantize(mode, config, filters, **kwargs)
+        settings = {"mode": mode, "config": config, "filters": filters}
+        self.quantizations = (*self.quantizations, settings)
+        # It needs the head's matrix in floating point.
+        self.uses_chunked_loss = False
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
@@ -112,6 +165,9 @@ class LanguageModel(keras.Model, abc.ABC):
         Returns:
           The metrics by name.
         """
+        if not self.built:
+            # `latents` does not build a subclass, as calling the model would.
+            self.build()
         inputs, targets, weights = _unpack(data)
         if not self.uses_chunked_loss:
             return super().train_step((inputs, targets, weights))
@@ -181,7 +237,8 @@ class LanguageModel(keras.Model, abc.ABC):
           loss, plain: float32[], as from `loss_and_gradients`, of the whole batch.
           tokens: float32[], `loss_weight` of the batch.
         """
-        self._loss_tracker.update_state(loss, sample_weight=tokens)
+        # Keras puts the mean of the losses first.
+        self.metrics[0].update_state(loss, sample_weight=tokens)
         if self.plain_loss is not None:
             self.plain_loss.update_state(plain, sample_weight=tokens)
 
@@ -198,11 +255,24 @@ class LanguageModel(keras.Model, abc.ABC):
         return tf.transpose(kernel), None if bias is None else tf.cast(bias, dtype)
 
     def get_config(self) -> dict[str, Any]:
+        quantizations = keras.saving.serialize_keras_object(list(self.quantizations))
         return {
             **super().get_config(),
             "vocab_size": self.vocab_size,
             **self.config.model_dump(),
+            **({"quantizations": quantizations} if quantizations else {}),
         }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        config = dict(config)
+        quantizations = config.pop("quantizations", [])
+        model = super().from_config(config, custom_objects)
+        for settings in keras.saving.deserialize_keras_object(quantizations, custom_objects):
+            if not model.built:
+                model.build()
+            model.quantize(**settings)
+        return model
 
     def __repr__(self) -> str:
         c = self.config
