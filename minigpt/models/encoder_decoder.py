@@ -19,7 +19,9 @@ class EncoderDecoder(LanguageModel):
     Source and target share one vocabulary and one token table (section 3.4). Tokens after the length
     of a row are padding, whatever their ids are; no id is reserved for padding. `max_len` limits the
     source and the target. Except with `block = "post_norm"`, a norm follows the last block of the encoder
-    and of the decoder. Arguments are those of `LanguageModel`.
+    and of the decoder. Initial matrices are those of `PackedGlorotUniform`: with the larger queries, keys
+    and values of the Keras example, the first epochs have a higher loss (EXPERIMENTS.md, 2026-11-23).
+    Arguments are those of `LanguageModel`.
     """
 
     keyword_defaults: ClassVar[dict[str, Any]] = {"kind": "encoder_decoder", "num_layers": 6}
