@@ -20,15 +20,17 @@ class EncoderDecoder(LanguageModel):
 
     Source and target share one vocabulary and one token table (section 3.4). Tokens after the length
     of a row are padding, whatever their ids are; no id is reserved for padding. `max_len` limits the
-    source and the target.
+    source and the target. Except with `block = "post_norm"`, a norm follows the last block of the encoder
+    and of the decoder.
 
     `model((source_ids, target_ids))`, as in the TensorFlow tutorial "Neural machine translation with a
     Transformer and Keras", takes zeros at the end of a source row as padding. That is right if id 0 is
     never the last token of a text, as with `keras.layers.TextVectorization` and with minigpt's
     tokenizers, except those of GPT-2 and other imported ones. Otherwise, give the lengths.
 
-    Except with `block = "post_norm"`, a norm follows the last block of the encoder
-    and of the decoder. Arguments are those of `LanguageModel`.
+    Initial matrices are those of `PackedGlorotUniform`: with the larger queries, keys and values of the
+    Keras example, the first epochs have a higher loss (EXPERIMENTS.md, 2026-11-23). Arguments are those of
+    `LanguageModel`.
     """
 
     keyword_defaults: ClassVar[dict[str, Any]] = {"kind": "encoder_decoder", "num_layers": 6}

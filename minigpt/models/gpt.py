@@ -17,8 +17,11 @@ class GPT(LanguageModel):
 
     With `block = "post_norm"` it has the structure and the initial weights of the Keras example; with
     "pre_norm" those of GPT-2, which also applies dropout to the sum of the embeddings and has a final norm;
-    with "modern" the structure of Qwen3. Settings given as keyword arguments have the Keras example's
-    defaults; if `block = "modern"` is among them, position, activation, biases and head have Qwen3's.
+    with "modern" the structure of Qwen3.
+
+    Settings given as keyword arguments have the Keras example's defaults: a post-norm block, in which each
+    head has the full width D unless `head_dim` is given. In other blocks, and in a `GPTConfig`, K = D / H
+    by default. If `block = "modern"` is given, position, activation, biases and head have Qwen3's defaults.
     Arguments are those of `LanguageModel`.
     """
 

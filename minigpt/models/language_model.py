@@ -29,13 +29,15 @@ class LanguageModel(keras.Model, abc.ABC):
 
     Args:
       config: the description of the model; or its settings as keyword arguments, as in `get_config()`.
+        The names of the Keras examples work too: `maxlen`, `rate` or `dropout`, `feed_forward_dim` and
+        `key_dim` for `max_len`, `dropout_rate`, `ff_dim` and `head_dim`.
       vocab_size: V.
     Attributes:
       config: the description, resolved.
       uses_chunked_loss: whether training computes the loss with `chunked_crossentropy`.
       plain_loss: the loss without label smoothing; None without smoothing.
     Raises:
-      TypeError: `vocab_size` is missing.
+      TypeError: `vocab_size` is missing, `config` is of another type, or an argument is given twice.
       ValueError: a setting is not valid, or the description is of a different kind of model.
     """
 

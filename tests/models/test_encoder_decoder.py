@@ -244,3 +244,23 @@ def test_get_config_round_trip(model, inputs):
     assert again.get_config() == model.get_config()
     np.testing.assert_array_equal(again(inputs), model(inputs))
     assert keras.saving.get_registered_name(EncoderDecoder) == "minigpt>EncoderDecoder"
+
+
+@pytest.mark.parametrize("block", ["post_norm", "modern"])
+def test_initial_values_of_matrices_side_by_side_share_a_range(block):
+    """Glorot & Bengio 2010: sqrt(6 / (rows + columns)), of the whole matrix; each is drawn by itself."""
+    keras.utils.set_random_seed(0)
+    model = EncoderDecoder(vocab_size=13, embed_dim=32, num_heads=2, num_layers=1, block=block)
+    model.build()
+    assert model.encoder_blocks[0].config.head_dim == 16
+    drawn = []
+    for weight in model.weights:
+        matrix = weight.numpy()
+        if matrix.ndim == 2 and "embedding" not in weight.path and matrix.any():
+            limit = np.sqrt(6 / sum(matrix.shape))
+            assert 0.95 * limit < np.abs(matrix).max() <= limit * (1 + 1e-6), weight.path
+            assert matrix.std() == pytest.approx(limit / np.sqrt(3), rel=0.05), weight.path
+            drawn.append(matrix.ravel()[:1024])
+    drawn = [matrix for matrix in drawn if matrix.size == 1024]
+    correlations = np.corrcoef(drawn) - np.eye(len(drawn))
+    assert len(drawn) >= 5 and np.abs(correlations).max() < 0.15

@@ -201,6 +201,20 @@ def test_mixed_precision_still_gives_float32_logits(ids):
     assert {v.dtype for v in model.trainable_variables} == {"float32"}
 
 
+def test_heads_have_the_full_width_of_the_keras_example_unless_described_otherwise():
+    sizes = {"embed_dim": 12, "num_heads": 3}
+    assert GPT(vocab_size=VOCAB_SIZE, **sizes).config.head_dim == 12
+    assert GPT(vocab_size=VOCAB_SIZE).config.head_dim == 192
+    assert GPT(vocab_size=VOCAB_SIZE, embed_dim=10, num_heads=3).config.head_dim == 10
+    assert GPT(vocab_size=VOCAB_SIZE, **sizes, head_dim=5).config.head_dim == 5
+    assert GPT(vocab_size=VOCAB_SIZE, **sizes, head_dim=None).config.head_dim == 12
+    for block in ("pre_norm", "modern"):
+        assert GPT(vocab_size=VOCAB_SIZE, **sizes, block=block).config.head_dim == 4
+    described = GPT(GPTConfig(**sizes, block="post_norm"), VOCAB_SIZE)
+    assert described.config.head_dim == described.get_config()["head_dim"] == 4
+    assert GPT.from_config(described.get_config()).config == described.config
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
