@@ -10,26 +10,33 @@ MARKS ?= browser
 .PHONY: help setup train page test test-slow test-browser benchmark check format clean
 
 help:
-	@echo "make setup      create $(VENV) and install minigpt into it"
+	@echo "make setup      create $(VENV) and install minigpt into it: what 'make train' needs (0.7 GB to download)"
 	@echo "make train      train the default configuration; RUN=DIR sets the run directory"
 	@echo "make page       write the page of the default model, page.html; train it first if RUN (runs/page) does not exist"
-	@echo "make test       run the quick tests"
+	@echo "make test       run the quick tests; this and the targets below install what they need (the first: 0.2 GB more)"
 	@echo "make test-slow  run the slow tests"
 	@echo "make test-browser  open pages in Chromium and Firefox, if they are installed"
 	@echo "make check      run ruff and mypy"
 	@echo "make format     fix and format the code with ruff"
-	@echo "make benchmark  compare minigpt with other libraries: takes about 125 minutes; CASES=\"a b\" runs some cases,"
+	@echo "make benchmark  compare minigpt with other libraries: takes over two hours; CASES=\"a b\" runs some cases,"
 	@echo "                OUTPUT=FILE writes JSON (on Linux, first install torch for CPU: docs/performance.md)"
 	@echo "make clean      remove $(VENV)"
 	@echo "PYTHON=... chooses the Python for $(VENV): 3.11, 3.12 or 3.13"
 
+# The variable applies the constraints to the packages that build minigpt, too.
+INSTALL = PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet --editable
+
 setup: $(VENV)/.installed
 
-# The variable applies the constraints to the packages that build minigpt, too.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "minigpt needs Python 3.11, 3.12 or 3.13, and none was found; choose one with make PYTHON=..." >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet --editable '.[dev]'
+	$(INSTALL) .
+	@touch $@
+
+# $(VENV)/.dev: the packages of the extra `dev`.
+$(VENV)/.%: $(VENV)/.installed
+	$(INSTALL) '.[$*]'
 	@touch $@
 
 train: setup
@@ -41,34 +48,25 @@ page: setup
 	@$(BIN)/minigpt export $(RUN) --format html --output page.html
 	@echo "Open page.html in a browser."
 
-test: setup
+test: $(VENV)/.dev
 	@$(BIN)/pytest -n 2 --dist loadgroup --max-worker-restart 0
 
-test-slow: setup
+test-slow: $(VENV)/.dev
 	@$(BIN)/pytest -m 'slow and not browser' -n 2 --dist loadgroup --max-worker-restart 0
 
-$(VENV)/.browser: $(VENV)/.installed
-	PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet --editable '.[browser]'
-	@touch $@
-
 # In one process: the tests share the browsers.
-test-browser: setup $(VENV)/.browser
+test-browser: $(VENV)/.dev $(VENV)/.browser
 	@$(BIN)/pytest -m '$(MARKS)' tests/browser
 
-# A target of its own, because these packages are several times larger than all others.
-$(VENV)/.benchmark: $(VENV)/.installed
-	PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet --editable '.[benchmark]'
-	@touch $@
-
-benchmark: setup $(VENV)/.benchmark
+benchmark: $(VENV)/.benchmark
 	@$(BIN)/python scripts/benchmark.py $(CASES) $(if $(OUTPUT),--output $(OUTPUT))
 
-check: setup
+check: $(VENV)/.dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-format: setup
+format: $(VENV)/.dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import sys
 import tempfile
 import threading
@@ -122,6 +123,27 @@ def ignore_keras_settings() -> None:
     os.environ["KERAS_BACKEND"] = "tensorflow"
     # Not a directory, so Keras neither finds nor writes a keras.json there.
     os.environ["KERAS_HOME"] = os.devnull
+
+
+def install_command(extra: str) -> str:
+    """Returns the command that installs the packages of an extra for the Python that runs this.
+
+    It names the packages, because no package index has this minigpt.
+
+    Args:
+      extra: a name of `[project.optional-dependencies]` in pyproject.toml.
+    """
+    from importlib import metadata
+
+    try:
+        required = metadata.requires("minigpt-keras") or []
+    except metadata.PackageNotFoundError:
+        # Run from a checkout that is not installed.
+        return f"pip install -e '.[{extra}]' in the checkout"
+    named = [
+        name for name, _, marker in (r.partition(";") for r in required) if f"'{extra}'" in marker
+    ]
+    return shlex.join([sys.executable, "-m", "pip", "install", *map(str.strip, named)])
 
 
 def check_keras_backend() -> None:

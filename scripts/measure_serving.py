@@ -2,7 +2,7 @@
 
     python scripts/measure_serving.py MODEL.gguf [--clients 200] [--seconds 300]
 
-Needs the extra `serve`, httpx2, and Linux. The clients run on the same cores as the server.
+Needs the extra `dev`, and Linux. The clients run on the same cores as the server.
 
 Every client asks for texts, as streams and as a whole. Each is compared with the one that `generate`
 returns for the same prompt and seed. A client that gets status 429 waits a second.

@@ -2,7 +2,7 @@
 
     python scripts/measure_serving_speed.py MODEL.gguf [--rounds 3]
 
-Needs the extra `serve` and Linux; llama.cpp's server is measured if xllamacpp is installed.
+Needs the extra `dev` and Linux; llama.cpp's server is measured if xllamacpp is installed.
 
 Twice as many texts at a time as the server has slots, each of 60 tokens, for 20 seconds and round: over
 HTTP, through the same scheduler in a process without HTTP, and by llama.cpp's server. The client runs on

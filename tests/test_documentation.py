@@ -9,7 +9,12 @@ import pytest
 import minigpt
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "data/README.md"]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "data/README.md",
+    ROOT / "examples/README.md",
+]
 # Folders that only an installed package has.
 INSTALLED = {"minigpt/data/stories", "minigpt/configs"}
 
@@ -19,6 +24,49 @@ def test_links_resolve(page):
     targets = re.findall(r"\]\(([\w./-]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_sections_resolve(page):
+    links = re.findall(r"\]\(([\w./-]*)#([^)]*)\)", page.read_text(encoding="utf-8"))
+    anchors = {target: anchors_of(page.parent / target if target else page) for target, _ in links}
+    assert [link for link in links if link[1] not in anchors[link[0]]] == []
+
+
+def anchors_of(page: Path) -> list[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^(```|~~~).*?^\1", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    anchors: list[str] = []
+    used: dict[str, int] = {}
+    for heading in re.findall(r"^#{1,6} +(.*?)(?: +#+)?$", text, re.M):
+        # The text of a link, without markup.
+        heading = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+        plain = re.sub(r"[^\w\- ]", "", heading.replace("*", "").lower()).replace(" ", "-")
+        anchor = plain
+        while anchor in anchors:
+            used[plain] = used.get(plain, 0) + 1
+            anchor = f"{plain}-{used[plain]}"
+        anchors.append(anchor)
+    return anchors
+
+
+def test_anchors_are_those_of_github(tmp_path):
+    """The expected anchors are those that github-slugger 2.0.0 (npm) prints for these headings."""
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Hello `World`\n\n## a_b -- c/d? (1.5 × 2)\n\n```sh\n# a comment\n```\n\n"
+        "## [The link](x.md) and *emphasis*\n\n## Привет\n\n## foo\n\n## foo\n\n## foo-1\n\n## foo ##\n"
+    )
+    assert anchors_of(page) == [
+        "hello-world",
+        "a_b----cd-15--2",
+        "the-link-and-emphasis",
+        "привет",
+        "foo",
+        "foo-1",
+        "foo-1-1",
+        "foo-2",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from minigpt.certification.certificate import certify
 from minigpt.certification.exported import ExportedModel
 from minigpt.certification.readers import format_of, open_exported
 from minigpt.certification.record import record_certificate
+from minigpt.environment import install_command
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.runs.run import Run, as_run
 
@@ -39,8 +40,8 @@ def _opened(path: Path, format: str) -> ExportedModel:
         return open_exported(path, format)
     except (UserError, MemoryError):
         raise
-    except ModuleNotFoundError:
-        problem = f"needs the extra {format}: pip install 'minigpt[{format}]'"
+    except ModuleNotFoundError as error:
+        problem = f"{error.name} is not installed: {install_command(format)}"
     except Exception as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         problem = f"cannot be read as {format}: {reason[:_MOST_CHARACTERS]}"

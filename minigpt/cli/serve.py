@@ -13,11 +13,11 @@ from minigpt.cli.opening import OpenedModel, is_portable
 from minigpt.cli.options import ModelArgument
 from minigpt.cli.output import print_message
 from minigpt.config import MAX_NEW_TOKENS
-from minigpt.environment import available_cores
+from minigpt.environment import available_cores, install_command
 from minigpt.errors import UserError
 
 OPTIONS = {"run": "RUN", "host": "--host", "port": "--port", "name": "--name"}
-_PACKAGES = ("starlette", "uvicorn", "prometheus_client")
+_PACKAGES = ("h11", "starlette", "uvicorn", "prometheus_client")
 
 
 @command(OPTIONS)
@@ -69,8 +69,8 @@ def serve(
 
     Ctrl-C or SIGTERM stops the server: it finishes the answers that it has begun, within 20 s.
     """
-    if any(find_spec(package) is None for package in _PACKAGES):
-        raise UserError("serve: needs the extra of this name: pip install 'minigpt[serve]'")
+    if absent := [package for package in _PACKAGES if find_spec(package) is None]:
+        raise UserError(f"serve: {', '.join(absent)} not installed: {install_command('serve')}")
     from minigpt.serving.application import Server, build_application
     from minigpt.serving.page import ServedPage
     from minigpt.serving.scheduler import Scheduler

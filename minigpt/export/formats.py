@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from minigpt.environment import install_command
 from minigpt.errors import ArgumentProblem, UserError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Format:
         that of a new file, or of an empty folder.
       is_folder: whether it is a folder.
       weights: the ways in which it can store matrices.
-      packages: module → package that the format needs, in an extra of the format's name.
+      packages: the modules that the format needs, of the extra with the format's name.
     """
 
     writer: tuple[str, str]
@@ -53,8 +54,9 @@ def writer_of(name: str) -> Callable[["ExportSource", Path, str], None]:
       UserError: a package that the format needs is not installed.
     """
     format = FORMATS[name]
-    if any(find_spec(package) is None for package in format.packages):
-        problem = f"needs the extra of this name: pip install 'minigpt[{name}]'"
+    absent = [package for package in format.packages if find_spec(package) is None]
+    if absent:
+        problem = f"{', '.join(absent)} not installed: {install_command(name)}"
         raise UserError(ArgumentProblem("format", name, problem))
     module, function = format.writer
     write: Callable[[ExportSource, Path, str], None] = getattr(

@@ -29,7 +29,7 @@ class Chromium(Browser):
 
     def __init__(self, proxy: str) -> None:
         path = browser_path("chromium")
-        reason = "needs playwright: pip install 'minigpt[browser]'"
+        reason = "needs playwright: pip install -e '.[browser]'"
         playwright = pytest.importorskip("playwright.sync_api", reason=reason)
         self.manager = playwright.sync_playwright().start()
         self.browser = self.manager.chromium.launch(

@@ -28,7 +28,7 @@ def _short(monkeypatch):
 def exported(run, format: str, path, weights: str = "float32") -> dict:
     if FORMATS[format].packages:
         for package in FORMATS[format].packages:
-            pytest.importorskip(package, reason=f"needs the extra: minigpt[{format}]")
+            pytest.importorskip(package, reason=f"needs the extra {format}")
     return minigpt.export_run(run, format, path, weights=weights, certificate=True)
 
 

@@ -167,7 +167,7 @@ class Opened:
     """The graph in onnxruntime, and minigpt's own loop without XLA."""
 
     def __init__(self, model, tokenizer, weights="float32"):
-        onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra: minigpt[onnx]")
+        onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")
         from minigpt.export.onnx_text.writing import build_text_graph
 
         graph = build_text_graph(CachedStep(model, "onnx"), tokenizer, weights)

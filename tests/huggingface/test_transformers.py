@@ -22,8 +22,8 @@ from tests.huggingface.test_export import KINDS, learned
 from tests.mixed_lines import code, scraps
 
 pytestmark = pytest.mark.slow
-transformers = pytest.importorskip("transformers", reason="needs the extra: minigpt[parity]")
-torch = pytest.importorskip("torch", reason="needs the extra: minigpt[parity]")
+transformers = pytest.importorskip("transformers", reason="needs the extra parity")
+torch = pytest.importorskip("torch", reason="needs the extra parity")
 
 SIZES = {
     "one layer": {"embed_dim": 8, "num_heads": 1, "num_layers": 1},

@@ -24,7 +24,7 @@ from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.mixed_lines import code, scraps
 
 pytestmark = pytest.mark.slow
-xllamacpp = pytest.importorskip("xllamacpp", reason="needs xllamacpp, of the extra minigpt[parity]")
+xllamacpp = pytest.importorskip("xllamacpp", reason="needs xllamacpp, of the extra parity")
 
 GPT2_FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "gpt2"
 CONTEXT, PROMPTS, NEW = 96, 20, 24

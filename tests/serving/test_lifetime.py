@@ -17,6 +17,7 @@ import time
 import pytest
 
 from minigpt.config import MAX_NEW_TOKENS
+from minigpt.environment import install_command
 from minigpt.serving.scheduler import Computation, Scheduler
 from tests.cli.running import called
 from tests.serving.running import serving
@@ -258,7 +259,8 @@ def test_what_cannot_be_served(tmp_path):
 def test_without_the_extra(tiny_run, monkeypatch):
     monkeypatch.setattr("minigpt.cli.serve.find_spec", lambda name: None)
     done = called("serve", tiny_run.path)
-    expected = "minigpt: serve: needs the extra of this name: pip install 'minigpt[serve]'\n"
+    packages = "h11, starlette, uvicorn, prometheus_client"
+    expected = f"minigpt: serve: {packages} not installed: {install_command('serve')}\n"
     assert (done.returncode, done.stderr) == (2, expected)
 
 

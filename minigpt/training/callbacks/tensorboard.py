@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.config import TrainingConfig
+from minigpt.environment import install_command
 from minigpt.errors import UserError
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.callback import Callback, training_loss
@@ -81,7 +82,7 @@ def check_tensorboard(config: TrainingConfig) -> None:
     """Raises a `UserError` if the settings ask for TensorBoard and it is not installed."""
     if config.tensorboard and find_spec("tensorboard") is None:
         raise UserError(
-            "training.tensorboard = true: TensorBoard is not installed; install minigpt[tensorboard]"
+            f"training.tensorboard = true: TensorBoard is not installed: {install_command('tensorboard')}"
         )
 
 
