@@ -3,6 +3,7 @@
 import inspect
 import re
 from pathlib import Path
+from typing import get_overloads
 
 import pytest
 
@@ -52,6 +53,7 @@ def test_documented_signatures_are_those_of_the_code():
     found = set()
     for name, arguments in re.findall(r"[`*](?:minigpt\.)?(\w+)\(([^`]*?)\)[`* ]", text):
         functions = [getattr(owner, name) for owner in owners if hasattr(owner, name)]
+        functions += [call for f in functions for call in get_overloads(f.__init__)]
         signatures = [signature_of(function) for function in functions]
         assert not signatures or f"({arguments})" in signatures, (name, signatures)
         found.add(name)

@@ -32,6 +32,11 @@ def create_model(vocab_size=V, length=T, order=("logits", "latents")):
     return model
 
 
+@pytest.fixture(scope="module")
+def untrained():
+    return create_model()
+
+
 def fit(model, *callbacks, epochs=1):
     ids = np.random.default_rng(0).integers(2, 8, (8, T + 1)).astype("int32")
     model.fit(ids[:, :-1], ids[:, 1:], epochs=epochs, verbose=0, callbacks=list(callbacks))
@@ -157,8 +162,8 @@ def test_arguments_by_position_and_by_name():
     ],
     ids=str,
 )
-def test_start_tokens(start, prompts):
-    shown = sampled(create_model(), 3, start, VOCAB)
+def test_start_tokens(start, prompts, untrained):
+    shown = sampled(untrained, 3, start, VOCAB)
     assert [prompt for prompt, _ in shown] == prompts
     assert all(len(text.split()) == 3 for _, text in shown)
 
@@ -185,9 +190,8 @@ def test_texts_and_their_ids_are_continued_alike():
     ],
     ids=lambda words: type(words).__name__,
 )
-def test_vocabularies(words):
-    model = create_model()
-    assert sampled(model, 9, [2, 3], words) == sampled(model, 9, [2, 3], VOCAB)
+def test_vocabularies(words, untrained):
+    assert sampled(untrained, 9, [2, 3], words) == sampled(untrained, 9, [2, 3], VOCAB)
 
 
 def test_a_layer_encodes_texts_as_it_was_adapted():
