@@ -24,6 +24,7 @@ def pieces(tmp_path_factory):
         sentence_iterator=iter(tiny_text(100).splitlines()),
         model_prefix=str(path.with_suffix("")),
         vocab_size=V,
+        model_type="bpe",
         minloglevel=2,
     )
     return path
