@@ -1,4 +1,4 @@
-"""The program of the Keras tutorial "Text generation with a miniature GPT", with minigpt's layers and callback.
+"""The program of the Keras tutorial "Text generation with a miniature GPT", with minigpt's layers.
 
 It differs from the tutorial in one line: the import from minigpt takes the place of the tutorial's three
 class definitions and its mask function. Each line of the files is a text; each file of the IMDB reviews has

@@ -123,7 +123,7 @@ def test_transformers(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_keras_hub(monkeypatch, tmp_path):
-    """The model of the example "GPT text generation from scratch with KerasHub", with less of everything."""
+    """The model of the example "GPT text generation from scratch with KerasHub", smaller."""
     keras_hub = pytest.importorskip("keras_hub", reason="needs keras_hub: pip install keras-hub")
     code = documented("tensorflow_text").partition("\n\nmodel = ")[0]
     names = {}

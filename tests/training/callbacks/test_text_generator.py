@@ -124,9 +124,9 @@ def test_banned_tokens_are_checked_before_the_first_step(tokenizer):
 
 
 def test_arguments_are_checked_at_construction(tokenizer):
-    with pytest.raises(TypeError, match="first argument .* or a tokenizer"):
+    with pytest.raises(TypeError, match=r"first argument .* or a tokenizer"):
         TextGenerator(None, ["Ana"])
-    with pytest.raises(TypeError, match="`tokenizer` must be .* a tokenizer with the methods"):
+    with pytest.raises(TypeError, match=r"`tokenizer` must be .* a tokenizer with the methods"):
         TextGenerator(tokenizer=None, prompts=["Ana"])
     with pytest.raises(TypeError, match="`prompts` must be a text, token ids"):
         TextGenerator(tokenizer, 5)
