@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from minigpt.inference.loading import load as load
     from minigpt.inference.text_model import TextModel as TextModel
     from minigpt.inference.translation_model import TranslationModel as TranslationModel
+    from minigpt.layers import TokenAndPositionEmbedding as TokenAndPositionEmbedding
+    from minigpt.layers import TransformerBlock as TransformerBlock
     from minigpt.pages.report_page import write_report as write_report
     from minigpt.portable.loading import load_portable as load_portable
     from minigpt.portable.text_model import PortableTextModel as PortableTextModel
@@ -70,6 +72,11 @@ if TYPE_CHECKING:
         PortableTranslationModel as PortableTranslationModel,
     )
     from minigpt.runs.run import Run as Run
+    from minigpt.tokenizers import Tokenizer as Tokenizer
+    from minigpt.tokenizers.byte_pair import BytePairTokenizer as BytePairTokenizer
+    from minigpt.tokenizers.character import CharacterTokenizer as CharacterTokenizer
+    from minigpt.tokenizers.gpt2 import GPT2Tokenizer as GPT2Tokenizer
+    from minigpt.tokenizers.word import WordTokenizer as WordTokenizer
     from minigpt.training.callbacks.text_generator import TextGenerator as TextGenerator
     from minigpt.training.examination import examine as examine
     from minigpt.training.pipeline import resume as resume
@@ -78,9 +85,12 @@ if TYPE_CHECKING:
 
 # Importing TensorFlow takes seconds, so a module is imported when its name is first used.
 _MODULES = {
+    "BytePairTokenizer": "minigpt.tokenizers.byte_pair",
+    "CharacterTokenizer": "minigpt.tokenizers.character",
     "Config": "minigpt.config",
     "Evaluation": "minigpt.evaluation",
     "Forecast": "minigpt.analysis.forecast",
+    "GPT2Tokenizer": "minigpt.tokenizers.gpt2",
     "Memorization": "minigpt.analysis.memorization",
     "PairEvaluation": "minigpt.evaluation",
     "PortableTextModel": "minigpt.portable.text_model",
@@ -89,9 +99,13 @@ _MODULES = {
     "RunSummary": "minigpt.analysis.run_list",
     "TextGenerator": "minigpt.training.callbacks.text_generator",
     "TextModel": "minigpt.inference.text_model",
+    "TokenAndPositionEmbedding": "minigpt.layers",
+    "Tokenizer": "minigpt.tokenizers.base",
+    "TransformerBlock": "minigpt.layers",
     "TranslationModel": "minigpt.inference.translation_model",
     "UserError": "minigpt.errors",
     "Verdict": "minigpt.analysis.verdict",
+    "WordTokenizer": "minigpt.tokenizers.word",
     "config_for_text": "minigpt.corpus.fit",
     "evaluate_run": "minigpt.evaluation",
     "examine": "minigpt.training.examination",
@@ -110,15 +124,20 @@ _MODULES = {
 }
 _lock = threading.RLock()
 _WITHOUT_KERAS = {
+    "BytePairTokenizer",
+    "CharacterTokenizer",
     "Config",
     "Forecast",
+    "GPT2Tokenizer",
     "Memorization",
     "PortableTextModel",
     "PortableTranslationModel",
     "Run",
     "RunSummary",
+    "Tokenizer",
     "UserError",
     "Verdict",
+    "WordTokenizer",
     "config_for_text",
     "list_runs",
     "load_config",

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,3 +54,29 @@ def test_scripts(tmp_path):
     # -I: without minigpt's folder on the path.
     answer = run("-I", str(EXAMPLES / "use_export.py"), "run/saved_model", "Ana sat")
     assert answer.startswith("Ana sat")
+
+
+def test_keras_tutorial(tmp_path):
+    (tmp_path / "texts").mkdir()
+    for i in range(2):
+        text = tiny_text(150, seed=i).replace(" and", "<br />and")
+        (tmp_path / "texts" / f"{i}.txt").write_text(text, encoding="utf-8")
+    command = [str(EXAMPLES / "keras_tutorial.py"), "texts", "--epochs=2", "--prompt=ana sat"]
+    output = subprocess.run(
+        [sys.executable, *command],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    samples = re.findall("generated text:\n(.*)\n", output)
+    assert len(samples) == 3
+    for sample in samples:
+        words = sample.split(" ")
+        assert words[:2] == ["ana", "sat"] and len(words) == 42
+        assert set(words) <= set(re.findall(r"\w+|\.", tiny_text(300).lower()))
+    # The last one is from the model that was saved and opened again.
+    assert samples[0] != samples[1] == samples[2]
+    losses = [float(loss) for loss in re.findall(r"loss: ([\d.]+)", output)]
+    assert losses[1] < losses[0]

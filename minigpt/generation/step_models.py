@@ -135,25 +135,34 @@ class UncachedModel(StepModel):
     """Any Keras model int[B, T] → float[B, T, V], causal in T: each step is a full pass.
 
     Args:
-      model: the model. Its only output is the logits.
+      model: the model.
       vocab_size: V.
       max_len: T, the longest input.
       fixed_length: whether every input has T tokens; shorter ones are padded on the right.
+      output: index or key of the logits among several outputs; None if there is one output.
     """
 
     def __init__(
-        self, model: keras.Model, vocab_size: int, max_len: int, fixed_length: bool
+        self,
+        model: keras.Model,
+        vocab_size: int,
+        max_len: int,
+        fixed_length: bool,
+        output: int | str | None = None,
     ) -> None:
         self.model = model
         self.vocab_size = vocab_size
         self.max_len = max_len
         self.fixed_length = fixed_length
+        self.output = output
 
     def step(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> tuple[Any, Any]:
         longest = tf.reduce_max(tf.concat([lengths, [1]], 0))
         width = self.max_len if self.fixed_length else tf.minimum(self.max_len, longest)
         window, last = newest_window(token_ids, lengths, width)
-        logits = tf.gather(output_of(self.model, window), last, axis=1, batch_dims=1)[:, 0]
+        outputs = output_of(self.model, window)
+        logits = outputs if self.output is None else outputs[self.output]
+        logits = tf.gather(logits, last, axis=1, batch_dims=1)[:, 0]
         logits = tf.ensure_shape(tf.cast(logits, tf.float32), [None, self.vocab_size])
         return ban(logits, banned), caches
 

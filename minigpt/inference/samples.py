@@ -17,8 +17,8 @@ from minigpt.inference.arguments import check_seeds
 from minigpt.inference.prompts import check_prompt
 from minigpt.inference.sample import Sample
 from minigpt.models.memory_estimate import machine_bytes
-from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.continuation import ContinuationText
+from minigpt.tokenizers.vocabulary import Vocabulary
 
 # The share of the machine's memory that one batch may use.
 MEMORY_SHARE = 0.25
@@ -32,11 +32,12 @@ class _Row(NamedTuple):
 
 def generate(
     decoder: Decoder,
-    tokenizer: Tokenizer,
+    tokenizer: Vocabulary,
     prompts: Sequence[str],
     seeds: Sequence[int],
     sampling: SamplingConfig,
     num_samples: int = 1,
+    prompt_ids: Sequence[np.ndarray] | None = None,
 ) -> Iterator[Sample]:
     """Continues prompts, each with its own seed, in batches that fit into memory.
 
@@ -47,6 +48,7 @@ def generate(
       seeds: one per prompt.
       sampling: the settings; `prompts`, `seed` and `print_every` have no effect.
       num_samples: samples per prompt; sample i uses seed + i. With beams, the best num_samples.
+      prompt_ids: int32[P] of each prompt; by default, the prompts are encoded.
     Yields:
       The first prompt's samples, then the second one's, and so on.
     Raises:
@@ -54,7 +56,8 @@ def generate(
         number of beams, or one sample does not fit into memory.
     """
     _check(sampling, tokenizer, prompts, seeds, num_samples)
-    prompt_ids = [tokenizer.encode(prompt) for prompt in prompts]
+    if prompt_ids is None:
+        prompt_ids = [tokenizer.encode(prompt) for prompt in prompts]
     batch_rows = _rows_in_memory(decoder, max(map(len, prompt_ids), default=0), sampling)
     inputs = zip(prompts, prompt_ids, seeds, strict=True)
     rows = (_Row(prompt, ids, int(seed)) for prompt, ids, seed in inputs)
@@ -64,7 +67,7 @@ def generate(
 
 
 def stream(
-    decoder: Decoder, tokenizer: Tokenizer, prompt: str, seed: int, sampling: SamplingConfig
+    decoder: Decoder, tokenizer: Vocabulary, prompt: str, seed: int, sampling: SamplingConfig
 ) -> Iterator[str]:
     """Yields the text of `generate` in pieces as it is generated, in constant time per token.
 
@@ -102,7 +105,7 @@ def stream(
 
 def _continue_rows(
     decoder: Decoder,
-    tokenizer: Tokenizer,
+    tokenizer: Vocabulary,
     rows: Iterator[_Row],
     sampling: SamplingConfig,
     num_samples: int,
@@ -121,7 +124,7 @@ def _continue_rows(
 
 
 def _draw_batch(
-    decoder: Decoder, tokenizer: Tokenizer, rows: Sequence[_Row], sampling: SamplingConfig
+    decoder: Decoder, tokenizer: Vocabulary, rows: Sequence[_Row], sampling: SamplingConfig
 ) -> list[list[int]]:
     """Returns the new ids of every row."""
     prompt_ids = [row.prompt_ids for row in rows]
@@ -162,7 +165,7 @@ def _search_batch(
     ]
 
 
-def _sample(tokenizer: Tokenizer, row: _Row, tokens: list[int], stops: Sequence[str]) -> Sample:
+def _sample(tokenizer: Vocabulary, row: _Row, tokens: list[int], stops: Sequence[str]) -> Sample:
     if not stops:
         text = tokenizer.continuation(row.prompt_ids, tokens)
         return Sample(row.prompt, text, row.seed, tokens)
@@ -227,7 +230,7 @@ def _memory_problem(sampling: SamplingConfig, needed: int | None = None) -> str:
 
 def _check(
     sampling: SamplingConfig,
-    tokenizer: Tokenizer,
+    tokenizer: Vocabulary,
     prompts: Sequence[str],
     seeds: Sequence[int],
     num_samples: int,

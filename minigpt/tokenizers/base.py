@@ -24,16 +24,15 @@ if TYPE_CHECKING:
     from minigpt.tokenizers.graph.base import GraphTokenizer
 
 
-class Tokenizer(Vocabulary, abc.ABC):
+class Tokenizer(Vocabulary):
     """Maps text to token ids and back, with a fixed vocabulary. Does not use TensorFlow.
 
-    A subclass defines `kind`, the two attributes `end_id` and `unknown_id`, `undrawable_ids`, and the
-    abstract methods. `graph()` returns the same tokenizer in TensorFlow operations.
+    A subclass defines `kind`, the attributes `end_id`, `unknown_id` and `undrawable_ids`, and the abstract
+    methods. `graph()` returns the same tokenizer in TensorFlow operations.
 
     Attributes:
       format: the number of the format of `tokenizer.json`. If a kind changes what it learns or how it
         encodes, the new class has the next number and the old class stays, for the runs that use it.
-      undrawable_ids: the ids that a sampler must never draw.
       lossless: whether `decode(encode(x)) == x` for every x without unknown tokens.
       cut_after: a long text is cut at the end of a match of this pattern. The ids of the parts, in
         order, are the ids of the text.
@@ -45,7 +44,6 @@ class Tokenizer(Vocabulary, abc.ABC):
     format: ClassVar[int] = 1
     cut_after: ClassVar[re.Pattern[str]] = re.compile("\n")
     max_learn_bytes: ClassVar[int] = 64_000_000
-    undrawable_ids: tuple[int, ...]
 
     def __init__(self, pieces: Sequence[bytes], lowercase: bool) -> None:
         super().__init__(pieces)
@@ -152,11 +150,15 @@ class Tokenizer(Vocabulary, abc.ABC):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Reads a tokenizer that `save` wrote.
+        """Reads a tokenizer that `save` wrote: one of this class, or `Tokenizer.load` one of any kind.
 
         Raises:
           UserError: a file is missing, damaged, or belongs to a different kind or format of tokenizer.
         """
+        if cls is Tokenizer:
+            from minigpt.tokenizers.kinds import load_tokenizer
+
+            return load_tokenizer(folder)  # type: ignore[return-value]
         state = read_state(folder)
         if state["kind"] != cls.kind:
             raise UserError(

@@ -1,5 +1,6 @@
 """A vocabulary: the bytes of each token id, and the text of a sequence of ids. Needs NumPy only."""
 
+import abc
 import codecs
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
@@ -9,16 +10,18 @@ import numpy as np
 _UTF_8 = codecs.getincrementaldecoder("utf-8")
 
 
-class Vocabulary:
+class Vocabulary(abc.ABC):
     """The tokens of a tokenizer, and how text is made of them.
 
-    A subclass defines the attributes `end_id` and `unknown_id`.
+    A subclass defines `encode` and the attributes `end_id`, `unknown_id` and `undrawable_ids`.
 
     Attributes:
       pieces: the bytes that each id adds to decoded text; b"" for special tokens.
       separator: the bytes between two pieces of decoded text.
       end_id: the id of the end token. No text is encoded to it, not even the literal "<end>".
       unknown_id: the id of `[UNK]`; None if every text can be encoded without it.
+      undrawable_ids: the ids that a sampler must never draw.
+      padding_id: an id after the last token of a prompt of token ids, which is not part of the prompt.
       byte_ids: the ids of bytes that the setting `vocab_size` does not count. They encode characters
         without a token of their own.
     """
@@ -26,6 +29,8 @@ class Vocabulary:
     separator: ClassVar[bytes] = b""
     end_id: int
     unknown_id: int | None
+    undrawable_ids: tuple[int, ...]
+    padding_id: int | None = None
     byte_ids: tuple[int, ...] = ()
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
@@ -34,6 +39,10 @@ class Vocabulary:
     @property
     def vocab_size(self) -> int:
         return len(self.pieces)
+
+    @abc.abstractmethod
+    def encode(self, text: str) -> np.ndarray:
+        """Returns int32[T], the token ids of a text, without an end token."""
 
     def piece(self, token: int) -> str:
         """Returns a readable form of a token: its text, "[UNK]", "<end>", or bytes as "<E2 82>"."""

@@ -1,89 +1,153 @@
 """Generates samples after an epoch."""
 
+import inspect
+import reprlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from numbers import Integral
+from typing import Any, get_overloads, overload
 
-from minigpt.config import sampling_config
+import keras
+import numpy as np
+
+from minigpt.config import SamplingConfig, sampling_config
 from minigpt.errors import UserError
 from minigpt.generation import Decoder
 from minigpt.inference.decoders import build_decoder
-from minigpt.inference.prompts import as_texts
+from minigpt.inference.given_tokenizers import GivenTokenizer, as_tokenizer
+from minigpt.inference.prompts import as_list, as_prompts
 from minigpt.inference.samples import generate
-from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.vocabulary import Vocabulary
 from minigpt.training.callbacks.callback import Callback
 from minigpt.training.console import new_console, show
+
+Show = Callable[[str, str], None]
+Record = Callable[[dict[str, Any]], None]
+
+# The Keras tutorial's names of arguments, and ours.
+TUTORIAL_NAMES = {
+    "max_tokens": "max_new_tokens",
+    "start_tokens": "prompts",
+    "index_to_word": "tokenizer",
+}
 
 
 class TextGenerator(Callback):
     """Continues prompts with the model at the end of every `print_every` epochs.
 
+    It is called in one of two ways; the type of the first argument decides. A number of tokens comes
+    first in the Keras tutorial "Text generation with a miniature GPT":
+
+        TextGenerator(max_tokens, start_tokens, index_to_word, top_k=10, print_every=1)
+
+    A tokenizer comes first otherwise:
+
+        TextGenerator(tokenizer, prompts, max_new_tokens=40, top_k=10, temperature=1.0, seed=0,
+                      print_every=1, show=None, record=None)
+
     It works in the `fit` of any Keras model that maps token ids int[B, T] to logits float[B, T, V], each
-    a function of the tokens up to its position. The same seeds are used every time, so that epochs can
-    be compared. After the Keras example "Text generation with a miniature GPT".
+    a function of the tokens up to its position. The newest tokens are read if the text is longer than the
+    model's context. Padding, "[UNK]" and ids without a word are never drawn. The same seeds are used
+    every time, so that epochs can be compared.
 
     Args:
-      tokenizer: the model's tokenizer.
-      prompts: texts to continue; "" starts a document.
-      max_new_tokens: maximum number of tokens to add.
+      max_tokens, max_new_tokens: maximum number of tokens to add to each prompt.
+      start_tokens, prompts: what to continue: token ids, several sequences of them, a text or several
+        texts. If it is empty, a new text starts.
+      index_to_word, tokenizer: the model's vocabulary: a list of words, as
+        `TextVectorization.get_vocabulary()` returns it; a dictionary from ids to words; a
+        `TextVectorization` layer; a `minigpt.Tokenizer`; or any object with the methods `encode`, text to
+        token ids, and `decode`, token ids to text. Of a list of words, text is split at white space.
       top_k: draw from the k most likely tokens; 0 for no limit.
+      print_every: epochs between two calls.
       temperature: 0 is greedy.
       seed: seed of every prompt's draws.
-      print_every: epochs between two calls.
       show: called with (prompt, continuation); prints by default.
       record: called with a dictionary (epoch, prompt, text, seed, temperature, top_k).
       max_len: the context of a model without a fixed one; see `build_decoder`.
+      output: the logits of a model with several outputs, as an index or a name; by default the first
+        output whose last axis is at least as long as the vocabulary.
       **settings: top_p, min_p, repetition_penalty, beams, length_penalty, stop and banned_tokens, as in
         the section `[sampling]` of a configuration.
     Raises:
-      TypeError: the tokenizer or the prompts have the wrong type.
+      TypeError: an argument is missing or has the wrong type.
+      ValueError: a prompt is not in the vocabulary, or the vocabulary has no words. In `fit`: the model
+        does not map token ids to logits.
       UserError: a setting cannot be used.
     """
 
+    @overload
     def __init__(
         self,
-        tokenizer: Tokenizer,
-        prompts: str | Sequence[str],
+        max_tokens: int,
+        start_tokens: Any,
+        index_to_word: Any,
+        top_k: int = 10,
+        print_every: int = 1,
+        *,
+        temperature: float = 1.0,
+        seed: int = 0,
+        show: Show | None = None,
+        record: Record | None = None,
+        max_len: int | None = None,
+        output: int | str | None = None,
+        **settings: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        tokenizer: Any,
+        prompts: Any,
         max_new_tokens: int = 40,
         top_k: int = 10,
         temperature: float = 1.0,
         seed: int = 0,
         print_every: int = 1,
-        show: Callable[[str, str], None] | None = None,
-        record: Callable[[dict[str, Any]], None] | None = None,
+        show: Show | None = None,
+        record: Record | None = None,
         *,
         max_len: int | None = None,
+        output: int | str | None = None,
         **settings: Any,
-    ) -> None:
+    ) -> None: ...
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        if not isinstance(tokenizer, Tokenizer):
-            raise TypeError(
-                "`tokenizer` must be a tokenizer of minigpt, such as run.load_tokenizer(). "
-                f"Received: {tokenizer!r}"
-            )
-        self.tokenizer = tokenizer
-        self.prompts = as_texts("prompts", prompts)
-        self.sampling = sampling_config(
-            max_new_tokens=max_new_tokens,
-            top_k=top_k,
-            temperature=temperature,
-            print_every=print_every,
-            **settings,
-        )
-        self.seed = seed
-        self.print_every = print_every
-        self.show = show or _print
-        self.record = record
-        self.max_len = max_len
+        is_tutorial = _is_tutorial_call(args, kwargs)
+        given = _bound(_CALLS[0 if is_tutorial else 1], args, kwargs)
+        # Our name of an argument → its name in the call.
+        called = {ours: name for name, ours in TUTORIAL_NAMES.items()} if is_tutorial else {}
+
+        def argument(name: str) -> Any:
+            return given.pop(called.get(name, name))
+
+        tokenizer = called.get("tokenizer", "tokenizer")
+        self.tokenizer: Vocabulary = as_tokenizer(tokenizer, argument("tokenizer"))
+        prompts = as_list(argument("prompts"))
+        # The tutorial's argument is one list of ids, ours is a list of prompts.
+        prompts = [[]] if is_tutorial and prompts == [] else prompts
+        self.prompts = as_prompts(called.get("prompts", "prompts"), prompts, self.tokenizer)
+        self.show = argument("show") or (_print_text if is_tutorial else _print)
+        self.record: Record | None = argument("record")
+        self.max_len: int | None = argument("max_len")
+        self.output: int | str | None = argument("output")
+        self.sampling = _sampling({TUTORIAL_NAMES.get(n, n): v for n, v in given.items()}, called)
+        self.seed = self.sampling.seed
+        self.print_every = self.sampling.print_every
         self._decoder: Decoder | None = None
+        self._decoded_model: keras.Model | None = None
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         # An unsuitable model is refused before the first step.
         self._build_decoder()
 
     def _build_decoder(self) -> Decoder:
-        if self._decoder is None:
+        if self._decoder is None or self._decoded_model is not self.model:
+            self._decoder = build_decoder(self.model, self.tokenizer, self.max_len, self.output)
+            if isinstance(self.tokenizer, GivenTokenizer):
+                self.tokenizer.fit_size(self._decoder.model.vocab_size)
             check_banned_tokens(self.sampling.banned_tokens, self.tokenizer)
-            self._decoder = build_decoder(self.model, self.tokenizer, self.max_len)
+            self._decoded_model = self.model
         return self._decoder
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -92,9 +156,10 @@ class TextGenerator(Callback):
         samples = generate(
             self._build_decoder(),
             self.tokenizer,
-            self.prompts,
+            [prompt.text for prompt in self.prompts],
             [self.seed] * len(self.prompts),
             self.sampling,
+            prompt_ids=[prompt.ids for prompt in self.prompts],
         )
         for sample in samples:
             self.show(sample.prompt, sample.text)
@@ -111,8 +176,14 @@ class TextGenerator(Callback):
                 )
 
 
+# The tutorial's call, and ours.
+_CALLS = [inspect.signature(call) for call in get_overloads(TextGenerator.__init__)]
+# For `help`, which cannot show both: the docstring does.
+TextGenerator.__init__.__signature__ = _CALLS[0]  # type: ignore[attr-defined]
+
+
 def check_banned_tokens(
-    banned_tokens: Sequence[int], tokenizer: Tokenizer, name: str = "banned_tokens"
+    banned_tokens: Sequence[int], tokenizer: Vocabulary, name: str = "banned_tokens"
 ) -> None:
     """Raises a `UserError` for banned tokens that do not exist, or that leave no token to draw.
 
@@ -132,5 +203,44 @@ def check_banned_tokens(
         )
 
 
+def _is_tutorial_call(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    if not args:
+        return not TUTORIAL_NAMES.keys().isdisjoint(kwargs)
+    if isinstance(args[0], (float, str, type(None))):
+        raise TypeError(
+            "The first argument of TextGenerator must be the number of tokens, as in TextGenerator("
+            "max_tokens, start_tokens, index_to_word), or a tokenizer, as in TextGenerator(tokenizer, "
+            f"prompts). Received: {reprlib.repr(args[0])}"
+        )
+    return isinstance(args[0], Integral)
+
+
+def _bound(call: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Returns all arguments of the call by name, with defaults; TypeError if one is missing."""
+    try:
+        bound = call.bind(None, *args, **kwargs)
+    except TypeError as error:
+        names = [p.name for p in call.parameters.values() if p.default is p.empty][1:-1]
+        raise TypeError(f"TextGenerator({', '.join(names)}): {error}") from None
+    bound.apply_defaults()
+    _, *named, settings = bound.arguments.items()
+    return dict(named) | settings[1]
+
+
+def _sampling(settings: dict[str, Any], called: dict[str, str]) -> SamplingConfig:
+    """Checks the settings; `called` has the names of arguments in the call, for messages."""
+    numbers = {n: v.item() if isinstance(v, np.generic) else v for n, v in settings.items()}
+    try:
+        return sampling_config(**numbers)
+    except UserError as error:
+        lines = [line.partition(" = ") for line in error.problems]
+        raise UserError(*(called.get(name, name) + eq + rest for name, eq, rest in lines)) from None
+
+
 def _print(prompt: str, text: str) -> None:
     show(new_console(), f"[{prompt}]{text}")
+
+
+def _print_text(prompt: str, text: str) -> None:
+    # On a line of its own: the progress bar of `fit` does not end its line.
+    show(new_console(), f"\ngenerated text:\n{prompt}{text}")

@@ -124,9 +124,11 @@ def test_banned_tokens_are_checked_before_the_first_step(tokenizer):
 
 
 def test_arguments_are_checked_at_construction(tokenizer):
-    with pytest.raises(TypeError, match="`tokenizer` must be a tokenizer of minigpt"):
+    with pytest.raises(TypeError, match=r"first argument .* or a tokenizer"):
         TextGenerator(None, ["Ana"])
-    with pytest.raises(TypeError, match="`prompts` must be a string or a sequence of strings"):
+    with pytest.raises(TypeError, match=r"`tokenizer` must be .* a tokenizer with the methods"):
+        TextGenerator(tokenizer=None, prompts=["Ana"])
+    with pytest.raises(TypeError, match="`prompts` must be a text, token ids"):
         TextGenerator(tokenizer, 5)
     with pytest.raises(UserError, match=r"^print_every = 0: should be"):
         TextGenerator(tokenizer, ["Ana"], print_every=0)

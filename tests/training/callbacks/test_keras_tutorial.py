@@ -1,0 +1,300 @@
+"""`TextGenerator` called as in the Keras tutorial, in plain Keras programs."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import layers
+
+from minigpt import TextGenerator, TokenAndPositionEmbedding, TransformerBlock, WordTokenizer
+
+T = 8
+TEXTS = ["This movie is good.<br />Bad?", "the movie is bad, so bad", "a good and short movie"] * 4
+# As `TextVectorization.get_vocabulary()` returns it. The head of the models has one entry more.
+VOCAB = ["", "[UNK]", "this", "movie", "is", "good", "bad", "."]
+V = len(VOCAB) + 1
+
+
+def loss_fn():
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def create_model(vocab_size=V, length=T, order=("logits", "latents")):
+    inputs = layers.Input((length,), dtype="int32")
+    x = TokenAndPositionEmbedding(T, vocab_size, 12)(inputs)
+    x = TransformerBlock(12, 2, 16)(x)
+    outputs = {"logits": layers.Dense(vocab_size, name="head")(x), "latents": x}
+    model = keras.Model(inputs=inputs, outputs=[outputs[name] for name in order])
+    model.compile("adam", loss=[loss_fn() if name == "logits" else None for name in order])
+    return model
+
+
+@pytest.fixture(scope="module")
+def untrained():
+    return create_model()
+
+
+def fit(model, *callbacks, epochs=1):
+    ids = np.random.default_rng(0).integers(2, 8, (8, T + 1)).astype("int32")
+    model.fit(ids[:, :-1], ids[:, 1:], epochs=epochs, verbose=0, callbacks=list(callbacks))
+
+
+def sampled(model, *args, **kwargs):
+    """The (prompt, continuation) pairs after an epoch, without changing the model."""
+    shown = []
+    generator = TextGenerator(*args, show=lambda *pair: shown.append(pair), **kwargs)
+    generator.set_model(model)
+    generator.on_train_begin()
+    generator.on_epoch_end(0)
+    return shown
+
+
+def greedy(model, start, count, banned):
+    """The newest T tokens, padded on the right, are read for every token."""
+    ids = list(start)
+    while len(ids) < len(start) + count:
+        window = ids[-T:]
+        logits = np.array(model(np.array([window + [0] * (T - len(window))]))[0])
+        logits = logits[0, len(window) - 1]
+        logits[banned] = -np.inf
+        ids.append(int(logits.argmax()))
+    return ids
+
+
+def test_the_whole_program(capsys):
+    def standardize(texts):
+        texts = tf.strings.regex_replace(tf.strings.lower(texts), "<br />", " ")
+        return tf.strings.regex_replace(texts, r"([.,?])", r" \1")
+
+    vectorize_layer = layers.TextVectorization(
+        standardize=standardize,
+        max_tokens=29,
+        output_mode="int",
+        output_sequence_length=T + 1,
+    )
+    texts = tf.data.Dataset.from_tensor_slices(TEXTS).batch(4)
+    vectorize_layer.adapt(texts)
+    vocab = vectorize_layer.get_vocabulary()
+
+    def inputs_and_targets(text):
+        tokens = vectorize_layer(tf.expand_dims(text, -1))
+        return tokens[:, :-1], tokens[:, 1:]
+
+    word_to_index = {word: index for index, word in enumerate(vocab)}
+    start_tokens = [word_to_index.get(word, 1) for word in ["this", "movie", "was"]]
+    model = create_model(30)
+    text_ds = texts.map(inputs_and_targets)
+    history = model.fit(
+        text_ds, epochs=3, verbose=0, callbacks=[TextGenerator(12, start_tokens, vocab)]
+    )
+    assert history.history["loss"][-1] < history.history["loss"][0]
+    lines = capsys.readouterr().out.strip().splitlines()
+    assert lines.count("generated text:") == 3
+    samples = [line for line in lines if line not in ("", "generated text:")]
+    assert len(samples) == 3
+    for sample in samples:
+        words = sample.split(" ")
+        # A word of the prompt is unknown. Exactly 12 are drawn.
+        assert words[:3] == ["this", "movie", "[UNK]"] and len(words) == 15
+        assert set(words[3:]) <= set(vocab) - {"", "[UNK]"}
+
+
+def test_padding_unknown_words_and_ids_without_a_word_are_never_drawn():
+    model = create_model()
+    bias = np.zeros(V, "float32")
+    bias[[0, 1, V - 1]] = 1e3
+    model.get_layer("head").bias.assign(bias)
+    ((_, text),) = sampled(model, 30, [2, 3], VOCAB)
+    assert len(text.split()) == 30 and set(text.split()) <= set(VOCAB[2:])
+    model.get_layer("head").bias.assign(bias * (np.arange(V) == 1))
+    assert "[UNK]" not in sampled(model, 30, [2, 3], VOCAB)[0][1]
+
+
+def test_the_newest_tokens_are_read():
+    keras.utils.set_random_seed(3)
+    model = create_model()
+    ids = greedy(model, [2, 3], 3 * T, [0, 1, V - 1])
+    expected = " ".join(VOCAB[i] for i in ids)
+    (pair,) = sampled(model, 3 * T, [2, 3], VOCAB, 1)
+    assert "".join(pair) == expected
+    assert len(set(ids[-T:])) > 1
+    # The former call, of a list of words and a text.
+    assert sampled(model, VOCAB, "this movie", 3 * T, temperature=0.0) == [pair]
+
+
+def test_arguments_by_position_and_by_name():
+    model = create_model()
+    first = sampled(model, 20, [2, 3], VOCAB, 4, 1)
+    assert first == sampled(model, 20, [2, 3], VOCAB, 4, 1)
+    named = {"max_tokens": 20, "start_tokens": [2, 3], "index_to_word": VOCAB, "top_k": 4}
+    assert first == sampled(model, **named, print_every=1)
+    assert first == sampled(model, np.int64(20), [2, 3], VOCAB, np.int32(4))
+    assert first != sampled(model, **named, seed=1)
+    # More candidates than words.
+    assert len(sampled(model, 5, [2], VOCAB, 50)) == 1
+    shown = []
+    generator = TextGenerator(2, [2], VOCAB, 10, 2, show=lambda *pair: shown.append(pair))
+    fit(model, generator, epochs=5)
+    assert len(shown) == 2
+
+
+@pytest.mark.parametrize(
+    ("start", "prompts"),
+    [
+        ((2, 3), ["this movie"]),
+        (np.array([2, 3]), ["this movie"]),
+        (tf.constant([2, 3]), ["this movie"]),
+        ([np.int64(2), 3], ["this movie"]),
+        # A row of a `TextVectorization` layer is padded.
+        (np.array([[2, 3, 0, 0, 0]]), ["this movie"]),
+        ([[2, 3], [4], []], ["this movie", "is", ""]),
+        (tf.ragged.constant([[2, 3], [4]]), ["this movie", "is"]),
+        ([2, 1, 3], ["this [UNK] movie"]),
+        ([], [""]),
+        ("this movie", ["this movie"]),
+        (np.str_("this film"), ["this film"]),
+        (np.array(["this", "movie is"]), ["this", "movie is"]),
+        (["this", [4]], ["this", "is"]),
+        (list(range(2, 8)) * 3, [" ".join(VOCAB[2:] * 3)]),
+    ],
+    ids=str,
+)
+def test_start_tokens(start, prompts, untrained):
+    shown = sampled(untrained, 3, start, VOCAB)
+    assert [prompt for prompt, _ in shown] == prompts
+    assert all(len(text.split()) == 3 for _, text in shown)
+
+
+def test_texts_and_their_ids_are_continued_alike():
+    model = create_model()
+    assert sampled(model, 9, "this movie", VOCAB) == sampled(model, 9, [2, 3], VOCAB)
+    # A word that the list does not have is [UNK]; an empty list of ids is padding.
+    (unknown,) = sampled(model, 9, "film", VOCAB)
+    assert sampled(model, 9, [1], VOCAB) == [("[UNK]", " " + unknown[1].strip())]
+    assert sampled(model, 3, [], VOCAB) == sampled(model, 3, "", VOCAB)
+    assert sampled(model, VOCAB, [], 3) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        tuple(VOCAB),
+        np.array(VOCAB),
+        [np.str_(word) for word in VOCAB],
+        tf.constant(VOCAB),
+        dict(enumerate(VOCAB)),
+        {np.int64(index): word for index, word in enumerate(VOCAB) if index},
+    ],
+    ids=lambda words: type(words).__name__,
+)
+def test_vocabularies(words, untrained):
+    assert sampled(untrained, 9, [2, 3], words) == sampled(untrained, 9, [2, 3], VOCAB)
+
+
+def test_a_layer_encodes_texts_as_it_was_adapted():
+    layer = layers.TextVectorization(output_sequence_length=2)
+    layer.adapt(["This, movie is good; this movie is bad."])
+    words, model = layer.get_vocabulary(), create_model()
+    # Lower-cased, without punctuation, not cut to two tokens.
+    ids = [words.index(word) for word in ("this", "movie", "is", "good")]
+    (by_text,) = sampled(model, 9, "THIS, movie is good!", layer)
+    assert by_text == ("THIS, movie is good!", sampled(model, 9, ids, words)[0][1])
+    characters = layers.TextVectorization(split="character")
+    characters.adapt(["abc"])
+    ((_, text),) = sampled(model, 9, "ab", characters)
+    assert len(text) == 9 and set(text) <= set("abc")
+
+
+def test_a_tokenizer_of_minigpt():
+    tokenizer = WordTokenizer.learn(["this movie is good"], vocab_size=V, lowercase=True)
+    model = create_model()
+    ids = tokenizer.encode("this movie").tolist()
+    assert sampled(model, 9, ids, tokenizer) == sampled(model, tokenizer, "this movie", 9)
+    assert sampled(model, 9, ids, tokenizer) == sampled(model, 9, "this movie", tokenizer)
+
+
+class Reversed:
+    """Letters from a to h; `decode` knows no other id."""
+
+    def encode(self, text):
+        return ["hgfedcba".index(letter) for letter in text]
+
+    def decode(self, ids):
+        return "".join("hgfedcba"[i] for i in ids)
+
+
+def test_any_object_that_encodes_and_decodes():
+    model = create_model(vocab_size=8)
+    ((prompt, text),) = sampled(model, 20, "abc", Reversed())
+    assert prompt == "abc" and len(text) == 20
+    assert sampled(model, 20, [7, 6, 5], Reversed()) == [(prompt, text)]
+    assert sampled(model, Reversed(), "abc", 20) == [(prompt, text)]
+    stop = text[7:9]
+    assert sampled(model, 20, "abc", Reversed(), stop=[stop])[0][1] == text[: text.index(stop)]
+    with pytest.raises(ValueError, match=r"^`start_tokens`: an empty text has no token"):
+        TextGenerator(20, "", Reversed())
+    # The model has ids that the object does not know.
+    with pytest.raises(ValueError, match=r"^`decode` of Reversed failed .* IndexError.*vocab_size"):
+        sampled(create_model(9), 20, "abc", Reversed())
+    tokenizer = Reversed()
+    tokenizer.vocab_size, tokenizer.end_id, tokenizer.undrawable_ids = 8, 3, [0, 1]
+    model = create_model(9)
+    ((_, text),) = sampled(model, 50, "abc", tokenizer, temperature=3.0, banned_tokens=[3])
+    assert set(text) == set("abcdefgh") - set("hg") - {"e"}
+    bias = np.zeros(9, "float32")
+    bias[3] = 1e3
+    model.get_layer("head").bias.assign(bias)
+    assert sampled(model, 20, ["abc", ""], tokenizer) == [("abc", ""), ("", "")]
+
+
+def test_several_outputs():
+    keras.utils.set_random_seed(1)
+    model = create_model()
+    expected = sampled(model, 9, [2, 3], VOCAB)
+    logits, latents = model.outputs
+    for outputs, output in [
+        ([logits], None),
+        (logits, None),
+        (logits, 0),
+        # As long as the vocabulary, and wider than the logits.
+        ([latents, logits], 1),
+        ([latents, logits], -1),
+        ([latents, logits], "head"),
+        ({"latents": latents, "scores": logits}, "scores"),
+        ([latents[..., :4], logits, latents], None),
+        ({"a": latents[..., :4], "scores": logits}, None),
+    ]:
+        other = keras.Model(model.inputs, outputs)
+        assert sampled(other, 9, [2, 3], VOCAB, output=output) == expected
+    for outputs, output, message in [
+        (
+            [latents[..., :4], latents[..., :5]],
+            None,
+            r"gives float32\[1, 8, 4\], float32\[1, 8, 5\]$",
+        ),
+        ([logits, latents], 2, r"has the outputs 0 to 1.*Received: output=2$"),
+        ([logits, latents], "tail", r"'head'.*Received: output='tail'$"),
+        (logits, 1, "one output"),
+        ([latents[..., :4], logits], 0, "fewer than"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            sampled(keras.Model(model.inputs, outputs), 9, [2, 3], VOCAB, output=output)
+
+
+def test_a_second_fit_with_another_model():
+    shown = []
+    generator = TextGenerator(9, [2, 3], VOCAB, show=lambda *pair: shown.append(pair))
+    models = [create_model(), create_model()]
+    for model in models:
+        fit(model, generator)
+    assert shown == [sampled(model, 9, [2, 3], VOCAB)[0] for model in models]
+    assert shown[0] != shown[1]
+
+
+def test_a_model_of_a_smaller_vocabulary_is_refused_before_the_first_step():
+    model = create_model(vocab_size=6)
+    before = model.get_layer("head").kernel.numpy()
+    # The second output is wide enough for 8 words, the first one is not.
+    with pytest.raises(ValueError, match=r"6 entries, fewer than the .* word list's 8"):
+        fit(model, TextGenerator(9, [2], VOCAB, output=0))
+    np.testing.assert_array_equal(model.get_layer("head").kernel, before)
