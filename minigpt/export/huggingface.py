@@ -4,13 +4,11 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.export.output import output_folder
 from minigpt.export.source import ExportSource
-from minigpt.huggingface.architectures import architecture_of_model
-from minigpt.huggingface.tokenizer_export import export_problem, tokenizer_files
+from minigpt.huggingface.architectures import architecture_of_model, export_problems
+from minigpt.huggingface.tokenizer_export import tokenizer_files
 from minigpt.huggingface.tokenizer_import import OWN_FOLDER
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.storage.tensor_file import write_tensors
@@ -44,16 +42,9 @@ def _write(model: GPT | EncoderDecoder, tokenizer: Tokenizer, folder: Path) -> N
     if not isinstance(model, GPT):
         kind = type(model).__name__
         raise UserError(_problem(f"the model is a {kind}; GPT-2 is a decoder without an encoder"))
-    architecture = architecture_of_model(model.config)
-    problems = architecture.export_problems(model.config)
-    if model.head is not None and model.head.bias is not None and np.any(model.head.bias.numpy()):
-        problems.append(
-            f"model.tie_embeddings = false: the head has a bias; {architecture.name} has none"
-        )
-    if reason := export_problem(tokenizer):
-        problems.append(reason)
-    if problems:
+    if problems := export_problems(model.config, tokenizer):
         raise UserError(*map(_problem, problems))
+    architecture = architecture_of_model(model.config)
     generation = {"bos_token_id": tokenizer.end_id, "eos_token_id": tokenizer.end_id}
     config = architecture.config_json(model.config, model.vocab_size, tokenizer.end_id)
     files = {

@@ -93,22 +93,24 @@ def test_another_model_is_refused_with_all_differences(tmp_path):
     tokenizer = learned("character", 40)
     changes = {
         "block": "post_norm",
+        "head_bias": True,
         "head_dim": 3,
         "position": "sinusoidal",
         "scale_embeddings": True,
         "value_dim": 5,
-        "tie_embeddings": False,
     }
     with pytest.raises(UserError) as caught:
         export_huggingface(
-            random_gpt(tokenizer.vocab_size, **changes), tokenizer, tmp_path / "folder"
+            random_gpt(tokenizer.vocab_size, tie_embeddings=False, **changes),
+            tokenizer,
+            tmp_path / "folder",
         )
     problems = caught.value.problems
     assert len(problems) == len(changes)
     for name, problem in zip(changes, problems, strict=True):
         assert problem.startswith(f"format = 'huggingface': model.{name} = ")
         assert "GPT-2 has" in problem
-    assert "head_dim = 3: GPT-2 has 4" in problems[1]
+    assert "head_dim = 3: GPT-2 has 4" in problems[2]
     assert not list(tmp_path.iterdir())
 
 

@@ -25,11 +25,12 @@ pytestmark = pytest.mark.slow
 transformers = pytest.importorskip("transformers", reason="needs the extra: minigpt[parity]")
 torch = pytest.importorskip("torch", reason="needs the extra: minigpt[parity]")
 
+UNTIED = {"tie_embeddings": False, "head_bias": False}
 SIZES = {
     "one layer": {"embed_dim": 8, "num_heads": 1, "num_layers": 1},
     "odd widths": {"embed_dim": 21, "num_heads": 3, "num_layers": 3, "ff_dim": 17},
     "no qkv bias": {"embed_dim": 16, "num_heads": 4, "num_layers": 2, "qkv_bias": False},
-    "untied": {"embed_dim": 32, "num_heads": 2, "num_layers": 4, "tie_embeddings": False},
+    "untied": {"embed_dim": 32, "num_heads": 2, "num_layers": 4, **UNTIED},
     "modern": {"block": "modern", "embed_dim": 16, "num_heads": 4, "num_layers": 2},
     "modern, grouped": {
         **{"block": "modern", "embed_dim": 20, "num_heads": 6, "num_kv_heads": 2, "head_dim": 8},
@@ -66,8 +67,6 @@ def random_gpt(vocab_size: int, **sizes) -> GPT:
             variable.assign(0.1 * noise)
         else:
             variable.assign(scale * noise)
-    if model.head is not None and model.head.bias is not None:
-        model.head.bias.assign(0 * model.head.bias)
     return model
 
 

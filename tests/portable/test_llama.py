@@ -42,6 +42,7 @@ ESCAPED = {"gpt2": "", "byte_pair": "\u2581\x10", "character": "\u2581"}
 SHAPES: dict[str, dict[str, Any]] = {
     "gpt2": {"block": "pre_norm"},
     "gpt2_without_bias": {"block": "pre_norm", "qkv_bias": False, "norm_epsilon": 1e-3},
+    "gpt2_untied": {"block": "pre_norm", "tie_embeddings": False, "head_bias": False},
     "qwen3": {
         **{"block": "modern", "num_heads": 4, "num_kv_heads": 2, "head_dim": 16},
         **{"rotary_base": 1e6, "tie_embeddings": False, "ff_dim": 96},
@@ -51,6 +52,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 CASES = [
     *(("gpt2", tokenizer) for tokenizer in TOKENIZERS),
     ("gpt2_without_bias", "gpt2"),
+    ("gpt2_untied", "gpt2"),
     *(("qwen3", tokenizer) for tokenizer in TOKENIZERS),
     ("qwen3_tied", "byte_pair"),
 ]
