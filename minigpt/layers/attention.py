@@ -198,16 +198,10 @@ class CausalSelfAttention(Attention):
         Returns:
           float[B, T, D], and the cache with the tokens of `x` added (None without a cache).
         """
-        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
-        parts = ops.split(self.qkv(x), [queries, queries + keys], axis=-1)
-        heads = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
-        query, key, value = map(self.split_heads, parts, heads)
-        query, key = self.normalize_query(query), self.normalize_key(key)
-
         positions = ops.arange(ops.shape(x)[1])[None]
         if cache is not None:
             positions = positions + index[:, None]
-        query, key = self.rotate(query, positions), self.rotate(key, positions)
+        query, key, value = self.projections(x, positions)
         if cache is not None:
             slots = _cache_slots(positions, self.num_kv_heads)
             key = ops.scatter_update(cache[0], slots, key)
@@ -218,6 +212,22 @@ class CausalSelfAttention(Attention):
         visible = ops.arange(ops.shape(key)[2]) <= positions[:, None, :, None]
         attended = attend(query, key, value, visible, self.dropout, training)
         return self.project_output(attended), cache
+
+    def projections(self, x: Any, positions: Any) -> tuple[Any, Any, Any]:
+        """Computes queries, keys and values; the first two contain their positions, if rotary.
+
+        Args:
+          x: float[B, T, D].
+          positions: int32[B, T] or [1, T], position of each token.
+        Returns:
+          float[B, H, T, K], float[B, G, T, K] and float[B, G, T, U].
+        """
+        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        parts = ops.split(self.qkv(x), [queries, queries + keys], axis=-1)
+        heads = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
+        query, key, value = map(self.split_heads, parts, heads)
+        query, key = self.normalize_query(query), self.normalize_key(key)
+        return self.rotate(query, positions), self.rotate(key, positions), value
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
         """Returns keys and values for no tokens: zeros[B, G, max_len, K] and [B, G, max_len, U]."""
