@@ -56,9 +56,8 @@ def write_transformers_js(source: ExportSource, folder: Path, weights: WeightsTy
     settings.setdefault("pad_token", settings["eos_token"])
     files |= {"config.json": as_json(config), "tokenizer_config.json": as_json(settings)}
     with hide_tensorflow_log():
-        graph = store_weights(
-            build_graph(CachedStep(source.model, "transformers_js").model), weights
-        )
+        model = CachedStep(source.model, "transformers_js").model
+        graph = store_weights(build_graph(model, source.tokenizer.end_id), weights)
     onnx.helper.set_model_props(graph, {"minigpt": documents["minigpt.json"].decode()})
     onnx.checker.check_model(graph)
     (folder / "onnx").mkdir()
@@ -67,7 +66,7 @@ def write_transformers_js(source: ExportSource, folder: Path, weights: WeightsTy
         (folder / name).write_text(content, encoding="utf-8", newline="")
 
 
-def build_graph(model: GPT) -> Any:
+def build_graph(model: GPT, end_id: int) -> Any:
     """Builds the graph of a GPT whose cache grows with the text; B, T and P are any numbers.
 
     Inputs: `input_ids` int64[B, T], the new tokens; `attention_mask` int64[B, P + T], 0 for padding, which
@@ -75,6 +74,11 @@ def build_graph(model: GPT) -> Any:
     keys and values of the P tokens before. Outputs: `logits` float32[B, T, V]; `present.i.key` and
     `.value`, float32[B, G, P + T, K].
 
+    After `max_len` tokens, a text can only end: transformers.js does not know `max_len`.
+
+    Args:
+      model: a GPT that computes in float32.
+      end_id: the id of the end token.
     Returns:
       A `ModelProto`.
     """
@@ -83,7 +87,7 @@ def build_graph(model: GPT) -> Any:
     parts = [f"{i}.{part}" for i in range(len(model.blocks)) for part in ("key", "value")]
 
     def step(input_ids: Any, attention_mask: Any, *past: Any) -> dict[str, Any]:
-        logits, present = _step(model, input_ids, attention_mask, past)
+        logits, present = _step(model, end_id, input_ids, attention_mask, past)
         return {"logits": logits, **dict(zip(map(_plain("present"), parts), present, strict=True))}
 
     heads = [[cache.shape[1], cache.shape[3]] for cache in tf.nest.flatten(model.empty_caches(1))]
@@ -120,7 +124,7 @@ def _plain(prefix: str) -> Any:
 
 
 def _step(
-    model: GPT, token_ids: Any, mask: Any, past: Sequence[Any]
+    model: GPT, end_id: int, token_ids: Any, mask: Any, past: Sequence[Any]
 ) -> tuple[Any, list[Any]]:
     """Computes what `model(token_ids)` computes, with left padding and caches that grow."""
     before = tf.shape(past[0])[2]
@@ -134,7 +138,7 @@ def _step(
     x = model.embedding.token_embedding(token_ids)
     table = POSITIONS[model.config.position].table(model.embedding)
     if table is not None:
-        x = x + tf.gather(table, positions)
+        x = x + tf.gather(table, tf.minimum(positions, model.max_len - 1))
     present: list[Any] = []
     for i, block in enumerate(model.blocks):
         attention: CausalSelfAttention = block.attention
@@ -148,4 +152,5 @@ def _step(
         x = block.residual(x, output, block.norm2)
     if model.final_norm is not None:
         x = model.final_norm(x)
-    return model.logits(x), present
+    end = tf.where(tf.range(model.vocab_size) == end_id, 0.0, -1e9)
+    return tf.where(positions[:, :, None] < model.max_len, model.logits(x), end), present

@@ -15,6 +15,7 @@ from minigpt.huggingface.importing import import_run
 from minigpt.huggingface.tokenizer_export import tokenizer_files
 from minigpt.models import GPT, build_gpt
 from minigpt.tokenizers import Tokenizer, learn_tokenizer
+from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from tests.conftest import tiny_text
 from tests.huggingface.folders import FIXTURES, NAMES, huggingface_folder
@@ -74,6 +75,23 @@ def test_export_and_import_restore_model_and_tokenizer(kind, vocab_size, tmp_pat
     assert opened.tokenizer.fingerprint() == tokenizer.fingerprint()
     ids = np.array([[3, 5, 7, 11]], "int32")
     np.testing.assert_array_equal(opened.logits(ids), model(ids))
+
+
+@pytest.mark.parametrize(("kind", "vocab_size"), KINDS)
+def test_generation_config_names_what_is_never_sampled(kind, vocab_size, tmp_path):
+    tokenizer = learned(kind, vocab_size)
+    export_huggingface(random_gpt(tokenizer.vocab_size), tokenizer, tmp_path / "folder")
+    settings = json.loads((tmp_path / "folder" / "generation_config.json").read_text())
+    named = json.loads((tmp_path / "folder" / "tokenizer.json").read_text())["added_tokens"]
+    ids = {token["content"]: token["id"] for token in named}
+    end = ids["<end>"]
+    assert (settings.pop("bos_token_id"), settings.pop("eos_token_id")) == (end, end)
+    assert settings.pop("pad_token_id") == ids.get("[PAD]", end)
+    # Tokens without text, and bytes that the text does not need.
+    never = set(ids.values()) - {end}
+    if isinstance(tokenizer, CharacterTokenizer):
+        never |= set(tokenizer.byte_ids) - set(tokenizer.encode(tiny_text(100)).tolist())
+    assert settings == {"suppress_tokens": sorted(never)}
 
 
 def test_the_same_model_gives_the_same_bytes(tmp_path):

@@ -98,6 +98,11 @@ class Llama:
         tokens: list[int] = answer["tokens"]
         return tokens[:-1] if answer["stop_type"] == "eos" else tokens
 
+    def ends_with(self, token: int) -> bool:
+        """Returns whether a text ends, without text, if this token is drawn."""
+        answer = self._ask("/completion", prompt=[3], n_predict=2, logit_bias=[[token, 1e4]])
+        return answer["stop_type"] == "eos" and answer["content"] == ""
+
     def log_probabilities(self, ids: Sequence[int]) -> np.ndarray:
         """Returns float64[V], of the next token."""
         # Probabilities are those before the bias. The biased token is "a": the server tells them only
@@ -234,6 +239,12 @@ def test_llama_writes_the_same_greedy_text(opened, weights_type, tolerance):
             assert first - second < tolerance * largest, f"{line!r}: {ours}, in llama.cpp {theirs}"
     assert compared > PROMPTS * NEW * 0.8
     assert len(written) > 30
+
+
+def test_llama_knows_the_end_token(opened):
+    file = opened("float32")
+    assert file.llama.ends_with(file.tokenizer.end_id)
+    assert not file.llama.ends_with(file.llama.encode("a")[0])
 
 
 def test_llama_computes_the_same_probabilities(opened, request):
