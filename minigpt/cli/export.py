@@ -21,10 +21,11 @@ class Format(StrEnum):
     html = "html"
     litert = "litert"
     onnx = "onnx"
+    transformers_js = "transformers_js"
 
 
 # Not taken from `minigpt.export`, which imports TensorFlow.
-WITH_WEIGHTS = (Format.gguf, Format.html, Format.litert, Format.onnx)
+WITH_WEIGHTS = (Format.gguf, Format.html, Format.litert, Format.onnx, Format.transformers_js)
 
 
 class Weights(StrEnum):
@@ -40,14 +41,16 @@ def export(
         Path,
         typer.Option(
             metavar="PATH",
-            help="New directory for saved_model, huggingface and onnx; a new file for the others.",
+            help="New directory for saved_model, huggingface, onnx and transformers_js; a new file for "
+            "the others.",
         ),
     ],
     format: Annotated[Format, typer.Option(help="Format to write.")] = Format.saved_model,
     weights: Annotated[
         Weights | None,
         typer.Option(
-            help="For gguf, html, litert and onnx: how weights are stored. Default: float32."
+            help="For gguf, html, litert, onnx and transformers_js: how weights are stored. Default: "
+            "float32."
         ),
     ] = None,
 ) -> None:

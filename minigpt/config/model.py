@@ -76,6 +76,13 @@ QkvBias = Annotated[bool, Field(description="whether queries, keys and values ha
 TieEmbeddings = Annotated[
     bool, Field(description="whether the head's matrix is the transposed token table")
 ]
+HeadBias = Annotated[
+    bool | None,
+    Field(
+        description="whether the head has a bias, with tie_embeddings = false; if unset, it has one except "
+        "in a modern block. Hugging Face's GPT-2 has none"
+    ),
+]
 ScaleEmbeddings = Annotated[
     bool, Field(description="whether token vectors are multiplied by sqrt(embed_dim)")
 ]
@@ -149,6 +156,7 @@ class TransformerConfig(Section):
     )
     activation: Activation = "silu"
     tie_embeddings: TieEmbeddings = False
+    head_bias: HeadBias = None
 
     @field_validator("num_heads")
     @classmethod
@@ -187,6 +195,15 @@ class TransformerConfig(Section):
                 )
         return position
 
+    @field_validator("head_bias")
+    @classmethod
+    def _check_a_tied_head_has_no_bias(
+        cls, head_bias: bool | None, info: ValidationInfo
+    ) -> bool | None:
+        if head_bias and info.data.get("tie_embeddings"):
+            raise PydanticCustomError("head_bias", "needs model.tie_embeddings = false")
+        return head_bias
+
     @model_validator(mode="before")
     @classmethod
     def _add_defaults_of_the_block(cls, values: Any) -> Any:
@@ -203,8 +220,14 @@ class TransformerConfig(Section):
 
     @property
     def use_bias(self) -> bool:
-        """Whether dense layers have a bias, except those that `qkv_bias` decides."""
+        """Whether dense layers have a bias, except those of `qkv_bias` and `head_bias`."""
         return not self.is_modern
+
+    @property
+    def has_head_bias(self) -> bool:
+        """Whether the head has a bias; the default of the block if unset."""
+        chosen = self.use_bias if self.head_bias is None else self.head_bias
+        return chosen and not self.tie_embeddings
 
     @property
     def head_sizes(self) -> tuple[int, int]:
@@ -219,13 +242,14 @@ class TransformerConfig(Section):
         return self.ff_dim or default
 
     def resolved(self) -> Self:
-        """Returns the same description with `head_dim`, `num_kv_heads`, `value_dim` and `ff_dim` set."""
+        """Returns the same description with `head_bias` and all sizes set."""
         head_dim, value_dim = self.head_sizes
         sizes = {
             "head_dim": head_dim,
             "num_kv_heads": self.num_kv_heads or self.num_heads,
             "value_dim": value_dim,
             "ff_dim": self.ff_size,
+            "head_bias": self.has_head_bias,
         }
         return self.model_copy(update=sizes)
 

@@ -32,11 +32,11 @@ def export_run(
     Args:
       run: a run, or its directory.
       format: one of `FORMATS`.
-      output: for "saved_model", "huggingface" and "onnx", a new or empty folder; for the others, a new
-        file.
+      output: for "saved_model", "huggingface", "onnx" and "transformers_js", a new or empty folder; for
+        the others, a new file.
       report: deprecated; called with every message that is logged.
-      weights: how matrices are stored: "float32"; for "gguf", "html", "litert" and "onnx" also "float16" or
-        "int8".
+      weights: how matrices are stored: "float32"; for "gguf", "html", "litert", "onnx" and
+        "transformers_js" also "float16" or "int8".
       certificate: whether to compare what was written with the run. The certificate is written too:
         `certificate.json` in a folder, `NAME.certificate.json` beside a file. It is also recorded in the
         run directory, and the report of the run shows it.

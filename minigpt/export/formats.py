@@ -44,6 +44,12 @@ FORMATS = {
     "onnx": Format(
         ("onnx", "write_onnx"), True, STORED, ("onnx", "tf2onnx", "onnxruntime", "tokenizers")
     ),
+    "transformers_js": Format(
+        ("transformers_js", "write_transformers_js"),
+        True,
+        STORED,
+        ("onnx", "tf2onnx", "onnxruntime", "tokenizers"),
+    ),
 }
 
 

@@ -3,14 +3,13 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.export.output import output_folder
 from minigpt.export.source import ExportSource
-from minigpt.huggingface.architectures import architecture_of_model
-from minigpt.huggingface.tokenizer_export import export_problem, tokenizer_files
+from minigpt.huggingface.architectures import architecture_of_model, export_problems
+from minigpt.huggingface.tokenizer_export import padding_id, tokenizer_files
 from minigpt.huggingface.tokenizer_import import OWN_FOLDER
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.storage.tensor_file import write_tensors
@@ -41,38 +40,58 @@ def export_huggingface(model: GPT, tokenizer: Tokenizer, output: Path) -> None:
 
 
 def _write(model: GPT | EncoderDecoder, tokenizer: Tokenizer, folder: Path) -> None:
-    if not isinstance(model, GPT):
-        kind = type(model).__name__
-        raise UserError(_problem(f"the model is a {kind}; GPT-2 is a decoder without an encoder"))
-    architecture = architecture_of_model(model.config)
-    problems = architecture.export_problems(model.config)
-    if model.head is not None and model.head.bias is not None and np.any(model.head.bias.numpy()):
-        problems.append(
-            f"model.tie_embeddings = false: the head has a bias; {architecture.name} has none"
-        )
-    if reason := export_problem(tokenizer):
-        problems.append(reason)
-    if problems:
-        raise UserError(*map(_problem, problems))
-    generation = {"bos_token_id": tokenizer.end_id, "eos_token_id": tokenizer.end_id}
-    config = architecture.config_json(model.config, model.vocab_size, tokenizer.end_id)
-    files = {
-        "config.json": _json(config),
-        "generation_config.json": _json(generation),
-        **tokenizer_files(tokenizer, model.max_len),
-    }
-    for name, content in files.items():
+    for name, content in described_files(model, tokenizer, "huggingface").items():
         # newline="" keeps carriage returns of the vocabulary.
         (folder / name).write_text(content, encoding="utf-8", newline="")
+    assert isinstance(model, GPT)
     if not isinstance(tokenizer, GPT2Tokenizer):
         tokenizer.save(folder / OWN_FOLDER)
     # transformers writes and expects the format "pt".
-    write_tensors(folder / "model.safetensors", architecture.tensors(model), {"format": "pt"})
+    tensors = architecture_of_model(model.config).tensors(model)
+    write_tensors(folder / "model.safetensors", tensors, {"format": "pt"})
 
 
-def _problem(problem: str) -> ArgumentProblem:
-    return ArgumentProblem("format", "huggingface", problem)
+def described_files(
+    model: GPT | EncoderDecoder, tokenizer: Tokenizer, format: str
+) -> dict[str, str]:
+    """Returns the files of a folder that describe a model and hold its tokenizer, name → content.
+
+    Raises:
+      UserError: the model is neither a GPT-2 nor a Qwen3, or `transformers` does not have the tokenizer;
+        one problem per difference, of the format with this name.
+    """
+    if not isinstance(model, GPT):
+        kind = type(model).__name__
+        problems = [f"the model is a {kind}; GPT-2 is a decoder without an encoder"]
+    else:
+        problems = export_problems(model.config, tokenizer)
+    if problems:
+        raise UserError(*(ArgumentProblem("format", format, problem) for problem in problems))
+    assert isinstance(model, GPT)
+    architecture = architecture_of_model(model.config)
+    config = architecture.config_json(model.config, model.vocab_size, tokenizer.end_id)
+    return {
+        "config.json": as_json(config),
+        "generation_config.json": as_json(_generation_settings(tokenizer)),
+        **tokenizer_files(tokenizer, model.max_len),
+    }
 
 
-def _json(content: Mapping[str, object]) -> str:
+def _generation_settings(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Returns the content of generation_config.json.
+
+    It has no `max_length`: transformers would warn each time that a program passes `max_new_tokens`.
+    """
+    padding = padding_id(tokenizer)
+    never = sorted(tokenizer.undrawable_ids)
+    return {
+        "bos_token_id": tokenizer.end_id,
+        "eos_token_id": tokenizer.end_id,
+        "pad_token_id": tokenizer.end_id if padding is None else padding,
+        **({"suppress_tokens": never} if never else {}),
+    }
+
+
+def as_json(content: Mapping[str, object]) -> str:
+    """Returns the text of a file in the folder."""
     return json.dumps(content, indent=2, sort_keys=True) + "\n"

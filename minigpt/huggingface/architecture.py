@@ -122,8 +122,6 @@ class Architecture(abc.ABC):
     def assign(self, model: GPT, read: Callable[[str], np.ndarray]) -> None:
         """Copies tensors into a model, one variable at a time.
 
-        The bias of a head, which no architecture has, becomes zero.
-
         Args:
           model: a model of this architecture.
           read: returns the tensor with a name.
@@ -131,8 +129,6 @@ class Architecture(abc.ABC):
         for names, variable in self.variables(model).items():
             values = [read(name).T if self.is_transposed(name) else read(name) for name in names]
             variable.assign(values[0] if len(values) == 1 else np.concatenate(values, axis=-1))
-        if model.head is not None and model.head.bias is not None:
-            model.head.bias.assign([0.0] * model.vocab_size)
 
     def tensors(self, model: GPT) -> dict[str, np.ndarray]:
         """Returns every tensor as float32, with the names in the file.

@@ -11,6 +11,8 @@ from minigpt.errors import UserError
 from minigpt.huggingface.architecture import Architecture
 from minigpt.huggingface.gpt2 import GPT2
 from minigpt.huggingface.qwen3 import Qwen3
+from minigpt.huggingface.tokenizer_export import export_problem
+from minigpt.tokenizers import Tokenizer
 
 # The first is the one with which a model of no known architecture is compared.
 ARCHITECTURES: tuple[Architecture, ...] = (GPT2(), Qwen3())
@@ -39,3 +41,10 @@ def architecture_of_folder(content: Mapping[str, Any], path: str) -> Architectur
 def architecture_of_model(config: TransformerConfig) -> Architecture:
     """Returns the architecture that a model is exported as, or with which it is compared."""
     return next((a for a in ARCHITECTURES if a.block == config.block), ARCHITECTURES[0])
+
+
+def export_problems(config: TransformerConfig, tokenizer: Tokenizer) -> list[str]:
+    """Returns why a GPT and its tokenizer cannot be written for `transformers`, one line per reason."""
+    problems = architecture_of_model(config).export_problems(config)
+    reason = export_problem(tokenizer)
+    return [*problems, reason] if reason else problems

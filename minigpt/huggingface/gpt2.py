@@ -77,6 +77,7 @@ class GPT2(Architecture):
             "qkv_bias": True,
             "position": "learned",
             "tie_embeddings": content.get("tie_word_embeddings", True) is not False,
+            "head_bias": False,
             "norm_epsilon": epsilon,
             "activation": ACTIVATIONS[activation],
         }
@@ -94,6 +95,7 @@ class GPT2(Architecture):
         heads_width = config.embed_dim / config.num_heads
         return {
             **GPT2_DEFAULTS,
+            "head_bias": False,
             "block": self.block,
             "head_dim": heads_width,
             "value_dim": heads_width,

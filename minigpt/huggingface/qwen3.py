@@ -89,7 +89,8 @@ class Qwen3(Architecture):
         return reader.result(settings, vocab_size, end_token(reader.content, None))
 
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
-        return {**QWEN3, "block": self.block, "value_dim": config.head_sizes[0]}
+        values = config.head_sizes[0]
+        return {**QWEN3, "head_bias": False, "block": self.block, "value_dim": values}
 
     def config_json(
         self, config: TransformerConfig, vocab_size: int, end_id: int

@@ -74,7 +74,7 @@ class EncoderDecoder(LanguageModel):
             None
             if config.tie_embeddings
             else keras.layers.Dense(
-                self.vocab_size, use_bias=config.use_bias, dtype=policy, name="head"
+                self.vocab_size, use_bias=config.has_head_bias, dtype=policy, name="head"
             )
         )
         if type(self) is EncoderDecoder:  # A subclass may still add layers.

@@ -84,7 +84,7 @@ class GPT(LanguageModel):
             if config.tie_embeddings
             else keras.layers.Dense(
                 self.vocab_size,
-                use_bias=config.use_bias,
+                use_bias=config.has_head_bias,
                 kernel_initializer="zeros" if config.is_modern else kernel_initializer(),
                 dtype=policy,
                 name="head",

@@ -67,7 +67,7 @@ def _weights(config: TransformerConfig) -> Iterator[_Weight]:
             yield from _norm(config, "enc.output_norm")
             yield from _norm(config, "dec.output_norm")
     if not config.tie_embeddings:
-        yield from _dense(("output",), (), config.use_bias)
+        yield from _dense(("output",), (), config.has_head_bias)
 
 
 def _block(config: TransformerConfig, prefix: str, is_encoder: bool = False) -> Iterator[_Weight]:

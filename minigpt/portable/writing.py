@@ -100,7 +100,7 @@ def architecture_of(model: TransformerConfig, vocabulary: LlamaVocabulary | None
         model.block == "pre_norm"
         and model.position == "learned"
         and model.activation == "gelu_tanh"
-        and model.tie_embeddings
+        and not model.head_bias
         and model.num_kv_heads == model.num_heads
         and model.head_dim == model.embed_dim / model.num_heads
     )
@@ -111,6 +111,7 @@ def architecture_of(model: TransformerConfig, vocabulary: LlamaVocabulary | None
         and model.position == "rotary"
         and model.activation == "silu"
         and not model.qkv_bias
+        and not model.head_bias
     )
     return "qwen3" if is_qwen3 else OWN
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from minigpt.config import Config, TokenizerConfig, TransformerConfig
 from minigpt.errors import UserError
+from minigpt.huggingface.architectures import export_problems
 from minigpt.models import GPT
 from minigpt.runs.paths import check_run
 from minigpt.runs.run import Run
@@ -41,6 +42,12 @@ class FineTuning:
                 "hold a GPT"
             )
         return model
+
+    def export_problems(self) -> list[str]:
+        """Returns why a model that was imported cannot be written for `transformers` again."""
+        if self.run.corpus_file.is_file():
+            return []  # It was trained here.
+        return export_problems(self.config.model, self.tokenizer)
 
 
 def fine_tuning(config: Config) -> FineTuning | None:

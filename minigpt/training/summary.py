@@ -39,6 +39,8 @@ def summary_lines(
             f"{fine_tuning.run.path}, {f'LoRA of rank {rank}' if rank else 'all weights'}: "
             f"{trained:,} of {model.count_params():,} parameters are trained"
         )
+        if problems := fine_tuning.export_problems():
+            lines["Export"] = f"--format huggingface will be refused: {'; '.join(problems)}"
     lines["Baselines"] = baselines
     lines["Training"] = _training(task, model)
     return lines

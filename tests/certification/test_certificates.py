@@ -93,7 +93,7 @@ def test_sources_that_are_not_cut(pair_run):
     assert prompts and all(len(tokenizer.encode(prompt)) + 1 <= most for prompt in prompts)
 
 
-@pytest.mark.parametrize("format", ["litert", "onnx", "huggingface"])
+@pytest.mark.parametrize("format", ["litert", "onnx", "huggingface", "transformers_js"])
 def test_formats_without_pairs(pair_run, tmp_path, format):
     with pytest.raises(UserError, match=r"format = .*: the model is a"):
         exported(pair_run, format, tmp_path / "exported")
@@ -101,7 +101,7 @@ def test_formats_without_pairs(pair_run, tmp_path, format):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("format", ["gguf", "html", "litert", "onnx"])
+@pytest.mark.parametrize("format", ["gguf", "html", "litert", "onnx", "transformers_js"])
 @pytest.mark.parametrize("weights", ["float16", "int8"])
 def test_smaller_weights(tiny_run, tmp_path, format, weights):
     certificate = exported(tiny_run, format, tmp_path / "exported", weights)

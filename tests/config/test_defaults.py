@@ -20,6 +20,7 @@ MOVED = {"data.paths", "data.length_buckets", "tokenizer.lowercase"}
 ADDED = {
     "model.num_kv_heads": None,
     "model.rotary_base": 10_000.0,
+    "model.head_bias": None,
     "data.license": None,
     "training.keep_epochs": None,
     "training.tensorboard": False,

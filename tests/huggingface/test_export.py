@@ -15,6 +15,7 @@ from minigpt.huggingface.importing import import_run
 from minigpt.huggingface.tokenizer_export import tokenizer_files
 from minigpt.models import GPT, build_gpt
 from minigpt.tokenizers import Tokenizer, learn_tokenizer
+from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from tests.conftest import tiny_text
 from tests.huggingface.folders import FIXTURES, NAMES, huggingface_folder
@@ -76,6 +77,23 @@ def test_export_and_import_restore_model_and_tokenizer(kind, vocab_size, tmp_pat
     np.testing.assert_array_equal(opened.logits(ids), model(ids))
 
 
+@pytest.mark.parametrize(("kind", "vocab_size"), KINDS)
+def test_generation_config_names_what_is_never_sampled(kind, vocab_size, tmp_path):
+    tokenizer = learned(kind, vocab_size)
+    export_huggingface(random_gpt(tokenizer.vocab_size), tokenizer, tmp_path / "folder")
+    settings = json.loads((tmp_path / "folder" / "generation_config.json").read_text())
+    named = json.loads((tmp_path / "folder" / "tokenizer.json").read_text())["added_tokens"]
+    ids = {token["content"]: token["id"] for token in named}
+    end = ids["<end>"]
+    assert (settings.pop("bos_token_id"), settings.pop("eos_token_id")) == (end, end)
+    assert settings.pop("pad_token_id") == ids.get("[PAD]", end)
+    # Tokens without text, and bytes that the text does not need.
+    never = set(ids.values()) - {end}
+    if isinstance(tokenizer, CharacterTokenizer):
+        never |= set(tokenizer.byte_ids) - set(tokenizer.encode(tiny_text(100)).tolist())
+    assert settings == {"suppress_tokens": sorted(never)}
+
+
 def test_the_same_model_gives_the_same_bytes(tmp_path):
     tokenizer = learned("byte_pair", 320)
     model = random_gpt(tokenizer.vocab_size)
@@ -93,22 +111,24 @@ def test_another_model_is_refused_with_all_differences(tmp_path):
     tokenizer = learned("character", 40)
     changes = {
         "block": "post_norm",
+        "head_bias": True,
         "head_dim": 3,
         "position": "sinusoidal",
         "scale_embeddings": True,
         "value_dim": 5,
-        "tie_embeddings": False,
     }
     with pytest.raises(UserError) as caught:
         export_huggingface(
-            random_gpt(tokenizer.vocab_size, **changes), tokenizer, tmp_path / "folder"
+            random_gpt(tokenizer.vocab_size, tie_embeddings=False, **changes),
+            tokenizer,
+            tmp_path / "folder",
         )
     problems = caught.value.problems
     assert len(problems) == len(changes)
     for name, problem in zip(changes, problems, strict=True):
         assert problem.startswith(f"format = 'huggingface': model.{name} = ")
         assert "GPT-2 has" in problem
-    assert "head_dim = 3: GPT-2 has 4" in problems[1]
+    assert "head_dim = 3: GPT-2 has 4" in problems[2]
     assert not list(tmp_path.iterdir())
 
 

@@ -25,11 +25,12 @@ pytestmark = pytest.mark.slow
 transformers = pytest.importorskip("transformers", reason="needs the extra parity")
 torch = pytest.importorskip("torch", reason="needs the extra parity")
 
+UNTIED = {"tie_embeddings": False, "head_bias": False}
 SIZES = {
     "one layer": {"embed_dim": 8, "num_heads": 1, "num_layers": 1},
     "odd widths": {"embed_dim": 21, "num_heads": 3, "num_layers": 3, "ff_dim": 17},
     "no qkv bias": {"embed_dim": 16, "num_heads": 4, "num_layers": 2, "qkv_bias": False},
-    "untied": {"embed_dim": 32, "num_heads": 2, "num_layers": 4, "tie_embeddings": False},
+    "untied": {"embed_dim": 32, "num_heads": 2, "num_layers": 4, **UNTIED},
     "modern": {"block": "modern", "embed_dim": 16, "num_heads": 4, "num_layers": 2},
     "modern, grouped": {
         **{"block": "modern", "embed_dim": 20, "num_heads": 6, "num_kv_heads": 2, "head_dim": 8},
@@ -66,8 +67,6 @@ def random_gpt(vocab_size: int, **sizes) -> GPT:
             variable.assign(0.1 * noise)
         else:
             variable.assign(scale * noise)
-    if model.head is not None and model.head.bias is not None:
-        model.head.bias.assign(0 * model.head.bias)
     return model
 
 
@@ -151,6 +150,26 @@ def test_auto_tokenizer_gives_the_same_ids_and_text(kind, vocab_size, name, tmp_
     assert len(theirs) == tokenizer.vocab_size
 
 
+@pytest.mark.parametrize(("kind", "vocab_size"), [("character", 12), ("word", 30)])
+def test_what_is_never_sampled_here_is_not_sampled_there(kind, vocab_size, tmp_path):
+    tokenizer = learned(kind, vocab_size)
+    _, theirs = pair(SIZES["one layer"], tokenizer, tmp_path / "folder")
+    assert tokenizer.undrawable_ids
+
+    def drawn(**settings) -> set[int]:
+        torch.manual_seed(0)
+        # Nearly uniform: without a list, every token is drawn.
+        options = {"do_sample": True, "temperature": 100.0, "top_k": 0, "max_new_tokens": 90}
+        prompts = torch.full((60, 1), tokenizer.end_id)
+        found = theirs.generate(prompts, **options, **settings)
+        # Padding follows the end.
+        return {i for row in found.tolist() for i in row[: (row + row[:1]).index(row[0], 1)]}
+
+    banned = set(tokenizer.undrawable_ids)
+    assert drawn() == set(range(tokenizer.vocab_size)) - banned
+    assert drawn(suppress_tokens=[]) & banned
+
+
 def test_every_code_point_with_the_published_vocabulary(shared_data):
     """Each in eight places: its class (letter, digit, sign, space) has to be that of the package."""
     import tokenizers
@@ -166,6 +185,28 @@ def test_every_code_point_with_the_published_vocabulary(shared_data):
         lines = [f"a{c} {c}1{c}{c}!{c}  {c}" for c in points[start : start + 50_000]]
         expected = [encoding.ids for encoding in theirs.encode_batch(lines)]
         assert [ids.tolist() for ids in ours.encode_many(lines)] == expected
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_folder_of_save_pretrained_is_imported_as_it_is(name, tmp_path):
+    """docs/guide.md names its files."""
+    tokenizer = small_tokenizer()
+    ours, theirs = pair(SIZES[name], tokenizer, tmp_path / "folder")
+    theirs.save_pretrained(tmp_path / "again")
+    transformers.AutoTokenizer.from_pretrained(tmp_path / "folder").save_pretrained(
+        tmp_path / "again"
+    )
+    assert {path.name for path in (tmp_path / "again").iterdir()} == {
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    }
+    opened = minigpt.load(import_run(tmp_path / "again", tmp_path / "run"))
+    assert opened.tokenizer.fingerprint() == tokenizer.fingerprint()
+    ids = np.array([[1, 2, 3]], "int32")
+    np.testing.assert_array_equal(opened.logits(ids), ours(ids))
 
 
 @pytest.mark.parametrize("name", BOTH)

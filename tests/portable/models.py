@@ -19,6 +19,7 @@ GPT_SHAPES: dict[str, dict[str, Any]] = {
     "keras": {"block": "post_norm", "tie_embeddings": False, "activation": "relu"},
     "gpt2": {"block": "pre_norm"},
     "gpt2_without_bias": {"block": "pre_norm", "qkv_bias": False},
+    "gpt2_untied": {"block": "pre_norm", "tie_embeddings": False, "head_bias": False},
     "annotated": {
         "block": "pre_norm",
         "position": "sinusoidal",

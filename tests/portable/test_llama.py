@@ -42,6 +42,7 @@ ESCAPED = {"gpt2": "", "byte_pair": "\u2581\x10", "character": "\u2581"}
 SHAPES: dict[str, dict[str, Any]] = {
     "gpt2": {"block": "pre_norm"},
     "gpt2_without_bias": {"block": "pre_norm", "qkv_bias": False, "norm_epsilon": 1e-3},
+    "gpt2_untied": {"block": "pre_norm", "tie_embeddings": False, "head_bias": False},
     "qwen3": {
         **{"block": "modern", "num_heads": 4, "num_kv_heads": 2, "head_dim": 16},
         **{"rotary_base": 1e6, "tie_embeddings": False, "ff_dim": 96},
@@ -51,6 +52,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 CASES = [
     *(("gpt2", tokenizer) for tokenizer in TOKENIZERS),
     ("gpt2_without_bias", "gpt2"),
+    ("gpt2_untied", "gpt2"),
     *(("qwen3", tokenizer) for tokenizer in TOKENIZERS),
     ("qwen3_tied", "byte_pair"),
 ]
@@ -95,6 +97,11 @@ class Llama:
         )
         tokens: list[int] = answer["tokens"]
         return tokens[:-1] if answer["stop_type"] == "eos" else tokens
+
+    def ends_with(self, token: int) -> bool:
+        """Returns whether a text ends, without text, if this token is drawn."""
+        answer = self._ask("/completion", prompt=[3], n_predict=2, logit_bias=[[token, 1e4]])
+        return answer["stop_type"] == "eos" and answer["content"] == ""
 
     def log_probabilities(self, ids: Sequence[int]) -> np.ndarray:
         """Returns float64[V], of the next token."""
@@ -232,6 +239,12 @@ def test_llama_writes_the_same_greedy_text(opened, weights_type, tolerance):
             assert first - second < tolerance * largest, f"{line!r}: {ours}, in llama.cpp {theirs}"
     assert compared > PROMPTS * NEW * 0.8
     assert len(written) > 30
+
+
+def test_llama_knows_the_end_token(opened):
+    file = opened("float32")
+    assert file.llama.ends_with(file.tokenizer.end_id)
+    assert not file.llama.ends_with(file.llama.encode("a")[0])
 
 
 def test_llama_computes_the_same_probabilities(opened, request):

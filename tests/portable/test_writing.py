@@ -21,6 +21,7 @@ ARCHITECTURES = {
     "keras": "minigpt",
     "gpt2": "gpt2",
     "gpt2_without_bias": "gpt2",
+    "gpt2_untied": "gpt2",
     "annotated": "minigpt",
     "modern": "qwen3",
     "modern_tied": "minigpt",

@@ -7,6 +7,7 @@ import re
 import keras
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import minigpt
 from minigpt.config import load_config
@@ -106,6 +107,40 @@ def test_lora_on_an_imported_qwen3(text, tmp_path, capsys, no_export):
     again = minigpt.load(import_run(tmp_path / "again", tmp_path / "run again"))
     ids = np.array([[1, 2, 3]], "int32")
     np.testing.assert_array_equal(again.logits(ids), after(ids))
+
+
+def test_a_fine_tuned_model_with_a_head_of_its_own_is_exported(text, tmp_path, capsys, no_export):
+    """GPT-2's head has no bias, so fine-tuning does not add one."""
+    folder = huggingface_folder("untied", tmp_path / "folder")
+    start = import_run(folder, tmp_path / "start")
+    run = minigpt.train(settings(start, text), tmp_path / "run")
+    assert "huggingface" not in capsys.readouterr().out
+    before, after = start.load_model(), run.load_model()
+    assert not np.array_equal(before.head.kernel, after.head.kernel)
+    minigpt.export_run(run, "huggingface", tmp_path / "again")
+    tensors = load_file(tmp_path / "again" / "model.safetensors")
+    np.testing.assert_array_equal(tensors["lm_head.weight"], after.head.kernel.numpy().T)
+    assert tensors.keys() == load_file(folder / "model.safetensors").keys()
+    again = minigpt.load(import_run(tmp_path / "again", tmp_path / "run again"))
+    ids = np.array([[1, 2, 3]], "int32")
+    np.testing.assert_array_equal(again.logits(ids), after(ids))
+
+
+def test_what_an_export_would_refuse_is_said_first(text, tmp_path, capsys, no_export):
+    """An imported run of an earlier version has a bias in its head."""
+    source = import_run(huggingface_folder("untied", tmp_path / "folder"), tmp_path / "source")
+    described = source.config.model.model_copy(update={"head_bias": True})
+    model = build_gpt(described, 400)
+    config = source.config.model_copy(update={"model": described})
+    start = Run.create(tmp_path / "start", config, source.load_tokenizer(), None, model)
+    few = {"epochs": 1, "steps_per_epoch": 1}
+    run = minigpt.train(settings(start, text, **few), tmp_path / "run")
+    lines = capsys.readouterr().out.splitlines()
+    reason = "model.head_bias = True: GPT-2 has False"
+    said = lines.index(f"Export      --format huggingface will be refused: {reason}")
+    assert said < next(i for i, line in enumerate(lines) if line.startswith("Run "))
+    with pytest.raises(UserError, match=re.escape(reason)):
+        minigpt.export_run(run, "huggingface", tmp_path / "again")
 
 
 def compiled(start: Run, optimizer: str = "adamw") -> keras.Model:

@@ -16,11 +16,13 @@ READERS = {
     "html": ("portable", "Page"),
     "litert": ("litert", "LiteRTFile"),
     "onnx": ("onnx", "OnnxFolder"),
+    "transformers_js": ("transformers_js", "TransformersJsFolder"),
 }
 _FILES_IN_FOLDER = {
     "saved_model.pb": "saved_model",
     "model.onnx": "onnx",
     "model.safetensors": "huggingface",
+    "onnx/*.onnx": "transformers_js",
 }
 
 
@@ -43,7 +45,7 @@ def format_of(path: Path) -> str:
     """
     if path.is_dir():
         for name, format in _FILES_IN_FOLDER.items():
-            if (path / name).is_file():
+            if any(path.glob(name)):
                 return format
     else:
         try:
