@@ -19,7 +19,8 @@ from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
-from minigpt.tokenizers.gpt2 import WHITE_SPACE, GPT2Tokenizer
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.splitting import WHITE_SPACE
 from minigpt.tokenizers.unicode_tables import lower, ranges
 from minigpt.tokenizers.word import WordTokenizer
 from scripts.make_engine_tables import FILE, header
