@@ -125,9 +125,15 @@ class GPT(LanguageModel):
         """int32[B, T] → float32[B, T, V]: log-softmax of the logits (docs/systems.md, S2)."""
         return ops.log_softmax(self(token_ids, training=False))
 
-    def empty_caches(self, batch_size: Any) -> list[Any]:
-        """Returns an empty cache of capacity `max_len` for each block."""
-        return [block.attention.empty_cache(batch_size, self.max_len) for block in self.blocks]
+    def empty_caches(self, batch_size: Any, capacity: Any = None) -> list[Any]:
+        """Returns an empty cache for each block.
+
+        Args:
+          batch_size: B.
+          capacity: in tokens; the model's `max_len` if None.
+        """
+        capacity = self.max_len if capacity is None else capacity
+        return [block.attention.empty_cache(batch_size, capacity) for block in self.blocks]
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return (*input_shape, self.vocab_size)
