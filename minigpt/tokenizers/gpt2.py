@@ -106,8 +106,10 @@ class GPT2Tokenizer(Tokenizer):
         self.splitting = splitting
         self.cut_after = CUT_AFTER[splitting]  # type: ignore[misc]  # other kinds have one for the class
         self._added = AddedTokens(added, self.normalize)
-        # The literal end token in a text, normalization, and white space beside some added tokens get lost.
-        self.lossless = not added and splitting == "gpt2"
+        # Normalization changes a text, and white space that belongs to a token gets lost. The name of the
+        # end token in a text does too, but that ends a document.
+        strips = any(token.lstrip or token.rstrip for token in added)
+        self.lossless = splitting == "gpt2" and not strips
         self.undrawable_ids = tuple(
             i for i, piece in enumerate(pieces) if not piece and i != end_id
         )

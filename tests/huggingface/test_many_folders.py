@@ -29,9 +29,9 @@ from tests.huggingface.tokenizers_package import (  # noqa: E402
 
 PARITY = 1e-5
 PROMPT = "<user>It's 12 o'clock, Zoe\u0301! <bot> word<think>\n\n<|im_end|> Yes"
-GPT2 = {"n_positions": 64, "n_embd": 16, "n_layer": 2, "n_head": 2}
+GPT2 = {"n_positions": 128, "n_embd": 16, "n_layer": 2, "n_head": 2}
 QWEN3 = {
-    **{"max_position_embeddings": 64, "hidden_size": 16, "intermediate_size": 24},
+    **{"max_position_embeddings": 128, "hidden_size": 16, "intermediate_size": 24},
     **{"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8},
 }
 
@@ -147,7 +147,7 @@ WORKING: dict[str, tuple[dict, Callable[[Path], None] | None]] = {
     "gpt2, other dropout rates": ({"embd_pdrop": 0.3, "resid_pdrop": 0.2, "attn_pdrop": 0.0}, None),
     "gpt2, reorder_and_upcast_attn": ({"reorder_and_upcast_attn": True}, None),
     "gpt2, gelu and odd sizes": (
-        {"activation_function": "gelu", "n_positions": 61, "n_inner": 19, "n_embd": 21, "n_head": 3},
+        {"activation_function": "gelu", "n_positions": 127, "n_inner": 19, "n_embd": 21, "n_head": 3},
         None,
     ),
     "gpt2, relu, epsilon": ({"activation_function": "relu", "layer_norm_epsilon": 1e-3}, None),
