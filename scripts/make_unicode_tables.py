@@ -1,10 +1,11 @@
-"""Writes minigpt/tokenizers/unicode_tables.json: TensorFlow's Unicode, for tokenizers in plain Python.
+"""Writes minigpt/tokenizers/unicode_tables.json: the Unicode of TensorFlow and of the tokenizers package.
 
     python scripts/make_unicode_tables.py
 
 TensorFlow has two libraries with Unicode data: RE2, whose character classes split text, and ICU, which
-lower-cases it. Their versions of Unicode differ from each other and from Python's. Run this script after
-TensorFlow's version changes; tests/tokenizers/test_unicode.py checks every code point.
+lower-cases it. The tokenizers package has its own data for normalization and for words. All versions of
+Unicode differ from each other and from Python's. Run this script after the version of TensorFlow or of
+tokenizers changes; tests/tokenizers/test_unicode.py checks every code point.
 """
 
 import json
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+import tensorflow_text
+import tokenizers
 
 FILE = Path(__file__).resolve().parents[1] / "minigpt" / "tokenizers" / "unicode_tables.json"
 CATEGORIES = "LNPS"
@@ -32,6 +35,38 @@ def lowered(texts: list[str]) -> np.ndarray:
     return np.array([text.decode() for text in found])
 
 
+def in_words(texts: list[str]) -> np.ndarray:
+    """Returns which characters an added token with `single_word` must not touch, bool."""
+    model = tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.add_tokens([tokenizers.AddedToken("<x>", single_word=True, normalized=False)])
+    encoded = tokenizer.encode_batch([f"<x>{text}" for text in texts])
+    return np.array([each.tokens[0] != "<x>" for each in encoded])
+
+
+def not_normalized(texts: list[str]) -> list[str]:
+    """Returns the characters that ICU composes, decomposes or reorders, and the tokenizers package does not."""
+
+    def by_icu(form: str, changed: list[str]) -> list[str]:
+        return [text.decode() for text in tensorflow_text.normalize_utf8(changed, form).numpy()]
+
+    # A mark changes places with marks before and after it.
+    among_marks = [f"a\u0315{text}\u0327" for text in texts]
+    nfc, nfd = tokenizers.normalizers.NFC(), tokenizers.normalizers.NFD()
+    found, old, parts = set(), set(), set()
+    rows = zip(texts, among_marks, by_icu("NFC", among_marks), by_icu("NFD", texts), strict=True)
+    for text, marks, composed, decomposed in rows:
+        if nfc.normalize_str(marks) != composed:
+            found.add(text)
+        before = nfd.normalize_str(text)
+        if before != text:
+            old |= set(before)
+        if before != decomposed:
+            found.add(text)
+            parts |= set(decomposed)
+    return sorted(found | (parts - old))
+
+
 def main() -> None:
     # NUL is left out: tf.strings.lower drops it and everything after it.
     texts = [chr(c) for c in range(1, 0x110000) if not 0xD800 <= c < 0xE000]
@@ -49,6 +84,8 @@ def main() -> None:
         "capital": ranges_of(points[capital]),
         "cased": ranges_of(points[cased]),
         "ignorable": ranges_of(points[inside & ~cased]),
+        "word": ranges_of(points[in_words(texts)]),
+        "not normalized": ranges_of(np.array([ord(text) for text in not_normalized(texts)])),
     }
     FILE.write_text(json.dumps(tables, indent=1) + "\n", encoding="ascii")
     sizes = ", ".join(f"{name} {len(table.split())}" for name, table in tables.items())

@@ -48,9 +48,13 @@ def open_state(
     """
     # Importing the library that writes the file takes as long as a small model needs for a sample.
     from minigpt.portable.run_file import best_facts, write_checkpoint_file, write_run_file
+    from minigpt.portable.tokenizer_tables import tokenizer_problem
 
     checkpoint = _newest(run) if state == "last" else None
     facts = checkpoint.progress.model_dump() if checkpoint else best_facts(run)
+    if tokenizer_problem(run.load_tokenizer()):
+        yield StateModel(_in_tensorflow(run, checkpoint, weights), facts["epoch"], facts["step"])
+        return
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.gguf"
         if checkpoint and weights is None:
@@ -64,6 +68,20 @@ def open_state(
         # The engine has read the file.
         file.unlink()
         yield StateModel(model, facts["epoch"], facts["step"])
+
+
+def _in_tensorflow(
+    run: Run, checkpoint: Checkpoint | None, weights: Sequence[np.ndarray] | None
+) -> Any:
+    """Returns the model as a `TextModel`."""
+    opened = minigpt.load(run)
+    if weights is not None:
+        opened.model.set_weights(weights)
+    elif checkpoint is not None:
+        from minigpt.runs.model_loading import model_of_checkpoint
+
+        opened.model.set_weights(model_of_checkpoint(run, checkpoint).get_weights())
+    return opened
 
 
 def _newest(run: Run) -> Checkpoint:

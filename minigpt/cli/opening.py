@@ -63,6 +63,10 @@ class OpenedModel:
             run = open_run(self._path, self._kind)
             if (size := _model_bytes(run)) > LARGE_BYTES:
                 reason = f"a model of {size / 1e6:,.0f} MB"
+            elif not run.has_current_portable_file:
+                from minigpt.portable.tokenizer_tables import tokenizer_problem
+
+                reason = tokenizer_problem(run.load_tokenizer())
         if verbose:
             print_message(
                 f"Running on TensorFlow: {reason}." if reason else "Running on the engine."

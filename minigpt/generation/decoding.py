@@ -9,7 +9,6 @@ import tensorflow as tf
 from minigpt.generation.beam_search import continue_by_beam_search
 from minigpt.generation.loop import (
     DecodeState,
-    any_rows,
     decode,
     initial_state,
     is_unfinished,
@@ -32,8 +31,8 @@ _BANNED_TOKENS = tf.TensorSpec([None], tf.int32, "banned_tokens")
 class Decoder(tf.Module):
     """Continues prompts: prefill, then one token at a time.
 
-    XLA compiles a GPT's loop once for each number of rows and each capacity, which is a multiple of
-    max_len. The steps within the context and those beyond it are two loops, each compiled when it is
+    XLA compiles a GPT's loop once for each number of rows and each capacity, of which there are few: see
+    `StepModel.capacity`. The steps within the context and those beyond it are two loops, each compiled when it is
     first needed: a conditional inside one loop would copy the caches at every step.
 
     Args:
@@ -49,10 +48,6 @@ class Decoder(tf.Module):
         self.model = model if isinstance(model, StepModel) else CachedGPT(model)
         self.end_id = end_id
         self.undrawable_ids = sorted(set(undrawable_ids))
-
-        def spec(tensor: Any) -> tf.TensorSpec:
-            return tf.TensorSpec(any_rows(tensor), tensor.dtype)
-
         state = DecodeState(
             token_ids=_TOKEN_IDS,
             lengths=_LENGTHS,
@@ -61,7 +56,7 @@ class Decoder(tf.Module):
             finished=tf.TensorSpec([None], tf.bool),
             new_lengths=tf.TensorSpec([None], tf.int32),
             seen=tf.TensorSpec([None, self.model.vocab_size], tf.bool),
-            caches=tf.nest.map_structure(spec, self.model.empty_caches(0)),
+            caches=self.model.cache_specs(),
         )
         # Instance attributes, because the signature depends on the model's sizes.
         signature = [state, _MAX_NEW_TOKENS, SAMPLING_SPEC, _SEEDS, _BANNED_TOKENS]
@@ -114,8 +109,10 @@ class Decoder(tf.Module):
         token_ids = tf.where(empty[:, None], self.end_id, token_ids)
         filled = tf.where(empty, 1, lengths)
         token_ids = token_ids[:, : tf.reduce_max(tf.concat([filled, [1]], 0))]
-        caches = self.model.prefill(token_ids)
         width = tf.shape(token_ids)[1]
+        limit = tf.maximum(max_new_tokens, 0)
+        capacity = self.model.capacity(width + limit)
+        caches = self.model.prefill(token_ids, capacity)
         in_prompt = tf.sequence_mask(lengths, width)
         row_of = tf.repeat(tf.range(rows)[:, None], width, axis=1)
         seen = tf.tensor_scatter_nd_max(
@@ -123,9 +120,6 @@ class Decoder(tf.Module):
             tf.stack([row_of, tf.where(in_prompt, token_ids, 0)], axis=2),
             tf.cast(in_prompt, tf.int32),
         )
-        limit = tf.maximum(max_new_tokens, 0)
-        max_len = self.model.max_len
-        capacity = -(-(width + limit) // max_len) * max_len
         return initial_state(token_ids, filled, limit, capacity, caches, seen > 0)
 
     def _extend(self, state, max_new_tokens, settings, seeds, banned_tokens):  # type: ignore[no-untyped-def]

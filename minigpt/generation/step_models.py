@@ -15,6 +15,8 @@ from minigpt.models import GPT, EncoderDecoder
 
 # All cores multiply by a head of at least this many bytes faster than one core does.
 LARGE_BYTES = 2**24
+# The smallest capacity for which XLA compiles the loop of a model with a longer context.
+MIN_CAPACITY = 256
 
 
 class StepModel(abc.ABC):
@@ -30,13 +32,26 @@ class StepModel(abc.ABC):
     max_len: int
     jit_compile = False
 
-    def empty_caches(self, rows: Any) -> Any:
-        """Returns empty caches."""
+    def capacity(self, length: Any) -> Any:
+        """Returns int32[]: the tokens that rows have space for, at least `length`.
+
+        Within the context it is max_len, or a smaller one of the numbers 256, 512, 1024 ...; beyond it, a
+        multiple of max_len. Caches have this capacity, but at most max_len.
+        """
+        sizes, size = [self.max_len], MIN_CAPACITY
+        while size < self.max_len:
+            sizes.insert(-1, size)
+            size *= 2
+        in_context = tf.reduce_min(tf.where(tf.constant(sizes) >= length, sizes, self.max_len))
+        return -(-length // in_context) * in_context
+
+    def cache_specs(self) -> Any:
+        """Returns a nest of `tf.TensorSpec`: the caches for any rows and any capacity."""
         return ()
 
-    def prefill(self, token_ids: Any) -> Any:
+    def prefill(self, token_ids: Any, capacity: Any) -> Any:
         """Returns the caches of the first max_len tokens of each row."""
-        return self.empty_caches(tf.shape(token_ids)[0])
+        return ()
 
     @abc.abstractmethod
     def step(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> tuple[Any, Any]:
@@ -77,14 +92,18 @@ class CachedGPT(StepModel):
         self.vocab_size = model.vocab_size
         self.max_len = model.max_len
 
-    def empty_caches(self, rows: Any) -> Any:
-        return self.model.empty_caches(rows)
+    def cache_specs(self) -> Any:
+        def spec(cache: Any) -> tf.TensorSpec:
+            _, groups, _, width = cache.shape
+            return tf.TensorSpec([None, groups, None, width], cache.dtype)
 
-    def prefill(self, token_ids: Any) -> Any:
+        return tf.nest.map_structure(spec, self.model.empty_caches(0, 0))
+
+    def prefill(self, token_ids: Any, capacity: Any) -> Any:
         # The caches of a prompt that is longer than the context are never read.
         rows = tf.shape(token_ids)[0]
         index = tf.zeros([rows], tf.int32)
-        caches = self.model.empty_caches(rows)
+        caches = self.model.empty_caches(rows, tf.minimum(capacity, self.max_len))
         return self.model.call_with_cache(token_ids[:, : self.max_len], caches, index)[1]
 
     def step(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> tuple[Any, Any]:
@@ -112,9 +131,10 @@ class CachedGPT(StepModel):
         )
 
     def row_bytes(self, capacity: int) -> int:
-        caches = [_nbytes(cache) for cache in tf.nest.flatten(self.empty_caches(1))]
+        of_a_token = [_nbytes(cache) for cache in tf.nest.flatten(self.model.empty_caches(1, 1))]
+        length = min(int(self.capacity(capacity)), self.max_len)
         # The loop's input, its state and its result.
-        return super().row_bytes(capacity) + 3 * sum(caches)
+        return super().row_bytes(capacity) + 3 * length * sum(of_a_token)
 
     def _logits(self, latents: Any, banned: Any) -> Any:
         """float[B, 1, D] → float32[B, V]."""

@@ -16,10 +16,10 @@ from minigpt.huggingface.config_reader import ConfigReader, FolderConfig
 from minigpt.models import GPT
 
 # The defaults of GPT2Config, and the values of the published GPT-2. No other values are supported.
+# `reorder_and_upcast_attn` is not among them: it computes the same in another order.
 PUBLISHED = {
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
-    "reorder_and_upcast_attn": False,
     "add_cross_attention": False,
 }
 
@@ -81,14 +81,6 @@ class GPT2(Architecture):
             "norm_epsilon": epsilon,
             "activation": ACTIVATIONS[activation],
         }
-        embedding_rate = reader.rate("embd_pdrop", 0.1)
-        if not reader.problems and embedding_rate != settings["dropout_rate"]:
-            reader.problem(
-                "embd_pdrop",
-                embedding_rate,
-                f"should be resid_pdrop = {settings['dropout_rate']}, because minigpt has one rate "
-                "for both",
-            )
         return reader.result(settings, vocab_size, end_token(content, 50256))
 
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:

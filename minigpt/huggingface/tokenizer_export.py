@@ -5,15 +5,18 @@ decoder.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from minigpt.huggingface.tokenizer_import import CLASSES
 from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.added_tokens import AddedToken
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from minigpt.tokenizers.escapes import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.splitting import PATTERNS
 from minigpt.tokenizers.word import SEPARATE, WHITE_SPACE, WordTokenizer
 
 END, PADDING, UNKNOWN = "<end>", "[PAD]", "[UNK]"
@@ -50,7 +53,8 @@ def tokenizer_files(tokenizer: Tokenizer, max_len: int) -> dict[str, str]:
     files = {}
     if isinstance(tokenizer, GPT2Tokenizer):
         # As in the published GPT-2: the literal end token in a text is read as the end token.
-        settings |= {"tokenizer_class": "GPT2Tokenizer", "split_special_tokens": False}
+        name = next(name for name, kind in CLASSES.items() if kind == tokenizer.splitting)
+        settings |= {"tokenizer_class": name, "split_special_tokens": False}
         settings |= {"add_prefix_space": False, "errors": "replace"}
         files["vocab.json"] = json.dumps(tokenizer.encoder | tokenizer.special) + "\n"
         merges = [" ".join(pair) for pair in tokenizer.merges]
@@ -75,11 +79,17 @@ def _gpt2(tokenizer: GPT2Tokenizer) -> Built:
         "type": "ByteLevel",
         "add_prefix_space": False,
         "trim_offsets": True,
-        "use_regex": True,
+        "use_regex": tokenizer.splitting == "gpt2",
     }
+    parts: dict[str, Any] = {"pre_tokenizer": byte_level, "decoder": byte_level}
+    if tokenizer.splitting == "qwen2":
+        pattern = {"Regex": PATTERNS[tokenizer.splitting]}
+        split = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+        parts["pre_tokenizer"] = _sequence("pretokenizers", split, byte_level)
+        parts["normalizer"] = {"type": "NFC"}
     model = _bpe(tokenizer.encoder | tokenizer.special, tokenizer.merges)
     end = next(token for token, i in tokenizer.special.items() if i == tokenizer.end_id)
-    described = _described(tokenizer.special, model, pre_tokenizer=byte_level, decoder=byte_level)
+    described = _described(tokenizer.special, model, tokenizer.added, **parts)
     return described, {"bos_token": end, "eos_token": end, "unk_token": end}
 
 
@@ -154,22 +164,17 @@ BUILDERS: dict[type, Callable[[Any], Built]] = {
 }
 
 
-def _described(special: dict[str, int], model: dict[str, Any], **parts: Any) -> dict[str, Any]:
+def _described(
+    special: dict[str, int], model: dict[str, Any], added: Iterable[AddedToken] = (), **parts: Any
+) -> dict[str, Any]:
+    tokens = {content: AddedToken(i, content, special=True) for content, i in special.items()}
+    tokens |= {token.content: token for token in added}
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [
-            {
-                "id": i,
-                "content": token,
-                "single_word": False,
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": False,
-                "special": True,
-            }
-            for token, i in sorted(special.items(), key=lambda item: item[1])
+            token.described() for token in sorted(tokens.values(), key=lambda token: token.id)
         ],
         "normalizer": None,
         "pre_tokenizer": None,

@@ -1,6 +1,7 @@
-"""Reading the tokenizer of a folder: `vocab.json` and `merges.txt`, or `tokenizer.json`."""
+"""Reading the tokenizer of a folder: `tokenizer.json`, or `vocab.json` and `merges.txt`."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +9,28 @@ from minigpt.errors import UserError
 from minigpt.huggingface.architecture import Architecture
 from minigpt.huggingface.json_file import read_json_object
 from minigpt.tokenizers import Tokenizer, load_tokenizer
+from minigpt.tokenizers.added_tokens import AddedToken, read_added_tokens
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
-from minigpt.tokenizers.gpt2_files import ENCODER_FILE, MERGES_FILE
+from minigpt.tokenizers.gpt2_files import (
+    ENCODER_FILE,
+    END_TOKEN,
+    MERGES_FILE,
+    byte_alphabet,
+    read_encoder,
+    read_merges,
+)
+from minigpt.tokenizers.splitting import PATTERNS, Splitting
 from minigpt.tokenizers.tokenizer_file import read_file
 
 PAIRS = (("vocab.json", "merges.txt"), (ENCODER_FILE, MERGES_FILE))
 TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
+# Tokens that were added, with their ids, and the names of special tokens: files of transformers 4.
+ADDED_FILE, SPECIAL_FILE = "added_tokens.json", "special_tokens_map.json"
 # A saved tokenizer of minigpt, which `export.huggingface` writes next to tokenizer.json.
 OWN_FOLDER = "minigpt_tokenizer"
-# The names of GPT-2's tokenizer in transformers.
-SUPPORTED = ("GPT2Tokenizer", "GPT2TokenizerFast")
+# The names of the tokenizers in transformers, without "Fast" at the end.
+CLASSES: dict[str, Splitting] = {"GPT2Tokenizer": "gpt2", "Qwen2Tokenizer": "qwen2"}
+NAMES: dict[Splitting, str] = {"gpt2": "GPT-2", "qwen2": "Qwen3"}
 
 
 def read_tokenizer(
@@ -31,8 +44,8 @@ def read_tokenizer(
       end_id: the id of the end token in config.json; None means that of `<|endoftext|>`.
       architecture: the architecture of the model in the folder.
     Raises:
-      UserError: there is no tokenizer, it is not of GPT-2's kind, a file is damaged, or its files do not
-        match.
+      UserError: there is no tokenizer, it is neither of GPT-2's nor of Qwen3's kind, a file is damaged, or
+        its files do not match.
     """
     if (folder / OWN_FOLDER).is_dir():
         own = load_tokenizer(folder / OWN_FOLDER)
@@ -42,85 +55,185 @@ def read_tokenizer(
                 "config.json"
             )
         return own
-    settings_path, path = folder / SETTINGS_FILE, folder / TOKENIZER_FILE
-    settings = read_json_object(settings_path) if settings_path.is_file() else {}
+    settings = _read(folder / SETTINGS_FILE)
     if settings.get("add_prefix_space"):
-        raise UserError(f"{settings_path}: add_prefix_space = true: should be false, as in GPT-2")
-    described = read_json_object(path) if path.is_file() else {}
-    special = _special(settings, described)
-    if architecture.tokenizer_class not in SUPPORTED:
-        # vocab.json and merges.txt do not say how text is split into words.
-        _check_class(settings_path, settings, described, architecture)
-        if described:
-            _check_pipeline(path, described)
-    for names in PAIRS:
-        if all((folder / name).is_file() for name in names):
-            encoder, merges = (read_file(folder / name) for name in names)
-            where = (str(folder / names[0]), str(folder / names[1]))
-            return GPT2Tokenizer.from_files(encoder, merges, where, special, end_id, vocab_size)
-    if not described:
         raise UserError(
-            f"{folder}: contains no tokenizer; expected vocab.json and merges.txt, or {TOKENIZER_FILE}"
+            f"{folder / SETTINGS_FILE}: add_prefix_space = true: should be false, as in GPT-2"
         )
-    _check_pipeline(path, described)
+    path = folder / TOKENIZER_FILE
+    if path.is_file():
+        described = read_json_object(path)
+        splitting = _splitting_of(path, described)
+        tokens, merges = _tables(path, described)
+        paths = (str(path), str(path))
+        added = _added_tokens(path, described.get("added_tokens") or [])
+    else:
+        names = next((p for p in PAIRS if all((folder / n).is_file() for n in p)), None)
+        if names is None:
+            raise UserError(
+                f"{folder}: contains no tokenizer; expected {TOKENIZER_FILE}, or vocab.json and "
+                "merges.txt"
+            )
+        splitting = CLASSES[architecture.tokenizer_class]
+        paths = (str(folder / names[0]), str(folder / names[1]))
+        tokens = read_encoder(read_file(folder / names[0]), paths[0])
+        merges = read_merges(read_file(folder / names[1]), paths[1])
+        added = []
+    splitting = _of_class(folder / SETTINGS_FILE, settings, splitting, path.is_file())
+    known = {token.content for token in added}
+    added += [t for t in _named_tokens(folder, settings, tokens) if t.content not in known]
+    # An added token may also be a part of words, with the same id.
+    ordinary = {*byte_alphabet(), *(a + b for a, b in merges)} & tokens.keys()
+    special = {token.content: token.id for token in added if token.content not in ordinary}
+    for token in added:
+        if token.content in ordinary and tokens[token.content] != token.id:
+            raise UserError(f"{paths[0]}: {token.content!r}: has two ids, {token.id} and another")
+    return GPT2Tokenizer.from_tables(
+        tokens, merges, paths, special, end_id, vocab_size, added, splitting
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return read_json_object(path) if path.is_file() else {}
+
+
+def _tables(path: Path, described: dict[str, Any]) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Returns token → id and the merges of a tokenizer.json."""
     try:
         tokens = {str(token): int(i) for token, i in described["model"]["vocab"].items()}
         pairs = [
             tuple(pair.split(" ") if isinstance(pair, str) else pair)
             for pair in described["model"]["merges"]
         ]
-        merges_read = [(str(a), str(b)) for a, b in pairs]
+        return tokens, [(str(a), str(b)) for a, b in pairs]
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(f"{path}: damaged; expected vocab and merges of a BPE model") from None
-    return GPT2Tokenizer.from_tables(
-        tokens, merges_read, (str(path), str(path)), special, end_id, vocab_size
-    )
 
 
-def _special(settings: dict[str, Any], described: dict[str, Any]) -> dict[str, int]:
-    """Returns special token → id, from both files that may name them."""
+def _added_tokens(path: Path, described: Any) -> list[AddedToken]:
+    """Returns the tokens of a list of added tokens; flags that are missing have their defaults."""
     try:
-        decoder = settings.get("added_tokens_decoder") or {}
-        special = {token["content"]: int(i) for i, token in decoder.items()}
-        return special | {t["content"]: t["id"] for t in described.get("added_tokens") or []}
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return {}
+        # Tokens that are not special are searched for in the normalized text, if nothing else is said.
+        return read_added_tokens([{"normalized": not t.get("special", False), **t} for t in described])
+    except (TypeError, ValueError, AttributeError):
+        raise UserError(f"{path}: damaged; expected added tokens with id and content") from None
 
 
-def _check_class(
-    path: Path,
-    settings: dict[str, Any],
-    described: dict[str, Any],
-    architecture: Architecture,
-) -> None:
-    """Raises a `UserError` if a folder has, or does not exclude, the architecture's own tokenizer."""
-    own, named = architecture.tokenizer_class, settings.get("tokenizer_class")
-    is_own = isinstance(named, str) and named.removesuffix("Fast") == own
-    if is_own or not (described or named in SUPPORTED):
-        raise UserError(
-            f"{path}: tokenizer_class = {named!r}: should be {SUPPORTED[0]!r}, because minigpt does not "
-            f"split text as {own} does, the tokenizer of the published {architecture.name}"
-        )
+def _named_tokens(
+    folder: Path, settings: dict[str, Any], tokens: Mapping[str, int]
+) -> list[AddedToken]:
+    """Returns the added tokens of the files other than tokenizer.json."""
+    path, decoder = folder / SETTINGS_FILE, settings.get("added_tokens_decoder") or {}
+    try:
+        listed = [{**token, "id": int(i)} for i, token in decoder.items()]
+    except (TypeError, ValueError, AttributeError):
+        raise UserError(f"{path}: added_tokens_decoder: damaged; expected id to token") from None
+    found = {token.content: token for token in _added_tokens(path, listed)}
+    ids = {**tokens, **_read(folder / ADDED_FILE)}
+    special = _special_names(settings) | _special_names(_read(folder / SPECIAL_FILE))
+    others = [name for name in _read(folder / ADDED_FILE) if name not in special]
+    for name in [END_TOKEN, *sorted(special), *others]:
+        if name in ids and name not in found:
+            described = {"id": ids[name], "content": name, "special": name not in others}
+            (found[name],) = _added_tokens(folder / ADDED_FILE, [described])
+    return sorted(found.values(), key=lambda token: token.id)
 
 
-def _check_pipeline(path: Path, described: dict[str, Any]) -> None:
-    """Raises a `UserError` if tokenizer.json describes a kind of tokenizer other than GPT-2's."""
+def _special_names(settings: dict[str, Any]) -> set[str]:
+    """Returns the special tokens that a file names: strings, or objects with the entry `content`."""
+    values = []
+    for key, value in settings.items():
+        if key.endswith("_token"):
+            values.append(value)
+        elif key in ("additional_special_tokens", "extra_special_tokens"):
+            values += list(value.values() if isinstance(value, dict) else value or [])
+    named = [value.get("content") if isinstance(value, dict) else value for value in values]
+    return {name for name in named if isinstance(name, str)}
 
-    def part(name: str) -> dict[str, Any]:
-        value = described.get(name)
-        return value if isinstance(value, dict) else {}
 
-    model, pre_tokenizer = part("model"), part("pre_tokenizer")
-    for name, value, expected in (
-        ("model.type", model.get("type"), "BPE"),
-        ("model.byte_fallback", bool(model.get("byte_fallback")), False),
-        ("model.ignore_merges", bool(model.get("ignore_merges")), False),
-        ("normalizer", part("normalizer").get("type"), None),
-        ("pre_tokenizer.type", pre_tokenizer.get("type"), "ByteLevel"),
-        ("pre_tokenizer.add_prefix_space", bool(pre_tokenizer.get("add_prefix_space")), False),
-        ("pre_tokenizer.use_regex", pre_tokenizer.get("use_regex", True), True),
-    ):
-        if value != expected:
+def _of_class(
+    path: Path, settings: dict[str, Any], splitting: Splitting, is_described: bool
+) -> Splitting:
+    """Returns how text is split into words, by the class of the tokenizer.
+
+    Args:
+      path: the file that names the class.
+      settings: its content.
+      splitting: that of tokenizer.json, or of the class that belongs to the architecture.
+      is_described: whether there is a tokenizer.json.
+    Raises:
+      UserError: it is another class, or one that contradicts tokenizer.json.
+    """
+    named = settings.get("tokenizer_class")
+    own = CLASSES.get(named.removesuffix("Fast")) if isinstance(named, str) else None
+    if not is_described and (own or named is None):
+        return own or splitting
+    if is_described and own in (None, splitting):
+        return splitting
+    expected = " or ".join(n for n, s in CLASSES.items() if not is_described or s == splitting)
+    reason = f", which splits text as {TOKENIZER_FILE} does" if is_described else ""
+    raise UserError(f"{path}: tokenizer_class = {named!r}: should be {expected}{reason}")
+
+
+def _splitting_of(path: Path, described: dict[str, Any]) -> Splitting:
+    """Returns how a tokenizer.json splits text into words.
+
+    Raises:
+      UserError: it describes a kind of tokenizer other than GPT-2's and Qwen3's.
+    """
+
+    def part(whole: Any, *names: str | int) -> Any:
+        for name in names:
+            if isinstance(whole, list) and isinstance(name, int):
+                whole = whole[name] if name < len(whole) else None
+            else:
+                whole = whole.get(name) if isinstance(whole, dict) else None
+        return whole
+
+    of_byte_level: tuple[str | int, ...] = ("pre_tokenizer",)
+    splitting: Splitting = "gpt2"
+    expected: list[tuple[tuple[str | int, ...], Any, Any]] = []
+    if part(described, "pre_tokenizer", "type") == "Sequence":
+        splitting, parts = "qwen2", ("pre_tokenizer", "pretokenizers")
+        of_byte_level = (*parts, 1)
+        expected = [
+            ((*parts, 0, "type"), "Split", None),
+            ((*parts, 0, "pattern", "Regex"), PATTERNS["qwen2"], None),
+            ((*parts, 0, "behavior"), "Isolated", None),
+            ((*parts, 0, "invert"), False, False),
+            ((*parts, 2), None, None),
+        ]
+    expected += [
+        (("model", "type"), "BPE", None),
+        (("model", "dropout"), None, None),
+        (("model", "byte_fallback"), False, False),
+        (("model", "ignore_merges"), False, False),
+        (("normalizer", "type"), "NFC" if splitting == "qwen2" else None, None),
+        ((*of_byte_level, "type"), "ByteLevel", None),
+        ((*of_byte_level, "add_prefix_space"), False, False),
+        ((*of_byte_level, "use_regex"), splitting == "gpt2", True),
+        (("decoder", "type"), "ByteLevel", "ByteLevel"),
+    ]
+    for names, right, default in expected:
+        value = part(described, *names)
+        if (default if value is None else value) != right:
             raise UserError(
-                f"{path}: {name} = {json.dumps(value)}: should be {json.dumps(expected)}, as in GPT-2"
+                f"{path}: {'.'.join(map(str, names))} = {json.dumps(value)}: should be "
+                f"{json.dumps(right)}, as in {NAMES[splitting]}"
             )
+    if _adds_tokens(described.get("post_processor")):
+        raise UserError(
+            f"{path}: post_processor.type = {json.dumps(part(described, 'post_processor', 'type'))}: "
+            "adds tokens to every text, which minigpt does not; should be \"ByteLevel\""
+        )
+    return splitting
+
+
+def _adds_tokens(processor: Any) -> bool:
+    """Returns whether a post-processor of tokenizer.json adds tokens to a text."""
+    if not isinstance(processor, dict) or processor.get("type") == "ByteLevel":
+        return False
+    if processor.get("type") == "Sequence":
+        return any(map(_adds_tokens, processor.get("processors") or []))
+    parts = processor.get("single")
+    return not isinstance(parts, list) or any("Sequence" not in part for part in parts)

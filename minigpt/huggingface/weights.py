@@ -1,8 +1,10 @@
-"""Reading the weights of a folder: `model.safetensors`, or several files and their index."""
+"""Reading the weights of a folder: `model.safetensors` or `pytorch_model.bin`, or several and their index."""
 
 import json
+import pickle
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,55 @@ from minigpt.errors import UserError
 from minigpt.huggingface.architecture import HEAD, Architecture
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+# Files of earlier versions of transformers, which torch reads.
+TORCH_FILE, TORCH_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 MAX_PROBLEMS = 10  # In the wrong file, every tensor differs.
+
+
+class _TorchFile:
+    """A file of torch, with the methods of a safetensors file that `Weights` calls.
+
+    Args:
+      path: the file. Nothing in it is executed: it may contain tensors only.
+    Raises:
+      UserError: torch is not installed.
+      OSError, ValueError: it is not such a file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if find_spec("torch") is None:
+            raise UserError(
+                f"{path}: is read with torch, which is not installed: pip install torch; or save the "
+                f"model as {FILE}"
+            )
+        import torch
+
+        try:
+            self._tensors = torch.load(path, map_location="cpu", weights_only=True)
+        except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, AttributeError) as error:
+            raise ValueError(str(error).strip().splitlines()[0] or type(error).__name__) from None
+        tensors = self._tensors.values() if isinstance(self._tensors, dict) else [None]
+        if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
+            raise ValueError("should contain name to tensor")
+
+    def keys(self) -> list[str]:
+        return list(self._tensors)
+
+    def get_slice(self, name: str) -> "_TorchTensor":
+        return _TorchTensor(self._tensors[name])
+
+
+class _TorchTensor:
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+
+    def get_shape(self) -> list[int]:
+        return list(self._tensor.shape)
+
+    def __getitem__(self, _all: slice) -> np.ndarray:
+        # NumPy has no bfloat16.
+        values: np.ndarray = self._tensor.float().numpy()
+        return values
 
 
 class Weights:
@@ -91,28 +141,42 @@ def open_weights(folder: Path, architecture: Architecture) -> Iterator[Weights]:
     """Opens the weights of a folder, in one file or several.
 
     Raises:
-      UserError: a file is missing, truncated, or not in the safetensors format.
+      UserError: a file is missing, truncated, or in neither of the two formats; or torch, which reads one
+        of them, is not installed.
     """
     with ExitStack() as stack:
-        files = {}
-        for path in _paths(folder):
+        files: dict[Path, Any] = {}
+        paths, index, is_torch = _paths(folder)
+        for path in paths:
             try:
-                files[path] = stack.enter_context(safe_open(path, framework="numpy"))
+                if is_torch:
+                    files[path] = _TorchFile(path)
+                else:
+                    files[path] = stack.enter_context(safe_open(path, framework="numpy"))
             except FileNotFoundError:
-                raise UserError(f"{path}: does not exist, but {INDEX} names it") from None
-            except (SafetensorError, OSError) as error:
-                raise UserError(f"{path}: truncated or not safetensors: {error}") from None
+                raise UserError(f"{path}: does not exist, but {index} names it") from None
+            except (SafetensorError, OSError, ValueError) as error:
+                kind = "a file of torch" if is_torch else "safetensors"
+                raise UserError(f"{path}: truncated or not {kind}: {error}") from None
         yield Weights(folder, files, architecture)
 
 
-def _paths(folder: Path) -> list[Path]:
-    if (folder / FILE).is_file():
-        return [folder / FILE]
-    index = folder / INDEX
-    if not index.is_file():
-        others = sorted(path.name for path in folder.glob("*.bin"))
-        instead = f", not {others[0]}" if others else ""
-        raise UserError(f"{folder}: contains no weights; expected {FILE} or {INDEX}{instead}")
+def _paths(folder: Path) -> tuple[list[Path], str, bool]:
+    """Returns the files, the name of their index, and whether they are files of torch."""
+    names = ((FILE, INDEX, False), (TORCH_FILE, TORCH_INDEX, True))
+    for file, index, is_torch in names:
+        if (folder / file).is_file():
+            return [folder / file], index, is_torch
+        if (folder / index).is_file():
+            return _named_files(folder / index), index, is_torch
+    others = sorted(path.name for path in [*folder.glob("*.bin"), *folder.glob("*.safetensors")])
+    instead = f", not {others[0]}" if others else ""
+    expected = f"{FILE}, {INDEX}, {TORCH_FILE} or {TORCH_INDEX}"
+    raise UserError(f"{folder}: contains no weights; expected {expected}{instead}")
+
+
+def _named_files(index: Path) -> list[Path]:
+    """Returns the files that an index names."""
     try:
         names = set(json.loads(index.read_bytes())["weight_map"].values())
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -120,4 +184,4 @@ def _paths(folder: Path) -> list[Path]:
     invalid = next((n for n in names if not isinstance(n, str) or Path(n).name != n), None)
     if invalid is not None:
         raise UserError(f"{index}: {invalid!r}: should be the name of a file in the same folder")
-    return sorted(folder / name for name in names)
+    return sorted(index.parent / name for name in names)

@@ -128,9 +128,15 @@ class GPT(LanguageModel):
     def input_signature(self) -> list[Any]:
         return [keras.InputSpec(shape=(None, None), dtype="int32", name="token_ids")]
 
-    def empty_caches(self, batch_size: Any) -> list[Any]:
-        """Returns an empty cache of capacity `max_len` for each block."""
-        return [block.attention.empty_cache(batch_size, self.max_len) for block in self.blocks]
+    def empty_caches(self, batch_size: Any, capacity: Any = None) -> list[Any]:
+        """Returns an empty cache for each block.
+
+        Args:
+          batch_size: B.
+          capacity: in tokens; the model's `max_len` if None.
+        """
+        capacity = self.max_len if capacity is None else capacity
+        return [block.attention.empty_cache(batch_size, capacity) for block in self.blocks]
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return (*input_shape, self.vocab_size)

@@ -57,7 +57,9 @@ def llama_vocabulary(tokenizer: Tokenizer) -> LlamaVocabulary | None:
     if tokenizer.lowercase:
         return None
     if isinstance(tokenizer, GPT2Tokenizer):
-        return _gpt2(tokenizer)
+        # llama.cpp does not normalize text, and has no flags of added tokens.
+        flagged = any(t.single_word or t.lstrip or t.rstrip for t in tokenizer.added)
+        return None if flagged or tokenizer.splitting != "gpt2" else _gpt2(tokenizer)
     if isinstance(tokenizer, BytePairTokenizer):
         return _byte_pair(tokenizer)
     # llama.cpp writes a space as the character SPACE, and ends a token at NUL.
@@ -75,6 +77,11 @@ def _gpt2(tokenizer: GPT2Tokenizer) -> LlamaVocabulary:
         if not token:
             tokens[i] = special.get(i, f"[UNUSED{i}]")
             types[i] = gguf.TokenType.CONTROL if i in special else gguf.TokenType.UNUSED
+    for added in tokenizer.added:
+        tokens[added.id] = added.content
+        # Control tokens are found in a text only if the program asks for special tokens.
+        kinds = gguf.TokenType.USER_DEFINED, gguf.TokenType.CONTROL
+        types[added.id] = kinds[added.special]
     merges = [" ".join(pair) for pair in tokenizer.merges]
     return LlamaVocabulary("gpt2", tokens, types, merges=merges)
 

@@ -1,6 +1,6 @@
 """The tables of a tokenizer in a portable file: docs/portable-file.md describes them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,11 +8,25 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 
 from minigpt.errors import UserError
 from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.added_tokens import AddedToken
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.word import WordTokenizer
+
+
+# Flags of added tokens, with their names in tokenizer.json.
+FLAGS = {"single_word": 1, "lstrip": 2, "rstrip": 4, "normalized": 8}
+
+
+def tokenizer_problem(tokenizer: Tokenizer) -> str | None:
+    """Returns why a tokenizer has no form in a portable file; None if it has one."""
+    if type(tokenizer) not in BUILDERS:
+        return f"tokenizer.kind = {tokenizer.kind!r}: has no form in a portable file"
+    if isinstance(tokenizer, GPT2Tokenizer) and tokenizer.splitting != "gpt2":
+        return "the tokenizer splits text as Qwen3 does: has no form in a portable file"
+    return None
 
 
 def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -27,11 +41,15 @@ def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
       piece_ends: uint32[V], where the bytes of each piece end.
       ranks: int32[V], the priority of each piece in merging; -1 for tokens that are not pieces of text.
       byte_ids: int32[256], the token of each byte, or -1.
+      added: uint8[N], the texts of all added tokens.
+      added_ends: uint32[A], where the text of each ends.
+      added_ids: int32[A].
+      added_flags: uint8[A], sums of `FLAGS`.
     Raises:
       UserError: the file format does not have this kind of tokenizer.
     """
-    if type(tokenizer) not in BUILDERS:
-        raise UserError(f"tokenizer.kind = {tokenizer.kind!r}: has no form in a portable file")
+    if problem := tokenizer_problem(tokenizer):
+        raise UserError(problem)
     ranks, byte_ids = BUILDERS[type(tokenizer)](tokenizer)
     return {
         "kind": tokenizer.kind,
@@ -43,6 +61,7 @@ def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
         "piece_ends": np.cumsum([len(piece) for piece in tokenizer.pieces], dtype=np.uint32),
         "ranks": ranks,
         "byte_ids": byte_ids,
+        **_added(tokenizer.added if isinstance(tokenizer, GPT2Tokenizer) else ()),
     }
 
 
@@ -76,7 +95,18 @@ def _gpt2(tokenizer: GPT2Tokenizer) -> Built:
     rank = {first + second: number for number, (first, second) in enumerate(tokenizer.merges)}
     for token, i in tokenizer.encoder.items():
         ranks[i] = rank.get(token, 0)  # Single bytes are not merged from others.
-    return ranks, _byte_ids({piece: i for i, piece in enumerate(tokenizer.pieces)})
+    return ranks, _byte_ids({tokenizer.pieces[i]: i for i in tokenizer.encoder.values()})
+
+
+def _added(tokens: Sequence[AddedToken]) -> dict[str, np.ndarray]:
+    texts = [token.content.encode() for token in tokens]
+    flags = [sum(f for name, f in FLAGS.items() if getattr(t, name)) for t in tokens]
+    return {
+        "added": np.frombuffer(b"".join(texts), np.uint8),
+        "added_ends": np.cumsum([len(text) for text in texts], dtype=np.uint32),
+        "added_ids": np.array([token.id for token in tokens], np.int32),
+        "added_flags": np.array(flags, np.uint8),
+    }
 
 
 BUILDERS: dict[type, Callable[[Any], Built]] = {

@@ -2,7 +2,8 @@
 
 Radford et al. (2019), "Language Models are Unsupervised Multitask Learners", section 2.2. The text is
 split into words by the pattern of the published encoder. Then neighbors among the UTF-8 bytes of a word
-are merged, in the order of the published list of merges.
+are merged, in the order of the published list of merges. The tokenizers of Qwen2 and Qwen3 do the same
+with another pattern, and normalize the text first.
 
 sentencepiece does the merging, as for `byte_pair`. Its model works on Latin-1 text, in which every
 character is one byte.
@@ -11,7 +12,6 @@ character is one byte.
 import array
 import functools
 import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -22,12 +22,14 @@ from pydantic import Field
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from minigpt.errors import UserError
+from minigpt.tokenizers.added_tokens import AddedToken, AddedTokens, read_added_tokens
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.chunks import encode_chunks
 from minigpt.tokenizers.gpt2_files import (
     ENCODER_FILE,
     MAX_IDS,
     MERGES_FILE,
+    added_bytes,
     checked_vocabulary,
     encoder_file,
     merges_file,
@@ -35,15 +37,16 @@ from minigpt.tokenizers.gpt2_files import (
     read_merges,
     token_bytes,
 )
+from minigpt.tokenizers.grouping import checked
+from minigpt.tokenizers.splitting import CUT_AFTER, Splitting, word_pattern
 from minigpt.tokenizers.tokenizer_file import read_checked_file, setting
-from minigpt.tokenizers.unicode_tables import one_or_more, one_or_more_outside, parse_ranges, ranges
+from minigpt.tokenizers.unicode_tables import nfc
 
 if TYPE_CHECKING:
     from minigpt.tokenizers.graph.gpt2 import GPT2Graph
 
 Id = Annotated[int, Field(ge=0, lt=MAX_IDS)]
 
-WHITE_SPACE = parse_ranges("9-D 20 85 A0 1680 2000-200A 2028-2029 202F 205F 3000")
 # A byte that never occurs in UTF-8. The graph separates words with it.
 SEPARATOR = 0xFF
 # sentencepiece does not accept NUL as a character. The first character after Latin-1 replaces it.
@@ -56,10 +59,13 @@ class GPT2Tokenizer(Tokenizer):
 
     Ids without text (special tokens, and unused ids below `size`) decode to nothing and are never
     drawn. The end token is an exception: it can be drawn.
+
+    Added tokens, which an imported tokenizer may have, are encoded, drawn and decoded as
+    `transformers` does: each occurrence of their text is one token, and the token decodes to this text,
+    whether it is special or not. The end token alone decodes to nothing, because it ends a text.
     """
 
     kind: ClassVar[str] = "gpt2"
-    cut_after: ClassVar[re.Pattern[str]] = re.compile(r"\S(?=[ \n])")
     unknown_id = None
 
     def __init__(
@@ -69,6 +75,8 @@ class GPT2Tokenizer(Tokenizer):
         special: Mapping[str, int],
         end_id: int,
         size: int | None = None,
+        added: Sequence[AddedToken] = (),
+        splitting: Splitting = "gpt2",
     ) -> None:
         """Takes a vocabulary without checking it; `from_files` and `from_tables` check it.
 
@@ -78,6 +86,9 @@ class GPT2Tokenizer(Tokenizer):
           special: special token → id.
           end_id: the id of the end token, one of `special`.
           size: the number of ids, if it is larger than the number of tokens.
+          added: the tokens that are found in a text; those of `special` that are not among them are not.
+          splitting: the pattern that splits text into words. With "qwen2", the text is normalized too:
+            to Unicode's form C.
         """
         self.encoder = dict(encoder)
         self.merges = list(merges)
@@ -86,8 +97,19 @@ class GPT2Tokenizer(Tokenizer):
         pieces = [b""] * size
         for token, i in encoder.items():
             pieces[i] = token_bytes(token)
+        for token in added:
+            if token.id != end_id:
+                pieces[token.id] = added_bytes(token.content)
         super().__init__(pieces, lowercase=False)
         self.end_id = end_id
+        self.added = tuple(added)
+        self.splitting = splitting
+        self.cut_after = CUT_AFTER[splitting]  # type: ignore[misc]  # other kinds have one for the class
+        self._added = AddedTokens(added, self.normalize)
+        # Normalization changes a text, and white space that belongs to a token gets lost. The name of the
+        # end token in a text does too, but that ends a document.
+        strips = any(token.lstrip or token.rstrip for token in added)
+        self.lossless = splitting == "gpt2" and not strips
         self.undrawable_ids = tuple(
             i for i, piece in enumerate(pieces) if not piece and i != end_id
         )
@@ -126,10 +148,12 @@ class GPT2Tokenizer(Tokenizer):
         special: Mapping[str, int] | None = None,
         end_id: int | None = None,
         size: int | None = None,
+        added: Sequence[AddedToken] = (),
+        splitting: Splitting = "gpt2",
     ) -> Self:
         """Checks the content of the two files. `tokens` may include special tokens."""
         encoder, special, end_id = checked_vocabulary(tokens, merges, names, special, end_id, size)
-        return cls(encoder, merges, special, end_id, size)
+        return cls(encoder, merges, special, end_id, size, added, splitting)
 
     @classmethod
     def learn(cls, texts: Iterable[str], *args: Any, **kwargs: Any) -> Self:
@@ -139,8 +163,32 @@ class GPT2Tokenizer(Tokenizer):
             "to learn a vocabulary, tokenizer.kind should be 'byte_pair'"
         )
 
+    def normalize(self, text: str) -> str:
+        """Returns the text that is split into words."""
+        return nfc(text) if self.splitting == "qwen2" else text
+
+    def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
+        if not self.added:
+            return super().encode_many(texts)
+        # Before they are cut: a cut could separate an added token from white space that belongs to it.
+        divided = [self._added.split(text) for text in checked(texts)]
+        between = [part for parts in divided for part in parts if isinstance(part, str)]
+        encoded = iter(super().encode_many(between))
+        no_ids = np.zeros(0, np.int32)
+        return [
+            np.concatenate(
+                [
+                    no_ids,
+                    *(next(encoded) if isinstance(p, str) else np.int32([p]) for p in parts),
+                ]
+            )
+            for parts in divided
+        ]
+
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
-        return encode_chunks(texts, _word_pattern().findall, self._encode_words)
+        split = word_pattern(self.splitting).findall
+        normalized = [self.normalize(text) for text in texts]
+        return encode_chunks(normalized, split, self._encode_words)
 
     def _encode_words(self, words: list[str]) -> list[bytes]:
         latin = [word.encode().decode("latin-1").replace("\0", NUL) for word in words]
@@ -167,7 +215,17 @@ class GPT2Tokenizer(Tokenizer):
             "special": self.special,
             "end_id": self.end_id,
             "size": self.vocab_size,
+            **self._more_settings(),
         }
+
+    def _more_settings(self) -> dict[str, Any]:
+        """Returns the settings that a tokenizer like the published GPT-2 does not have."""
+        more: dict[str, Any] = {}
+        if self.added:
+            more["added"] = [token.described() for token in self.added]
+        if self.splitting != "gpt2":
+            more["splitting"] = self.splitting
+        return more
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any], folder: Path) -> Self:
@@ -181,7 +239,13 @@ class GPT2Tokenizer(Tokenizer):
         if end_id not in special.values() or max([*encoder.values(), *special.values()]) >= size:
             raise ValueError("an id is outside the vocabulary")
         merges = read_merges(merges_data, MERGES_FILE)
-        return cls(encoder, merges, special, end_id, size)
+        settings = {"added": [], "splitting": "gpt2", **settings}
+        added = read_added_tokens(settings["added"])
+        known = {**encoder, **special}
+        if any(known.get(token.content) != token.id for token in added):
+            raise ValueError("an added token has another id in the vocabulary")
+        splitting = setting(settings, "splitting", Splitting)
+        return cls(encoder, merges, special, end_id, size, added, splitting)
 
     def sentencepiece_model(self) -> bytes:
         """Returns the merges as a serialized sentencepiece `ModelProto` for Latin-1 text.
@@ -212,18 +276,3 @@ class GPT2Tokenizer(Tokenizer):
         normalizer.remove_extra_whitespaces = False
         normalizer.escape_whitespaces = False
         return proto.SerializeToString(deterministic=True)
-
-
-@functools.cache
-def _word_pattern() -> re.Pattern[str]:
-    r"""Returns the published pattern, with the classes of TensorFlow's RE2.
-
-    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-    """
-    letters, digits = one_or_more(ranges("L")), one_or_more(ranges("N"))
-    signs = one_or_more_outside(ranges("L", "N") + WHITE_SPACE)
-    spaces = "[" + "".join(f"\\u{first:04x}-\\u{last:04x}" for first, last in WHITE_SPACE) + "]"
-    not_space = spaces.replace("[", "[^")
-    return re.compile(
-        rf"'(?:[stmd]|re|ve|ll)| ?{letters}| ?{digits}| ?{signs}|{spaces}+(?!{not_space})|{spaces}+"
-    )

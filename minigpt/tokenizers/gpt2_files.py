@@ -37,6 +37,14 @@ def token_bytes(token: str) -> bytes:
     return bytes(alphabet[character] for character in token)
 
 
+def added_bytes(content: str) -> bytes:
+    """Returns the bytes that an added token decodes to.
+
+    The tokenizers package reads a token in the byte alphabet as bytes, even if it was added as text.
+    """
+    return token_bytes(content) if set(content) <= byte_alphabet().keys() else content.encode()
+
+
 def read_encoder(data: bytes, name: str) -> dict[str, int]:
     """Reads encoder.json: token → id.
 

@@ -1,4 +1,6 @@
-"""Character classes and lower-casing with the same results as in TensorFlow, in every version of Python.
+"""Character classes, lower-casing and NFC with the same results in every version of Python.
+
+Classes and lower-casing are those of TensorFlow, NFC and words those of the tokenizers package.
 
 `unicode_tables.json` has the code points of each class. scripts/make_unicode_tables.py writes it.
 """
@@ -6,6 +8,7 @@
 import functools
 import json
 import re
+import unicodedata
 from pathlib import Path
 
 _FILE = Path(__file__).with_name("unicode_tables.json")
@@ -23,8 +26,9 @@ def ranges(*names: str) -> list[tuple[int, int]]:
     """Returns the first and last code point of every range of some classes.
 
     Args:
-      names: the general categories "L", "N", "P", "S" of RE2, or ICU's "capital" (changes in lower
-        case; without U+03A3), "cased" and "ignorable" (case-ignorable).
+      names: the general categories "L", "N", "P", "S" of RE2; ICU's "capital" (changes in lower
+        case; without U+03A3), "cased" and "ignorable" (case-ignorable); or of the tokenizers package
+        "word" (\\w) and "not normalized" (too new for its NFC).
     """
     return parse_ranges(" ".join(_tables()[name] for name in names))
 
@@ -54,6 +58,12 @@ def one_or_more_outside(code_points: list[tuple[int, int]]) -> str:
     """Returns a pattern for a run of code points outside a list of ranges."""
     low, high = _members(code_points)
     return f"(?:[^{low}{_ABOVE}]+|(?![{high}])[{_ABOVE}])+"
+
+
+def one_outside(code_points: list[tuple[int, int]]) -> str:
+    """Returns a pattern for one code point outside a list of ranges."""
+    low, high = _members(code_points)
+    return f"(?:[^{low}{_ABOVE}]|(?![{high}])[{_ABOVE}])"
 
 
 def _members(code_points: list[tuple[int, int]]) -> tuple[str, str]:
@@ -97,3 +107,18 @@ def _final_sigma() -> re.Pattern[str]:
     """
     cased, between = one_of(ranges("cased")), f"(?:{one_or_more(ranges('ignorable'))})?+"
     return re.compile(f"{cased}(?=({between})Σ(?!{between}{cased}))")
+
+
+def nfc(text: str) -> str:
+    """Returns the text in Unicode's normalization form C, as the tokenizers package does.
+
+    The package has the data of Unicode 9: newer characters stay as and where they are.
+    """
+    if unicodedata.is_normalized("NFC", text):
+        return text
+    return "".join(unicodedata.normalize("NFC", part) for part in _too_new().split(text))
+
+
+@functools.cache
+def _too_new() -> re.Pattern[str]:
+    return re.compile(f"({one_of(ranges('not normalized'))})")

@@ -8,6 +8,8 @@ import keras
 from rich.console import Console
 
 from minigpt.distribution.replicas import Replicas
+from minigpt.notices import LOGGER
+from minigpt.portable.tokenizer_tables import tokenizer_problem
 from minigpt.runs.checkpoints import Checkpoint
 from minigpt.runs.run import Run
 from minigpt.training.agreement import Agreement
@@ -171,11 +173,20 @@ class TrainingLoop:
             self.best,
             self.user_callbacks,
             *([board] if board else []),
-            *([epoch_files] if keeps_epochs(training, self.model) else []),
+            *([epoch_files] if self._keeps_epochs() else []),
             self.checkpointing,
             self.reporter,
             interrupt,
         ]
+
+    def _keeps_epochs(self) -> bool:
+        """Returns whether the weights of each epoch are kept, if their format has the tokenizer."""
+        if not keeps_epochs(self.training, self.model):
+            return False
+        problem = tokenizer_problem(self.task.corpus.tokenizer)
+        if problem is not None:
+            LOGGER.warning("%s is not written: %s", self.run.epochs_folder.name, problem)
+        return problem is None
 
     @cached_property
     def _replicated_step(self) -> ReplicatedStep:

@@ -18,8 +18,9 @@ from minigpt.distribution.replicas import Replicas
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.export import export_saved_model
 from minigpt.interrupts import Interrupted, stop_if_interrupted
-from minigpt.notices import notices_to
+from minigpt.notices import LOGGER, notices_to
 from minigpt.portable.run_file import write_run_file
+from minigpt.portable.tokenizer_tables import tokenizer_problem
 from minigpt.runs.facts import write_facts
 from minigpt.runs.run import Run, as_run, save_model
 from minigpt.storage.atomic import atomic_folder
@@ -213,6 +214,8 @@ def compile_model(task: Task, model: keras.Model, replicas: Replicas | None = No
 def export_best(run: Run, task: Task) -> dict[str, Any]:
     """Writes the best model into the run: for Keras, as a SavedModel and as a portable file.
 
+    A tokenizer that the portable file does not have leaves it out, with a warning.
+
     Returns:
       Final scores of the model; see `Task.final_scores`.
     Raises:
@@ -221,7 +224,10 @@ def export_best(run: Run, task: Task) -> dict[str, Any]:
     best = run.load_model()
     with atomic_folder(run.saved_model_folder, replace=True) as folder:
         export_saved_model(best, task.corpus.tokenizer, folder)
-    write_run_file(run, run.portable_file, weights=best.get_weights())
+    if problem := tokenizer_problem(task.corpus.tokenizer):
+        LOGGER.warning("%s is not written: %s", run.portable_file.name, problem)
+    else:
+        write_run_file(run, run.portable_file, weights=best.get_weights())
     # Last: if this file exists, everything else does.
     save_model(best, run.model_file)
     return task.final_scores(best)

@@ -7,11 +7,13 @@ static Encoded encoded;
 static Text lowered;
 
 EXPORT("open_tokenizer") bool open_tokenizer(TokenizerKind kind, bool lowercase, uint32_t vocab_size, int32_t unknown_id,
-    const uint8_t *pieces, const uint32_t *piece_ends, const int32_t *ranks, const int32_t *byte_ids)
+    const uint8_t *pieces, const uint32_t *piece_ends, const int32_t *ranks, const int32_t *byte_ids, uint32_t added,
+    const uint8_t *texts, const uint32_t *ends, const int32_t *ids, const uint8_t *flags)
 {
     tokenizer = (Tokenizer){
         .kind = kind, .lowercase = lowercase, .vocab_size = vocab_size, .unknown_id = unknown_id,
         .pieces = pieces, .piece_ends = piece_ends, .ranks = ranks, .byte_ids = byte_ids,
+        .added = {.texts = texts, .ends = ends, .ids = ids, .flags = flags, .count = added},
     };
     return index_pieces(&tokenizer);
 }

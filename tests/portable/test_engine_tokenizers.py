@@ -16,10 +16,12 @@ import pytest
 
 from minigpt.portable.tokenizer_tables import tokenizer_tables
 from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.added_tokens import AddedToken
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
-from minigpt.tokenizers.gpt2 import WHITE_SPACE, GPT2Tokenizer
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.splitting import WHITE_SPACE
 from minigpt.tokenizers.unicode_tables import lower, ranges
 from minigpt.tokenizers.word import WordTokenizer
 from scripts.make_engine_tables import FILE, header
@@ -27,7 +29,7 @@ from tests.mixed_lines import code, scraps
 
 ENGINE = FILE.parent
 GPT2_FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "gpt2"
-SOURCES = ("errors", "memory", "unicode", "pieces", "merging", "tokenizer")
+SOURCES = ("errors", "memory", "unicode", "pieces", "merging", "added", "tokenizer")
 FLAGS = (
     *("--target=wasm32", "-O3", "-msimd128", "-mbulk-memory", "-ffreestanding", "-nostdlib"),
     *("-ffp-contract=off", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wl,--no-entry"),
@@ -63,6 +65,9 @@ class Compiled:
         self.exports = wasmtime.Instance(self.store, module, []).exports(self.store)
         names = ("pieces", "piece_ends", "ranks", "byte_ids")
         arrays = [self.copied(tables[name].tobytes()) for name in names]
+        names = ("added", "added_ends", "added_ids", "added_flags")
+        none = np.zeros(0, np.int32)
+        added = [self.copied(tables.get(name, none).tobytes()) for name in names]
         self.is_open = self.call(
             "open_tokenizer",
             KINDS.index(tables["kind"]),
@@ -70,6 +75,8 @@ class Compiled:
             len(tables["piece_ends"]),
             tables["unknown_id"],
             *arrays,
+            len(tables.get("added_ends", none)),
+            *added,
         )
 
     def call(self, name: str, *arguments: int) -> Any:
@@ -132,6 +139,30 @@ TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {
         (GPT2_FIXTURES / "encoder.json").read_bytes(), (GPT2_FIXTURES / "vocab.bpe").read_bytes()
     ),
 }
+
+
+def gpt2_with_added_tokens() -> GPT2Tokenizer:
+    plain = TOKENIZERS["gpt2"]()
+    assert isinstance(plain, GPT2Tokenizer)
+    names = ("single_word", "lstrip", "rstrip", "normalized")
+    added = [AddedToken(plain.end_id, "<|endoftext|>", special=True)]
+    # Every combination of flags; of some, texts that begin alike.
+    for number in range(16):
+        flags = {name: bool(number >> place & 1) for place, name in enumerate(names)}
+        added += [AddedToken(400 + number, f"<{number}>", **flags)]
+        added += [AddedToken(416 + number, "\n" * (number + 2) if number < 2 else f"t{number}é", **flags)]
+    special = plain.special | {token.content: token.id for token in added}
+    return GPT2Tokenizer(plain.encoder, plain.merges, special, plain.end_id, None, added)
+
+
+def test_added_tokens(program):
+    tokenizer = gpt2_with_added_tokens()
+    pair = tokenizer, Compiled(program, tokenizer_tables(tokenizer))
+    draw = random.Random(5)
+    parts = [*(token.content for token in tokenizer.added), " ", "\n", "\u3000", "a", "é", "_", "\u0301", "東", "!"]
+    check(pair, ["".join(draw.choices(parts, k=draw.randrange(15))) for _ in range(5_000)])
+    beside = [f"{chr(c)}<1>{chr(c)}<6>{chr(c)}" for c in CODE_POINTS]
+    check(pair, ["\t".join(beside[i : i + 2_000]) for i in range(0, len(beside), 2_000)])
 
 
 @pytest.fixture(scope="module", params=[*TOKENIZERS, "gpt2-published"])

@@ -43,6 +43,13 @@ def encoder_problem(tokenizer: Tokenizer) -> str | None:
         return f"tokenizer.kind = {tokenizer.kind!r}: is not supported"
     if isinstance(tokenizer, GPT2Tokenizer) and not has_ordered_merges(tokenizer):
         return "tokenizer.kind = 'gpt2': the merges are not in the order in which they were learned"
+    if isinstance(tokenizer, GPT2Tokenizer) and tokenizer.splitting != "gpt2":
+        return "the tokenizer splits text as Qwen3 does: is not supported"
+    if isinstance(tokenizer, GPT2Tokenizer):
+        # The end token is left out of the texts that the graph encodes.
+        added = [token.content for token in tokenizer.added if token.id != tokenizer.end_id]
+        if added:
+            return f"the tokenizer has added tokens, such as {added[0]!r}: are not supported"
     return None
 
 

@@ -9,8 +9,9 @@ import tensorflow as tf
 from minigpt.export.onnx_text.letters import members
 from minigpt.export.onnx_text.merging import PairTable, merge
 from minigpt.export.onnx_text.rows import NOTHING, compact, flat
-from minigpt.tokenizers.gpt2 import WHITE_SPACE, GPT2Tokenizer
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.gpt2_files import token_bytes
+from minigpt.tokenizers.splitting import WHITE_SPACE
 from minigpt.tokenizers.unicode_tables import ranges
 
 # The classes of characters in the published pattern; padding is white space.

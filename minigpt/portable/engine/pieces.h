@@ -1,4 +1,4 @@
-/* The parts of the tokenizer: looking pieces up, and merging. */
+/* The parts of the tokenizer: looking pieces up, merging, and added tokens. */
 #ifndef MINIGPT_PIECES_H
 #define MINIGPT_PIECES_H
 
@@ -17,5 +17,10 @@ bool append_piece(const Tokenizer *tokenizer, Text piece, Encoded *encoded);
 bool append_unknown(const Tokenizer *tokenizer, Text part, Encoded *encoded);
 /* A word or text, by byte-pair merging of its characters; of its bytes for GPT2. */
 bool append_merged(const Tokenizer *tokenizer, Text text, Encoded *encoded);
+
+typedef bool (*EncodeWords)(const Tokenizer *tokenizer, Text text, Encoded *encoded);
+
+/* A text with added tokens; `encode_words` encodes what is between them. */
+bool encode_added(const Tokenizer *tokenizer, Text text, EncodeWords encode_words, Encoded *encoded);
 
 #endif

@@ -153,7 +153,7 @@ bool encode(const Tokenizer *tokenizer, const uint8_t *bytes, uint32_t size, Enc
     case WORD:
         return encode_words(tokenizer, text, encoded);
     case GPT2:
-        return encode_gpt2(tokenizer, text, encoded);
+        return encode_added(tokenizer, text, encode_gpt2, encoded);
     }
     return fail("unknown kind of tokenizer", NULL);
 }

@@ -6,6 +6,18 @@
 
 typedef enum { BYTE_PAIR, CHARACTER, WORD, GPT2 } TokenizerKind;
 
+/* Flags of an added token. */
+enum { SINGLE_WORD = 1, LSTRIP = 2, RSTRIP = 4, NORMALIZED = 8 };
+
+/* Tokens that are found in a text before the rest of it is split into words. */
+typedef struct {
+    const uint8_t *texts;    /* the bytes of all of them; none is empty */
+    const uint32_t *ends;    /* [count], ascending */
+    const int32_t *ids;      /* [count] */
+    const uint8_t *flags;    /* [count] */
+    uint32_t count;
+} AddedTokens;
+
 typedef struct {
     TokenizerKind kind;
     bool lowercase;
@@ -18,6 +30,7 @@ typedef struct {
     const int32_t *byte_ids;     /* [256] */
     const int32_t *undrawable_ids; /* tokens that are never generated */
     uint32_t undrawable_count;
+    AddedTokens added;           /* only for GPT2 */
     uint32_t *slots;             /* the hash table that `index_pieces` builds: id + 1, or 0 */
     uint32_t slot_count;         /* a power of two */
 } Tokenizer;

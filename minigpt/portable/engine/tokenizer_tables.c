@@ -1,6 +1,25 @@
 /* The tables of the tokenizer in a portable file. */
 #include "tokenizer_tables.h"
 
+/* The keys are missing if there are no added tokens. */
+static bool read_added(AddedTokens *added, const Gguf *file, uint32_t vocab_size)
+{
+    static const char texts[] = "minigpt.tokenizer.added";
+    uint32_t size, ids, flags;
+    added->count = 0;
+    if (!find_value(file, texts, sizeof texts - 1))
+        return true;
+    if (!get_array(file, texts, GGUF_UINT8, (const void **)&added->texts, &size)
+        || !get_array(file, "minigpt.tokenizer.added_ends", GGUF_UINT32, (const void **)&added->ends, &added->count)
+        || !get_array(file, "minigpt.tokenizer.added_ids", GGUF_INT32, (const void **)&added->ids, &ids)
+        || !get_array(file, "minigpt.tokenizer.added_flags", GGUF_UINT8, (const void **)&added->flags, &flags))
+        return false;
+    bool fits = ids == added->count && flags == added->count && added->count && added->ends[added->count - 1] == size;
+    for (uint32_t i = 0, start = 0; fits && i < added->count; start = added->ends[i++])
+        fits = start < added->ends[i] && added->ids[i] >= 0 && (uint32_t)added->ids[i] < vocab_size;
+    return fits || fail("the tables of minigpt.tokenizer.added do not fit together", NULL);
+}
+
 bool read_tokenizer(Tokenizer *tokenizer, const Gguf *file, uint32_t vocab_size)
 {
     static const char *const kinds[] = {"byte_pair", "character", "word", "gpt2", NULL};
@@ -19,6 +38,8 @@ bool read_tokenizer(Tokenizer *tokenizer, const Gguf *file, uint32_t vocab_size)
     tokenizer->undrawable_count = 0;
     if (find_value(file, undrawable, sizeof undrawable - 1)
         && !get_array(file, undrawable, GGUF_INT32, (const void **)&tokenizer->undrawable_ids, &tokenizer->undrawable_count))
+        return false;
+    if (!read_added(&tokenizer->added, file, ends))
         return false;
     tokenizer->kind = (TokenizerKind)kind;
     tokenizer->vocab_size = ends;
