@@ -252,20 +252,6 @@ def test_early_stopping(tiny_file, tmp_path, capsys, no_export):
     assert "early_stopping_patience = 2" in capsys.readouterr().out
 
 
-def test_learning_rate_schedules():
-    from minigpt.training.optimizers.learning_rate import learning_rate
-
-    training = load_config(None, ["training.learning_rate=2", "training.warmup_steps=4"]).training
-    assert learning_rate(training, 0, 0.0) == pytest.approx(0.5)
-    assert learning_rate(training, 3, 0.0) == pytest.approx(2)
-    assert learning_rate(training, 50, 0.5) == pytest.approx(1)
-    assert learning_rate(training, 99, 1.0) == pytest.approx(0)
-    linear = training.model_copy(update={"schedule": "linear"})
-    assert learning_rate(linear, 50, 0.75) == pytest.approx(0.5)
-    constant = training.model_copy(update={"schedule": "constant"})
-    assert learning_rate(constant, 50, 0.75) == pytest.approx(2)
-
-
 def test_arguments_of_the_wrong_type_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(TypeError, match=r"`run` must be a Run or the path of one. Received: None"):
