@@ -43,7 +43,8 @@ class TrainingConfig(Section):
         None,
         ge=2,
         le=1_000_000_000,
-        description="maximum length of a training sequence, in tokens; model.max_len if unset",
+        description="maximum length of a training sequence, in tokens; model.max_len if unset; shorter "
+        "only if positions are not learned, or with init_from",
     )
     epochs: Count = Field(
         5, description="number of epochs; each ends with validation, samples and a checkpoint"
