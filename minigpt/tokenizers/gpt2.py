@@ -49,6 +49,7 @@ SEPARATOR = 0xFF
 # sentencepiece does not accept NUL as a character. The first character after Latin-1 replaces it.
 NUL = "\u0100"
 _UNNAMED = "\u0101"
+START = "<|startoftext|>"
 
 
 class GPT2Tokenizer(Tokenizer):
@@ -138,6 +139,13 @@ class GPT2Tokenizer(Tokenizer):
             "tokenizer.kind = 'gpt2': is read from published files, not learned from text; "
             "to learn a vocabulary, tokenizer.kind should be 'byte_pair'"
         )
+
+    def with_start(self) -> Self:
+        """Returns a copy whose last id is a beginning-of-sentence token: no published id is free."""
+        special = self.special | {START: self.vocab_size}
+        tokenizer = type(self)(self.encoder, self.merges, special, self.end_id)
+        tokenizer.own_start_id = self.vocab_size
+        return tokenizer
 
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
         return encode_chunks(texts, _word_pattern().findall, self._encode_words)

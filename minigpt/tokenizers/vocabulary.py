@@ -19,6 +19,8 @@ class Vocabulary:
       separator: the bytes between two pieces of decoded text.
       end_id: the id of the end token. No text is encoded to it, not even the literal "<end>".
       unknown_id: the id of `[UNK]`; None if every text can be encoded without it.
+      own_start_id: the id of the beginning-of-sentence token of a vocabulary for pairs. No text is encoded
+        to it, and it is never drawn. None if there is none.
       byte_ids: the ids of bytes that the setting `vocab_size` does not count. They encode characters
         without a token of their own.
     """
@@ -26,6 +28,7 @@ class Vocabulary:
     separator: ClassVar[bytes] = b""
     end_id: int
     unknown_id: int | None
+    own_start_id: int | None = None
     byte_ids: tuple[int, ...] = ()
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
@@ -35,8 +38,15 @@ class Vocabulary:
     def vocab_size(self) -> int:
         return len(self.pieces)
 
+    @property
+    def start_id(self) -> int:
+        """The token before the first one of a target: `own_start_id`, or the end token without one."""
+        return self.end_id if self.own_start_id is None else self.own_start_id
+
     def piece(self, token: int) -> str:
-        """Returns a readable form of a token: its text, "[UNK]", "<end>", or bytes as "<E2 82>"."""
+        """Returns a readable form of a token: its text, a name such as "<end>", or bytes as "<E2 82>"."""
+        if token == self.own_start_id:
+            return "<start>"
         if token in (self.unknown_id, self.end_id):
             return "[UNK]" if token == self.unknown_id else "<end>"
         try:

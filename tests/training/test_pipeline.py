@@ -286,8 +286,14 @@ def test_a_run_with_positions_that_were_never_trained_is_resumed(
 
 @pytest.mark.parametrize(
     ("position", "length", "source"),
-    [("learned", 16, "stories"), ("learned", 17, "stories"), ("learned", "none", "stories")]
-    + [("rotary", 8, "stories"), ("sinusoidal", 8, "stories"), ("learned", "none", "pairs")],
+    [
+        ("learned", 16, "stories"),
+        ("learned", 17, "stories"),
+        ("learned", "none", "stories"),
+        ("rotary", 8, "stories"),
+        ("sinusoidal", 8, "stories"),
+        ("learned", "none", "pairs"),
+    ],
 )
 def test_other_lengths_train_all_positions(position, length, source):
     kind = "encoder_decoder" if source == "pairs" else "gpt"
