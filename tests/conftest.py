@@ -190,6 +190,7 @@ PAIR_SETTINGS = {
         "learning_rate": 1e-2,
         "warmup_steps": 50,
         "adam_beta_2": 0.98,
+        "seed": 1,
     },
     "sampling": {"translations": 3},
 }

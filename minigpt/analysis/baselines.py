@@ -220,8 +220,8 @@ def _fitting_pairs(part: Part, corpus: Corpus, config: Config) -> Pairs:
 def _target_ids(pairs: Pairs) -> np.ndarray:
     """Returns the targets of the pairs that fit, int32[n + 1]: an end token, and one after each target.
 
-    The end token is also the beginning of a target, so the pairs of adjacent tokens are those that a
-    model predicts.
+    The end tokens stand for the start tokens of the targets after them, so the pairs of adjacent tokens are
+    those that a model predicts.
     """
     targets = [pairs.target(index) for index in np.flatnonzero(pairs.fits)]
     return np.concatenate([np.array([pairs.end_id], np.int32), *targets])

@@ -147,7 +147,7 @@ def _found_texts(
         if material.windows[0].source is None:
             judged = judge_continuations(source, some, texts, *arguments)
         else:
-            judged = judge_translations(source, some, texts, *arguments)
+            judged = judge_translations(source, some, texts, *arguments, material.start_id)
         return dict(zip(indices, judged, strict=True))
 
     everything, ours = list(range(len(theirs))), list(theirs)

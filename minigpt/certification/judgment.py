@@ -75,12 +75,13 @@ def judge_translations(
     end_id: int,
     new_tokens: int,
     max_len: int,
+    start_id: int,
 ) -> list[Judgment]:
     """Measures the gaps of translations. `is_greedy` is always False.
 
-    Arguments are those of `judge_continuations`.
+    Arguments are those of `judge_continuations`, and the token before the first one of a target.
     """
-    rows = [[end_id, *ids] for ids in source.encode(texts)]
+    rows = [[start_id, *ids] for ids in source.encode(texts)]
     rows = _ended(rows, [1] * len(rows), end_id, new_tokens)
     cut = [np.array(ids[: max_len + 1], np.int32) for ids in rows]
     sources = [np.array([*ids[: max_len - 1], end_id], np.int32) for ids in source.encode(prompts)]

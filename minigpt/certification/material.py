@@ -63,6 +63,7 @@ class Material:
         tokens.
       lines: `LINES` lines of the text and hard ones.
       end_id: the end token.
+      start_id: the token before the first one of a target.
     """
 
     origin: str
@@ -72,6 +73,7 @@ class Material:
     prompt_tokens: int
     lines: list[str]
     end_id: int
+    start_id: int
 
     @property
     def tokens(self) -> int:
@@ -109,6 +111,7 @@ def text_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
         prompt_tokens=count,
         lines=_spread([*_HARD_LINES, *lines], LINES),
         end_id=tokenizer.end_id,
+        start_id=tokenizer.start_id,
     )
 
 
@@ -122,13 +125,13 @@ def pair_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
     if corpus is None:
         raise UserError(ArgumentProblem("run", run.path, "its pairs have changed, or are missing"))
     pairs = Pairs(corpus.val.ids, tokenizer.end_id, max_len)
-    end = np.array([tokenizer.end_id], np.int32)
+    start = np.array([tokenizer.start_id], np.int32)
     windows: list[Window] = []
     fitting = np.flatnonzero(pairs.fits).tolist()
     for index in fitting:
         if sum(len(window.ids) - 1 for window in windows) >= TOKENS:
             break
-        windows.append(Window(np.concatenate([end, pairs.target(index)]), pairs.source(index)))
+        windows.append(Window(np.concatenate([start, pairs.target(index)]), pairs.source(index)))
     some = range(min(len(pairs), LINES // 2))
     sources = [tokenizer.decode(pairs.source(index)[:-1]) for index in some]
     targets = [tokenizer.decode(pairs.target(index)[:-1]) for index in some]
@@ -141,6 +144,7 @@ def pair_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
         prompt_tokens=0,
         lines=_spread([*_HARD_LINES, *sources, *targets], LINES),
         end_id=tokenizer.end_id,
+        start_id=tokenizer.start_id,
     )
 
 

@@ -278,4 +278,7 @@ def _batch_for(config: Config, text: TextSize, tokens: float) -> tuple[int, int,
     fixed_length = "max_len" in config.model.model_fields_set or length < max_len
     fixed_batch = "batch_size" in config.training.model_fields_set
     length, batch_size = filled(tokens, length, batch_size, fixed_length, fixed_batch)
-    return length, max_len if fixed_length else length, batch_size
+    # With a table of positions, those after `length` would not be trained.
+    if not fixed_length or config.model.position == "learned":
+        max_len = set_or(config.model, "max_len", length)
+    return length, max_len, batch_size

@@ -43,7 +43,8 @@ class TrainingConfig(Section):
         None,
         ge=2,
         le=1_000_000_000,
-        description="maximum length of a training sequence, in tokens; model.max_len if unset",
+        description="maximum length of a training sequence, in tokens; model.max_len if unset; shorter "
+        "only if positions are not learned, or with init_from",
     )
     epochs: Count = Field(
         5, description="number of epochs; each ends with validation, samples and a checkpoint"
@@ -55,7 +56,7 @@ class TrainingConfig(Section):
         None,
         gt=0,
         le=10_000_000,
-        description="time limit in minutes; the learning rate still decays to the end of its schedule",
+        description="time limit in minutes; a schedule that ends with training still decays to its end",
     )
     step_limits: list[StepLimit] = Field(
         [],
@@ -67,8 +68,14 @@ class TrainingConfig(Section):
         1, description="batches whose gradients are averaged for one weight update"
     )
     learning_rate: float = Field(4e-3, gt=0, description="maximum learning rate")
-    schedule: Literal["constant", "linear", "cosine"] = Field(
-        "cosine", description="learning rate after the warm-up: constant, or decay to zero"
+    schedule: Literal["constant", "linear", "cosine", "wsd", "inverse_sqrt"] = Field(
+        "cosine",
+        description="learning rate after the warm-up; linear and cosine decay to min_learning_rate until "
+        "the end of training; wsd is constant and decays linearly in the last fifth; inverse_sqrt is "
+        "learning_rate * sqrt(warmup_steps / step), whatever the length of training",
+    )
+    min_learning_rate: float = Field(
+        0.0, ge=0, description="the schedule does not go below it after the warm-up"
     )
     warmup_steps: int = Field(
         50,
@@ -81,6 +88,9 @@ class TrainingConfig(Section):
         description="optimizer; muon: Muon for the matrices of the blocks, AdamW for the rest",
     )
     adam_beta_2: Rate = Field(0.99, description="decay rate of Adam's mean of squared gradients")
+    adam_epsilon: float = Field(
+        1e-7, gt=0, description="added to the root of Adam's mean of squared gradients"
+    )
     weight_decay: float = Field(0.1, ge=0, description="decoupled weight decay; matrices only")
     clip_norm: float | None = Field(
         1.0, gt=0, description="maximum global norm of the gradients; no clipping if unset"
@@ -142,6 +152,15 @@ class TrainingConfig(Section):
         description="the same bits in every run on one machine; slower; without XLA unless "
         "training.jit_compile = true",
     )
+
+    @field_validator("min_learning_rate")
+    @classmethod
+    def _is_below_the_maximum(cls, rate: float, info: ValidationInfo) -> float:
+        if rate > (most := info.data.get("learning_rate", rate)):
+            raise PydanticCustomError(
+                "min_learning_rate", f"should not exceed training.learning_rate = {most:g}"
+            )
+        return rate
 
     @field_validator("lora_rank")
     @classmethod

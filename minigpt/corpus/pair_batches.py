@@ -27,15 +27,19 @@ class Pairs:
         end token.
       end_id: the end token.
       max_len: limit for the length of a source with its end token, and of a target with its start token.
+      start_id: the token before every target; the end token if None.
 
     Attributes:
       source_lengths, target_lengths: int64[N], end tokens included.
       fits: bool[N], whether both lengths are at most max_len.
     """
 
-    def __init__(self, ids: np.ndarray, end_id: int, max_len: int) -> None:
+    def __init__(
+        self, ids: np.ndarray, end_id: int, max_len: int, start_id: int | None = None
+    ) -> None:
         self.ids = ids.view(np.ndarray)
         self.end_id = end_id
+        self.start_id = end_id if start_id is None else start_id
         self.max_len = max_len
         self._starts = positions_of(self.ids, end_id) + 1
         lengths = np.diff(self._starts)
@@ -58,8 +62,7 @@ class Pairs:
     def batch(self, indices: np.ndarray, shape: "Shape") -> PairBatch:
         """Returns the pairs at `indices`, right-padded to a shape.
 
-        The end token also precedes every target, as its beginning-of-sentence token. Padding has weight
-        0 and the end token's id.
+        The start token precedes every target. Padding has weight 0 and the end token's id.
 
         Args:
           indices: int[n], n ≤ shape.rows.
@@ -74,8 +77,8 @@ class Pairs:
             source_lengths[row] = len(source)
             targets[row, : len(target)] = target
             weights[row, : len(target)] = 1
-        begin = np.full((shape.rows, 1), self.end_id, np.int32)
-        target_ids = np.concatenate([begin, targets[:, :-1]], axis=1)
+        start = np.full((shape.rows, 1), self.start_id, np.int32)
+        target_ids = np.concatenate([start, targets[:, :-1]], axis=1)
         return (source_ids, source_lengths, target_ids), targets, weights
 
 

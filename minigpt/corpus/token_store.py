@@ -64,6 +64,9 @@ def open_corpus(
     """
     with _cache_errors():
         corpus = _Stores(data, tokenizer, existing, shard_bytes).open()
+    if isinstance(data, PairsConfig) and corpus.tokenizer.own_start_id is None:
+        # No text contains the token, so the stored ids are the same with and without it.
+        corpus = replace(corpus, tokenizer=corpus.tokenizer.with_start())
     found = corpus.tokenizer.vocab_size - len(corpus.tokenizer.byte_ids)
     if existing is None and found < tokenizer.vocab_size:
         logger.info(
@@ -131,6 +134,8 @@ class _Stores:
         self.source = open_source(data)
         if existing is None and isinstance(config, GPT2Config):
             existing = published_tokenizer(config)
+            if isinstance(data, PairsConfig):
+                existing = existing.with_start()
         self.existing = existing
         self.source_fingerprint = self.source.fingerprint()
         # New stores have the newest format; `reopen` may select an earlier one.

@@ -55,7 +55,9 @@ class PairEvaluator:
                 "tokens, end tokens included"
             )
         self.buckets = Buckets(pairs, min(batch_size, len(self.indices)), MAX_BUCKETS)
-        self.translator = Translator(model, tokenizer.end_id, tokenizer.undrawable_ids)
+        self.translator = Translator(
+            model, tokenizer.end_id, tokenizer.undrawable_ids, tokenizer.start_id
+        )
         self._mean_loss = mean_loss(model, replicas)
 
     def loss(self, record: Record | None = None) -> float:

@@ -49,7 +49,7 @@ def _evaluate_run(run: Run, paths: Sequence[str] | None) -> Evaluation | PairEva
         return evaluate_pairs(
             model,
             tokenizer,
-            Pairs(part.ids, tokenizer.end_id, model.max_len),
+            Pairs(part.ids, tokenizer.end_id, model.max_len, tokenizer.start_id),
             config.training.batch_size,
             config.sampling.beams,
             config.sampling.length_penalty,

@@ -20,16 +20,22 @@ class Translator(tf.Module):
 
     Args:
       model: its weights are read at every call.
-      end_id: the token that ends a sentence; the decoder's first input is this token too.
-      undrawable_ids: tokens that are never generated: padding, `[UNK]`, untrained bytes.
+      end_id: the token that ends a sentence.
+      undrawable_ids: tokens that are never generated: the start token, `[UNK]`, untrained bytes.
+      start_id: the decoder's first input; the end token if None.
     """
 
     def __init__(
-        self, model: EncoderDecoder, end_id: int, undrawable_ids: Sequence[int] = ()
+        self,
+        model: EncoderDecoder,
+        end_id: int,
+        undrawable_ids: Sequence[int] = (),
+        start_id: int | None = None,
     ) -> None:
         super().__init__(name="translator")
         self.model = model
         self.end_id = end_id
+        self.start_id = end_id if start_id is None else start_id
         self.undrawable_ids = sorted(set(undrawable_ids))
 
     @tf.function(
@@ -60,7 +66,7 @@ class Translator(tf.Module):
         step_model = CachedEncoderDecoder(self.model)
         source = self.model.encode(source_ids, source_lengths)
         state = initial_state(
-            tf.fill([rows, 1], self.end_id),
+            tf.fill([rows, 1], self.start_id),
             tf.ones([rows], tf.int32),
             limit,
             1 + limit,

@@ -35,7 +35,10 @@ class TranslationModel:
 
     @cached_property
     def _translator(self) -> Translator:
-        return Translator(self.model, self.tokenizer.end_id, self.tokenizer.undrawable_ids)
+        tokenizer = self.tokenizer
+        return Translator(
+            self.model, tokenizer.end_id, tokenizer.undrawable_ids, tokenizer.start_id
+        )
 
     def translate(
         self,
@@ -119,5 +122,6 @@ class TranslationModel:
         part = encode_texts(
             ingest(Piece(sentence.encode(), True) for sentence in sentences), self.tokenizer
         )
-        encoded = Pairs(part.ids, self.tokenizer.end_id, self.model.max_len)
+        tokenizer = self.tokenizer
+        encoded = Pairs(part.ids, tokenizer.end_id, self.model.max_len, tokenizer.start_id)
         return evaluate_pairs(self.model, self.tokenizer, encoded, 32, beams, length_penalty)

@@ -36,6 +36,7 @@ def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
       kind: str.
       lowercase: bool.
       end_id, unknown_id: int; -1 if there is no unknown token.
+      start_id: int, the beginning-of-sentence token of a vocabulary for pairs; missing if there is none.
       undrawable_ids: int32[N].
       pieces: uint8[N], the bytes of all pieces.
       piece_ends: uint32[V], where the bytes of each piece end.
@@ -51,10 +52,12 @@ def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
     if problem := tokenizer_problem(tokenizer):
         raise UserError(problem)
     ranks, byte_ids = BUILDERS[type(tokenizer)](tokenizer)
+    start_id = tokenizer.own_start_id
     return {
         "kind": tokenizer.kind,
         "lowercase": tokenizer.lowercase,
         "end_id": tokenizer.end_id,
+        **({} if start_id is None else {"start_id": start_id}),
         "unknown_id": -1 if tokenizer.unknown_id is None else tokenizer.unknown_id,
         "undrawable_ids": np.array(tokenizer.undrawable_ids, np.int32),
         "pieces": np.frombuffer(b"".join(tokenizer.pieces), np.uint8),

@@ -17,7 +17,8 @@ class PortableTokenizer(Vocabulary):
       engine: an engine with the file.
       lock: held while the engine is called.
     Attributes:
-      kind, lowercase, undrawable_ids, byte_ids, lossless: as in `minigpt.tokenizers.Tokenizer`.
+      kind, lowercase, own_start_id, undrawable_ids, byte_ids, lossless: as in
+        `minigpt.tokenizers.Tokenizer`.
     """
 
     def __init__(self, engine: Engine, lock: threading.RLock) -> None:
@@ -32,6 +33,8 @@ class PortableTokenizer(Vocabulary):
         # A class variable of the tokenizers, which have a class for each kind.
         self.separator = b" " if self.kind == "word" else b""  # type: ignore[misc]
         self.end_id = int(key("end_id"))
+        start_id = key("start_id")
+        self.own_start_id = None if start_id is None else int(start_id)
         unknown_id = int(key("unknown_id"))
         self.unknown_id = None if unknown_id < 0 else unknown_id
         undrawable = key("undrawable_ids")

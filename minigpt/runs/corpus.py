@@ -1,5 +1,7 @@
 """The corpus that a run is trained on."""
 
+from dataclasses import replace
+
 from minigpt.corpus.store_files import Corpus
 from minigpt.corpus.token_store import reopen_corpus
 from minigpt.runs.run import Run
@@ -11,8 +13,10 @@ def open_run_corpus(run: Run) -> Corpus | None:
     Raises:
       UserError: the text cannot be read, or corpus.json is damaged.
     """
-    config = run.config
+    config, tokenizer = run.config, run.load_tokenizer()
     # A tokenizer that was not learned from the text is read from the run instead of downloaded again.
     learned = config.training.init_from is None and config.tokenizer.kind != "gpt2"
-    existing = None if learned else run.load_tokenizer()
-    return reopen_corpus(config.data, config.tokenizer, existing, run.corpus["fingerprint"])
+    existing = None if learned else tokenizer
+    corpus = reopen_corpus(config.data, config.tokenizer, existing, run.corpus["fingerprint"])
+    # The run's knows whether its vocabulary has a beginning-of-sentence token.
+    return corpus and replace(corpus, tokenizer=tokenizer)

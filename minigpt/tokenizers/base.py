@@ -1,6 +1,7 @@
 """The interface of all tokenizers, and what they share: encoding on all cores, and saving."""
 
 import abc
+import copy
 import functools
 import hashlib
 import json
@@ -59,6 +60,17 @@ class Tokenizer(Vocabulary):
           texts: documents, read once and in order.
           args, kwargs: the settings of this kind in `config.tokenizer`, without `kind`, by their names.
         """
+
+    def with_start(self) -> Self:
+        """Returns a copy with a beginning-of-sentence token, for pairs (docs/systems.md, S5).
+
+        The token is the id 0, which the learned vocabularies reserve and no text is encoded to. The
+        vocabulary of a kind that does not reserve it stays as it is.
+        """
+        tokenizer = copy.copy(self)
+        if 0 in self.undrawable_ids:
+            tokenizer.own_start_id = 0
+        return tokenizer
 
     def encode(self, text: str) -> np.ndarray:
         """Returns the token ids of a text, without an end token.
@@ -127,12 +139,14 @@ class Tokenizer(Vocabulary):
         """Builds a tokenizer from `_settings`. KeyError, TypeError and ValueError mean damage."""
 
     def _state(self) -> dict[str, Any]:
-        return {
+        state = {
             "format": self.format,
             "kind": self.kind,
             "lowercase": self.lowercase,
             **self._settings(),
         }
+        # Only vocabularies for pairs have it.
+        return state if self.own_start_id is None else {**state, "start_id": self.own_start_id}
 
     def save(self, folder: Path) -> None:
         """Writes the tokenizer's files into `folder`, and creates the folder if it does not exist.
@@ -170,7 +184,12 @@ class Tokenizer(Vocabulary):
             )
         try:
             setting(state, "lowercase", bool)
-            return cls._from_settings(state, folder)
+            tokenizer = cls._from_settings(state, folder)
+            if "start_id" in state:
+                tokenizer.own_start_id = setting(state, "start_id", int)
+                if tokenizer.own_start_id not in tokenizer.undrawable_ids:
+                    raise ValueError("start_id is not a reserved id")
+            return tokenizer
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(
                 f"{state_path(folder)}: damaged ({type(error).__name__}: {error})"

@@ -52,6 +52,7 @@ SEPARATOR = 0xFF
 # sentencepiece does not accept NUL as a character. The first character after Latin-1 replaces it.
 NUL = "\u0100"
 _UNNAMED = "\u0101"
+START = "<|startoftext|>"
 
 
 class GPT2Tokenizer(Tokenizer):
@@ -184,6 +185,14 @@ class GPT2Tokenizer(Tokenizer):
             )
             for parts in divided
         ]
+
+    def with_start(self) -> Self:
+        """Returns a copy whose last id is a beginning-of-sentence token: no published id is free."""
+        special = self.special | {START: self.vocab_size}
+        arguments = (self.end_id, None, self.added, self.splitting)
+        tokenizer = type(self)(self.encoder, self.merges, special, *arguments)
+        tokenizer.own_start_id = self.vocab_size
+        return tokenizer
 
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
         split = word_pattern(self.splitting).findall

@@ -22,6 +22,8 @@ class Vocabulary(abc.ABC):
       unknown_id: the id of `[UNK]`; None if every text can be encoded without it.
       undrawable_ids: the ids that a sampler must never draw.
       padding_id: an id after the last token of a prompt of token ids, which is not part of the prompt.
+      own_start_id: the id of the beginning-of-sentence token of a vocabulary for pairs. No text is encoded
+        to it, and it is never drawn. None if there is none.
       byte_ids: the ids of bytes that the setting `vocab_size` does not count. They encode characters
         without a token of their own.
     """
@@ -31,6 +33,7 @@ class Vocabulary(abc.ABC):
     unknown_id: int | None
     undrawable_ids: tuple[int, ...]
     padding_id: int | None = None
+    own_start_id: int | None = None
     byte_ids: tuple[int, ...] = ()
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
@@ -44,8 +47,15 @@ class Vocabulary(abc.ABC):
     def encode(self, text: str) -> np.ndarray:
         """Returns int32[T], the token ids of a text, without an end token."""
 
+    @property
+    def start_id(self) -> int:
+        """The token before the first one of a target: `own_start_id`, or the end token without one."""
+        return self.end_id if self.own_start_id is None else self.own_start_id
+
     def piece(self, token: int) -> str:
-        """Returns a readable form of a token: its text, "[UNK]", "<end>", or bytes as "<E2 82>"."""
+        """Returns a readable form of a token: its text, a name such as "<end>", or bytes as "<E2 82>"."""
+        if token == self.own_start_id:
+            return "<start>"
         if token in (self.unknown_id, self.end_id):
             return "[UNK]" if token == self.unknown_id else "<end>"
         try:

@@ -10,6 +10,7 @@ from minigpt.config.record import FORMAT
 from minigpt.corpus.fit import fit_to_text
 from minigpt.corpus.store_files import Corpus
 from minigpt.corpus.token_store import open_corpus
+from minigpt.errors import UserError
 from minigpt.runs.facts import Facts
 from minigpt.runs.lock import run_lock
 from minigpt.runs.paths import check_new_run, new_run_path
@@ -44,7 +45,19 @@ def new_training(
         check_new_run(path or new_run_path(name))
     given, config = config, fit_to_text(config)
     start = fine_tuning(config)
+    if start is None:
+        check_trains_all_positions(config)
     return NewTraining(start.config if start else config, start, path, name, given)
+
+
+def check_trains_all_positions(config: Config) -> None:
+    """Raises a `UserError` if the table of learned positions is longer than the training sequences."""
+    length, max_len = config.sequence_length, config.model.max_len
+    if config.model.position == "learned" and config.data.source != "pairs" and length < max_len:
+        raise UserError(
+            f"training.sequence_length = {length}: should be model.max_len = {max_len} or unset: with "
+            "model.position = 'learned' and without training.init_from, later positions are never trained"
+        )
 
 
 class NewTraining(Start):

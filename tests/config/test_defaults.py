@@ -27,6 +27,8 @@ ADDED = {
     "training.devices": "auto",
     "training.workers": "auto",
     "training.jit_compile": None,
+    "training.min_learning_rate": 0.0,
+    "training.adam_epsilon": 1e-7,
 }
 BLOCKS = {"post": "post_norm", "pre": "pre_norm"}
 
@@ -53,8 +55,8 @@ def as_now(settings: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
 
 
 # The configurations whose recipe has been measured anew.
-NEW_RECIPES = {"default", "imdb", "python", "shakespeare_character"}
-NEW_CONFIGURATIONS = {"translate_eng_deu"}
+NEW_RECIPES = {"default", "gpt2_124m_scratch", "imdb", "python", "shakespeare_character"}
+NEW_CONFIGURATIONS = {"translate_eng_deu", "vaswani_base"}
 RENAMED = {"vaswani_eng_deu": "translate_eng_deu"}
 
 

@@ -67,6 +67,13 @@ def test_the_steps_suit_what_the_user_sets(given):
     assert config.training.weight_decay == (0.1 if "model.embed_dim=16" in given else 1.0)
 
 
+@pytest.mark.parametrize(("position", "max_len"), [("learned", 16), ("rotary", 64)])
+def test_a_table_of_positions_is_as_long_as_the_sequences_that_train_it(position, max_len):
+    given = [f"model.position={position}", "training.sequence_length=16"]
+    assert chosen_for(50_000, *given).model.max_len == max_len
+    assert chosen_for(50_000, *given, "model.max_len=48").model.max_len == 48
+
+
 def test_a_wide_model_makes_fewer_steps_in_the_same_time():
     narrow, wide = (steps_of(chosen_for(10**9, f"model.embed_dim={d}")) for d in (192, 768))
     assert wide < narrow / 8

@@ -7,7 +7,7 @@ from minigpt.corpus.datasets import pair_dataset
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.errors import UserError
 
-END = 1
+START, END = 0, 1
 
 
 def made(count=500, seed=0, longest=20):
@@ -26,7 +26,7 @@ def made(count=500, seed=0, longest=20):
 
 @pytest.fixture(scope="module")
 def pairs():
-    return Pairs(made()[0], END, max_len=32)
+    return Pairs(made()[0], END, max_len=32, start_id=START)
 
 
 def test_pairs_are_the_sentences_with_their_end_tokens(pairs):
@@ -39,7 +39,7 @@ def test_pairs_are_the_sentences_with_their_end_tokens(pairs):
 def rows_of(batch):
     """The source and target of every row of a batch that is not padding."""
     (source_ids, lengths, target_ids), targets, weights = batch
-    np.testing.assert_array_equal(target_ids[:, 0], END)
+    np.testing.assert_array_equal(target_ids[:, 0], START)
     np.testing.assert_array_equal(target_ids[:, 1:], targets[:, :-1])
     found = []
     for row in range(len(source_ids)):

@@ -90,6 +90,8 @@ def build(
         settings["data"] = {"source": "pairs", "paths": ["pairs.tsv"]}
     config = load_config(settings)
     learned = _tokenizer(tokenizer, config)
+    if config.model.kind == "encoder_decoder":
+        learned = learned.with_start()
     model = build_model(config.model, learned.vocab_size)
     draw = np.random.default_rng(0)
     for weight in model.weights:

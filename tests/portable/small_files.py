@@ -36,6 +36,7 @@ KINDS: dict[str, Callable[[], Tokenizer]] = {
     "character": lambda: CharacterTokenizer.learn([TEXT], 20, False),
     "closed_character": lambda: ClosedCharacterTokenizer.learn([TEXT], 30, True),
     "word": lambda: WordTokenizer.learn([TEXT], 12, True),
+    "word_with_start": lambda: WordTokenizer.learn([TEXT], 12, True).with_start(),
     "gpt2": gpt2_tokenizer,
 }
 MODERN = {"block": "modern", "num_heads": 4, "num_kv_heads": 2, "head_dim": 6}
@@ -49,7 +50,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "float16": ("closed_character", "float16", {"block": "pre_norm", "position": "rotary"}),
     "int8": ("gpt2", "int8", {"block": "pre_norm", "embed_dim": 32, "ff_dim": 32}),
-    "pair": ("word", "float32", {"kind": "encoder_decoder", "scale_embeddings": True}),
+    "pair": ("word_with_start", "float32", {"kind": "encoder_decoder", "scale_embeddings": True}),
     "modern_pair": ("closed_character", "float16", {"kind": "encoder_decoder", "block": "modern"}),
 }
 

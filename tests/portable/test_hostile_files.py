@@ -147,6 +147,7 @@ def ids(*values: int) -> bytes:
 
 
 TABLES = "the tables of minigpt.tokenizer do not fit together"
+WRONG_TYPE = "the key minigpt.tokenizer.{} has a value of another type"
 IMPOSSIBLE = "the key minigpt.model.{} has an impossible value"
 
 
@@ -180,6 +181,9 @@ IMPOSSIBLE = "the key minigpt.model.{} has an impossible value"
         ("modern", "tokenizer.byte_ids", ids(), TABLES),
         ("modern", "tokenizer.ranks", ids(), TABLES),
         ("modern", "tokenizer.end_id", uint32(2**31), TABLES),
+        ("pair", "tokenizer.start_id", uint32(1), "used"),
+        ("pair", "tokenizer.start_id", uint32(2**31), TABLES),
+        ("pair", "tokenizer.start_id", int32(0), WRONG_TYPE.format("start_id")),
         ("modern", "tokenizer.unknown_id", int32(-2), TABLES),
         ("modern", "tokenizer.unknown_id", int32(2**31 - 1), TABLES),
         (

@@ -70,6 +70,7 @@ def test_keys(shape, tmp_path):
     assert "data" not in settings and "init_from" not in settings["training"]
     own = {name for name in keys if name.startswith("minigpt.tokenizer.")}
     assert {name.removeprefix("minigpt.tokenizer.") for name in own} == {
+        *(["start_id"] if model.kind == "encoder_decoder" else []),
         "kind",
         "lowercase",
         "end_id",
@@ -82,6 +83,7 @@ def test_keys(shape, tmp_path):
     }
     assert bytes(keys["minigpt.tokenizer.pieces"]) == b"".join(tokenizer.pieces)
     assert keys["minigpt.tokenizer.end_id"] == tokenizer.end_id
+    assert keys.get("minigpt.tokenizer.start_id") == tokenizer.own_start_id
     assert (f"{architecture}.block_count" in keys) == (architecture != "minigpt")
     assert ("tokenizer.ggml.tokens" in keys) == (architecture != "minigpt")
     if architecture != "minigpt":

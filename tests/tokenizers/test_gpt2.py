@@ -109,6 +109,20 @@ def test_no_text_encodes_to_the_end_token(tokenizer):
     assert tokenizer.decode([tokenizer.end_id]) == ""
 
 
+def test_a_start_token_is_added_to_the_vocabulary(tokenizer, tmp_path):
+    with_start = tokenizer.with_start()
+    start = with_start.start_id
+    assert start == tokenizer.vocab_size == with_start.vocab_size - 1
+    assert start in with_start.undrawable_ids and with_start.end_id == tokenizer.end_id
+    assert (with_start.piece(start), with_start.decode([start])) == ("<start>", "")
+    for text in ["<|startoftext|> the end", "\0\xff"]:
+        np.testing.assert_array_equal(with_start.encode(text), tokenizer.encode(text))
+        found = with_start.graph().encode([text]).numpy()[0]
+        np.testing.assert_array_equal(found, tokenizer.encode(text))
+    with_start.save(tmp_path)
+    assert load_tokenizer(tmp_path).start_id == start
+
+
 def test_cutting_long_texts_changes_nothing(tokenizer, monkeypatch):
     text = "\n".join(text for text, _ in LINES)
     whole = tokenizer.encode(text)
@@ -243,6 +257,23 @@ def test_a_corpus_downloads_the_vocabulary(tmp_path):
     wrong = load_config({"data": data, "tokenizer": chosen | {"merges_sha256": "0" * 64}})
     with pytest.raises(UserError, match="wrong checksum"):
         open_corpus(wrong.data, wrong.tokenizer)
+
+
+def test_pairs_with_the_published_vocabulary_have_a_start_token(tmp_path):
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"the {n}\tking {n}\n" for n in range(40)))
+    config = load_config(
+        {
+            "data": {"source": "pairs", "paths": [str(file)]},
+            "model": {"kind": "encoder_decoder"},
+            "tokenizer": settings(ENCODER, MERGES, vocab_size=400),
+        }
+    )
+    for from_cache in (False, True):
+        corpus = open_corpus(config.data, config.tokenizer)
+        assert corpus.from_cache == from_cache
+        assert (corpus.tokenizer.start_id, len(corpus.token_counts)) == (400, 401)
+        assert 400 not in corpus.train.ids
 
 
 def test_a_run_does_not_need_the_downloaded_files(tmp_path, monkeypatch, no_export, without_xla):

@@ -204,6 +204,30 @@ def test_loading_restores_the_tokenizer(tokenizer, tmp_path):
     assert type(tokenizer).load(tmp_path / "new").lossless == tokenizer.lossless
 
 
+def test_a_start_token_is_in_no_text_and_adds_none(tokenizer, tmp_path):
+    with_start = tokenizer.with_start()
+    start = with_start.start_id
+    assert tokenizer.start_id == tokenizer.end_id != start
+    assert start in with_start.undrawable_ids and with_start.vocab_size == tokenizer.vocab_size
+    assert (with_start.piece(start), with_start.decode([start])) == ("<start>", "")
+    for text in [*CORPUS, *TRAPS, "<start>"]:
+        assert start not in with_start.encode(text)
+        np.testing.assert_array_equal(with_start.encode(text), tokenizer.encode(text))
+    with_start.save(tmp_path)
+    loaded = load_tokenizer(tmp_path)
+    assert loaded.start_id == start
+    assert loaded.fingerprint() == with_start.fingerprint() != tokenizer.fingerprint()
+
+
+@pytest.mark.parametrize("start_id", [-1, 20, 10**6, "0", None])
+def test_a_start_token_that_can_be_drawn_is_damage(tmp_path, start_id):
+    learn("word", 30).with_start().save(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"start_id": start_id}))
+    with pytest.raises(UserError, match=r"tokenizer\.json: damaged"):
+        load_tokenizer(tmp_path)
+
+
 def test_damaged_files_are_named(tokenizer, tmp_path):
     tokenizer.save(tmp_path)
     files = sorted(tmp_path.iterdir())

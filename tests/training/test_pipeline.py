@@ -15,6 +15,7 @@ from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.evaluation import evaluate_run
+from minigpt.training.new_training import check_trains_all_positions
 from tests.conftest import tiny_settings, tiny_text
 from tests.run_files import METRICS, RUN_FILES, names_in, records
 
@@ -252,18 +253,58 @@ def test_early_stopping(tiny_file, tmp_path, capsys, no_export):
     assert "early_stopping_patience = 2" in capsys.readouterr().out
 
 
-def test_learning_rate_schedules():
-    from minigpt.training.optimizers.learning_rate import learning_rate
+def test_positions_that_are_never_trained_are_refused(tiny_file, tmp_path):
+    settings = tiny_settings(tiny_file, training={"sequence_length": 4})
+    settings["model"] |= {"position": "learned"}
+    max_len = settings["model"]["max_len"]
+    for train in (minigpt.train, minigpt.plan):
+        with pytest.raises(UserError) as raised:
+            train(settings, tmp_path / "run")
+        (problem,) = raised.value.problems
+        assert problem.startswith(
+            f"training.sequence_length = 4: should be model.max_len = {max_len} or unset"
+        )
+    assert not (tmp_path / "run").exists()
 
-    training = load_config(None, ["training.learning_rate=2", "training.warmup_steps=4"]).training
-    assert learning_rate(training, 0, 0.0) == pytest.approx(0.5)
-    assert learning_rate(training, 3, 0.0) == pytest.approx(2)
-    assert learning_rate(training, 50, 0.5) == pytest.approx(1)
-    assert learning_rate(training, 99, 1.0) == pytest.approx(0)
-    linear = training.model_copy(update={"schedule": "linear"})
-    assert learning_rate(linear, 50, 0.75) == pytest.approx(0.5)
-    constant = training.model_copy(update={"schedule": "constant"})
-    assert learning_rate(constant, 50, 0.75) == pytest.approx(2)
+
+def test_a_run_with_positions_that_were_never_trained_is_resumed(
+    tiny_file, tmp_path, monkeypatch, no_export, without_xla
+):
+    settings = tiny_settings(
+        tiny_file,
+        model={"position": "learned"},
+        training={"sequence_length": 4, "epochs": 1, "steps_per_epoch": 2},
+    )
+    with monkeypatch.context() as patched:
+        check = "minigpt.training.new_training.check_trains_all_positions"
+        patched.setattr(check, lambda config: None)
+        run = minigpt.train(settings, tmp_path / "run")
+    run = minigpt.resume(run, ["training.epochs=2"])
+    assert [line["step"] for line in records(run.metrics_file)] == [2, 4]
+    assert evaluate_run(run).loss > 0
+
+
+@pytest.mark.parametrize(
+    ("position", "length", "source"),
+    [
+        ("learned", 16, "stories"),
+        ("learned", 17, "stories"),
+        ("learned", "none", "stories"),
+        ("rotary", 8, "stories"),
+        ("sinusoidal", 8, "stories"),
+        ("learned", "none", "pairs"),
+    ],
+)
+def test_other_lengths_train_all_positions(position, length, source):
+    kind = "encoder_decoder" if source == "pairs" else "gpt"
+    config = load_config(
+        {
+            "data": {"source": source} | ({"paths": ["x"]} if source == "pairs" else {}),
+            "model": {"kind": kind, "max_len": 16, "position": position},
+            "training": {"sequence_length": length},
+        }
+    )
+    check_trains_all_positions(config)
 
 
 def test_arguments_of_the_wrong_type_are_refused(tmp_path, monkeypatch):

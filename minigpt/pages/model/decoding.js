@@ -10,12 +10,14 @@ class Vocabulary {
     this.pieces = Array.from(key("piece_ends"), (end) => bytes.subarray(start, (start = end)));
     this.kind = key("kind");
     this.endId = key("end_id");
+    this.startId = key("start_id") ?? this.endId;
     this.unknownId = key("unknown_id");
   }
 
-  /* Returns a readable form of a token: its text, "[UNK]", "<end>", or bytes as "<E2 82>". */
+  /* Returns a readable form of a token: its text, "[UNK]", "<end>", "<start>", or bytes as "<E2 82>". */
   label(id) {
     if (id === this.endId) return "<end>";
+    if (id === this.startId) return "<start>";
     if (id === this.unknownId) return "[UNK]";
     return this.text(id) ?? `<${Array.from(this.pieces[id], (byte) => byte.toString(16).padStart(2, "0")).join(" ").toUpperCase()}>`;
   }

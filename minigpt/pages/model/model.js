@@ -95,10 +95,10 @@ class Model {
 
   /* Returns how a token was chosen after `tokens`, with the labels of what was read. */
   inspect({ prompt, tokens, chosen }) {
-    const { endId } = this.vocabulary;
+    const { startId } = this.vocabulary;
     const source = this.isPairs ? this.source(prompt) : [];
     const read = this.isPairs ? [] : this.engine.encode(prompt);
-    const context = [...(read.length ? read : [endId]), ...tokens].slice(-this.maxLen);
+    const context = [...(read.length ? read : [startId]), ...tokens].slice(-this.maxLen);
     this.open(context, source);
     return {
       context: this.describe(context),
@@ -111,7 +111,7 @@ class Model {
 
   /* Returns the share of each source token in the attention of each target token: the mean of all layers and heads. */
   align({ source: text, tokens }) {
-    const source = this.source(text), context = [this.vocabulary.endId, ...tokens].slice(0, tokens.length);
+    const source = this.source(text), context = [this.vocabulary.startId, ...tokens].slice(0, tokens.length);
     const rows = this.numLayers * this.numHeads, weights = new Float32Array(tokens.length * source.length);
     if (tokens.length) this.open(context, source);
     for (let t = 0; t < tokens.length; t++) {

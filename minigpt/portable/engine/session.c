@@ -167,7 +167,7 @@ EXPORT("start_translation") bool start_translation(const int32_t *ids, uint32_t 
     uint32_t most = max_new_tokens < model.max_len ? max_new_tokens : model.max_len;
     if (!are_tokens(ids, count) || !open_text(1, most))
         return false;
-    text.tokens[text.token_count++] = end_token();
+    text.tokens[text.token_count++] = (int32_t)tokenizer.start_id;
     return encode_source(&text.context, &model, ids, count);
 }
 

@@ -23,6 +23,7 @@ typedef struct {
     bool lowercase;
     uint32_t vocab_size;
     uint32_t end_id;
+    uint32_t start_id;           /* before the first token of a target: end_id if the file has none */
     int32_t unknown_id;          /* -1: there is none */
     const uint8_t *pieces;       /* the bytes of all pieces */
     const uint32_t *piece_ends;  /* [vocab_size], ascending */

@@ -33,6 +33,10 @@ bool read_tokenizer(Tokenizer *tokenizer, const Gguf *file, uint32_t vocab_size)
         || !get_array(file, "minigpt.tokenizer.ranks", GGUF_INT32, (const void **)&tokenizer->ranks, &ranks)
         || !get_array(file, "minigpt.tokenizer.byte_ids", GGUF_INT32, (const void **)&tokenizer->byte_ids, &bytes))
         return false;
+    static const char start[] = "minigpt.tokenizer.start_id";
+    tokenizer->start_id = tokenizer->end_id;
+    if (find_value(file, start, sizeof start - 1) && !get_uint32(file, start, &tokenizer->start_id))
+        return false;
     /* GGUF has no empty arrays: the key is missing if all tokens can be generated. */
     static const char undrawable[] = "minigpt.tokenizer.undrawable_ids";
     tokenizer->undrawable_count = 0;
@@ -44,7 +48,7 @@ bool read_tokenizer(Tokenizer *tokenizer, const Gguf *file, uint32_t vocab_size)
     tokenizer->kind = (TokenizerKind)kind;
     tokenizer->vocab_size = ends;
     bool fits = ends > 0 && ends <= vocab_size && ranks == ends && bytes == 256 && tokenizer->end_id < ends
-        && tokenizer->unknown_id >= -1 && tokenizer->unknown_id < (int64_t)ends && tokenizer->piece_ends[ends - 1] == pieces;
+        && tokenizer->start_id < ends && tokenizer->unknown_id >= -1 && tokenizer->unknown_id < (int64_t)ends && tokenizer->piece_ends[ends - 1] == pieces;
     for (uint32_t i = 1; fits && i < ends; i++)
         fits = tokenizer->piece_ends[i - 1] <= tokenizer->piece_ends[i];
     for (uint32_t i = 0; fits && i < 256; i++)

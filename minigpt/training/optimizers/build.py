@@ -45,14 +45,15 @@ def build_optimizer(
             kind = partial(DividedMuon, replicas)
         optimizer = kind(
             adam_beta_2=config.adam_beta_2,
+            epsilon=config.adam_epsilon,
             adam_weight_decay=config.weight_decay,
             exclude_layers=["embedding", "head"],
             **shared,
         )
     elif config.optimizer == "adamw":
-        optimizer = AdamW(beta_2=config.adam_beta_2, **shared)
+        optimizer = AdamW(beta_2=config.adam_beta_2, epsilon=config.adam_epsilon, **shared)
     else:
-        optimizer = Adam(beta_2=config.adam_beta_2, **shared)
+        optimizer = Adam(beta_2=config.adam_beta_2, epsilon=config.adam_epsilon, **shared)
     # No decay of gains and biases, as in GPT-2 (Loshchilov & Hutter 2019 decay all weights).
     optimizer.exclude_from_weight_decay(
         var_list=[v for v in model.trainable_variables if len(v.shape) < 2]

@@ -109,14 +109,18 @@ class TranslationPart(TaskPart, Translation):
             for index in places.astype(np.int64)
             for side in (self.val.source, self.val.target)
         ]
-        self.val = Pairs(np.concatenate([end, *sentences]), self.val.end_id, self.val.max_len)
+        ids, val = np.concatenate([end, *sentences]), self.val
+        self.val = Pairs(ids, val.end_id, val.max_len, val.start_id)
 
     def set_model(self, model: EncoderDecoder, replicas: Replicas | None = None) -> None:
         super().set_model(model, replicas)
         translator = self.evaluator.translator
         # An untrained model may end every sentence at once, or none.
         self.evaluator.translator = Translator(
-            model, translator.end_id, [*translator.undrawable_ids, translator.end_id]
+            model,
+            translator.end_id,
+            [*translator.undrawable_ids, translator.end_id],
+            translator.start_id,
         )
         self._loss = self.evaluator.loss
         self.evaluator.loss = self._timed_loss  # type: ignore[method-assign]

@@ -30,9 +30,10 @@ class Translation(Task):
 
     def prepare(self) -> None:
         corpus, config = self.corpus, self.config
-        end_id, max_len = corpus.tokenizer.end_id, config.model.max_len
-        self.train = Pairs(corpus.train.ids, end_id, max_len)
-        self.val = Pairs(corpus.val.ids, end_id, max_len)
+        tokenizer = corpus.tokenizer
+        described = tokenizer.end_id, config.model.max_len, tokenizer.start_id
+        self.train = Pairs(corpus.train.ids, *described)
+        self.val = Pairs(corpus.val.ids, *described)
         assert isinstance(config.data, PairsConfig)
         self.buckets = Buckets(
             self.train,

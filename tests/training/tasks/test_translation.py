@@ -11,6 +11,7 @@ import minigpt
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
+from minigpt.runs.corpus import open_run_corpus
 from tests.conftest import backwards, letters, pair_settings, tiny_settings
 from tests.run_files import METRICS, RUN_FILES, names_in, records
 
@@ -81,7 +82,7 @@ def test_validation_loss_is_that_of_a_plain_loop(pair_run):
     logits_of = tf.function(opened.model, input_signature=signature, autograph=False)
     losses = []
     for source, target in zip(sentences[0::2], sentences[1::2], strict=True):
-        shifted = np.concatenate([[end], target[:-1]]).astype("int32")
+        shifted = np.concatenate([[opened.tokenizer.start_id], target[:-1]]).astype("int32")
         inputs = (source[None], np.array([len(source)], "int32"), shifted[None])
         logits = logits_of(inputs).numpy().astype("float64")[0]
         log_sums = np.log(np.exp(logits).sum(-1))
@@ -92,6 +93,23 @@ def test_validation_loss_is_that_of_a_plain_loop(pair_run):
     text = "".join(opened.tokenizer.decode(target) for target in sentences[1::2])
     assert scored.bytes == len(text)
     assert scored.bits_per_byte == pytest.approx(sum(losses) / math.log(2) / scored.bytes, rel=1e-3)
+
+
+def test_a_beginning_of_sentence_token_of_its_own(pair_run):
+    tokenizer = minigpt.load(pair_run).tokenizer
+    start = tokenizer.start_id
+    assert start != tokenizer.end_id and start in tokenizer.undrawable_ids
+    corpus = open_run_corpus(pair_run)
+    assert corpus.tokenizer.start_id == start
+    for part in (corpus.train, corpus.val):
+        assert start not in part.ids
+    assert minigpt.load_portable(pair_run.portable_file).tokenizer.start_id == start
+
+
+def test_a_run_without_one_starts_with_the_end_token(tmp_path):
+    run = minigpt.Run(COMPATIBILITY / "pairs")
+    tokenizer = run.load_tokenizer()
+    assert tokenizer.own_start_id is None and tokenizer.start_id == tokenizer.end_id
 
 
 def test_evaluate_on_other_pairs(pair_run, tmp_path):

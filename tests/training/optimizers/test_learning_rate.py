@@ -1,0 +1,146 @@
+"""Learning rates, compared with the formulas of their sources."""
+
+import keras
+import numpy as np
+import pytest
+
+from minigpt.config import load_config
+from minigpt.errors import UserError
+from minigpt.models import GPT
+from minigpt.training.optimizers.build import build_optimizer
+from minigpt.training.optimizers.learning_rate import learning_rate
+from minigpt.training.step_limits import StepLimits
+
+DECAYING = ["linear", "cosine", "wsd"]
+
+
+def rates(schedule, steps, *, changes=(), **settings):
+    """float64[steps], the learning rates of all updates."""
+    overrides = [f"training.{name}={value}" for name, value in settings.items()]
+    config = load_config(None, [f"training.schedule={schedule}", *overrides]).training
+    limits = StepLimits(steps, changes)
+    return np.array([learning_rate(config, step, limits.progress(step)) for step in range(steps)])
+
+
+def test_inverse_sqrt_is_equation_3_of_vaswani_et_al():
+    width, warmup = 512, 4000
+    peak = (width * warmup) ** -0.5
+    found = rates("inverse_sqrt", 100_000, learning_rate=peak, warmup_steps=warmup)
+    step = np.arange(1, 100_001)
+    expected = width**-0.5 * np.minimum(step**-0.5, step * warmup**-1.5)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert found.argmax() == warmup - 1
+
+
+def test_inverse_sqrt_without_a_warmup_falls_from_the_first_update():
+    found = rates("inverse_sqrt", 50, learning_rate=2, warmup_steps=0, min_learning_rate=0.5)
+    expected = np.maximum(0.5, 2 / np.sqrt(np.arange(1, 51)))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_inverse_sqrt_does_not_depend_on_the_number_of_updates():
+    short, long = (rates("inverse_sqrt", steps, warmup_steps=7) for steps in (40, 400))
+    np.testing.assert_array_equal(short, long[:40])
+    moved = rates("inverse_sqrt", 400, warmup_steps=7, changes=[[20, 100]])
+    np.testing.assert_array_equal(moved, long)
+
+
+@pytest.mark.parametrize("floor", [0, 0.25])
+def test_wsd_is_constant_for_four_fifths_and_then_a_line(floor):
+    found = rates("wsd", 1000, learning_rate=2, warmup_steps=100, min_learning_rate=floor)
+    corners = [(-1, 0), (99, 2), (800, 2), (1000, floor)]
+    expected = np.interp(np.arange(1000), *zip(*corners, strict=True))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("floor", [0, 0.25])
+def test_cosine_and_linear_end_at_the_floor(floor):
+    steps = np.arange(200)
+    cosine = floor + (2 - floor) * np.cos(np.pi * steps / 400) ** 2
+    found = rates("cosine", 200, learning_rate=2, warmup_steps=0, min_learning_rate=floor)
+    np.testing.assert_allclose(found, cosine, rtol=1e-12)
+    found = rates("linear", 200, learning_rate=2, warmup_steps=0, min_learning_rate=floor)
+    np.testing.assert_allclose(found, np.linspace(2, floor, 201)[:-1], rtol=1e-12)
+
+
+def test_the_warmup_multiplies_what_follows():
+    for schedule in [*DECAYING, "constant"]:
+        ramp = np.minimum(1, np.arange(1, 41) / 8)
+        without = rates(schedule, 40, warmup_steps=0, min_learning_rate=1e-3)
+        found = rates(schedule, 40, warmup_steps=8, min_learning_rate=1e-3)
+        np.testing.assert_allclose(found, ramp * without, rtol=1e-12)
+
+
+@pytest.mark.parametrize("schedule", [*DECAYING, "inverse_sqrt", "constant"])
+def test_a_learning_rate_is_between_the_floor_and_the_maximum(schedule):
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        steps, warmup = (int(n) for n in random.integers(1, 300, 2))
+        peak = random.uniform(1e-4, 1)
+        floor = peak * random.choice([0, random.uniform(), 1])
+        found = rates(
+            schedule, steps, learning_rate=peak, warmup_steps=warmup, min_learning_rate=floor
+        )
+        assert (found > 0).all() and found.max() <= peak * (1 + 1e-12)
+        after = found[warmup:]
+        assert (after >= floor * (1 - 1e-12)).all()
+        assert (np.diff(after) <= 1e-12).all()
+        # A warm-up may be longer than training.
+        rising = np.diff(found[:warmup])
+        assert schedule in DECAYING or (rising > 0).all()
+
+
+@pytest.mark.parametrize("schedule", DECAYING)
+def test_a_shorter_training_still_decays_to_the_floor(schedule):
+    # A time limit halves training at update 100.
+    settings = {"learning_rate": 4e-3, "min_learning_rate": 1e-3, "warmup_steps": 0}
+    found = rates(schedule, 200, **settings, changes=[[100, 150]])[:150]
+    assert found[-1] == pytest.approx(1e-3, rel=0.25)
+    assert np.abs(np.diff(found)).max() < 4e-3 / 10  # without a jump
+
+
+def test_a_wsd_run_that_is_extended_before_its_decay_has_the_rates_of_a_longer_one():
+    short, long = (rates("wsd", steps, warmup_steps=5) for steps in (100, 300))
+    np.testing.assert_array_equal(short[:80], long[:80])
+    assert short[85] < long[85]
+
+
+def test_a_floor_above_the_maximum_is_refused():
+    with pytest.raises(UserError) as raised:
+        load_config(None, ["training.learning_rate=0.001", "training.min_learning_rate=0.002"])
+    assert raised.value.args == (
+        "training.min_learning_rate = 0.002: should not exceed training.learning_rate = 0.001",
+    )
+    load_config(None, ["training.learning_rate=0.001", "training.min_learning_rate=0.001"])
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adam", "adamw", "sgd"])
+def test_every_weight_follows_the_learning_rate(optimizer):
+    config = load_config(None, [f"training.optimizer={optimizer}", "training.weight_decay=0"])
+    model = GPT(vocab_size=16, max_len=4, embed_dim=8, num_heads=2, num_layers=1)
+    model(np.zeros([1, 4], np.int32))
+    initial = model.get_weights()
+    gradients = [
+        keras.random.normal(variable.shape, seed=number)
+        for number, variable in enumerate(model.trainable_variables)
+    ]
+
+    def changes(rate):
+        model.set_weights(initial)
+        built = build_optimizer(config.training, model)
+        built.learning_rate = rate
+        built.apply(gradients, model.trainable_variables)
+        pairs = zip(model.get_weights(), initial, strict=True)
+        return [after - before for after, before in pairs]
+
+    for once, twice in zip(changes(0.01), changes(0.02), strict=True):
+        assert np.abs(once).max() > 1e-5
+        np.testing.assert_allclose(twice, 2 * once, rtol=1e-2, atol=1e-6)
+
+
+def test_the_epsilon_of_adam_is_that_of_the_settings():
+    model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1, use_bias=False)])
+    for optimizer in ("adam", "adamw", "muon"):
+        overrides = [f"training.optimizer={optimizer}", "training.adam_epsilon=1e-9"]
+        built = build_optimizer(load_config(None, overrides).training, model)
+        assert built.epsilon == 1e-9
