@@ -7,7 +7,6 @@ from pydantic import (
     BeforeValidator,
     Field,
     Tag,
-    TypeAdapter,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -28,7 +27,7 @@ DropoutRate = Annotated[
 ]
 
 
-def _block_name(value: Any) -> Any:
+def block_name(value: Any) -> Any:
     """Returns the current name of a block: "post" and "pre" are values of the former setting `norm`."""
     return f"{value}_norm" if value in ("post", "pre") else value
 
@@ -43,7 +42,7 @@ def rename_norm(settings: Mapping[str, Any]) -> dict[str, Any]:
     if "norm" in settings:
         norm = settings.pop("norm")
         block = settings.setdefault("block", norm)
-        if _block_name(block) != _block_name(norm):
+        if block_name(block) != block_name(norm):
             raise ValueError(
                 f"model.norm = {norm!r}: contradicts model.block = {block!r}; norm is the former name "
                 "of block"
@@ -53,7 +52,7 @@ def rename_norm(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 BlockName = Annotated[
     Literal["post_norm", "pre_norm", "modern"],
-    BeforeValidator(_block_name),
+    BeforeValidator(block_name),
     Field(
         description="post_norm (Vaswani et al. 2017), pre_norm (GPT-2) or modern: RMSNorm, normalized "
         "queries and keys, a gated feed-forward network and no biases (Qwen3); the defaults of position, "
@@ -210,7 +209,7 @@ class TransformerConfig(Section):
         if not isinstance(values, Mapping):
             return values
         values = rename_norm(values)
-        block = _block_name(values.get("block"))
+        block = block_name(values.get("block"))
         return (cls.defaults_of_blocks.get(block, {}) if isinstance(block, str) else {}) | values
 
     @property
@@ -289,39 +288,3 @@ AnyTransformer = Annotated[
     Annotated[GPTConfig, Tag("gpt")] | Annotated[EncoderDecoderConfig, Tag("encoder_decoder")],
     selected_by("kind", "gpt"),
 ]
-_ADAPTER: TypeAdapter[TransformerConfig] = TypeAdapter(AnyTransformer)
-
-
-def split_settings(
-    arguments: Mapping[str, Any], **defaults: Any
-) -> tuple[TransformerConfig, dict[str, Any]]:
-    """Separates the settings of a transformer from the other keyword arguments of a layer or a model.
-
-    If `head_dim` is not given for a GPT's post-norm block, each head has the full width, as in the Keras
-    example; for other blocks, and in a configuration file, K = D / H.
-
-    Args:
-      arguments: settings by name, `kind` among them if it is not "gpt", and other arguments. A setting that
-        is None is not given.
-      defaults: values of absent settings that differ from those of the kind. In a modern block those of
-        `QWEN3` apply instead.
-    Returns:
-      The description, and the other arguments.
-    Raises:
-      ValueError: a setting is not valid.
-    """
-    # Saved models contain the former name of `block`.
-    arguments = rename_norm(arguments)
-    names = {*GPTConfig.model_fields, *EncoderDecoderConfig.model_fields}
-    others = {name: value for name, value in arguments.items() if name not in names}
-    settings = {
-        name: value for name, value in arguments.items() if name in names and value is not None
-    }
-    if settings.get("block", defaults.get("block")) == "modern":
-        defaults = {name: value for name, value in defaults.items() if name not in QWEN3}
-    settings = {**defaults, **settings}
-    is_gpt = settings.get("kind", "gpt") == "gpt"
-    if is_gpt and _block_name(settings.get("block")) == "post_norm":
-        width = settings.get("embed_dim", GPTConfig.model_fields["embed_dim"].default)
-        settings.setdefault("head_dim", width)
-    return _ADAPTER.validate_python(settings), others

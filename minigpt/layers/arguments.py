@@ -7,7 +7,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
+
+from minigpt.config.model import (
+    QWEN3,
+    AnyTransformer,
+    EncoderDecoderConfig,
+    GPTConfig,
+    TransformerConfig,
+    block_name,
+    rename_norm,
+)
+
+_ADAPTER: TypeAdapter[TransformerConfig] = TypeAdapter(AnyTransformer)
 
 # Names in the Keras examples, in programs that grew out of them, and in `keras.layers.MultiHeadAttention`.
 MODEL_NAMES = {
@@ -25,11 +37,11 @@ def checked_arguments(other_names: Mapping[str, str]) -> Callable[[Any], Any]:
 
     The signature stays that of the constructor. Numbers of NumPy are converted to those of Python.
 
+    The constructor then raises a TypeError if an argument is missing or given twice, and a ValueError if a
+    setting is not valid.
+
     Args:
       other_names: other name → name of the argument.
-    Raises (the constructor, in addition to its own errors):
-      TypeError: an argument is missing, unknown to a constructor without `**kwargs`, or given twice.
-      ValueError: a setting is not valid.
     """
 
     def decorate(constructor: Any) -> Any:
@@ -71,6 +83,41 @@ def checked_arguments(other_names: Mapping[str, str]) -> Callable[[Any], Any]:
         return construct
 
     return decorate
+
+
+def split_settings(
+    arguments: Mapping[str, Any], **defaults: Any
+) -> tuple[TransformerConfig, dict[str, Any]]:
+    """Separates the settings of a transformer from the other keyword arguments of a layer or a model.
+
+    If `head_dim` is not given for a GPT's post-norm block, each head has the full width, as in the Keras
+    example; for other blocks, and in a configuration file, K = D / H.
+
+    Args:
+      arguments: settings by name, `kind` among them if it is not "gpt", and other arguments. A setting that
+        is None is not given.
+      defaults: values of absent settings that differ from those of the kind. In a modern block those of
+        `QWEN3` apply instead.
+    Returns:
+      The description, and the other arguments.
+    Raises:
+      ValueError: a setting is not valid.
+    """
+    # Saved models contain the former name of `block`.
+    arguments = rename_norm(arguments)
+    names = {*GPTConfig.model_fields, *EncoderDecoderConfig.model_fields}
+    others = {name: value for name, value in arguments.items() if name not in names}
+    settings = {
+        name: value for name, value in arguments.items() if name in names and value is not None
+    }
+    if settings.get("block", defaults.get("block")) == "modern":
+        defaults = {name: value for name, value in defaults.items() if name not in QWEN3}
+    settings = {**defaults, **settings}
+    is_gpt = settings.get("kind", "gpt") == "gpt"
+    if is_gpt and block_name(settings.get("block")) == "post_norm":
+        width = settings.get("embed_dim", GPTConfig.model_fields["embed_dim"].default)
+        settings.setdefault("head_dim", width)
+    return _ADAPTER.validate_python(settings), others
 
 
 def check_positive(**sizes: Any) -> None:

@@ -6,8 +6,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from minigpt.config.model import split_settings
-from minigpt.layers.arguments import ATTENTION_NAMES, checked_arguments
+from minigpt.layers.arguments import ATTENTION_NAMES, checked_arguments, split_settings
 from minigpt.layers.dense import Dense
 from minigpt.layers.dropout import Dropout
 from minigpt.layers.initial_values import own_initializer, side_by_side

@@ -4,9 +4,8 @@ from typing import Any, ClassVar
 
 import keras
 
-from minigpt.config.model import split_settings
 from minigpt.layers.activations import ACTIVATIONS, gated
-from minigpt.layers.arguments import MODEL_NAMES, checked_arguments
+from minigpt.layers.arguments import MODEL_NAMES, checked_arguments, split_settings
 from minigpt.layers.attention import Attention, CausalSelfAttention, SelfAttention
 from minigpt.layers.dense import Dense
 from minigpt.layers.dropout import Dropout

@@ -8,8 +8,7 @@ import keras
 import tensorflow as tf
 
 from minigpt.config import TransformerConfig
-from minigpt.config.model import split_settings
-from minigpt.layers.arguments import MODEL_NAMES, checked_arguments
+from minigpt.layers.arguments import MODEL_NAMES, checked_arguments, split_settings
 from minigpt.layers.dropout import dropout_masks
 from minigpt.layers.embedding import TokenAndPositionEmbedding
 from minigpt.losses.chunked_crossentropy import chunked_crossentropy
