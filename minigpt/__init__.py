@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from minigpt.inference.loading import load as load
     from minigpt.inference.text_model import TextModel as TextModel
     from minigpt.inference.translation_model import TranslationModel as TranslationModel
+    from minigpt.models import GPT as GPT
+    from minigpt.models import EncoderDecoder as EncoderDecoder
     from minigpt.pages.report_page import write_report as write_report
     from minigpt.portable.loading import load_portable as load_portable
     from minigpt.portable.text_model import PortableTextModel as PortableTextModel
@@ -79,8 +81,10 @@ if TYPE_CHECKING:
 # Importing TensorFlow takes seconds, so a module is imported when its name is first used.
 _MODULES = {
     "Config": "minigpt.config",
+    "EncoderDecoder": "minigpt.models",
     "Evaluation": "minigpt.evaluation",
     "Forecast": "minigpt.analysis.forecast",
+    "GPT": "minigpt.models",
     "Memorization": "minigpt.analysis.memorization",
     "PairEvaluation": "minigpt.evaluation",
     "PortableTextModel": "minigpt.portable.text_model",
@@ -156,10 +160,11 @@ def _import_keras() -> None:
 
 
 def _register_layers(keras: Any) -> None:
-    """Registers the layers, so that `keras.models.load_model` finds them when minigpt is imported."""
+    """Registers what `keras.models.load_model` should find when minigpt is imported."""
     if keras.config.backend() == "tensorflow":
         importlib.import_module("minigpt.models.gpt")
         importlib.import_module("minigpt.models.encoder_decoder")
+        importlib.import_module("minigpt.training.optimizers.divided_muon")
 
 
 when_imported("keras", _register_layers)
