@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from minigpt.inference.translation_model import TranslationModel as TranslationModel
     from minigpt.layers import TokenAndPositionEmbedding as TokenAndPositionEmbedding
     from minigpt.layers import TransformerBlock as TransformerBlock
+    from minigpt.models import GPT as GPT
+    from minigpt.models import EncoderDecoder as EncoderDecoder
     from minigpt.pages.report_page import write_report as write_report
     from minigpt.portable.loading import load_portable as load_portable
     from minigpt.portable.text_model import PortableTextModel as PortableTextModel
@@ -88,8 +90,10 @@ _MODULES = {
     "BytePairTokenizer": "minigpt.tokenizers.byte_pair",
     "CharacterTokenizer": "minigpt.tokenizers.character",
     "Config": "minigpt.config",
+    "EncoderDecoder": "minigpt.models",
     "Evaluation": "minigpt.evaluation",
     "Forecast": "minigpt.analysis.forecast",
+    "GPT": "minigpt.models",
     "GPT2Tokenizer": "minigpt.tokenizers.gpt2",
     "Memorization": "minigpt.analysis.memorization",
     "PairEvaluation": "minigpt.evaluation",
@@ -175,10 +179,11 @@ def _import_keras() -> None:
 
 
 def _register_layers(keras: Any) -> None:
-    """Registers the layers, so that `keras.models.load_model` finds them when minigpt is imported."""
+    """Registers what `keras.models.load_model` should find when minigpt is imported."""
     if keras.config.backend() == "tensorflow":
         importlib.import_module("minigpt.models.gpt")
         importlib.import_module("minigpt.models.encoder_decoder")
+        importlib.import_module("minigpt.training.optimizers.divided_muon")
 
 
 when_imported("keras", _register_layers)

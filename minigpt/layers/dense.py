@@ -22,7 +22,9 @@ class Dense(keras.layers.Dense):
             outputs = ops.add(outputs, self.bias)
         return outputs if self.activation is None else self.activation(outputs)
 
-    def quantize(self, mode: str | None = None, type_check: bool = True, config: Any = None) -> None:
+    def quantize(
+        self, mode: str | None = None, type_check: bool = True, config: Any = None
+    ) -> None:
         # Keras refuses subclasses, in case they compute something else.
         super().quantize(mode, type_check=False, config=config)
 

@@ -2,10 +2,22 @@
 
 from typing import Any
 
+import keras
 import tensorflow as tf
 
+from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
+
+# Reductions that divide by the number of tokens or by the sum of their weights.
+MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 # Logits of one chunk. Smaller chunks read the kernel more often; larger ones are not faster.
 CHUNK_BYTES = 64 * 2**20
+
+
+def can_be_chunked(loss: Any) -> bool:
+    """Returns whether a loss of Keras can be computed with `chunked_crossentropy`."""
+    if type(loss) is keras.losses.SparseCategoricalCrossentropy:
+        return loss.from_logits and loss.ignore_class is None and loss.reduction in MEANS
+    return isinstance(loss, SmoothedCrossentropy) and loss.reduction in MEANS
 
 
 def chunked_crossentropy(

@@ -117,6 +117,7 @@ class EncoderDecoder(LanguageModel):
           The argument `source` of `call_with_cache`: keys and values for each decoder block, and the
           lengths.
         """
+        source_lengths = ops.cast(source_lengths, "int32")  # NumPy's integers are int64.
         x = self.embedding(source_ids, training=training)
         for block in self.encoder_blocks:
             x = block(x, source_lengths, training=training)

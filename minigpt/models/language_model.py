@@ -11,11 +11,8 @@ from minigpt.config import TransformerConfig
 from minigpt.layers.arguments import MODEL_NAMES, checked_arguments, split_settings
 from minigpt.layers.dropout import dropout_masks
 from minigpt.layers.embedding import TokenAndPositionEmbedding
-from minigpt.losses.chunked_crossentropy import chunked_crossentropy
+from minigpt.losses.chunked_crossentropy import can_be_chunked, chunked_crossentropy
 from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
-
-# Reductions that divide by the number of tokens or by the sum of their weights.
-MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 
 
 class LanguageModel(keras.Model, abc.ABC):
@@ -24,7 +21,7 @@ class LanguageModel(keras.Model, abc.ABC):
     If it is compiled with a mean of `SparseCategoricalCrossentropy(from_logits=True)` or of
     `SmoothedCrossentropy`, no loss weights and no metrics, training computes the loss with
     `chunked_crossentropy`: the full logits are never materialized. Otherwise it trains like any Keras
-    model.
+    model, as do subclasses of the models of minigpt.
 
     Args:
       config: the description of the model; or its settings as keyword arguments, as in `get_config()`.
@@ -44,6 +41,7 @@ class LanguageModel(keras.Model, abc.ABC):
     keyword_defaults: ClassVar[dict[str, Any]]
     embedding: TokenAndPositionEmbedding
     head: keras.layers.Dense | None
+    built: bool
     uses_chunked_loss = False
     # The arguments of each call of `quantize`.
     quantizations: tuple[dict[str, Any], ...] = ()
@@ -91,7 +89,7 @@ class LanguageModel(keras.Model, abc.ABC):
         return keras.ops.cast(scores, "float32")
 
     def log_probabilities(self, inputs: Any) -> Any:
-        """float32[B, T, V]: log-softmax of the logits (docs/systems.md, S2 and S5); `inputs` as in `call`."""
+        """`inputs` as in `call` → float32[B, T, V]: log-softmax of the logits (docs/systems.md, S2, S5)."""
         return keras.ops.log_softmax(self(inputs, training=False))
 
     def compile(
@@ -106,11 +104,11 @@ class LanguageModel(keras.Model, abc.ABC):
     ) -> None:
         super().compile(optimizer, loss, loss_weights, metrics, weighted_metrics, *args, **kwargs)
         self.uses_chunked_loss = (
-            _is_crossentropy(loss)
-            and loss.reduction in MEANS
+            can_be_chunked(loss)
             and loss_weights is None
             and not (metrics or weighted_metrics)
             and not self.quantizations
+            and type(self).__base__ is LanguageModel  # A subclass may compute other logits.
         )
         smoothed = self.uses_chunked_loss and isinstance(self.loss, SmoothedCrossentropy)
         # Not tracked: a built layer accepts no more state. Keras does the same with its own metrics.
@@ -151,6 +149,7 @@ class LanguageModel(keras.Model, abc.ABC):
         self.quantizations = (*self.quantizations, settings)
         # It needs the head's matrix in floating point.
         self.uses_chunked_loss = False
+        object.__setattr__(self, "plain_loss", None)
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
@@ -166,9 +165,6 @@ class LanguageModel(keras.Model, abc.ABC):
         Returns:
           The metrics by name.
         """
-        if not self.built:
-            # `latents` does not build a subclass, as calling the model would.
-            self.build()
         inputs, targets, weights = _unpack(data)
         if not self.uses_chunked_loss:
             return super().train_step((inputs, targets, weights))
@@ -270,8 +266,7 @@ class LanguageModel(keras.Model, abc.ABC):
         quantizations = config.pop("quantizations", [])
         model = super().from_config(config, custom_objects)
         for settings in keras.saving.deserialize_keras_object(quantizations, custom_objects):
-            if not model.built:
-                model.build()
+            model.build()
             model.quantize(**settings)
         return model
 
@@ -311,9 +306,3 @@ def _unpack(data: Any) -> tuple[Any, Any, Any]:
 def _batches_done(optimizer: Any) -> Any:
     """int[], batches that an optimizer was applied to; `iterations` counts the updates."""
     return getattr(optimizer, "inner_optimizer", optimizer)._iterations.value
-
-
-def _is_crossentropy(loss: Any) -> bool:
-    if type(loss) is keras.losses.SparseCategoricalCrossentropy:
-        return loss.from_logits and loss.ignore_class is None
-    return isinstance(loss, SmoothedCrossentropy)

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from minigpt.distribution.replicas import Replicas
 from minigpt.training.optimizers.muon import Muon
 
 
+@keras.saving.register_keras_serializable("minigpt")
 class DividedMuon(Muon):
     """`Muon` in which each replica orthogonalizes a share of the matrices and sends it to the others.
 
@@ -27,6 +29,11 @@ class DividedMuon(Muon):
         super().__init__(name="muon", **settings)
         assert not self.gradient_accumulation_steps and not self.use_ema
         self.replicas = replicas
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """Returns a `Muon`: a saved model is loaded without replicas."""
+        return Muon.from_config(config, custom_objects)
 
     def _backend_apply_gradients(self, grads: Any, trainable_variables: Any) -> None:
         groups: list[Any] = []

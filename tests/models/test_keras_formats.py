@@ -1,0 +1,197 @@
+"""The models in Keras' own formats: exports, copies, quantized files, pictures, and on several devices."""
+
+import shutil
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import minigpt
+from minigpt.config import SamplingConfig
+from minigpt.generation import step_models
+from minigpt.inference.decoders import build_decoder
+from minigpt.inference.samples import generate
+from tests.models.test_encoder_decoder import KINDS as PAIR_KINDS
+from tests.models.test_encoder_decoder import small_model
+from tests.models.test_gpt import MODERN, small_gpt
+
+IDS = np.random.default_rng(0).integers(1, 13, (3, 7)).astype("int32")
+LENGTHS = np.array([7, 4, 1], "int32")
+TRIPLE = (IDS, LENGTHS, IDS[:, ::-1])
+SUFFIXES = {"tf_saved_model": "", "onnx": ".onnx", "litert": ".tflite"}
+
+
+def served(path, inputs: dict[str, np.ndarray]) -> np.ndarray:
+    """The output of an exported model, computed by the library of its format."""
+    if path.suffix == ".onnx":
+        onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra: minigpt[onnx]")
+        return onnxruntime.InferenceSession(str(path)).run(None, inputs)[0]
+    if path.suffix == ".tflite":
+        reason = "needs the extra: minigpt[litert]"
+        interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason=reason)
+        opened = interpreter.Interpreter(str(path))
+        for detail in opened.get_input_details():
+            name = detail["name"].removeprefix("serving_default_").removesuffix(":0")
+            opened.resize_tensor_input(detail["index"], inputs[name].shape)
+        opened.allocate_tensors()
+        for detail in opened.get_input_details():
+            name = detail["name"].removeprefix("serving_default_").removesuffix(":0")
+            opened.set_tensor(detail["index"], inputs[name])
+        opened.invoke()
+        return opened.get_tensor(opened.get_output_details()[0]["index"])
+    loaded = tf.saved_model.load(str(path))
+    return loaded.signatures["serving_default"](**inputs)["output_0"].numpy()
+
+
+@pytest.mark.parametrize("format", SUFFIXES)
+def test_the_model_of_a_run_is_exported_without_a_call(tiny_run, tmp_path, format):
+    model = minigpt.load(tiny_run).model
+    path = tmp_path / f"model{SUFFIXES[format]}"
+    model.export(path, format, verbose=False)
+    logits = served(path, {"token_ids": IDS})
+    np.testing.assert_allclose(logits, minigpt.load(tiny_run).logits(IDS), atol=1e-4)
+
+
+@pytest.mark.parametrize("format", SUFFIXES)
+def test_an_encoder_decoder_is_exported_without_a_call(tmp_path, format):
+    model = small_model(**PAIR_KINDS[0])
+    path = tmp_path / f"model{SUFFIXES[format]}"
+    model.export(path, format, verbose=False)
+    names = ("source_ids", "source_lengths", "target_ids")
+    logits = served(path, dict(zip(names, TRIPLE, strict=True)))
+    np.testing.assert_allclose(logits, model(TRIPLE), atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", SUFFIXES)
+@pytest.mark.parametrize(
+    "kind", [{"block": "pre_norm"}, *MODERN, {"position": "sinusoidal"}], ids=str
+)
+def test_every_kind_of_gpt_is_exported(tmp_path, kind, format):
+    model = small_gpt(**kind)
+    path = tmp_path / f"model{SUFFIXES[format]}"
+    model.export(path, format, verbose=False)
+    np.testing.assert_allclose(served(path, {"token_ids": IDS}), model(IDS), atol=1e-4)
+
+
+def test_a_signature_of_ones_own(tmp_path):
+    """Source and target, without lengths."""
+    model = small_model(**PAIR_KINDS[0])
+    source, target = (tf.TensorSpec([3, 7], tf.int64, name=name) for name in ("source", "target"))
+    model.export(tmp_path / "pair", input_signature=[(source, target)], verbose=False)
+    ids = IDS.astype("int64")
+    served_logits = served(tmp_path / "pair", {"source": ids, "target": ids})
+    np.testing.assert_allclose(served_logits, model((IDS, IDS)), atol=1e-5)
+
+
+MODELS = {"gpt": (small_gpt, IDS), "encoder_decoder": (small_model, TRIPLE)}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_copies_have_the_same_structure(kind):
+    build, inputs = MODELS[kind]
+    model = build()
+    for copy in (
+        keras.models.clone_model(model),
+        keras.models.model_from_json(model.to_json()),
+    ):
+        assert type(copy) is type(model)
+        assert np.abs(copy(inputs) - model(inputs)).max() > 0.1
+        copy.set_weights(model.get_weights())
+        np.testing.assert_array_equal(copy(inputs), model(inputs))
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
+@pytest.mark.parametrize(
+    ("build", "settings", "inputs"),
+    [
+        (small_gpt, {}, IDS),
+        (small_gpt, {"tie_embeddings": False}, IDS),
+        (small_gpt, MODERN[1], IDS),
+        (small_model, {}, TRIPLE),
+    ],
+    ids=["tied", "untied", "modern", "encoder-decoder"],
+)
+def test_a_quantized_model_is_close_and_can_be_saved(build, settings, inputs, tmp_path):
+    model = build(**settings)
+    logits = model(inputs).numpy()
+    float_bytes = sum(weight.value.nbytes for weight in model.weights if len(weight.shape) == 2)
+    model.quantize("int8")
+    matrices = [weight for weight in model.weights if len(weight.shape) == 2]
+    # All matrices except learned positions.
+    assert {w.dtype for w in matrices if "position" not in w.name} == {"int8"}
+    assert sum(weight.value.nbytes for weight in matrices) < 0.35 * float_bytes
+    quantized = model(inputs).numpy()
+    error = np.sqrt(np.mean((quantized - logits) ** 2) / np.var(logits))
+    assert 0 < error < 0.1
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded(inputs), quantized, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
+@pytest.mark.usefixtures("without_xla")
+def test_a_quantized_model_generates_and_trains(opened, monkeypatch):
+    """Greedy text is what the quantized model's logits say, also if its head counts as a large one."""
+    monkeypatch.setattr(step_models, "LARGE_BYTES", 0)
+    model, tokenizer = keras.models.clone_model(opened.model), opened.tokenizer
+    model.set_weights(opened.model.get_weights())
+    model.quantize("int8")
+    sampling = SamplingConfig(max_new_tokens=5, temperature=0)
+    (sample,) = generate(build_decoder(model, tokenizer), tokenizer, ["Ana sat"], [0], sampling)
+    ids = tokenizer.encode("Ana sat").tolist()
+    for token in sample.token_ids:
+        logits = model(np.array([ids]))[0, -1].numpy()
+        logits[list(tokenizer.undrawable_ids)] = -np.inf
+        assert token == logits.argmax()
+        ids.append(token)
+    # What is not quantized is trained, with the loss of the quantized head.
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", loss)
+    x, y = IDS[:, :-1], IDS[:, 1:]
+    assert model.train_on_batch(x, y) == pytest.approx(float(np.mean(loss(y, model(x)))), rel=0.05)
+
+
+def test_a_picture_of_a_model(tmp_path):
+    """The lines of docs/python-api.md: a GPT drawn layer by layer."""
+    pytest.importorskip("pydot", reason="needs pydot, of the extra dev")
+    if not shutil.which("dot"):
+        pytest.skip("needs graphviz: apt-get install graphviz")
+    keras.utils.plot_model(small_gpt(), tmp_path / "one_box.png")
+    assert (tmp_path / "one_box.png").read_bytes().startswith(b"\x89PNG")
+
+
+STRATEGIES = """
+import keras, numpy as np, tensorflow as tf, minigpt
+cpu, = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+ids = np.random.default_rng(0).integers(0, 11, (8, 9))
+x, y = ids[:, :-1], ids[:, 1:]
+
+def losses(strategy):
+    keras.utils.set_random_seed(1)
+    with strategy.scope():
+        model = minigpt.GPT(vocab_size=11, max_len=8, embed_dim=8, num_heads=2, dropout_rate=0.0)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile("sgd", loss, jit_compile=False)
+    rows = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
+    history = model.fit(rows, epochs=2, verbose=0).history["loss"]
+    logits = model.predict(x, batch_size=8, verbose=0)
+    return [*history, model.evaluate(x, y, batch_size=8, verbose=0), *logits.ravel()]
+
+expected = losses(tf.distribute.get_strategy())
+assert expected[1] < expected[0]
+for strategy in (tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), tf.distribute.OneDeviceStrategy("CPU:1")):
+    np.testing.assert_allclose(losses(strategy), expected, rtol=1e-4, atol=1e-5)
+print("done")
+"""
+
+
+def test_strategies_of_tensorflow_train_the_same_model():
+    """A process of its own: a CPU is divided before TensorFlow uses it."""
+    command = [sys.executable, "-W", "ignore", "-c", STRATEGIES]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and "done" in done.stdout, done.stderr[-3000:]

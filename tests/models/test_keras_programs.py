@@ -1,0 +1,241 @@
+"""Programs that use the models as any other Keras model. No model is built or called beforehand."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import minigpt
+from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
+from minigpt.tokenizers import learn_tokenizer
+from tests.settings import tokenizer_config
+
+V = 11
+SIZES = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "ff_dim": 12, "num_layers": 1}
+IDS = np.random.default_rng(0).integers(1, V, (6, 9))
+LENGTHS = np.array([1, 2, 3, 5, 8, 8])
+
+
+class WithTemperature(minigpt.GPT):
+    """A subclass adds layers after the constructor of its base class."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.temperature = keras.layers.Rescaling(0.5)
+
+    def logits(self, latents):
+        return super().logits(self.temperature(latents))
+
+
+MODELS = {
+    "gpt": (minigpt.GPT, IDS[:, :-1]),
+    "modern": (minigpt.GPT, IDS[:, :-1]),
+    "subclass": (WithTemperature, IDS[:, :-1]),
+    "triple": (minigpt.EncoderDecoder, (IDS[:, :-1], LENGTHS, IDS[:, 1:])),
+    "pair": (minigpt.EncoderDecoder, (IDS[:, :-1], IDS[:, 1:])),
+}
+TARGETS = IDS[:, 1:]
+
+
+def crossentropy(**settings) -> keras.losses.Loss:
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True, **settings)
+
+
+def new_model(kind: str = "gpt", **settings) -> keras.Model:
+    keras.utils.set_random_seed(1)
+    block = {"block": "modern"} if kind == "modern" else {}
+    return MODELS[kind][0](vocab_size=V, **{**SIZES, **block, **settings})
+
+
+def compiled(kind: str = "gpt", **settings) -> keras.Model:
+    model = new_model(kind, dropout_rate=0.0)
+    defaults = {"optimizer": "sgd", "loss": crossentropy(), "jit_compile": False}
+    model.compile(**{**defaults, **settings})
+    return model
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_compile_and_fit(kind):
+    inputs = MODELS[kind][1]
+    model = compiled(kind)
+    settings = {"epochs": 3, "batch_size": 3, "shuffle": False, "verbose": 0}
+    losses = model.fit(inputs, TARGETS, **settings).history["loss"]
+    assert losses[2] < losses[0]
+    assert model.evaluate(inputs, TARGETS, verbose=0) < losses[2]
+    # The losses are those of the same model, trained by Keras' own step.
+    keras_own = compiled(kind, metrics=["accuracy"])
+    assert not keras_own.uses_chunked_loss
+    assert model.uses_chunked_loss == (kind != "subclass")
+    expected = keras_own.fit(inputs, TARGETS, **settings).history
+    np.testing.assert_allclose(losses, expected["loss"], rtol=1e-5)
+    assert 0 <= expected["accuracy"][0] <= 1
+
+
+@pytest.mark.parametrize("kind", ["gpt", "pair"])
+def test_the_first_call_may_be_of_any_method(kind):
+    inputs = MODELS[kind][1]
+    as_tensors = tf.nest.map_structure(tf.constant, inputs)
+    logits = compiled(kind)(as_tensors, training=False).numpy()
+    assert logits.shape == (6, 8, V)
+    np.testing.assert_allclose(compiled(kind).predict(inputs, verbose=0), logits, atol=1e-5)
+    of_targets = np.take_along_axis(logits, TARGETS[..., None], -1)[..., 0]
+    loss = np.mean(np.log(np.exp(logits).sum(-1)) - of_targets)
+    for model in (compiled(kind), compiled(kind, run_eagerly=True)):
+        np.testing.assert_allclose(model.test_on_batch(inputs, TARGETS), loss, rtol=1e-5)
+        np.testing.assert_allclose(model.train_on_batch(inputs, TARGETS), loss, rtol=1e-5)
+    assert compiled(kind).evaluate(inputs, TARGETS, verbose=0) == pytest.approx(loss, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"run_eagerly": True},
+        {"jit_compile": True},
+        {"steps_per_execution": 2},
+        {"weighted_metrics": ["accuracy"]},
+        {"loss_weights": [1.0]},
+    ],
+    ids=str,
+)
+def test_settings_of_compile_do_not_change_the_training(settings):
+    def losses(**settings):
+        model = compiled(**settings)
+        rows = tf.data.Dataset.from_tensor_slices((IDS[:, :-1], TARGETS, np.arange(6.0)))
+        logs = model.fit(rows.batch(2), epochs=2, validation_data=rows.batch(3), verbose=0).history
+        return logs["loss"] + logs["val_loss"]
+
+    np.testing.assert_allclose(losses(**settings), losses(), rtol=1e-5)
+
+
+def test_summary_counts_the_weights_of_a_new_model():
+    lines = []
+    new_model().summary(print_fn=lines.append)
+    embedding, attention, norms = (V + 8) * 8, 4 * 8 * 8 + 4 * 8, 4 * 8
+    block = attention + (8 * 12 + 12) + (12 * 8 + 8) + norms
+    assert f"Total params: {embedding + block + 8 * V + V:,} " in "\n".join(lines)
+
+
+@pytest.mark.usefixtures("without_xla")
+def test_a_tuner_searches_over_models_and_a_generator_prints_their_texts(tmp_path, capsys):
+    keras_tuner = pytest.importorskip("keras_tuner", reason="needs keras-tuner, of the extra dev")
+    text = "abab cdcd " * 20
+    tokenizer = learn_tokenizer([text], tokenizer_config(kind="character", vocab_size=32))
+    ids = tokenizer.encode(text)[:198].reshape(22, 9)
+
+    def build_model(hp):
+        width = hp.Choice("embed_dim", [4, 8])
+        sizes = {**SIZES, "embed_dim": width, "vocab_size": tokenizer.vocab_size}
+        model = minigpt.GPT(**sizes)
+        rate = hp.Float("learning_rate", 1e-3, 1e-1, sampling="log")
+        model.compile(keras.optimizers.Adam(rate), crossentropy(), jit_compile=False)
+        return model
+
+    tuner = keras_tuner.GridSearch(
+        build_model, "val_loss", max_trials=2, directory=tmp_path, project_name="search"
+    )
+    generator = minigpt.TextGenerator(tokenizer, ["ab"], max_new_tokens=3)
+    x, y = ids[:, :-1], ids[:, 1:]
+    data = {"validation_data": (x, y), "verbose": 0}
+    tuner.search(x, y, epochs=2, callbacks=[generator], **data)
+    assert capsys.readouterr().out.count("[ab]") == 2 * 2
+    # The best model has the weights of its best epoch.
+    best, trial = tuner.get_best_models(1)[0], tuner.oracle.get_best_trials(1)[0]
+    best.compile(loss=crossentropy(), jit_compile=False)
+    assert best.evaluate(x, y, verbose=0) == pytest.approx(trial.score, rel=1e-5)
+
+
+def test_training_continues_with_a_saved_model(tmp_path):
+    """As if it had not been interrupted. `load_model` compiles the model again."""
+
+    def fit(model, epochs, *callbacks):
+        model.fit(
+            *(IDS[:, :-1], TARGETS),
+            **{"epochs": epochs, "shuffle": False, "verbose": 0, "callbacks": callbacks},
+        )
+        return model
+
+    settings = {"loss": SmoothedCrossentropy(0.1), "optimizer": "adam"}
+    expected = fit(compiled(**settings), 4)
+    fit(compiled(**settings), 2, keras.callbacks.ModelCheckpoint(tmp_path / "m.keras"))
+    loaded = keras.models.load_model(tmp_path / "m.keras")
+    assert loaded.uses_chunked_loss
+    for value, right in zip(fit(loaded, 2).weights, expected.weights, strict=True):
+        np.testing.assert_allclose(value, right, atol=1e-6)
+
+
+def test_only_the_best_weights_are_kept_and_can_be_loaded_into_a_new_model(tmp_path):
+    checkpoint = keras.callbacks.ModelCheckpoint(
+        tmp_path / "m.weights.h5", save_best_only=True, save_weights_only=True
+    )
+    model = compiled()
+    model.optimizer.learning_rate = 100.0  # The loss rises.
+    x, y = IDS[:, :-1], TARGETS
+    logs = model.fit(
+        x, y, epochs=4, validation_data=(x, y), callbacks=[checkpoint], verbose=0
+    ).history["val_loss"]
+    assert min(logs) < logs[-1]
+    best = compiled()
+    best.load_weights(tmp_path / "m.weights.h5")
+    assert best.evaluate(x, y, verbose=0) == pytest.approx(min(logs), rel=1e-5)
+
+
+def test_backup_and_restore(tmp_path):
+    """The training goes on where it was interrupted."""
+
+    class Interrupt(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 2:
+                raise InterruptedError
+
+    def fit(*callbacks):
+        backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
+        return compiled(optimizer="adam").fit(
+            *(IDS[:, :-1], TARGETS),
+            **{"epochs": 4, "shuffle": False, "verbose": 0, "callbacks": [backup, *callbacks]},
+        )
+
+    expected = fit().history["loss"]
+    with pytest.raises(InterruptedError):
+        fit(Interrupt())
+    resumed = fit()
+    assert resumed.epoch == [2, 3]
+    np.testing.assert_allclose(resumed.history["loss"], expected[2:], rtol=1e-5)
+
+
+def test_tensorboard_records_losses_and_weights(tmp_path):
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator",
+        reason="needs tensorboard, of the extra dev",
+    )
+    board = keras.callbacks.TensorBoard(tmp_path, histogram_freq=1)
+    logs = compiled().fit(IDS[:, :-1], TARGETS, epochs=2, callbacks=[board], verbose=0).history
+    events = accumulator.EventAccumulator(str(tmp_path / "train")).Reload()
+    values = [tf.make_ndarray(event.tensor_proto) for event in events.Tensors("epoch_loss")]
+    np.testing.assert_allclose(values, logs["loss"], rtol=1e-6)
+    assert any("block0" in tag for tag in events.Tags()["tensors"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_global"),
+    [
+        ("mixed_bfloat16", True),
+        ("mixed_float16", True),
+        ("mixed_float16", False),
+        ("float64", False),
+    ],
+)
+def test_precision(policy, is_global):
+    before = keras.mixed_precision.dtype_policy()
+    try:
+        if is_global:
+            keras.mixed_precision.set_global_policy(policy)
+        model = new_model(**({} if is_global else {"dtype": policy}))
+    finally:
+        keras.mixed_precision.set_global_policy(before)
+    model.compile("adam", crossentropy(), jit_compile=False)
+    scales = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert scales == (policy == "mixed_float16")
+    losses = model.fit(IDS[:, :-1], TARGETS, epochs=3, verbose=0).history["loss"]
+    assert losses[2] < losses[0]
+    assert model.latents(IDS[:, :-1]).dtype == policy.removeprefix("mixed_")
+    assert model.weights[0].dtype == ("float32" if policy.startswith("mixed") else policy)
