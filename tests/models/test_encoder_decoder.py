@@ -6,6 +6,7 @@ import pytest
 
 from minigpt.config import EncoderDecoderConfig, TransformerConfig, load_config
 from minigpt.models import EncoderDecoder, build_encoder_decoder, build_model
+from minigpt.training.optimizers.learning_rate import learning_rate
 from minigpt.training.summary import parameters_by_part
 
 VOCAB_SIZE = 13
@@ -187,7 +188,7 @@ def expected_parameters(c: TransformerConfig, vocab_size: int) -> int:
     """Returns the number of parameters by the definition (docs/systems.md, S5)."""
     c = c.resolved()
     d, inner, f = c.embed_dim, c.num_heads * c.head_dim, c.ff_dim
-    attention = 3 * (d * inner + inner) + inner * d + d
+    attention = 3 * (d * inner + inner * c.qkv_bias) + inner * d + d
     feed_forward = d * f + f + f * d + d
     encoder = attention + feed_forward + 2 * 2 * d
     decoder = 2 * attention + feed_forward + 3 * 2 * d
@@ -208,11 +209,28 @@ def test_number_of_parameters_equals_the_formula(num_layers):
     assert model.count_params() == expected_parameters(config, 50)
 
 
-def test_the_shipped_config_has_the_parameters_of_the_formula():
-    config = load_config("vaswani_eng_deu")
+@pytest.mark.parametrize("name", ["vaswani_eng_deu", "vaswani_base"])
+def test_the_shipped_config_has_the_parameters_of_the_formula(name):
+    config = load_config(name)
     vocab_size = config.tokenizer.vocab_size
     model = build_model(config.model, vocab_size)
     assert model.count_params() == expected_parameters(config.model, vocab_size)
+
+
+def test_the_base_model_is_that_of_the_paper():
+    """Vaswani et al. 2017: table 3, sections 5.3 and 5.4."""
+    config = load_config("vaswani_base")
+    model, training = config.model.resolved(), config.training
+    assert (model.embed_dim, model.num_layers, model.num_heads, model.ff_dim) == (512, 6, 8, 2048)
+    assert (model.head_dim, model.value_dim, model.dropout_rate) == (64, 64, 0.1)
+    assert (training.optimizer, training.adam_beta_2, training.adam_epsilon) == ("adam", 0.98, 1e-9)
+    assert (training.label_smoothing, training.warmup_steps) == (0.1, 4000)
+    assert training.epochs * training.steps_per_epoch == 100_000
+    for step in (1, 100, 3999, 4000, 4001, 10_000, 100_000):
+        rate = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+        assert learning_rate(training, step - 1, step / 100_000) == pytest.approx(rate, rel=1e-6)
+    # "65 million": the paper does not give the size of its vocabulary exactly.
+    assert expected_parameters(model, 37_000) == pytest.approx(65e6, rel=0.04)
 
 
 def test_the_modern_shipped_config_has_the_parameters_of_its_formula():

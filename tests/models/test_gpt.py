@@ -146,7 +146,7 @@ def parameters_without_memory(config: TransformerConfig, vocab_size: int) -> int
 
 
 # test_encoder_decoder.py tests the configurations for pairs.
-PAIRS = {"translate_eng_deu", "vaswani_eng_deu"}
+PAIRS = {"translate_eng_deu", "vaswani_base", "vaswani_eng_deu"}
 
 
 @pytest.mark.parametrize("name", sorted(set(shipped_configs()) - PAIRS))

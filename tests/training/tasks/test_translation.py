@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import minigpt
+from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
@@ -110,6 +111,25 @@ def test_a_run_without_one_starts_with_the_end_token(tmp_path):
     run = minigpt.Run(COMPATIBILITY / "pairs")
     tokenizer = run.load_tokenizer()
     assert tokenizer.own_start_id is None and tokenizer.start_id == tokenizer.end_id
+
+
+def test_the_recipe_of_the_paper_sets_the_learning_rates_of_the_paper(
+    pair_file, tmp_path, no_export, without_xla
+):
+    """`vaswani_base`, with a smaller model and a warm-up of 4 updates."""
+    sizes = {"embed_dim": 16, "num_heads": 2, "num_layers": 1, "ff_dim": 16, "max_len": 20}
+    steps = {"epochs": 1, "steps_per_epoch": 9, "warmup_steps": 4, "batch_size": 4}
+    overrides = [f"model.{name}={value}" for name, value in sizes.items()]
+    overrides += [f"training.{name}={value}" for name, value in steps.items()]
+    overrides += [f"training.learning_rate={(16 * 4) ** -0.5}", "tokenizer.kind=character"]
+    overrides += ["tokenizer.vocab_size=64", "data.val_pairs=8", "sampling.translations=1"]
+    run = minigpt.train(load_config("vaswani_base", overrides, [str(pair_file)]), tmp_path / "run")
+    recorded = records(run.steps_file)
+    assert [line["step"] for line in recorded][-1] == 9
+    for line in recorded:
+        step = line["step"]
+        expected = 16**-0.5 * min(step**-0.5, step * 4**-1.5)
+        assert line["learning_rate"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_evaluate_on_other_pairs(pair_run, tmp_path):
