@@ -45,7 +45,7 @@ def in_words(texts: list[str]) -> np.ndarray:
 
 
 def not_normalized(texts: list[str]) -> list[str]:
-    """Returns the characters that ICU composes, decomposes or reorders, and the tokenizers package does not."""
+    """Returns the characters that ICU composes, decomposes or moves; the tokenizers package does not."""
 
     def by_icu(form: str, changed: list[str]) -> list[str]:
         return [text.decode() for text in tensorflow_text.normalize_utf8(changed, form).numpy()]

@@ -11,7 +11,6 @@ from minigpt.export.onnx_text.writing import build_text_graph
 from minigpt.export.onnx_weights import store_weights
 from minigpt.export.source import ExportSource
 from minigpt.portable.writing import WeightsType
-from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
 MODEL_FILE, TEXT_FILE = "model.onnx", "text_to_text.onnx"
 logger = logging.getLogger(__name__)
@@ -42,8 +41,6 @@ def write_onnx(source: ExportSource, folder: Path, weights: WeightsType) -> None
             graphs[TEXT_FILE] = build_text_graph(step, source.tokenizer, weights)
     if problem is not None:
         logger.warning("%s is not written: %s", TEXT_FILE, problem)
-    elif isinstance(source.tokenizer, GPT2Tokenizer) and source.tokenizer.added:
-        logger.warning("%s reads the name of the end token in a prompt as text", TEXT_FILE)
     for name, graph in graphs.items():
         onnx.helper.set_model_props(graph, {"minigpt": documents["minigpt.json"].decode()})
         onnx.checker.check_model(graph)

@@ -32,8 +32,8 @@ class Decoder(tf.Module):
     """Continues prompts: prefill, then one token at a time.
 
     XLA compiles a GPT's loop once for each number of rows and each capacity, of which there are few: see
-    `StepModel.capacity`. The steps within the context and those beyond it are two loops, each compiled when it is
-    first needed: a conditional inside one loop would copy the caches at every step.
+    `StepModel.capacity`. The steps within the context and those beyond it are two loops, each compiled
+    when it is first needed: a conditional inside one loop would copy the caches at every step.
 
     Args:
       model: a GPT, or another model's adapter. Its weights are read at every call.

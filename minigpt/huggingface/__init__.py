@@ -4,7 +4,7 @@
 - `architecture`: the common interface of the architectures, `architectures`: their list.
 - `gpt2`, `qwen3`: config.json and tensors of one architecture, in both directions.
 - `config_reader`: reads settings of config.json.
-- `weights`: reads safetensors files.
+- `weights`: reads safetensors files, and files of torch.
 - `tokenizer_import`, `tokenizer_export`: the tokenizer's files.
 - `json_file`: reads JSON objects.
 

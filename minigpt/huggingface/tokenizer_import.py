@@ -114,7 +114,9 @@ def _added_tokens(path: Path, described: Any) -> list[AddedToken]:
     """Returns the tokens of a list of added tokens; flags that are missing have their defaults."""
     try:
         # Tokens that are not special are searched for in the normalized text, if nothing else is said.
-        return read_added_tokens([{"normalized": not t.get("special", False), **t} for t in described])
+        return read_added_tokens(
+            [{"normalized": not t.get("special", False), **t} for t in described]
+        )
     except (TypeError, ValueError, AttributeError):
         raise UserError(f"{path}: damaged; expected added tokens with id and content") from None
 
@@ -224,7 +226,7 @@ def _splitting_of(path: Path, described: dict[str, Any]) -> Splitting:
     if _adds_tokens(described.get("post_processor")):
         raise UserError(
             f"{path}: post_processor.type = {json.dumps(part(described, 'post_processor', 'type'))}: "
-            "adds tokens to every text, which minigpt does not; should be \"ByteLevel\""
+            'adds tokens to every text, which minigpt does not; should be "ByteLevel"'
         )
     return splitting
 

@@ -1,4 +1,4 @@
-"""Reading the weights of a folder: `model.safetensors` or `pytorch_model.bin`, or several and their index."""
+"""Reading the weights of a folder: `model.safetensors`, `pytorch_model.bin`, or several and their index."""
 
 import json
 import pickle

@@ -42,6 +42,11 @@ class TextModel:
     def _decoder(self) -> Decoder:
         return build_decoder(self.model, self.tokenizer)
 
+    @property
+    def max_len(self) -> int:
+        """The context, in tokens."""
+        return self.model.max_len
+
     def generate(
         self,
         prompts: str | Sequence[str] = "",

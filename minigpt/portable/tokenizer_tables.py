@@ -15,7 +15,6 @@ from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.word import WordTokenizer
 
-
 # Flags of added tokens, with their names in tokenizer.json.
 FLAGS = {"single_word": 1, "lstrip": 2, "rstrip": 4, "normalized": 8}
 

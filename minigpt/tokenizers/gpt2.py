@@ -98,9 +98,9 @@ class GPT2Tokenizer(Tokenizer):
         pieces = [b""] * size
         for token, i in encoder.items():
             pieces[i] = token_bytes(token)
-        for token in added:
-            if token.id != end_id:
-                pieces[token.id] = added_bytes(token.content)
+        for each in added:
+            if each.id != end_id:
+                pieces[each.id] = added_bytes(each.content)
         super().__init__(pieces, lowercase=False)
         self.end_id = end_id
         self.added = tuple(added)
@@ -180,7 +180,10 @@ class GPT2Tokenizer(Tokenizer):
             np.concatenate(
                 [
                     no_ids,
-                    *(next(encoded) if isinstance(p, str) else np.int32([p]) for p in parts),
+                    *(
+                        next(encoded) if isinstance(p, str) else np.array([p], np.int32)
+                        for p in parts
+                    ),
                 ]
             )
             for parts in divided

@@ -18,7 +18,8 @@ class Vocabulary(abc.ABC):
     Attributes:
       pieces: the bytes that each id adds to decoded text; b"" for special tokens.
       separator: the bytes between two pieces of decoded text.
-      end_id: the id of the end token. No text is encoded to it, not even the literal "<end>".
+      end_id: the id of the end token. No text is encoded to it, not even the literal "<end>", except by
+        an imported tokenizer that finds the name of the token in a text.
       unknown_id: the id of `[UNK]`; None if every text can be encoded without it.
       undrawable_ids: the ids that a sampler must never draw.
       padding_id: an id after the last token of a prompt of token ids, which is not part of the prompt.
@@ -66,8 +67,9 @@ class Vocabulary(abc.ABC):
     def decode(self, ids: Sequence[int] | np.ndarray) -> str:
         """Returns the text of any sequence of ids.
 
-        Special tokens add nothing. An incomplete character at the end is left out, because the next
-        ids may complete it. Other bytes that are not valid UTF-8 become U+FFFD.
+        Special tokens add nothing, except added tokens of an imported tokenizer. An incomplete character
+        at the end is left out, because the next ids may complete it. Other bytes that are not valid UTF-8
+        become U+FFFD.
 
         Raises:
           TypeError: an id is not an integer.

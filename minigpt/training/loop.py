@@ -184,8 +184,8 @@ class TrainingLoop:
         if not keeps_epochs(self.training, self.model):
             return False
         problem = tokenizer_problem(self.task.corpus.tokenizer)
-        if problem is not None:
-            LOGGER.warning("%s is not written: %s", self.run.epochs_folder.name, problem)
+        if problem is not None and self.training.keep_epochs:
+            LOGGER.warning("the files of epochs are not written: %s", problem)
         return problem is None
 
     @cached_property

@@ -27,9 +27,10 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command
     if clock.seconds > clock.process_seconds + 1:
         times = f"trained for {duration(clock.seconds)}; {duration(seconds)} since it was resumed"
     lines = [_bleu(scores, loop.task.config)] if scores else []
+    to_send = "model.gguf to send to others, " if loop.run.portable_file.is_file() else ""
     lines += [
-        f"Done: {times}, including preparation and export. The best model is in {path}: model.gguf to "
-        "send to others, model.keras for Keras, saved_model/ for TensorFlow. The report is report.html.",
+        f"Done: {times}, including preparation and export. The best model is in {path}: {to_send}"
+        "model.keras for Keras, saved_model/ for TensorFlow. The report is report.html.",
         _use(loop.task.config, path, command),
     ]
     return "\n".join(lines)

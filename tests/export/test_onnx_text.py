@@ -15,6 +15,7 @@ from minigpt.generation import Decoder, SamplingSettings
 from minigpt.generation.step_models import CachedGPT
 from minigpt.models import build_gpt
 from minigpt.tokenizers import learn_tokenizer
+from minigpt.tokenizers.added_tokens import AddedToken
 from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.gpt2_files import byte_alphabet
@@ -91,6 +92,27 @@ def test_token_ids(tokenizer):
     expected = [found.tolist() for found in tokenizer.encode_many(LINES)]
     assert rows_of(ids) == expected
     assert lengths.numpy().tolist() == [len(ids) for ids in expected]
+
+
+def test_the_end_token_in_a_prompt():
+    """It is found in the text of an imported GPT-2. Other added tokens are refused."""
+    plain = tokenizer_of("gpt2")
+    end, chat = (AddedToken(plain.end_id, "<|endoftext|>"), AddedToken(plain.end_id + 1, "<user>"))
+    special = {end.content: end.id, chat.content: chat.id}
+    arguments = plain.encoder, plain.merges, special, plain.end_id, None
+    parts = [end.content, end.content[:-1], "|>", " ", "  ", "\n", "the", "'", "s", "...", "1", "é"]
+    draw = np.random.default_rng(0)
+    lines = ["".join(draw.choice(parts, draw.integers(0, 9))) for _ in range(1000)]
+    tokenizer = GPT2Tokenizer(*arguments, added=[end])
+    assert encoder_problem(tokenizer) is None
+    ids, _ = build_encoder(tokenizer)(*characters_of(lines))
+    expected = [found.tolist() for found in tokenizer.encode_many(lines)]
+    assert rows_of(ids) == expected
+    assert sum(line.count(end.id) for line in expected) > 300
+    problem = "the tokenizer has added tokens, such as '<user>': only the end token is supported"
+    assert encoder_problem(GPT2Tokenizer(*arguments, added=[end, chat])) == problem
+    problem = "the tokenizer splits text as Qwen3 does: is not supported"
+    assert encoder_problem(GPT2Tokenizer(*arguments, splitting="qwen2")) == problem
 
 
 # Bytes on both sides of every limit of table 3-7 of The Unicode Standard.

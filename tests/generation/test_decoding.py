@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.generation import Decoder, SamplingSettings
+from minigpt.generation import Decoder, SamplingSettings, step_models
 from minigpt.generation.loop import new_ids
 from minigpt.generation.step_models import CachedGPT
 from tests.generation.naive import END, naive_drawn, naive_greedy, naive_penalized, newest_logits
@@ -293,3 +293,28 @@ def test_beam_search_past_the_context(decoder, model):
 
     best = likelihood(ids.numpy()[0, 0].tolist())
     assert best >= likelihood(naive_greedy(model, [3, 4], 12, [0, END]))
+
+
+def test_caches_have_the_length_that_is_asked_for(monkeypatch):
+    """Of a long context, a part: with it the same tokens, also where the capacity grows and ends."""
+    model = small_gpt(seed=3, **SHARED_KIND)
+    max_len = model.max_len
+    shared = CachedGPT(model)
+    shared.max_len = 40_960
+    found = [int(shared.capacity(n)) for n in (1, 256, 257, 4000, 32_769, 40_960, 40_961)]
+    assert found == [256, 256, 512, 4096, 40_960, 40_960, 81_920]
+    # A row needs memory for its capacity.
+    assert shared.row_bytes(300) < 2.1 * shared.row_bytes(200)
+    assert shared.row_bytes(40_960) > 50 * shared.row_bytes(200)
+
+    whole = without_xla(model, [0])
+    assert whole.prefill(*arguments(PROMPTS, 1)[:3]).caches[0][0].shape[2] == max_len
+    expected = {new: continuation(whole, PROMPTS, new, seeds=[1, 2, 3, 4]) for new in (1, 5, 9, 40)}
+    monkeypatch.setattr(step_models, "MIN_CAPACITY", 3)
+    short = without_xla(model, [0])
+    for new, right in expected.items():
+        state = short.prefill(*arguments(PROMPTS[:1], new)[:3])
+        lengths = {cache.shape[2] for cache in tf.nest.flatten(state.caches)}
+        assert lengths == {min(int(short.model.capacity(3 + new)), max_len)}
+        assert continuation(short, PROMPTS, new, seeds=[1, 2, 3, 4]) == right
+    assert int(short.model.capacity(4)) == 6 < max_len

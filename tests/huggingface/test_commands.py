@@ -6,6 +6,7 @@ import sys
 
 import minigpt as package
 from tests.cli.running import called, minigpt
+from tests.conftest import tiny_text
 from tests.export.test_saved_model import FRESH, NEW, PROMPTS
 from tests.huggingface.folders import expected, huggingface_folder
 
@@ -55,3 +56,49 @@ def test_import_sample_evaluate_export(tmp_path, without_xla):
         "tokenizer_config.json",
         "vocab.json",
     }
+
+
+def test_a_tokenizer_that_the_engine_does_not_have(tmp_path, without_xla):
+    """Sampling and training go on with TensorFlow; a portable file is refused in one line."""
+    folder = huggingface_folder("qwen3/grouped", tmp_path / "folder")
+    settings = json.dumps({"tokenizer_class": "Qwen2Tokenizer"})
+    (folder / "tokenizer_config.json").write_text(settings)
+    done = called("import", "folder", "--run", "qwen3", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    problem = "the tokenizer splits text as Qwen3 does: has no form in a portable file"
+    greedy = ("--prompt", "One", "--temperature", 0, "--max-new-tokens", 5)
+    done = called("sample", "qwen3", *greedy, "--verbose", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [f"Running on TensorFlow: {problem}."]
+    opened = package.load(tmp_path / "qwen3")
+    assert done.stdout == "One" + opened.generate("One", 5, temperature=0)[0] + "\n"
+    for arguments in (
+        ("export", "qwen3", "--format=gguf", "--output=x.gguf"),
+        ("export", "qwen3", "--format=html", "--output=x.html"),
+        ("serve", "qwen3", "--port", 0),
+    ):
+        done = called(*arguments, cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert problem in done.stderr
+
+    (tmp_path / "text.txt").write_text(tiny_text(60))
+    run = package.train(
+        package.config_for_text(
+            [str(tmp_path / "text.txt")],
+            [
+                f"training.init_from={tmp_path / 'qwen3'}",
+                *("training.epochs=2", "training.steps_per_epoch=2", "training.batch_size=2"),
+                "training.jit_compile=false",
+            ],
+        ),
+        tmp_path / "tuned",
+    )
+    assert run.model_file.is_file() and run.saved_model_folder.is_dir()
+    assert not run.portable_file.exists() and not run.epoch_files()
+    assert package.measure_memorization(run, "last", tokens=64).tokens >= 64
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "folder",
+        "qwen3",
+        "text.txt",
+        "tuned",
+    ]

@@ -137,7 +137,10 @@ WORKING: dict[str, tuple[dict, Callable[[Path], None] | None]] = {
     "gpt2, added tokens": ({"added": CHAT}, None),
     "gpt2, special added tokens": ({"added": SPECIAL}, None),
     "gpt2, added tokens with flags": ({"added": FLAGGED}, None),
-    "gpt2, end token added": ({"added": (*CHAT, ("<|im_end|>", {"special": True})), "end": "<|im_end|>"}, None),
+    "gpt2, end token added": (
+        {"added": (*CHAT, ("<|im_end|>", {"special": True})), "end": "<|im_end|>"},
+        None,
+    ),
     "gpt2, ids without tokens": ({"rows": 27}, None),
     "gpt2, pytorch_model.bin": ({}, then(as_torch_files, 1)),
     "gpt2, sharded pytorch_model.bin": ({"dtype": "bfloat16"}, then(as_torch_files, 3)),
@@ -147,7 +150,13 @@ WORKING: dict[str, tuple[dict, Callable[[Path], None] | None]] = {
     "gpt2, other dropout rates": ({"embd_pdrop": 0.3, "resid_pdrop": 0.2, "attn_pdrop": 0.0}, None),
     "gpt2, reorder_and_upcast_attn": ({"reorder_and_upcast_attn": True}, None),
     "gpt2, gelu and odd sizes": (
-        {"activation_function": "gelu", "n_positions": 127, "n_inner": 19, "n_embd": 21, "n_head": 3},
+        {
+            "activation_function": "gelu",
+            "n_positions": 127,
+            "n_inner": 19,
+            "n_embd": 21,
+            "n_head": 3,
+        },
         None,
     ),
     "gpt2, relu, epsilon": ({"activation_function": "relu", "layer_norm_epsilon": 1e-3}, None),
@@ -247,7 +256,10 @@ def with_code(folder: Path) -> None:
 
 BOS = {
     "type": "TemplateProcessing",
-    "single": [{"SpecialToken": {"id": END, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "single": [
+        {"SpecialToken": {"id": END, "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+    ],
     "pair": [],
     "special_tokens": {END: {"id": END, "ids": [399], "tokens": [END]}},
 }
@@ -344,7 +356,9 @@ REFUSED: dict[str, tuple[dict, Callable[[Path], None] | None, str]] = {
         lambda folder: changed_tokenizer(
             folder,
             pre_tokenizer=json.loads(
-                (folder / "tokenizer.json").read_text("utf-8").replace(r"|\\p{N}|", r"|\\p{N}{1,3}|")
+                (folder / "tokenizer.json")
+                .read_text("utf-8")
+                .replace(r"|\\p{N}|", r"|\\p{N}{1,3}|")
             )["pre_tokenizer"],
         ),
         "tokenizer.json: pre_tokenizer.pretokenizers.0.pattern.Regex = ",

@@ -217,24 +217,34 @@ def test_refuses_tensors_that_do_not_fit(tmp_path):
     assert "lm_head.weight: is missing; expected a tensor of shape [400, 8]" in line
 
 
-def test_refuses_the_tokenizer_of_the_published_qwen3(tmp_path):
-    """It splits text differently; its vocab.json and merges.txt look like those of GPT-2."""
+def test_the_class_of_the_tokenizer(tmp_path):
+    """vocab.json and merges.txt of GPT-2 and of Qwen3 look alike; the class decides how text is split."""
     folder = huggingface_folder("qwen3/grouped", tmp_path / "folder")
     settings = folder / "tokenizer_config.json"
-    for named in ("Qwen2Tokenizer", "Qwen2TokenizerFast", None):
+    expected = {"GPT2Tokenizer": "gpt2", "Qwen2TokenizerFast": "qwen2", None: "qwen2"}
+    for named, splitting in expected.items():
         settings.write_text(json.dumps({} if named is None else {"tokenizer_class": named}))
-        (line,) = refused(folder)
-        assert line == (
-            f"{settings}: tokenizer_class = {named!r}: should be 'GPT2Tokenizer', because minigpt does "
-            "not split text as Qwen2Tokenizer does, the tokenizer of the published Qwen3"
-        )
+        tokenizer = import_run(folder, tmp_path / f"{named}").load_tokenizer()
+        assert tokenizer.splitting == splitting
+        assert tokenizer.encode("don't 12").tolist() != tokenizer.encode("don'T 12").tolist()
+    settings.write_text(json.dumps({"tokenizer_class": "LlamaTokenizer"}))
+    problems = import_problems(folder, tmp_path / "refused")
+    assert problems == [
+        f"{settings}: tokenizer_class = 'LlamaTokenizer': should be GPT2Tokenizer or Qwen2Tokenizer"
+    ]
     split = {"type": "Sequence", "pretokenizers": [{"type": "Split"}, {"type": "ByteLevel"}]}
     described = {"model": {"type": "BPE"}, "normalizer": None, "pre_tokenizer": split}
     (folder / "tokenizer.json").write_text(json.dumps(described))
-    for named in ("GPT2Tokenizer", "PreTrainedTokenizerFast"):
-        settings.write_text(json.dumps({"tokenizer_class": named}))
-        (line,) = refused(folder)
-        assert 'tokenizer.json: pre_tokenizer.type = "Sequence": should be "ByteLevel"' in line
+    (line,) = import_problems(folder, tmp_path / "refused")
+    assert "tokenizer.json: pre_tokenizer.pretokenizers.0.pattern.Regex = null: should be" in line
+    assert line.endswith("as in Qwen3")
+
+
+def import_problems(folder: Path, run: Path) -> list[str]:
+    with pytest.raises(UserError) as caught:
+        import_run(folder, run)
+    assert not run.exists()
+    return list(caught.value.problems)
 
 
 def test_another_model_is_refused_with_all_differences(tmp_path):

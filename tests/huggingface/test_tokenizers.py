@@ -24,8 +24,9 @@ from tests.huggingface.tokenizers_package import (  # noqa: E402
 )
 
 # Characters that the pattern, NFC or added tokens treat in a way of their own.
-SIGNS = "aZé'sSſKtrevlmdD\u212a 1²٣\t\n\r\u00a0\u2003\u3000\x85\x1c!.-_'’\"\0\u0301\u0323\u0315ö東한ᄀ\u1161\u11a8"
-SIGNS += "\u0344\u0958\u1e9b\ufb1d\u2126\U0001d15e\U0001f600\u0897\u1ac1\U00011938\U000105d2\U00011935\U00011930"
+SIGNS = "aZé'sSſKtrevlmdD\u212a 1²٣\t\n\r\u00a0\u2003\u3000\x85\x1c!.-_’\"\0\u0301\u0323\u0315ö東한"
+SIGNS += "ᄀ\u1161\u11a8\u0344\u0958\u1e9b\ufb1d\u2126\U0001d15e\U0001f600"
+SIGNS += "\u0897\u1ac1\U00011938\U000105d2\U00011935\U00011930"
 FLAGGED = {
     "<user>": {},
     "<bot>": {"special": True},
@@ -89,7 +90,9 @@ def test_the_tokenizer_of_qwen3_on_every_code_point(qwen3, tmp_path):
     ours = imported(qwen3, tmp_path / "folder")
     points = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
     for start in range(0, len(points), 100_000):
-        lines = [f"a{c} {c}1{c}\n{c}!{c}  {c}'{c}\u0323\u0307" for c in points[start : start + 100_000]]
+        lines = [
+            f"a{c} {c}1{c}\n{c}!{c}  {c}'{c}\u0323\u0307" for c in points[start : start + 100_000]
+        ]
         expected = [encoding.ids for encoding in qwen3.encode_batch(lines)]
         assert [ids.tolist() for ids in ours.encode_many(lines)] == expected
         if start in (0, 100_000):  # The planes with letters, marks and signs.
@@ -102,7 +105,22 @@ def test_added_tokens_with_every_flag(name, qwen3, tmp_path):
     for content, flags in FLAGGED.items():
         add(theirs, [content], **flags)
     ours = imported(theirs, tmp_path / "folder")
-    parts = [*FLAGGED, END, " ", "  ", "\n", "a", "word", "x", "é", "\u0301", "_", "\u200d", "!", "1"]
+    parts = [
+        *FLAGGED,
+        END,
+        " ",
+        "  ",
+        "\n",
+        "a",
+        "word",
+        "x",
+        "é",
+        "\u0301",
+        "_",
+        "\u200d",
+        "!",
+        "1",
+    ]
     check(ours, theirs, joined(parts, 4000, 6) + code(200, 7) + scraps(500, 8))
     ours.save(tmp_path / "saved")
     opened = load_tokenizer(tmp_path / "saved")

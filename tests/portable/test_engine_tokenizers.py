@@ -150,7 +150,9 @@ def gpt2_with_added_tokens() -> GPT2Tokenizer:
     for number in range(16):
         flags = {name: bool(number >> place & 1) for place, name in enumerate(names)}
         added += [AddedToken(400 + number, f"<{number}>", **flags)]
-        added += [AddedToken(416 + number, "\n" * (number + 2) if number < 2 else f"t{number}é", **flags)]
+        added += [
+            AddedToken(416 + number, "\n" * (number + 2) if number < 2 else f"t{number}é", **flags)
+        ]
     special = plain.special | {token.content: token.id for token in added}
     return GPT2Tokenizer(plain.encoder, plain.merges, special, plain.end_id, None, added)
 
@@ -159,7 +161,18 @@ def test_added_tokens(program):
     tokenizer = gpt2_with_added_tokens()
     pair = tokenizer, Compiled(program, tokenizer_tables(tokenizer))
     draw = random.Random(5)
-    parts = [*(token.content for token in tokenizer.added), " ", "\n", "\u3000", "a", "é", "_", "\u0301", "東", "!"]
+    parts = [
+        *(token.content for token in tokenizer.added),
+        " ",
+        "\n",
+        "\u3000",
+        "a",
+        "é",
+        "_",
+        "\u0301",
+        "東",
+        "!",
+    ]
     check(pair, ["".join(draw.choices(parts, k=draw.randrange(15))) for _ in range(5_000)])
     beside = [f"{chr(c)}<1>{chr(c)}<6>{chr(c)}" for c in CODE_POINTS]
     check(pair, ["\t".join(beside[i : i + 2_000]) for i in range(0, len(beside), 2_000)])

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from minigpt.export.onnx_text.character_ids import CharacterIds
-from minigpt.export.onnx_text.gpt2 import build_gpt2, has_ordered_merges
+from minigpt.export.onnx_text.gpt2 import build_gpt2, has_ordered_merges, unsupported_token
 from minigpt.export.onnx_text.letters import LowerCase
 from minigpt.export.onnx_text.merging import PairTable, merge
 from minigpt.export.onnx_text.rows import NOTHING, CodePointTable, compact
@@ -45,11 +45,8 @@ def encoder_problem(tokenizer: Tokenizer) -> str | None:
         return "tokenizer.kind = 'gpt2': the merges are not in the order in which they were learned"
     if isinstance(tokenizer, GPT2Tokenizer) and tokenizer.splitting != "gpt2":
         return "the tokenizer splits text as Qwen3 does: is not supported"
-    if isinstance(tokenizer, GPT2Tokenizer):
-        # The end token is left out of the texts that the graph encodes.
-        added = [token.content for token in tokenizer.added if token.id != tokenizer.end_id]
-        if added:
-            return f"the tokenizer has added tokens, such as {added[0]!r}: are not supported"
+    if isinstance(tokenizer, GPT2Tokenizer) and (token := unsupported_token(tokenizer)):
+        return f"the tokenizer has added tokens, such as {token!r}: only the end token is supported"
     return None
 
 

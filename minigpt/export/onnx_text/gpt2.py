@@ -33,13 +33,14 @@ def build_gpt2(tokenizer: GPT2Tokenizer) -> Callable[[Any, Any], tuple[Any, Any]
     classes = [members(ranges("L")), members(ranges("N")), members(WHITE_SPACE)]
 
     def encode(code_points: Any, utf8: Any) -> tuple[Any, Any]:
+        code_points, ends = _without_end_tokens(tokenizer, code_points)
         letter, number, space = (each.look_up(code_points) == 1 for each in classes)
         kinds = tf.where(letter, _LETTER, tf.where(number, _NUMBER, _SIGN))
         kinds = tf.where(space | (code_points == NOTHING), _SPACE, kinds)
         starts = tf.where(_word_starts(code_points, kinds), boundary, NOTHING)
         is_byte = code_points[:, :, None] >= [0, 0x80, 0x800, 0x10000]
         data = tf.where(is_byte, tf.gather(tf.constant(byte_ids), utf8), NOTHING)
-        symbols, _ = compact(flat(tf.concat([starts[:, :, None], data], axis=2)))
+        symbols, _ = compact(flat(tf.concat([starts[:, :, None], ends, data], axis=2)))
         found = symbols if table is None else merge(symbols, table)
         return compact(tf.where(found == boundary, NOTHING, found))
 
@@ -50,6 +51,34 @@ def has_ordered_merges(tokenizer: GPT2Tokenizer) -> bool:
     """Returns whether every merge is of tokens that earlier merges make, as in a learned vocabulary."""
     rank = {left + right: i for i, (left, right) in enumerate(tokenizer.merges)}
     return all(rank.get(part, -1) < i for i, pair in enumerate(tokenizer.merges) for part in pair)
+
+
+def unsupported_token(tokenizer: GPT2Tokenizer) -> str | None:
+    """Returns the text of an added token that the graph cannot find; None if there is none.
+
+    The graph finds the end token, if no two occurrences of its text can overlap.
+    """
+    for token in tokenizer.added:
+        text = token.content
+        overlaps = any(text.startswith(text[i:]) for i in range(1, len(text)))
+        flags = token.single_word or token.lstrip or token.rstrip
+        if token.id != tokenizer.end_id or flags or overlaps:
+            return text
+    return None
+
+
+def _without_end_tokens(tokenizer: GPT2Tokenizer, code_points: Any) -> tuple[Any, Any]:
+    """Returns the code points with padding in place of end tokens, and their ids, int32[B, N, A]."""
+    columns = []
+    for token in tokenizer.added:
+        found = tf.fill(tf.shape(code_points), True)
+        for place, character in enumerate(token.content):
+            found &= _shifted(code_points, place, NOTHING) == ord(character)
+        columns.append(tf.where(found, token.id, NOTHING))
+        for place in range(len(token.content)):
+            code_points = tf.where(_shifted_flags(found, -place), NOTHING, code_points)
+    ids = tf.stack(columns, axis=2) if columns else code_points[:, :, None][:, :, :0]
+    return code_points, ids
 
 
 def _word_starts(code_points: Any, kinds: Any) -> Any:

@@ -100,7 +100,10 @@ class _Search(tf.Module):
             parts, numbers = self._without_parts_of_words(parts, numbers)
         texts, is_token = parts.flat_values, _is_odd(parts)
         spaces = f"[{character_class(WHITE_SPACE)}]+"
-        for flag, offset, pattern in (("lstrip", 1, spaces + r"\z"), ("rstrip", -1, r"\A" + spaces)):
+        for flag, offset, pattern in (
+            ("lstrip", 1, spaces + r"\z"),
+            ("rstrip", -1, r"\A" + spaces),
+        ):
             strips = self._has(flag, _shifted(numbers.flat_values, offset, -1)) & ~is_token
             texts = tf.where(strips, tf.strings.regex_replace(texts, pattern, ""), texts)
         ids = tf.constant([token.id for token in self._tokens])
