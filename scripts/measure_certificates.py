@@ -37,7 +37,7 @@ CONFIGURATIONS = (
     "imdb_keras_example",
     "translate_eng_deu",
 )
-EXPORTS = (*FORMATS, "gguf:int8", "litert:int8", "onnx:int8")
+EXPORTS = (*FORMATS, "gguf:int8", "litert:int8", "onnx:int8", "transformers_js:int8")
 COLUMNS = (
     "configuration",
     "format",

@@ -75,31 +75,14 @@ QkvBias = Annotated[bool, Field(description="whether queries, keys and values ha
 TieEmbeddings = Annotated[
     bool, Field(description="whether the head's matrix is the transposed token table")
 ]
-HeadBias = Annotated[
-    bool | None,
-    Field(
-        description="whether the head has a bias, with tie_embeddings = false; if unset, it has one except "
-        "in a modern block. Hugging Face's GPT-2 has none"
-    ),
-]
 ScaleEmbeddings = Annotated[
     bool, Field(description="whether token vectors are multiplied by sqrt(embed_dim)")
 ]
 
 
 # The variants of GPT-2 and of Qwen3: what the settings are by default if a block is chosen.
-GPT2 = {
-    "position": "learned",
-    "activation": "gelu_tanh",
-    "qkv_bias": True,
-    "tie_embeddings": True,
-}
-QWEN3 = {
-    "position": "rotary",
-    "activation": "silu",
-    "qkv_bias": False,
-    "tie_embeddings": False,
-}
+GPT2 = {"position": "learned", "activation": "gelu_tanh", "qkv_bias": True, "tie_embeddings": True}
+QWEN3 = {"position": "rotary", "activation": "silu", "qkv_bias": False, "tie_embeddings": False}
 
 
 class TransformerConfig(Section):
@@ -155,7 +138,10 @@ class TransformerConfig(Section):
     )
     activation: Activation = "silu"
     tie_embeddings: TieEmbeddings = False
-    head_bias: HeadBias = None
+    head_bias: bool | None = Field(
+        None,
+        description="whether a head that is not tied has a bias; if unset, except in a modern block",
+    )
 
     @field_validator("num_heads")
     @classmethod
@@ -196,9 +182,7 @@ class TransformerConfig(Section):
 
     @field_validator("head_bias")
     @classmethod
-    def _check_a_tied_head_has_no_bias(
-        cls, head_bias: bool | None, info: ValidationInfo
-    ) -> bool | None:
+    def _check_head_is_not_tied(cls, head_bias: bool | None, info: ValidationInfo) -> bool | None:
         if head_bias and info.data.get("tie_embeddings"):
             raise PydanticCustomError("head_bias", "needs model.tie_embeddings = false")
         return head_bias

@@ -106,7 +106,7 @@ def build_graph(model: GPT, end_id: int) -> Any:
     names = {_plain("past")(part): f"past_key_values.{part}" for part in parts}
     names |= {_plain("present")(part): f"present.{part}" for part in parts}
     rename(graph.graph, "", names)
-    shapes = {
+    shapes: dict[str, tuple[int, list[Any]]] = {
         "input_ids": (TensorProto.INT64, [BATCH, NEW]),
         "attention_mask": (TensorProto.INT64, [BATCH, ALL]),
         "logits": (TensorProto.FLOAT, [BATCH, NEW, model.vocab_size]),

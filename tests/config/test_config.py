@@ -9,16 +9,13 @@ import pytest
 
 from minigpt.config import (
     Config,
-    EncoderDecoderConfig,
     FilesConfig,
-    GPTConfig,
     ImdbConfig,
     dump_config,
     load_config,
     shipped_configs,
 )
 from minigpt.errors import UserError
-from minigpt.models import build_model
 
 
 def problems_of(source=None, overrides=(), **options) -> list[str]:
@@ -75,25 +72,6 @@ def test_a_tied_head_has_no_bias():
     with pytest.raises(UserError) as caught:
         load_config(None, ["model.block=pre_norm", "model.head_bias=true"])
     assert caught.value.problems == ("model.head_bias = True: needs model.tie_embeddings = false",)
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({"block": "post_norm", "tie_embeddings": True}, False),
-        ({"block": "post_norm", "tie_embeddings": False}, True),
-        ({"block": "pre_norm", "tie_embeddings": False, "head_bias": False}, False),
-        ({"block": "modern"}, False),
-        ({"block": "modern", "head_bias": True}, True),
-        ({"block": "modern", "tie_embeddings": True}, False),
-    ],
-)
-@pytest.mark.parametrize("kind", [GPTConfig, EncoderDecoderConfig])
-def test_which_heads_have_a_bias(settings, expected, kind):
-    config = kind(max_len=4, embed_dim=4, num_heads=2, num_layers=1, **settings)
-    head = build_model(config, 5).head
-    has_bias = head is not None and head.bias is not None
-    assert (has_bias, config.resolved().head_bias) == (expected, expected)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Reads a folder for transformers.js with onnxruntime and the tokenizers package, as transformers.js does."""
+"""Reads a folder for transformers.js with onnxruntime and the tokenizers package."""
 
 import json
 from collections.abc import Sequence
