@@ -282,3 +282,44 @@ def test_initial_values_of_matrices_side_by_side_share_a_range(block):
     drawn = [matrix for matrix in drawn if matrix.size == 1024]
     correlations = np.corrcoef(drawn) - np.eye(len(drawn))
     assert len(drawn) >= 5 and np.abs(correlations).max() < 0.15
+
+
+def test_zeros_at_the_end_of_a_source_are_padding(model, inputs):
+    """`model((context, x))`, as in the TensorFlow tutorial. A zero before another id is a token."""
+    source, lengths, target = inputs
+    source = np.maximum(source, 1) * (np.arange(7) < lengths[:, None])
+    source[0, 3] = 0
+    expected = model((source, lengths, target)).numpy()
+    for dtype in ("int32", "int64"):
+        context = source.astype(dtype)
+        np.testing.assert_array_equal(model((context, target)), expected)
+        np.testing.assert_array_equal(model([context, target.astype(dtype)]), expected)
+    np.testing.assert_allclose(model.predict((source, target), verbose=0), expected, atol=1e-5)
+    symbolic = (keras.Input((None,), dtype="int32"), keras.Input((None,), dtype="int32"))
+    functional = keras.Model(symbolic, model(symbolic))
+    np.testing.assert_allclose(functional((source, target)), expected, atol=1e-5)
+    assert functional.output_shape == (None, None, VOCAB_SIZE)
+
+
+def test_a_source_of_padding_only(model, inputs):
+    """It counts as one token: the softmax over none would be NaN."""
+    source, _, target = inputs
+    source = np.zeros_like(source)
+    logits = model((source, target)).numpy()
+    np.testing.assert_array_equal(logits, model((source, np.ones(3, "int32"), target)))
+    assert np.isfinite(logits).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "received"), [(slice(0, 1), "1 inputs"), (0, "one"), ([0, 1, 2, 2], "4 inputs")]
+)
+def test_other_inputs_are_refused(model, inputs, given, received):
+    chosen = [inputs[i] for i in given] if isinstance(given, list) else inputs[given]
+    with pytest.raises(ValueError, match=f"source_lengths, target_ids.*Received: {received}"):
+        model(chosen)
+
+
+def test_log_probabilities(model, inputs):
+    logits = model(inputs).numpy().astype("float64")
+    expected = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    np.testing.assert_allclose(model.log_probabilities(inputs), expected, atol=1e-5)

@@ -6,6 +6,8 @@ import sys
 import numpy as np
 import pytest
 
+from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
+from minigpt.training.optimizers.muon import Muon
 from tests.models.test_encoder_decoder import KINDS as PAIR_KINDS
 from tests.models.test_encoder_decoder import small_model
 from tests.models.test_gpt import small_gpt
@@ -17,6 +19,7 @@ inputs = {"gpt": ids, "encoder_decoder": (ids, np.array([8, 4, 1], "int32"), ids
 for name, values in inputs.items():
     model = keras.models.load_model(f"{name}.keras")
     np.testing.assert_allclose(model(values), np.load(f"{name}.npy"), rtol=1e-4, atol=1e-5)
+    assert type(model.optimizer).__name__ == "Muon", model.optimizer
 """
 
 
@@ -32,6 +35,7 @@ def test_models_load_in_a_fresh_process_without_custom_objects(imports, tmp_path
         ),
     }
     for name, (model, inputs) in models.items():
+        model.compile(Muon(), SmoothedCrossentropy(0.1))
         model.save(tmp_path / f"{name}.keras")
         np.save(tmp_path / f"{name}.npy", model(inputs).numpy())
     subprocess.run([sys.executable, "-c", imports + CODE], cwd=tmp_path, check=True)
