@@ -11,6 +11,7 @@ from minigpt.config import Config, EncoderDecoderConfig, GPTConfig
 from minigpt.models import build_model
 from minigpt.portable.writing import write_portable
 from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.added_tokens import AddedToken
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
@@ -20,15 +21,21 @@ from minigpt.tokenizers.word import WordTokenizer
 from tests.portable.gguf_parts import File, key_record, parsed
 
 # What the tests encode.
-TEXT = "The end: ΣαΣ ▁ \x10 😀 it's\r\n  A\u0301 12!" + 60 * "a"
+TEXT = "The end: ΣαΣ ▁ \x10 😀 it's\r\n  A\u0301 12! <a> <ab>" + 60 * "a"
 
 
 def gpt2_tokenizer() -> GPT2Tokenizer:
     encoder = {character: byte for character, byte in byte_alphabet().items()}
     merges = [("h", "e"), ("T", "he"), ("i", "t"), ("1", "2"), ("'", "s")]
     encoder |= {first + second: 256 + i for i, (first, second) in enumerate(merges)}
+    added = [
+        AddedToken(261, "<end>", special=True),
+        AddedToken(262, "<a>", lstrip=True, rstrip=True, normalized=True),
+        AddedToken(263, "<ab>", single_word=True),
+    ]
+    special = {token.content: token.id for token in added}
     # One id more than tokens.
-    return GPT2Tokenizer(encoder, merges, {"<end>": 261}, end_id=261, size=263)
+    return GPT2Tokenizer(encoder, merges, special, end_id=261, size=265, added=added)
 
 
 KINDS: dict[str, Callable[[], Tokenizer]] = {
