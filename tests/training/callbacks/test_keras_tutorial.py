@@ -31,7 +31,9 @@ def create_model(vocab_size=V, length=T, order=("logits", "latents")):
 
 @pytest.fixture(scope="module")
 def untrained():
-    return create_model()
+    """A model, and the continuation of "this movie"."""
+    model = create_model()
+    return model, sampled(model, 9, [2, 3], VOCAB)
 
 
 def fit(model, *callbacks, epochs=1):
@@ -140,38 +142,35 @@ def test_arguments_by_position_and_by_name():
 @pytest.mark.parametrize(
     ("start", "prompts"),
     [
-        ((2, 3), ["this movie"]),
-        (np.array([2, 3]), ["this movie"]),
-        (tf.constant([2, 3]), ["this movie"]),
-        ([np.int64(2), 3], ["this movie"]),
+        ((2, 3), {"this movie": [2, 3]}),
+        (np.array([2, 3]), {"this movie": [2, 3]}),
+        ([np.int64(2), 3], {"this movie": [2, 3]}),
         # A row of a `TextVectorization` layer is padded.
-        (np.array([[2, 3, 0, 0, 0]]), ["this movie"]),
-        ([[2, 3], [4], []], ["this movie", "is", ""]),
-        (tf.ragged.constant([[2, 3], [4]]), ["this movie", "is"]),
-        ([2, 1, 3], ["this [UNK] movie"]),
-        ([], [""]),
-        ("this movie", ["this movie"]),
-        (np.str_("this film"), ["this film"]),
-        (np.array(["this", "movie is"]), ["this", "movie is"]),
-        (["this", [4]], ["this", "is"]),
-        (list(range(2, 8)) * 3, [" ".join(VOCAB[2:] * 3)]),
+        (np.array([[2, 3, 0, 0, 0]]), {"this movie": [2, 3]}),
+        ([[2, 3], [4], []], {"this movie": [2, 3], "is": [4], "": [0]}),
+        (tf.ragged.constant([[2, 3], [4]]), {"this movie": [2, 3], "is": [4]}),
+        ([2, 1, 3], {"this [UNK] movie": [2, 1, 3]}),
+        ([], {"": [0]}),
+        ("", {"": [0]}),
+        ("this movie", {"this movie": [2, 3]}),
+        (np.str_("this film"), {"this film": [2, 1]}),
+        (np.array(["this", "movie is"]), {"this": [2], "movie is": [3, 4]}),
+        (list(range(2, 8)) * 3, {" ".join(VOCAB[2:] * 3): list(range(2, 8)) * 3}),
     ],
     ids=str,
 )
-def test_start_tokens(start, prompts, untrained):
-    shown = sampled(untrained, 3, start, VOCAB)
-    assert [prompt for prompt, _ in shown] == prompts
-    assert all(len(text.split()) == 3 for _, text in shown)
+def test_start_tokens(start, prompts):
+    found = TextGenerator(3, start, VOCAB).prompts
+    assert {prompt.text: prompt.ids.tolist() for prompt in found} == prompts
 
 
 def test_texts_and_their_ids_are_continued_alike():
     model = create_model()
     by_text = sampled(model, 9, "this movie", VOCAB)
     assert by_text == sampled(model, 9, [2, 3], VOCAB) == sampled(model, 9, [2, 3, 0, 0], VOCAB)
-    # A word that the list does not have is [UNK]; an empty list of ids is padding.
-    (unknown,) = sampled(model, 9, "film", VOCAB)
-    assert sampled(model, 9, [1], VOCAB) == [("[UNK]", " " + unknown[1].strip())]
-    assert sampled(model, 3, [], VOCAB) == sampled(model, 3, "", VOCAB)
+    ((prompt, text),) = sampled(model, 3, [], VOCAB)
+    assert prompt == "" and len(text.split()) == 3
+    # Among the arguments of the other call, it is no prompt.
     assert sampled(model, VOCAB, [], 3) == []
 
 
@@ -188,7 +187,8 @@ def test_texts_and_their_ids_are_continued_alike():
     ids=lambda words: type(words).__name__,
 )
 def test_vocabularies(words, untrained):
-    assert sampled(untrained, 9, [2, 3], words) == sampled(untrained, 9, [2, 3], VOCAB)
+    model, expected = untrained
+    assert sampled(model, 9, [2, 3], words) == expected
 
 
 def test_a_layer_encodes_texts_as_it_was_adapted():
