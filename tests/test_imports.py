@@ -75,13 +75,13 @@ def test_at_most_four_modules_at_the_root():
 
 
 @pytest.mark.parametrize("folder", ["minigpt", "scripts", "tests", "examples"])
-def test_no_file_over_300_lines(folder):
+def test_no_file_over_400_lines(folder):
     lengths = {
         str(path.relative_to(PROJECT)): len(path.read_text(encoding="utf-8").splitlines())
         for path in (PROJECT / folder).rglob("*.py")
     }
     assert lengths
-    assert {path: length for path, length in lengths.items() if length > 300} == {}
+    assert {path: length for path, length in lengths.items() if length > 400} == {}
 
 
 def test_no_package_for_odds_and_ends():

@@ -1,7 +1,6 @@
 """Reading the weights of a folder: `model.safetensors`, `pytorch_model.bin`, or several and their index."""
 
 import json
-import pickle
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
@@ -40,7 +39,7 @@ class _TorchFile:
 
         try:
             self._tensors = torch.load(path, map_location="cpu", weights_only=True)
-        except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, AttributeError) as error:
+        except Exception as error:  # For a damaged file, torch may raise any exception.
             raise ValueError(str(error).strip().splitlines()[0] or type(error).__name__) from None
         tensors = self._tensors.values() if isinstance(self._tensors, dict) else [None]
         if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):

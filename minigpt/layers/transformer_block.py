@@ -88,6 +88,11 @@ class Block(keras.layers.Layer):
         )
 
     def build(self, input_shape: Any) -> None:
+        if len(input_shape) != 3 or input_shape[-1] != self.config.embed_dim:
+            raise ValueError(
+                f"The input of {type(self).__name__} should have the shape [B, T, embed_dim], with "
+                f"embed_dim = {self.config.embed_dim}. Received: {tuple(input_shape)}"
+            )
         self.attention.build(input_shape)
         self.expand.build(input_shape)
         ff_size = self.config.ff_size

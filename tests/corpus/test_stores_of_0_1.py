@@ -43,7 +43,9 @@ def test_keys_are_those_of_minigpt_0_1(tmp_path):
         assert type(old.tokenizer) is ClosedCharacterTokenizer
         assert type(new.tokenizer) is CharacterTokenizer
         again = reopen_corpus(data, CHARACTERS, None, new.fingerprint)
-        assert again.from_cache and again.tokenizer.fingerprint() == new.tokenizer.fingerprint()
+        # A store has no beginning-of-sentence token, which pairs get.
+        learned = again.tokenizer if name == "plain" else again.tokenizer.with_start()
+        assert again.from_cache and learned.fingerprint() == new.tokenizer.fingerprint()
 
 
 def test_copies_are_counted_and_held_out_together(tmp_path, messages):

@@ -14,7 +14,7 @@ from minigpt.runs.run import Run
 from tests.huggingface.folders import difference, huggingface_folder
 
 for package in FORMATS["transformers_js"].packages:
-    pytest.importorskip(package, reason="needs the extra: minigpt[transformers_js]")
+    pytest.importorskip(package, reason="needs the extra transformers_js")
 
 import onnxruntime  # noqa: E402
 

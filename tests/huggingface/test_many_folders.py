@@ -17,8 +17,8 @@ from minigpt.huggingface.importing import import_run
 from tests.huggingface.folders import difference
 
 pytestmark = pytest.mark.slow
-transformers = pytest.importorskip("transformers", reason="needs the extra: minigpt[parity]")
-torch = pytest.importorskip("torch", reason="needs the extra: minigpt[parity]")
+transformers = pytest.importorskip("transformers", reason="needs the extra parity")
+torch = pytest.importorskip("torch", reason="needs the extra parity")
 
 from tests.huggingface.tokenizers_package import (  # noqa: E402
     END,

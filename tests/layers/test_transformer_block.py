@@ -185,3 +185,12 @@ def test_activations_equal_their_formulas():
     cubic = np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
     np.testing.assert_allclose(gelu_tanh(x), 0.5 * x * (1 + np.tanh(cubic)), atol=1e-5)
     np.testing.assert_allclose(relu_squared(x), np.where(x > 0, x * x, 0), atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(4, 9), (9,)])
+def test_an_input_of_another_width_is_refused_when_the_model_is_built(shape):
+    inputs = keras.Input(shape)
+    with pytest.raises(
+        ValueError, match=r"\[B, T, embed_dim\], with embed_dim = 8. Received: \(None, "
+    ):
+        TransformerBlock(8, 2, 8)(inputs)

@@ -30,10 +30,10 @@ def nbytes(weight: keras.Variable) -> int:
 def served(path, inputs: dict[str, np.ndarray]) -> np.ndarray:
     """The output of an exported model, computed by the library of its format."""
     if path.suffix == ".onnx":
-        onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra: minigpt[onnx]")
+        onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")
         return onnxruntime.InferenceSession(str(path)).run(None, inputs)[0]
     if path.suffix == ".tflite":
-        reason = "needs the extra: minigpt[litert]"
+        reason = "needs the extra litert"
         interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason=reason)
         opened = interpreter.Interpreter(str(path))
         for detail in opened.get_input_details():
@@ -148,7 +148,7 @@ def test_a_quantized_model_generates_and_trains(large_bytes, monkeypatch):
     step_model = step_models.CachedGPT(model, jit_compile=False)
     banned = tf.zeros([13], tf.bool)
     lengths = tf.fill([3], 7)
-    logits, _ = step_model.step(IDS, lengths, step_model.prefill(IDS), banned)
+    logits, _ = step_model.step(IDS, lengths, step_model.prefill(IDS, 8), banned)
     np.testing.assert_allclose(logits, model(IDS)[:, -1], atol=1e-4)
     # What is not quantized is trained, with the loss of the quantized head.
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

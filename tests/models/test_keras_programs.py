@@ -110,7 +110,9 @@ def test_settings_of_compile_do_not_change_the_training(settings):
 def test_summary_counts_the_weights_of_a_new_model():
     lines = []
     new_model().summary(print_fn=lines.append)
-    embedding, attention, norms = (V + 8) * 8, 4 * 8 * 8 + 4 * 8, 4 * 8
+    # Each of the two heads has the full width.
+    embedding, norms = (V + 8) * 8, 4 * 8
+    attention = 3 * (8 * 16 + 16) + 16 * 8 + 8
     block = attention + (8 * 12 + 12) + (12 * 8 + 8) + norms
     assert f"Total params: {embedding + block + 8 * V + V:,} " in "\n".join(lines)
 

@@ -114,6 +114,10 @@ class TextGenerator(Callback):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
         is_tutorial = _is_tutorial_call(args, kwargs)
+        for theirs, ours in TUTORIAL_NAMES.items():
+            name, other = (theirs, ours) if is_tutorial else (ours, theirs)
+            if other in kwargs:
+                raise TypeError(f"TextGenerator: {other!r} should be {name!r} in this call")
         given = _bound(_CALLS[0 if is_tutorial else 1], args, kwargs)
         # Our name of an argument → its name in the call.
         called = {ours: name for name, ours in TUTORIAL_NAMES.items()} if is_tutorial else {}

@@ -113,7 +113,7 @@ def test_padding_unknown_words_and_ids_without_a_word_are_never_drawn():
 
 
 def test_the_newest_tokens_are_read():
-    keras.utils.set_random_seed(3)
+    keras.utils.set_random_seed(5)
     model = create_model()
     ids = greedy(model, [2, 3], 3 * T, [0, 1, V - 1])
     expected = " ".join(VOCAB[i] for i in ids)
