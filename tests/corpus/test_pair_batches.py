@@ -135,7 +135,7 @@ def test_the_division_into_buckets_is_optimal():
 
 def test_pairs_that_are_too_long_are_skipped():
     ids, sentences = made(200, seed=4)
-    pairs = Pairs(ids, END, max_len=8)
+    pairs = Pairs(ids, END, max_len=8, start_id=START)
     short = [max(len(s), len(t)) + 1 <= 8 for s, t in sentences]
     np.testing.assert_array_equal(pairs.fits, short)
     assert 0 < sum(short) < 200
