@@ -96,6 +96,9 @@ def reopen_corpus(
     Args:
       data, tokenizer, existing: as for `open_corpus`.
       fingerprint: `Corpus.fingerprint` of the earlier call, by this version or minigpt 0.1.
+    Returns:
+      The corpus. A tokenizer that was learned from pairs has no start token: only the run knows whether
+      it had one.
     Raises:
       UserError: with all problems of the text, or because the store cannot be written.
     """

@@ -214,6 +214,23 @@ def test_translations(shape, tmp_path):
     assert model.translate("Béla", max_new_tokens=3) == expected.translate("Béla", max_new_tokens=3)
 
 
+def test_a_translation_begins_with_the_start_token_of_the_file(tmp_path):
+    built = build({"kind": "encoder_decoder", **PAIR_SHAPES["pre_norm"]}, spread=0.7)
+    # Which token is first hardly matters to random weights, unless it is unlike all others.
+    table = built.model.embedding.weights[0].numpy()
+    table[built.tokenizer.start_id] *= 20
+    built.model.embedding.weights[0].assign(table)
+    with_end = copy.copy(built.tokenizer)
+    with_end.own_start_id = None
+    sources, found = ["Ana sat on the hill.", "Béla", "hill", "9", "Dirk,"], []
+    for number, tokenizer in enumerate((built.tokenizer, with_end)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        found.append(portable(built._replace(tokenizer=tokenizer), folder).translate(sources))
+        assert found[-1] == minigpt.TranslationModel(built.model, tokenizer).translate(sources)
+    assert found[0] != found[1]
+
+
 @pytest.mark.usefixtures("without_xla")
 def test_streams_and_samples(tmp_path):
     built = build(GPT_SHAPES["modern"])
