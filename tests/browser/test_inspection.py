@@ -61,7 +61,7 @@ def test_an_encoder_decoder(browser, tmp_path):
     source = np.array([*built.tokenizer.encode("Ana sat"), end], "int32")
     tokens, cross = [40, 41, 42, 43], []
     for count in range(4):
-        ids = np.array([end, *tokens[:count]], "int32")
+        ids = np.array([built.tokenizer.start_id, *tokens[:count]], "int32")
         request = {"prompt": " Ana sat\n", "tokens": tokens[:count], "chosen": tokens[count]}
         found = tab.evaluate(INSPECT, request)
         expected = look_inside_pairs(built.model, ids, source)
