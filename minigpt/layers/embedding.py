@@ -6,7 +6,12 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from minigpt.layers.arguments import MODEL_NAMES, check_positive, checked_arguments
+from minigpt.layers.arguments import (
+    MODEL_NAMES,
+    check_positive,
+    checked_arguments,
+    split_settings,
+)
 from minigpt.layers.dropout import Dropout
 from minigpt.layers.positions import POSITIONS
 
@@ -30,8 +35,8 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
       position_table: float32[max_len, D], with learned positions only.
     Raises:
       TypeError: an argument is missing or given twice.
-      ValueError: a size is not a positive integer, `dropout_rate` is not from 0 to 1, or `position` is
-        not a name in `POSITIONS`.
+      ValueError: a size is not a positive integer, `dropout_rate` is not from 0 to less than 1, or
+        `position` is not a name in `POSITIONS`.
     """
 
     @checked_arguments(MODEL_NAMES)
@@ -56,7 +61,7 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         self.vocab_size = vocab_size
         self.embed_dim = embed_dim
         self.position = position
-        self.dropout_rate = dropout_rate
+        self.dropout_rate = split_settings({"dropout_rate": dropout_rate})[0].dropout_rate
         self.scale = scale
         self.initializer = keras.initializers.get(initializer)
         self.token_embedding = keras.layers.ReversibleEmbedding(
@@ -66,7 +71,7 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
             dtype=self.dtype_policy,
             name="token_embedding",
         )
-        self.dropout = Dropout(dropout_rate, dtype=self.dtype_policy)
+        self.dropout = Dropout(self.dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
         self.token_embedding.build(input_shape)

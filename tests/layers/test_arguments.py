@@ -221,6 +221,16 @@ def test_a_wrong_argument_of_a_block_gets_one_line(kind, arguments, settings, er
             "TokenAndPositionEmbedding(): multiple values for argument 'max_len', given as 'maxlen'",
         ),
         (
+            lambda: TokenAndPositionEmbedding(5, 7, 8, rate="a"),
+            ValueError,
+            "`rate` should be a valid number. Received: 'a'",
+        ),
+        (
+            lambda: TokenAndPositionEmbedding(5, 7, 8, rate=1.0),
+            ValueError,
+            "`rate` should be less than 1. Received: 1.0",
+        ),
+        (
             lambda: TokenAndPositionEmbedding("5", 7, 8),
             ValueError,
             "`max_len` should be a positive integer. Received: '5'",
