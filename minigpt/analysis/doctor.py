@@ -6,7 +6,7 @@ from typing import Any
 
 from minigpt.analysis.history import History
 from minigpt.analysis.learning_rate import learning_rate_verdict
-from minigpt.analysis.learning_verdicts import diverging, not_learning, too_short
+from minigpt.analysis.learning_verdicts import diverging, not_learning, too_short, unlike
 from minigpt.analysis.size_verdicts import memorized, too_large, too_small
 from minigpt.analysis.verdict import Verdict
 
@@ -14,7 +14,7 @@ Rule = Callable[[History], Verdict | None]
 
 # In the order in which the verdicts are shown: the first one may be the reason for the others.
 RULES: tuple[Rule, ...] = (diverging, not_learning)
-LATER_RULES: tuple[Rule, ...] = (too_short, memorized, too_large, too_small)
+LATER_RULES: tuple[Rule, ...] = (unlike, too_short, memorized, too_large, too_small)
 
 
 def diagnose(history: History) -> list[Verdict]:

@@ -12,6 +12,9 @@ from minigpt.config import Config
 from minigpt.runs.records import number, read_lines
 from minigpt.runs.run import Run
 
+# The losses of single updates differ too much to be compared.
+LEAST_WIDTH = 5
+
 
 @dataclass(frozen=True)
 class Epoch:
@@ -78,8 +81,20 @@ class History:
 
     @property
     def train_loss(self) -> float:
-        """The training loss at the end: the mean over the last twentieth of the updates."""
-        return self.mean_loss(0.95 * self.last_step, self.last_step)
+        """The training loss at the end: the mean over the last `width` updates."""
+        return self.mean_loss(self.last_step - self.width, self.last_step)
+
+    @property
+    def width(self) -> float:
+        """How many updates a mean loss is taken over: a twentieth of them, and at least `LEAST_WIDTH`."""
+        return max(LEAST_WIDTH, self.last_step / 20)
+
+    @property
+    def passes(self) -> float | None:
+        """How often the training has read a token, on average; None if it is not known."""
+        if not self.tokens_per_step or not self.train_tokens:
+            return None
+        return self.last_step * self.tokens_per_step / self.train_tokens
 
     def mean_loss(self, first: float, last: float) -> float:
         """Returns the mean training loss of the lines from step `first` to step `last`."""

@@ -7,12 +7,14 @@ chosen on the trainings of tests/analysis/doctor_trainings.py.
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from minigpt.analysis.curve_fit import fit_power_law
 from minigpt.analysis.history import History
 from minigpt.analysis.verdict import Verdict
+from minigpt.runs.records import number
 
 # The training loss has risen by this share of what had been learned, and by more than noise: this share of
 # itself.
@@ -29,6 +31,14 @@ STILL_FALLING = 0.12
 LOWER_LOSS = 0.3
 # Memorized: the validation loss has risen by RISE and is above the training loss by GAP; or by LARGE_GAP.
 RISE, GAP, LARGE_GAP = 0.03, 0.2, 0.4
+# The held-out text is unlike the training text: the loss of its pairs of tokens exceeds those of all parts
+# of the training text by this share of their mean (tests/analysis/test_good_texts.py).
+UNLIKE = 0.1
+# A passage that counts as copied has 8 words. Samples with fewer words than this, or in a language without
+# spaces, can have none.
+LEAST_WORDS, TOKENS_PER_WORD = 100, 12
+# Findings about the text that repeats itself: its parts are like each other.
+REPETITION = ("duplicates", "repeated_line", "repeated_text")
 
 
 def diverging(history: History) -> Verdict | None:
@@ -38,9 +48,13 @@ def diverging(history: History) -> Verdict | None:
     if history.has_failed:
         step = history.last_step
         return Verdict("diverging", f"The loss was nan or infinite after step {step:,}.", action)
+    if history.last_step < LEAST_STEPS:
+        return None
     lowest, at = _lowest(history)
     last = history.train_loss
-    learned = (history.unigram if math.isfinite(history.unigram) else _start(history)) - lowest
+    # A training that has not reached the token frequencies has learned since its start.
+    reference = history.unigram if history.unigram > lowest else _start(history)
+    learned = reference - lowest
     if not math.isfinite(lowest) or last < lowest + max(RISEN * learned, NOISE * lowest):
         return None
     return Verdict(
@@ -75,29 +89,37 @@ def too_short(history: History) -> Verdict | None:
     if history.last_step < LEAST_STEPS:
         evidence = f"It ended after step {history.last_step:,}."
         return Verdict("too_short", evidence, _longer(history))
-    learned, gain = history.unigram - history.last.val_loss, gain_of_twice(history)
+    (name, loss), gain = judged_loss(history), gain_of_twice(history)
+    learned = history.unigram - loss
     if gain is None or not is_falling(history) or has_memorized(history):
         return None
-    if not gain > min(STILL_FALLING * max(learned, 0.0), LOWER_LOSS * history.last.val_loss):
+    if not gain > min(STILL_FALLING * max(learned, 0.0), LOWER_LOSS * loss):
         return None
-    expected = history.last.val_loss - gain
     return Verdict(
         "too_short",
         f"The loss was still falling fast at the end, at step {history.last_step:,}. According to a power "
-        "law fitted to the training loss, twice as many steps would lower the validation loss from "
-        f"{history.last.val_loss:.3f} to about {expected:.3f} nats per token.",
+        f"law fitted to the training loss, twice as many steps would lower the {name} loss from "
+        f"{loss:.3f} to about {loss - gain:.3f} nats per token.",
         _longer(history),
     )
 
 
 def gain_of_twice(history: History) -> float | None:
-    """Estimates how much lower the validation loss is after twice the steps, in nats per token."""
+    """Estimates how much lower `judged_loss` is after twice the steps, in nats per token."""
     law = fit_power_law(history.steps, history.losses, history.learning_rates)
     if law is None or not law.at(1) > 0:
         return None
     # The same share of the loss: the decay of the learning rate has lowered it below the law.
     share = 1 - law.at(2) / law.at(1)
-    return history.last.val_loss * share * _share_held_out(history)
+    name, loss = judged_loss(history)
+    return loss * share * (_share_held_out(history) if name == "validation" else 1.0)
+
+
+def judged_loss(history: History) -> tuple[str, float]:
+    """Returns the name and the value of the loss that shows what was learned."""
+    if unlike(history):
+        return "training", history.train_loss
+    return "validation", history.last.val_loss
 
 
 def _share_held_out(history: History) -> float:
@@ -119,12 +141,17 @@ def is_falling(history: History) -> bool:
 
 
 def has_memorized(history: History) -> bool:
-    """Returns whether the validation loss is far above the training loss.
+    """Returns whether the validation loss is far above the training loss, for no other reason.
 
-    If it rises while the training loss falls, less is enough.
+    If it rises while the training loss falls, less is enough. There is another reason if the model has not
+    read a token twice, if the held-out text is unlike the training text, or if the samples were measured
+    and nothing in them is copied.
     """
     last, best = history.last.val_loss, history.best.val_loss
     if not math.isfinite(history.unigram):
+        return False
+    passes = history.passes
+    if (passes is not None and passes <= 1) or unlike(history) or _copies_nothing(history):
         return False
     learned = max(history.unigram - best, AT_UNIGRAM * history.unigram)
     gap = last - history.train_loss
@@ -134,10 +161,59 @@ def has_memorized(history: History) -> bool:
     return gap > LARGE_GAP * learned or (has_risen and gap > GAP * learned)
 
 
+def _copies_nothing(history: History) -> bool:
+    """Returns whether the samples of the last state were measured, and no passage in them is copied."""
+    measured = last_memorization(history)
+    share, tokens, words = (number(measured.get(key)) for key in ("share", "tokens", "words"))
+    if share != 0 or tokens is None or words is None or history.config.data.source == "pairs":
+        return False
+    return words >= max(LEAST_WORDS, tokens / TOKENS_PER_WORD)
+
+
+def last_memorization(history: History) -> dict[str, Any]:
+    """Returns what was measured of the samples of the last state; {} if nothing was."""
+    states = history.analysis.get("memorization")
+    last = states.get("last") if isinstance(states, dict) else None
+    # Another epoch was the last one when it was measured, before training was resumed.
+    is_last = isinstance(last, dict) and last.get("epoch") in (None, history.last.epoch)
+    return last if isinstance(last, dict) and is_last else {}
+
+
+def unlike(history: History) -> Verdict | None:
+    """Returns a verdict if the training text predicts the held-out text far worse than its own parts."""
+    measured = history.analysis.get("held_out")
+    measured = measured if isinstance(measured, dict) else {}
+    unigram, bigram = _likeness(measured.get("unigram")), _likeness(measured.get("bigram"))
+    findings = history.analysis.get("text")
+    repeats_itself = any(
+        isinstance(finding, dict) and finding.get("kind") in REPETITION
+        for finding in (findings if isinstance(findings, list) else [])
+    )
+    if not unigram or not bigram or repeats_itself:
+        return None
+    held_out, _, mean, highest = bigram
+    if held_out <= highest + UNLIKE * mean:
+        return None
+    return Verdict(
+        "unlike",
+        "Counts of pairs of tokens (bigram) in the training text predict the held-out text with "
+        f"{held_out:.3f} nats per token, and parts of the training text with {bigram[1]:.3f} to "
+        f"{highest:.3f}; counts of single tokens (unigram) with {unigram[0]:.3f}, and {unigram[1]:.3f} to "
+        f"{unigram[3]:.3f}. The validation loss does not show what was learned of the training text.",
+        "Set data.document_separator, so that the documents to hold out are drawn from the whole text, or "
+        "train a new run on other files.",
+    )
+
+
+def _likeness(values: Any) -> list[float] | None:
+    """Returns what `held_out_likeness` measured; None if it is damaged."""
+    found = [number(value) for value in values] if isinstance(values, list) else []
+    return [v for v in found if v is not None] if len(found) == 4 and None not in found else None
+
+
 def _lowest(history: History) -> tuple[float, int]:
-    """Returns the lowest mean training loss over a twentieth of the steps, and its step."""
-    width = max(1.0, history.last_step / 20)
-    edges = np.arange(0, history.last_step + width, width)
+    """Returns the lowest mean training loss over `history.width` updates, and its step."""
+    edges = np.arange(0, history.last_step + history.width, history.width)
     means = [
         (float(history.losses[inside].mean()), float(history.steps[inside].mean()))
         for low, high in pairwise(edges)

@@ -4,7 +4,12 @@ import abc
 from collections.abc import Callable
 from typing import Any, Literal
 
-from minigpt.analysis.baselines import compression_baselines, evaluation_baselines, held_out_bytes
+from minigpt.analysis.baselines import (
+    compression_baselines,
+    evaluation_baselines,
+    held_out_bytes,
+    held_out_likeness,
+)
 from minigpt.analysis.memorization import measure_memorization
 from minigpt.analysis.text_checks import check_text
 from minigpt.config import Config
@@ -13,9 +18,10 @@ from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run
 
 # Measured on two slow cores: tokens counted, bytes compressed by both programs, and products of weights and
-# tokens by the engine, per second; the time to check a text, and to open a model and read its text.
+# tokens by the engine, per second; the time to check a text, to compare its parts, and to open a model and
+# read its text.
 TOKENS_PER_SECOND, BYTES_PER_SECOND, PRODUCTS_PER_SECOND = 8e6, 3e5, 1e9
-CHECK_SECONDS, OPEN_SECONDS = 0.5, 0.6
+CHECK_SECONDS, LIKENESS_SECONDS, OPEN_SECONDS = 0.5, 0.5, 0.6
 # Tokens that are drawn to measure memorization: at the end of a training, and by the commands. The doctor
 # draws fewer from a large model, in about this time for each state.
 FEW_TOKENS, MANY_TOKENS, DRAW_SECONDS = 1280, 12_800, 30.0
@@ -109,6 +115,22 @@ class TextChecks(Measurement):
         return {"text": [{"kind": each.kind, "evidence": each.evidence} for each in findings]}
 
 
+class Likeness(Measurement):
+    """How like the training text the held-out text is; an empty dictionary if it cannot be said."""
+
+    subject = "how like the training text the held-out text is"
+
+    seconds = LIKENESS_SECONDS
+
+    def is_due(self, analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
+        # Held-out pairs are drawn at random.
+        return self.config.data.source != "pairs" and not isinstance(analysis.get("held_out"), dict)
+
+    def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
+        train, val = self.corpus.train.ids, self.corpus.val.ids
+        return {"held_out": held_out_likeness(train, val, self.corpus.tokenizer.vocab_size) or {}}
+
+
 class MemorizationOfStates(Measurement):
     """What the best and the last state have copied from the training text.
 
@@ -181,6 +203,6 @@ def measurements(
     Args:
       tokens: how many are drawn to measure memorization.
     """
-    kinds = (Baselines, TextChecks, CompressionBaselines)
+    kinds = (Baselines, TextChecks, Likeness, CompressionBaselines)
     memorization = MemorizationOfStates(run, corpus, config, tokens)
     return [*(kind(run, corpus, config) for kind in kinds), memorization]

@@ -1,5 +1,6 @@
 """The memorization meter: how much of what a model writes is copied from its training text."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -115,7 +116,9 @@ def measure_memorization(
     token_bytes = TokenBytes(corpus.tokenizer)
     is_pairs = run.config.data.source == "pairs"
     held_out = np.asarray(corpus.val.ids)
-    with open_state(run, state, weights) as (model, epoch, step):
+    with open_state(run, state, weights) as (model, epoch, step), warnings.catch_warnings():
+        # The texts are the run's own: nothing can be done about their characters.
+        warnings.filterwarnings("ignore", ".* unknown to the tokenizer and are read as")
         if is_pairs:
             draws = list(draw_translations(model, token_bytes, held_out, tokens))
         else:

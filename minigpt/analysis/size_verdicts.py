@@ -1,7 +1,6 @@
 """Verdicts about the size of the model: memorized, too large, too small."""
 
 import math
-from typing import Any
 
 from minigpt.analysis.history import History
 from minigpt.analysis.learning_verdicts import (
@@ -9,6 +8,7 @@ from minigpt.analysis.learning_verdicts import (
     diverging,
     gain_of_twice,
     has_memorized,
+    last_memorization,
 )
 from minigpt.analysis.verdict import Verdict
 from minigpt.config.fit import sizes_for
@@ -38,7 +38,7 @@ def memorized(history: History) -> Verdict | None:
                 f"{history.best.epoch:,}."
             )
         evidence.append(losses)
-    measured = _measured(history)
+    measured = last_memorization(history)
     share, held_out = (number(measured.get(key)) for key in ("share", "held_out_share"))
     if share is not None and held_out is not None and share - held_out >= COPIED:
         evidence.append(
@@ -98,15 +98,6 @@ def too_small(history: History) -> Verdict | None:
         f"Use a model of at least {_rounded(sizes[0])} parameters: a larger model.embed_dim or "
         "model.num_layers.",
     )
-
-
-def _measured(history: History) -> dict[str, Any]:
-    """Returns what was measured of the last state; {} if nothing was."""
-    states = history.analysis.get("memorization")
-    last = states.get("last") if isinstance(states, dict) else None
-    # Another epoch was the last one when it was measured, before training was resumed.
-    is_last = isinstance(last, dict) and last.get("epoch") in (None, history.last.epoch)
-    return last if isinstance(last, dict) and is_last else {}
 
 
 def _tokens_per_parameter(history: History) -> float | None:

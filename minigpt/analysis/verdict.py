@@ -8,6 +8,7 @@ TITLES = {
     "not_learning": "The model did not learn",
     "learning_rate_high": "The learning rate was too high",
     "learning_rate_low": "The learning rate was too low",
+    "unlike": "The held-out text is unlike the training text",
     "too_short": "The training was too short",
     "memorized": "The model memorized the training text",
     "too_large": "The model is too large for the text",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import minigpt
+from tests.conftest import SHARED_DATA
 
 # A small model that learns tiny Shakespeare in seconds. Without XLA, which would take most of the time.
 SMALL: dict[str, Any] = {
@@ -36,6 +37,7 @@ class Training:
       name: a short name.
       verdict: the id of the verdict that it should get; None for a good training.
       settings: changes of `SMALL`.
+      innocent_of: a verdict that it should not get.
       text: makes the training text of tiny Shakespeare.
     """
 
@@ -43,6 +45,7 @@ class Training:
     verdict: str | None
     settings: dict[str, Any] = field(default_factory=dict)
     text: Callable[[str], str] = lambda play: play
+    innocent_of: str | None = None
 
     def train(self, play: str, folder: Path) -> Path:
         """Trains, and returns the run directory. The loss may become nan.
@@ -110,6 +113,13 @@ def _repeated(play: str) -> str:
     return 12 * play[:12_000] + play[500_000:516_000]
 
 
+def _german_end(play: str) -> str:
+    """The last tenth, which is held out, is in German."""
+    lines = (SHARED_DATA / "eng-deu.tsv").read_text(encoding="utf-8").splitlines()
+    german = "\n".join(line.split("\t")[1] for line in lines)
+    return play[:450_000] + german[-50_000:]
+
+
 BAD = [
     Training("rate_far_too_low", "learning_rate_low", {"training.learning_rate": 4e-6}),
     Training(
@@ -172,6 +182,18 @@ BAD = [
         "memorized",
         {"model.embed_dim": 128, "model.num_heads": 4, "training.steps_per_epoch": 240},
         _repeated,
+    ),
+    # 23% of a pass, a pass and a half: nothing is copied, and the gap is that of the languages.
+    Training(
+        "german_end_early",
+        "too_short",
+        {"training.steps_per_epoch": 20},
+        _german_end,
+        innocent_of="memorized",
+    ),
+    Training("german_end", "unlike", text=_german_end, innocent_of="memorized"),
+    Training(
+        "part_of_a_pass", "too_short", {"training.steps_per_epoch": 10}, innocent_of="memorized"
     ),
     Training("planted", "suspicious_text", text=_planted),
     Training("copies", "suspicious_text", text=_copies),

@@ -19,6 +19,7 @@ from minigpt.analysis.baselines import (
     compression_baselines,
     evaluation_baselines,
     held_out_bytes,
+    held_out_likeness,
 )
 from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
@@ -157,6 +158,34 @@ def test_a_lossy_tokenizer_has_no_bits_per_byte(tmp_path):
     found = evaluation_baselines(corpus, config)
     assert found["xz_bits_per_byte"] is found["zstd_bits_per_byte"] is None
     assert found["bigram"] < found["unigram"] < found["uniform"]
+
+
+def test_likeness_equals_plain_python():
+    """The parts do not overlap: 16 of 300 tokens each, and 4 of the held-out text."""
+    train, val = random_ids(4800, 12, seed=1), (random_ids(1200, 12, seed=2) + 3) % 15
+    parts = [part.tolist() for part in train.reshape(16, 300)]
+
+    def losses(rest, part):
+        ids = [token for each in rest for token in each]
+        counts = Counter(ids[1:])
+        unigram = -sum(math.log((counts[t] + 1) / (len(ids) - 1 + 15)) for t in part) / len(part)
+        return unigram, plain_bigram_loss(ids, part, 15)
+
+    inside = [losses(parts[:i] + parts[i + 1 :], parts[i]) for i in range(0, 16, 2)]
+    outside = [losses(parts[1:], part.tolist()) for part in val.reshape(4, 300)]
+    found = held_out_likeness(train, val, 15)
+    for number, name in enumerate(("unigram", "bigram")):
+        own = [each[number] for each in inside]
+        expected = [sum(each[number] for each in outside) / 4, min(own), sum(own) / 8, max(own)]
+        assert found[name] == pytest.approx(expected, abs=1e-4)
+    assert found["bigram"][0] > found["bigram"][3]
+
+
+def test_short_texts_are_not_compared():
+    train, val = random_ids(4800, 12, seed=1), random_ids(300, 12, seed=2)
+    assert held_out_likeness(train, val, 12) is not None
+    assert held_out_likeness(train[:-1], val, 12) is None
+    assert held_out_likeness(train, val[:-1], 12) is None
 
 
 def test_evaluation_baselines(tmp_path):

@@ -28,6 +28,7 @@ def test_every_verdict_names_figures_and_an_action():
         *diagnose(history(saturating(1.6), analysis={"text": [{"evidence": "9% are copies."}]})),
         *(diagnose(sweep({1e-3: 1.0, 4e-3: 3.0})) + diagnose(sweep({0.064: 1.0, 4e-3: 3.0}))),
         *diagnose(sweep({1e-4: 1.0, 4e-3: 3.0})),
+        *diagnose(history(saturating(1.6), analysis={"held_out": OTHER_LANGUAGE})),
     ]
     assert {verdict.id for verdict in found} == set(TITLES)
     for verdict in found:
@@ -165,6 +166,67 @@ def test_memorized_by_the_gap_or_by_what_it_copies():
     assert ids(saturating(1.6), analysis=best) == []
 
 
+# As measured in tiny Shakespeare that ends in German, and in tiny Shakespeare.
+OTHER_LANGUAGE = {"unigram": [3.447, 3.241, 3.28, 3.327], "bigram": [3.21, 2.444, 2.463, 2.478]}
+SAME_LANGUAGE = {"unigram": [3.341, 3.276, 3.34, 3.414], "bigram": [2.482, 2.466, 2.484, 2.523]}
+
+
+def test_held_out_text_that_is_unlike_the_training_text():
+    (verdict,) = diagnose(history(saturating(1.6), analysis={"held_out": OTHER_LANGUAGE}))
+    assert verdict.id == "unlike" and "data.document_separator" in verdict.action
+    for figure in ("3.210", "2.444 to 2.478", "3.447", "3.241 to 3.327"):
+        assert figure in verdict.evidence
+    assert ids(saturating(1.6), analysis={"held_out": SAME_LANGUAGE}) == []
+    # The gap has another reason than memory.
+    gap = lambda share: 1.0 * share  # noqa: E731
+    assert ids(saturating(1.0), gap, analysis={"held_out": OTHER_LANGUAGE}) == ["unlike"]
+    assert ids(saturating(1.0), gap, analysis={"held_out": SAME_LANGUAGE}) == ["memorized"]
+    copies = {"last": {"share": 0.5, "held_out_share": 0.1}}
+    both = {"held_out": OTHER_LANGUAGE, "memorization": copies}
+    assert ids(saturating(1.0), gap, analysis=both) == ["unlike", "memorized"]
+    # Parts of a text that repeats itself predict each other.
+    repeated = [{"kind": "repeated_text", "evidence": "50% is repeated."}]
+    analysis = {"held_out": OTHER_LANGUAGE, "text": repeated}
+    assert ids(saturating(1.6), analysis=analysis) == ["suspicious_text"]
+
+
+def test_what_was_read_once_is_not_memorized():
+    short = power_law(0.0, 0.15)
+    gap = lambda share: 1.0 * share  # noqa: E731
+    assert ids(short, gap, train_tokens=900_000) == ["memorized"]
+    assert "memorized" not in ids(short, gap, train_tokens=1_100_000)
+    # A gap that has always been there.
+    unlike = ids(short, lambda share: 1.0, train_tokens=4_000_000)
+    assert unlike == ["too_short"]
+
+
+@pytest.mark.parametrize(
+    "measured, expected",
+    [
+        ({"tokens": 1280, "words": 250}, []),
+        # A language without spaces, or too few words: no passage could be found.
+        ({"tokens": 1280, "words": 30}, ["memorized"]),
+        ({"tokens": 12800, "words": 500}, ["memorized"]),
+        ({}, ["memorized"]),
+    ],
+)
+def test_samples_without_a_copied_passage_are_no_sign_of_memory(measured, expected):
+    last = {"share": 0.0, "held_out_share": 0.0, **measured}
+    found = ids(
+        saturating(1.0), lambda share: 1.0 * share, analysis={"memorization": {"last": last}}
+    )
+    assert found == expected
+
+
+def test_single_losses_at_the_beginning_are_not_compared():
+    """Losses of single updates differ by more than 3%; little has been learned."""
+    noisy = lambda step: 5.0 - 0.02 * step + 0.3 * (step % 2)  # noqa: E731
+    for steps in (2, 12, 19):
+        assert ids(noisy, steps=steps, epochs=1) == ["too_short"]
+    for steps in (21, 40):
+        assert "diverging" not in ids(noisy, steps=steps, epochs=1)
+
+
 def test_too_large_for_the_text():
     short = {"train_bytes": 20_000, "train_tokens": 18_000}
     assert ids(saturating(1.6), parameters=10_000_000, **short) == ["too_large"]
@@ -226,6 +288,8 @@ def test_hostile_analysis_is_ignored():
         {"text": 3, "sweep": "x", "memorization": [1]},
         {"text": [3, {"evidence": 5}], "sweep": [{"learning_rate": "a"}, 7, {}]},
         {"memorization": {"last": {"share": "x", "held_out_share": None}}, "sweep_steps": "a"},
+        {"held_out": {"unigram": [1, 2, 3], "bigram": "x"}},
+        {"held_out": {"unigram": [9, 1, 1, 1], "bigram": [9, 1, None, 1]}},
     ):
         assert ids(saturating(1.6), analysis=analysis) == []
 
