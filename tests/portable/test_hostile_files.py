@@ -204,6 +204,23 @@ def test_a_value_that_cannot_be_used(files, limited, tmp_path, name, key, value,
     assert use(tmp_path / "model.gguf") == message
 
 
+@pytest.mark.parametrize("key", ["window", "headdim", "kind.x", "", "w" * 100])
+def test_a_key_of_the_model_that_the_engine_does_not_know(files, limited, tmp_path, key):
+    """Another program would compute something else with it."""
+    file, path = files["modern"], tmp_path / "model.gguf"
+    full = f"minigpt.model.{key}"
+    path.write_bytes(
+        File([*file.keys, key_record(full.encode(), uint32(1))], file.tensors, file.content).data()
+    )
+    assert (
+        use(path) == f"the key {full[:63]} is unknown: another version of minigpt wrote this file"
+    )
+    # Other programs add keys of their own.
+    other = key_record(f"else.{full}".encode(), uint32(1))
+    path.write_bytes(File([*file.keys, other], file.tensors, file.content).data())
+    assert use(path) == "used"
+
+
 def test_tensors_that_share_their_bytes(files, limited, tmp_path):
     """They could need any amount of memory: float16 becomes float32."""
     file, path = files["float16"], tmp_path / "model.gguf"
