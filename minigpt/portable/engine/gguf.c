@@ -260,8 +260,10 @@ bool has_only_keys(const Gguf *file, const char *prefix, const char *const *name
             name++;
         if (*name)
             continue;
+        /* The message is one line of text, whatever the name is. */
         char shown[64] = {0};
-        memcpy(shown, value->name, value->name_size < sizeof shown ? value->name_size : sizeof shown - 1);
+        for (uint32_t k = 0; k < value->name_size && k < sizeof shown - 1; k++)
+            shown[k] = value->name[k] < ' ' || value->name[k] > '~' ? '?' : (char)value->name[k];
         return fail("the key ", shown, " is unknown: another version of minigpt wrote this file", NULL);
     }
     return true;
