@@ -1,8 +1,16 @@
 """The exception for input that cannot be used: a file, a setting, a prompt, a run directory."""
 
+import errno
+import os
+import re
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+# The scratch folders of minigpt/storage/atomic.py, with what leads to them.
+_SCRATCH = re.compile(r"\S*/\.minigpt-\w+\.tmp/")
 
 
 class ArgumentProblem(str):
@@ -64,3 +72,34 @@ def gathering(problems: list[str]) -> Iterator[None]:
         yield
     except UserError as error:
         problems += error.problems
+
+
+def write_problem(error: Exception) -> str:
+    """Returns in one line why something could not be written: what the system says, without its paths.
+
+    TensorFlow and h5py put names of unfinished files around it, and NumPy leaves it out.
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    text = str(error)
+    for number in errno.errorcode:
+        if (message := os.strerror(number)) in text:
+            return message
+    if re.fullmatch(r"\d+ requested and \d+ written", text):
+        return "only a part could be written; is the disk full?"
+    return _SCRATCH.sub("", next(iter(text.splitlines()), "")) or type(error).__name__
+
+
+def failure(error: Exception) -> str:
+    """Returns in one line why a step failed that the rest can do without.
+
+    An error that is neither the user's nor the system's is named with its place in minigpt.
+    """
+    if isinstance(error, UserError):
+        return "; ".join(error.problems)
+    if isinstance(error, OSError) or type(error).__module__.startswith("tensorflow"):
+        return write_problem(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
+    place = "".join(f" ({Path(f.filename).name}, line {f.lineno})" for f in own[-1:])
+    return f"{type(error).__name__}: {write_problem(error)}{place}"

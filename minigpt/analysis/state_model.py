@@ -48,11 +48,11 @@ def open_state(
     """
     # Importing the library that writes the file takes as long as a small model needs for a sample.
     from minigpt.portable.run_file import best_facts, write_checkpoint_file, write_run_file
-    from minigpt.portable.tokenizer_tables import tokenizer_problem
+    from minigpt.portable.writing import portable_problem
 
     checkpoint = _newest(run) if state == "last" else None
     facts = checkpoint.progress.model_dump() if checkpoint else best_facts(run)
-    if tokenizer_problem(run.load_tokenizer()):
+    if portable_problem(run.config.model, run.load_tokenizer()):
         yield StateModel(_in_tensorflow(run, checkpoint, weights), facts["epoch"], facts["step"])
         return
     with tempfile.TemporaryDirectory() as folder:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import minigpt
 from minigpt.cli.command import check_kind, open_run
 from minigpt.cli.output import print_message
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, failure
 from minigpt.portable.settings import Settings, problem_of, settings_of
 from minigpt.runs.portable_file import PORTABLE_FILE, is_current
 from minigpt.storage.files import is_newer
@@ -64,9 +64,9 @@ class OpenedModel:
             if (size := _model_bytes(run)) > LARGE_BYTES:
                 reason = f"a model of {size / 1e6:,.0f} MB"
             elif not run.has_current_portable_file:
-                from minigpt.portable.tokenizer_tables import tokenizer_problem
+                from minigpt.portable.writing import portable_problem
 
-                reason = tokenizer_problem(run.load_tokenizer())
+                reason = portable_problem(run.config.model, run.load_tokenizer())
         if verbose:
             print_message(
                 f"Running on TensorFlow: {reason}." if reason else "Running on the engine."
@@ -75,8 +75,15 @@ class OpenedModel:
             return self._portable
         if reason:
             return minigpt.load(run)
-        with tempfile.TemporaryDirectory() as folder:
-            return minigpt.load_portable(_portable_file(run, Path(folder)))
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                return minigpt.load_portable(_portable_file(run, Path(folder)))
+        except Exception as error:
+            if not run.model_file.is_file():
+                run.best_checkpoint()  # Says that there is none, before TensorFlow is imported.
+            model = minigpt.load(run)
+            print_message(f"{PORTABLE_FILE} cannot be used: {failure(error)}; using TensorFlow")
+            return model
 
     def portable_file(self, folder: Path) -> Path:
         """Returns the portable file of the model; writes it if a run has none that is current.

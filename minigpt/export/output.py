@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, write_problem
 from minigpt.storage.atomic import atomic_file, atomic_folder
 
 
@@ -59,6 +59,5 @@ def _reported(output: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
-        reason = error.message if isinstance(error, tf.errors.OpError) else error.strerror or error
-        problem = f"cannot be written: {str(reason).splitlines()[0]}"
+        problem = f"cannot be written: {write_problem(error)}"
         raise UserError(ArgumentProblem("output", output, problem)) from None

@@ -14,7 +14,7 @@ from minigpt.tokenizers import Tokenizer
 
 def write_saved_model(source: ExportSource, folder: Path, weights: str) -> None:
     """Writes a SavedModel into an empty folder; see `export_saved_model`."""
-    _text_module(source.model, source.tokenizer).save(folder)
+    build_text_module(source.model, source.tokenizer).save(folder)
 
 
 def export_saved_model(model: GPT | EncoderDecoder, tokenizer: Tokenizer, output: Path) -> None:
@@ -25,12 +25,13 @@ def export_saved_model(model: GPT | EncoderDecoder, tokenizer: Tokenizer, output
     Raises:
       UserError: `output` is not empty, or cannot be written.
     """
-    module = _text_module(model, tokenizer)
+    module = build_text_module(model, tokenizer)
     with output_folder(output) as folder:
         module.save(folder)
 
 
-def _text_module(model: GPT | EncoderDecoder, tokenizer: Tokenizer) -> TextModule:
+def build_text_module(model: GPT | EncoderDecoder, tokenizer: Tokenizer) -> TextModule:
+    """Returns the module whose methods are the signatures of a SavedModel."""
     with hide_tensorflow_log():
         if isinstance(model, EncoderDecoder):
             return SourceToTarget(model, tokenizer)

@@ -68,7 +68,7 @@ class Engine:
         """Returns the value of a key: a number, a string or an array; None if there is none.
 
         Raises:
-          ValueError: the value has another type, or a string is not UTF-8.
+          UserError: the value has another type, or a string is not UTF-8.
         """
         mark = self._call("memory_mark")
         address = self._call("find_key", *self._write(name.encode()))
@@ -79,9 +79,12 @@ class Engine:
         content = self._view(data, size).copy()
         self._call("release_to", mark)
         if kind == _STRING and not is_array:
-            return content.tobytes().decode()
+            try:
+                return content.tobytes().decode()
+            except UnicodeDecodeError:
+                raise EngineError(f"{self._path}: the key {name} is not UTF-8") from None
         if kind not in _DTYPES:
-            raise ValueError(f"{name} has a value of another type")
+            raise EngineError(f"{self._path}: the key {name} has a value of another type")
         values = content.view(_DTYPES[kind])
         return values[:count] if is_array else values[0].item()
 

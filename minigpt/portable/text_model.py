@@ -47,7 +47,8 @@ class PortableModel:
         self.kind: str = engine.key("minigpt.model.kind")
         # llama.cpp's names for the types: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
         types = {0: "float32", 1: "float16", 7: "int8"}
-        self.weights: str = types.get(engine.key("general.file_type"), "float32")
+        file_type = engine.key("general.file_type")
+        self.weights: str = types.get(file_type if isinstance(file_type, int) else 0, "float32")
         self._texts = {name: engine.key(name) for name in ("minigpt.config", "minigpt.training")}
 
     def __repr__(self) -> str:

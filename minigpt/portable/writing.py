@@ -13,8 +13,9 @@ from gguf import GGUFValueType as ValueType
 
 import minigpt
 from minigpt.config import Config, TransformerConfig
+from minigpt.errors import UserError
 from minigpt.portable.llama_vocabulary import LlamaVocabulary, llama_vocabulary
-from minigpt.portable.tokenizer_tables import tokenizer_tables
+from minigpt.portable.tokenizer_tables import tokenizer_problem, tokenizer_tables
 from minigpt.portable.weights import named_tensors
 from minigpt.storage.atomic import atomic_file
 from minigpt.tokenizers import Tokenizer
@@ -28,6 +29,29 @@ _FILE_TYPES = {
     "float32": gguf.LlamaFileType.ALL_F32,
     "float16": gguf.LlamaFileType.MOSTLY_F16,
     "int8": gguf.LlamaFileType.MOSTLY_Q8_0,
+}
+# The settings of a model that are in the file or in the shapes of its tensors, or that only training reads.
+_KNOWN_SETTINGS = {
+    *(
+        "kind",
+        "max_len",
+        "embed_dim",
+        "head_dim",
+        "num_heads",
+        "num_kv_heads",
+        "value_dim",
+        "ff_dim",
+    ),
+    *("num_layers", "dropout_rate", "attention_dropout_rate", "ff_dropout_rate", "block"),
+    *("norm_epsilon", "qkv_bias", "scale_embeddings", "position", "rotary_base", "activation"),
+    *("tie_embeddings", "head_bias"),
+}
+# The values that the engine has: minigpt/portable/engine/model.c.
+_KNOWN_NAMES = {
+    "kind": ("gpt", "encoder_decoder"),
+    "block": ("post_norm", "pre_norm", "modern"),
+    "position": ("learned", "sinusoidal", "rotary"),
+    "activation": ("relu", "gelu", "gelu_tanh", "silu", "relu_squared"),
 }
 # Settings that can name files of the user.
 _PRIVATE: Any = {
@@ -60,8 +84,11 @@ def write_portable(
       training: facts about the training, the keys of `minigpt.training`.
       weights_type: how matrices are stored. "int8" has one scale for each 32 numbers.
     Raises:
+      UserError: the file format does not have the model or its tokenizer; see `portable_problem`.
       OSError: the file cannot be written.
     """
+    if problem := portable_problem(config.model, tokenizer):
+        raise UserError(problem)
     model = config.model.resolved()
     vocabulary = llama_vocabulary(tokenizer)
     architecture = architecture_of(model, vocabulary)
@@ -79,6 +106,24 @@ def write_portable(
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
         writer.close()
+
+
+def portable_problem(model: TransformerConfig, tokenizer: Tokenizer) -> str | None:
+    """Returns why a model has no form in a portable file; None if it has one.
+
+    A setting that the engine does not know would be left out of every answer. It may only have its default.
+
+    Args:
+      model: the description.
+      tokenizer: the tokenizer.
+    """
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        is_default = value == field.get_default(call_default_factory=True)
+        is_unknown = name not in _KNOWN_SETTINGS and not is_default
+        if is_unknown or value not in _KNOWN_NAMES.get(name, (value,)):
+            return f"model.{name} = {value!r}: has no form in a portable file"
+    return tokenizer_problem(tokenizer)
 
 
 def public_settings(config: Config) -> dict[str, Any]:

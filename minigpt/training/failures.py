@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from minigpt.config import TrainingConfig
-from minigpt.errors import UserError
+from minigpt.errors import UserError, failure, write_problem
+from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import checkpoint_paths
 from minigpt.runs.run import Run
 
@@ -24,6 +25,28 @@ def diverged(run: Run, training: TrainingConfig, step: int, loss: float) -> User
     )
 
 
+class OptionalOutput:
+    """An output that a run can do without, such as its report. If it fails, training goes on.
+
+    Args:
+      name: what is written, for the message.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._reasons: set[str] = set()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Turns any exception of the block into a warning of one line, once for each reason."""
+        try:
+            yield
+        except Exception as error:
+            if (reason := failure(error)) not in self._reasons:
+                LOGGER.warning("%s is not written: %s", self.name, reason)
+            self._reasons.add(reason)
+
+
 @contextmanager
 def report_failed_writes(run: Run) -> Iterator[None]:
     """Turns an `OSError`, for example of a full disk or a removed run directory, into one line.
@@ -40,7 +63,7 @@ def report_failed_writes(run: Run) -> Iterator[None]:
             path = Path(error.filename).absolute()
             place = place if path.is_relative_to(run.path.absolute()) else str(path)
         raise UserError(
-            f"{place}: cannot be written: {error.strerror or error}; {_last_checkpoint(run)}"
+            f"{place}: cannot be written: {write_problem(error)}; {_last_checkpoint(run)}"
         ) from None
 
 

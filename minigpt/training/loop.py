@@ -9,7 +9,7 @@ from rich.console import Console
 
 from minigpt.distribution.replicas import Replicas
 from minigpt.notices import LOGGER
-from minigpt.portable.tokenizer_tables import tokenizer_problem
+from minigpt.portable.writing import portable_problem
 from minigpt.runs.checkpoints import Checkpoint
 from minigpt.runs.run import Run
 from minigpt.training.agreement import Agreement
@@ -180,10 +180,10 @@ class TrainingLoop:
         ]
 
     def _keeps_epochs(self) -> bool:
-        """Returns whether the weights of each epoch are kept, if their format has the tokenizer."""
+        """Returns whether the weights of each epoch are kept, if their format has the model."""
         if not keeps_epochs(self.training, self.model):
             return False
-        problem = tokenizer_problem(self.task.corpus.tokenizer)
+        problem = portable_problem(self.task.config.model, self.task.corpus.tokenizer)
         if problem is not None and self.training.keep_epochs:
             LOGGER.warning("the files of epochs are not written: %s", problem)
         return problem is None

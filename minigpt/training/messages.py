@@ -7,7 +7,11 @@ from typing import Any
 
 from minigpt.analysis.verdict import Verdict
 from minigpt.config import Config
+from minigpt.runs.checkpoints import checkpoint_paths
+from minigpt.runs.run import Run
+from minigpt.storage.files import is_newer
 from minigpt.training.callbacks.checkpointing import MIN_INTERVAL
+from minigpt.training.callbacks.reporter import Reporter
 from minigpt.training.console import count, duration
 from minigpt.training.failures import last_checkpoint
 from minigpt.training.loop import TrainingLoop
@@ -27,17 +31,17 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command
     if clock.seconds > clock.process_seconds + 1:
         times = f"trained for {duration(clock.seconds)}; {duration(seconds)} since it was resumed"
     lines = [_bleu(scores, loop.task.config)] if scores else []
-    to_send = "model.gguf to send to others, " if loop.run.portable_file.is_file() else ""
     lines += [
-        f"Done: {times}, including preparation and export. The best model is in {path}: {to_send}"
-        "model.keras for Keras, saved_model/ for TensorFlow. The report is report.html.",
+        f"Done: {times}, including preparation and export. The best model is in {path}: "
+        f"{_files(loop.run)}",
         _use(loop.task.config, path, command),
     ]
     return "\n".join(lines)
 
 
-def doctor(verdicts: Sequence[Verdict], not_measured: Sequence[str], path: Path) -> list[str]:
+def doctor(reporter: Reporter, verdicts: Sequence[Verdict]) -> list[str]:
     """Returns what the doctor found, one line per verdict, and what was not measured, in a line."""
+    not_measured, path = reporter.not_measured, reporter.run.path
     lines = [
         f"Doctor: {verdict.title}. {verdict.evidence} {verdict.action}" for verdict in verdicts
     ]
@@ -103,6 +107,19 @@ def why_it_ended(loop: TrainingLoop) -> list[str]:
             f"training.checkpoint_every_steps = {training.checkpoint_every_steps} saves very often."
         )
     return lines
+
+
+def _files(run: Run) -> str:
+    """Returns the files of a finished run. Those that could not be written are missing, or old."""
+    checkpoints = checkpoint_paths(run.checkpoints_folder)
+    models = [
+        (run.portable_file, "model.gguf to send to others"),
+        (run.model_file, "model.keras for Keras"),
+        (run.saved_model_folder / "saved_model.pb", "saved_model/ for TensorFlow"),
+    ]
+    written = ", ".join(name for file, name in models if is_newer(file, checkpoints))
+    report = " The report is report.html." if run.report_file.is_file() else ""
+    return f"{written}.{report}"
 
 
 def _use(config: Config, path: Path, command: str) -> str:

@@ -16,11 +16,10 @@ from minigpt.distribution.cluster import find_cluster, is_first_worker
 from minigpt.distribution.connection import lost_workers
 from minigpt.distribution.replicas import Replicas
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.export import export_saved_model
+from minigpt.export.saved_model import build_text_module
 from minigpt.interrupts import Interrupted, stop_if_interrupted
-from minigpt.notices import LOGGER, notices_to
+from minigpt.notices import notices_to
 from minigpt.portable.run_file import write_run_file
-from minigpt.portable.tokenizer_tables import tokenizer_problem
 from minigpt.runs.facts import write_facts
 from minigpt.runs.run import Run, as_run, save_model
 from minigpt.storage.atomic import atomic_folder
@@ -29,7 +28,7 @@ from minigpt.training.callbacks.tensorboard import check_tensorboard
 from minigpt.training.console import new_console, show
 from minigpt.training.device import enough_memory, set_up_replicas, uses_xla
 from minigpt.training.facts import run_facts
-from minigpt.training.failures import report_failed_writes
+from minigpt.training.failures import OptionalOutput, report_failed_writes
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.new_training import new_training
 from minigpt.training.optimizers.build import build_optimizer
@@ -155,17 +154,18 @@ def train(
             show(console, "Exporting the best model.")
             scores = export_best(trained, task)
             # 7. Report.
-            verdicts = loop.reporter.report("finished")
+            with loop.reporter.output.writing():
+                for line in messages.doctor(loop.reporter, loop.reporter.report("finished")):
+                    show(console, line)
         except KeyboardInterrupt:
             show(console, messages.interrupted(loop, command))
-            loop.reporter.report("interrupted")
+            with loop.reporter.output.writing():
+                loop.reporter.report("interrupted")
             raise Interrupted from None
         except UserError:
-            with suppress(OSError, UserError):
+            with suppress(Exception):
                 loop.reporter.report("failed")
             raise
-        for line in messages.doctor(verdicts, loop.reporter.not_measured, trained.path):
-            show(console, line)
         seconds = time.perf_counter() - began
         show(console, messages.finished(loop, scores, seconds, command))
     return trained
@@ -214,21 +214,22 @@ def compile_model(task: Task, model: keras.Model, replicas: Replicas | None = No
 def export_best(run: Run, task: Task) -> dict[str, Any]:
     """Writes the best model into the run: for Keras, as a SavedModel and as a portable file.
 
-    A tokenizer that the portable file does not have leaves it out, with a warning.
+    If one of the last two cannot be written, a warning says why. TensorFlow runs the model all the same.
 
     Returns:
       Final scores of the model; see `Task.final_scores`.
     Raises:
-      OSError: the model cannot be written.
+      OSError: the model cannot be written for Keras.
     """
     best = run.load_model()
-    with atomic_folder(run.saved_model_folder, replace=True) as folder:
-        export_saved_model(best, task.corpus.tokenizer, folder)
-    if problem := tokenizer_problem(task.corpus.tokenizer):
-        LOGGER.warning("%s is not written: %s", run.portable_file.name, problem)
-    else:
+    with (
+        OptionalOutput(run.saved_model_folder.name).writing(),
+        atomic_folder(run.saved_model_folder, replace=True) as folder,
+    ):
+        build_text_module(best, task.corpus.tokenizer).save(folder)
+    with OptionalOutput(run.portable_file.name).writing():
         write_run_file(run, run.portable_file, weights=best.get_weights())
-    # Last: if this file exists, everything else does.
+    # Last: if this file exists, the others are written, or cannot be.
     save_model(best, run.model_file)
     return task.final_scores(best)
 

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 import wasmtime
 
+import minigpt
 from minigpt.errors import UserError
 from minigpt.portable import instance
 from minigpt.portable.instance import Engine
 from minigpt.tokenizers.word import WordTokenizer
-from tests.portable.gguf_parts import ARRAY, File, key_record, tensor_record
+from tests.portable.gguf_parts import ARRAY, STRING, File, key_record, tensor_record
 from tests.portable.mutations import FLOATS, mutated, written
 from tests.portable.reshaping import F32, reshape
 from tests.portable.small_files import MODELS, TEXT, built, small_files
@@ -113,6 +114,58 @@ def test_mutated_files(files, limited, tmp_path, tally):
     assert outcomes["used"] > 80 and len(outcomes) > 40
 
 
+def opened(path: Path) -> str:
+    """Does what `minigpt sample` or `translate` does. Returns the error message, or "used"."""
+    try:
+        model = minigpt.load_portable(path)
+        repr((model.weights, model.config, model.training))
+        if isinstance(model, minigpt.PortableTextModel):
+            model.generate("The end", NEW, seed=1)
+        else:
+            model.translate("The end", max_new_tokens=NEW)
+    except UserError as error:
+        assert len(error.problems) == 1 and "\n" not in str(error)
+        return str(error)
+    return "used"
+
+
+def open_many(files: dict[str, File], numbers: range, path: Path) -> Counter[str]:
+    """Opens files in which a byte of the header, or of the keys and their values, is another one."""
+    outcomes: Counter[str] = Counter()
+    names = list(files)
+    for number in numbers:
+        draw, file = random.Random(number), files[names[number % len(names)]]
+        data = bytearray(file.data())
+        # Half of the bytes are in texts, such as minigpt.config.
+        texts = b"".join(key.data for key in file.keys).index(b"minigpt.tokenizer")
+        end = draw.choice((24 + texts, len(data) - len(file.content)))
+        data[draw.randrange(end)] = draw.randrange(256)
+        path.unlink(missing_ok=True)
+        path.write_bytes(data)
+        try:
+            outcomes[opened(path)] += 1
+        except BaseException as error:
+            error.add_note(f"the number is {number}")
+            raise
+    return outcomes
+
+
+@pytest.mark.filterwarnings("ignore:prompt|source")
+def test_files_with_a_changed_byte_are_opened(files, limited, tmp_path, tally):
+    outcomes = open_many(files, range(400), tmp_path / "model.gguf")
+    tally(inputs=400)
+    assert outcomes["used"] > 50 and len(outcomes) > 20
+    assert any("minigpt.config is not UTF-8" in message for message in outcomes)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:prompt|source")
+def test_100_000_files_with_a_changed_byte_are_opened(files, limited, tmp_path, tally):
+    outcomes = open_many(files, range(MANY), tmp_path / "model.gguf")
+    tally(inputs=MANY)
+    assert outcomes["used"] > MANY / 8 and len(outcomes) > 100
+
+
 @pytest.mark.slow
 def test_100_000_mutated_files(files, limited, tmp_path, tally):
     outcomes = use_many(files, range(MANY), tmp_path / "model.gguf")
@@ -136,6 +189,10 @@ def test_models_of_other_sizes_are_valid(files, limited, tmp_path):
 
 def uint32(value: int) -> bytes:
     return struct.pack("<II", 4, value)
+
+
+def text(data: bytes) -> bytes:
+    return struct.pack("<IQ", STRING, len(data)) + data
 
 
 def int32(value: int) -> bytes:
@@ -202,6 +259,47 @@ def test_a_value_that_cannot_be_used(files, limited, tmp_path, name, key, value,
     assert data != file.data()
     (tmp_path / "model.gguf").write_bytes(data)
     assert use(tmp_path / "model.gguf") == message
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("minigpt.config", text(b'{"a": "\xff"}'), "the key minigpt.config is not UTF-8"),
+        ("minigpt.training", text(b"\xed\xa0\x80"), "the key minigpt.training is not UTF-8"),
+        ("minigpt.config", text(b"[]"), "minigpt.config: damaged, not a JSON object"),
+        ("minigpt.config", uint32(1), "minigpt.config: damaged, not a JSON object"),
+        ("minigpt.config", ids(1), "minigpt.config: damaged, not a JSON object"),
+        (
+            *("minigpt.config", struct.pack("<IIQ", ARRAY, STRING, 0)),
+            "the key minigpt.config has a value of another type",
+        ),
+        ("general.file_type", ids(1), "used"),
+    ],
+)
+def test_values_that_python_reads(files, limited, tmp_path, key, value, message):
+    file, path = files["gpt2"], tmp_path / "model.gguf"
+    keys = [
+        key_record(record.name, value if record.name == key.encode() else record.rest)
+        for record in file.keys
+    ]
+    path.write_bytes(File(keys, file.tensors, file.content).data())
+    assert opened(path).removeprefix(f"{path}: ") == message
+
+
+@pytest.mark.parametrize("key", ["window", "headdim", "kind.x", "", "a\nb\0é", "w" * 100])
+def test_a_key_of_the_model_that_the_engine_does_not_know(files, limited, tmp_path, key):
+    """Another program would compute something else with it."""
+    file, path = files["modern"], tmp_path / "model.gguf"
+    full = f"minigpt.model.{key}"
+    path.write_bytes(
+        File([*file.keys, key_record(full.encode(), uint32(1))], file.tensors, file.content).data()
+    )
+    shown = full[:63].replace("a\nb\0é", "a?b???")
+    assert use(path) == f"the key {shown} is unknown: another version of minigpt wrote this file"
+    # Other programs add keys of their own.
+    other = key_record(f"else.{full}".encode(), uint32(1))
+    path.write_bytes(File([*file.keys, other], file.tensors, file.content).data())
+    assert use(path) == "used"
 
 
 def test_tensors_that_share_their_bytes(files, limited, tmp_path):

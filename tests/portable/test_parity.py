@@ -4,7 +4,9 @@ import copy
 import itertools
 import pickle
 import random
+import warnings
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -146,6 +148,41 @@ def test_texts(shape, tokenizer, tmp_path):
     prompts = [f"{prompt}{i}"[: 3 * i] for i in range(2) for prompt in PROMPTS]
     found = compare_texts(built, portable(built, tmp_path), prompts, 64)
     assert found["same"] >= 9, found
+
+
+def warned(call: Callable[[], object]) -> list[tuple[str, str]]:
+    """Returns the warnings of a call, and the files whose lines they name."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [(str(w.message), w.filename) for w in caught if w.category is UserWarning]
+
+
+@pytest.mark.usefixtures("without_xla")
+@pytest.mark.parametrize(
+    ("tokenizer", "form"),
+    [
+        ("character", "characters are unknown to the tokenizer and are read as bytes"),
+        ("closed_character", "tokens are unknown to the tokenizer and are read as [UNK]"),
+        ("word", "tokens are unknown to the tokenizer and are read as [UNK]"),
+        ("byte_pair", ""),
+    ],
+)
+def test_warnings_of_unknown_characters(tokenizer, form, tmp_path):
+    """Both models warn of them in every call that reads a prompt, at the line of the caller."""
+    built = build(GPT_SHAPES["modern"], tokenizer)
+    text = "Ana Ж 漢"
+    expected = [(f"prompt {text!r}: 2 of its {form}", __file__)] if form else []
+    for model in (built.text_model(), portable(built, tmp_path)):
+        assert model.unknown_tokens(text) == 2 * len(expected)
+        for call in (
+            lambda model=model: model.generate(text, 1),
+            lambda model=model: model.samples(["Ana", text], 1, num_samples=2),
+            lambda model=model: list(model.iter_samples(text, 1)),
+            lambda model=model: list(model.stream(text, 1)),
+        ):
+            assert warned(call) == expected, model
+        assert warned(lambda model=model: model.generate("Ana", 1)) == []
 
 
 @pytest.mark.slow

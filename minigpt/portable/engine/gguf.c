@@ -240,6 +240,35 @@ int get_choice(const Gguf *file, const char *name, const char *const *choices)
     return -1;
 }
 
+/* Returns whether the value's name is the prefix with this text after it. */
+static bool is_named(const Value *value, const char *prefix, const char *text)
+{
+    uint32_t begin = text_size(prefix), size = text_size(text);
+    return value->name_size == begin + size && memcmp(value->name, prefix, begin) == 0
+        && memcmp(value->name + begin, text, size) == 0;
+}
+
+bool has_only_keys(const Gguf *file, const char *prefix, const char *const *names)
+{
+    uint32_t begin = text_size(prefix);
+    for (uint32_t i = 0; i < file->value_count; i++) {
+        const Value *value = &file->values[i];
+        if (value->name_size < begin || memcmp(value->name, prefix, begin) != 0)
+            continue;
+        const char *const *name = names;
+        while (*name && !is_named(value, prefix, *name))
+            name++;
+        if (*name)
+            continue;
+        /* The message is one line of text, whatever the name is. */
+        char shown[64] = {0};
+        for (uint32_t k = 0; k < value->name_size && k < sizeof shown - 1; k++)
+            shown[k] = value->name[k] < ' ' || value->name[k] > '~' ? '?' : (char)value->name[k];
+        return fail("the key ", shown, " is unknown: another version of minigpt wrote this file", NULL);
+    }
+    return true;
+}
+
 static const Tensor *tensor_named(const Gguf *file, const char *name)
 {
     uint32_t size = text_size(name);

@@ -57,6 +57,8 @@ bool get_bool(const Gguf *file, const char *name, bool *value);
 bool get_array(const Gguf *file, const char *name, GgufType type, const void **data, uint32_t *count);
 /* Returns the index of a string among the choices, which end with NULL. Fails, and returns -1, if it is none of them. */
 int get_choice(const Gguf *file, const char *name, const char *const *choices);
+/* Fails if a key begins with the prefix and goes on with none of the names, which end with NULL. */
+bool has_only_keys(const Gguf *file, const char *prefix, const char *const *names);
 
 /* Returns a tensor of the given shape, or NULL after `fail`. columns: the inner dimension; rows: the outer one, 0 for a vector.
    *data is the first byte; all bytes are inside the file. */

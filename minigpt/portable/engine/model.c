@@ -146,6 +146,12 @@ static bool read_description(Model *model, const Gguf *file)
     static const char *const blocks[] = {"post_norm", "pre_norm", "modern", NULL};
     static const char *const positions[] = {"learned", "sinusoidal", "rotary", NULL};
     static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "silu", "relu_squared", NULL};
+    /* All that is read here and in `read_positions`. A model with more would be computed in another way. */
+    static const char *const keys[] = {"kind", "block", "position", "activation", "vocab_size", "max_len", "embed_dim",
+        "num_heads", "num_kv_heads", "head_dim", "value_dim", "ff_dim", "num_layers", "norm_epsilon", "scale_embeddings",
+        "tie_embeddings", "rotary_frequencies", NULL};
+    if (!has_only_keys(file, "minigpt.model.", keys))
+        return false;
     int kind = get_choice(file, "minigpt.model.kind", kinds), block = get_choice(file, "minigpt.model.block", blocks);
     int position = get_choice(file, "minigpt.model.position", positions);
     int activation = get_choice(file, "minigpt.model.activation", activations);

@@ -13,6 +13,7 @@ from minigpt.runs.epoch_files import remove_epoch_files
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.callback import Callback
 from minigpt.training.callbacks.checkpointing import Checkpointing
+from minigpt.training.failures import OptionalOutput
 from minigpt.training.tasks.task import Task
 
 # The largest model whose epochs are kept if training.keep_epochs is not set.
@@ -23,8 +24,8 @@ class EpochFiles(Callback):
     """Writes a portable file with matrices in int8 at the end of every epoch.
 
     It must be called directly before `checkpointing`: the file has the weights of the checkpoint, after the
-    user's callbacks, and a checkpoint guarantees that the files of its epochs are on disk. Files that are
-    no longer kept are removed after the checkpoint is written.
+    user's callbacks, and at a checkpoint, the files of its epochs are on disk, unless a warning has said
+    why not. Files that are no longer kept are removed after the checkpoint is written.
 
     Args:
       run: the run.
@@ -37,6 +38,7 @@ class EpochFiles(Callback):
         self.run = run
         self.task = task
         self.checkpointing = checkpointing
+        self._output = OptionalOutput("the file of the epoch")
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._remove_old()
@@ -46,6 +48,10 @@ class EpochFiles(Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
+        with self._output.writing():
+            self._write(epoch, logs)
+
+    def _write(self, epoch: int, logs: dict[str, Any]) -> None:
         weights = self._weights()
         if not all(np.isfinite(array).all() for array in weights):
             return  # The checkpoint reports it.
@@ -61,7 +67,8 @@ class EpochFiles(Callback):
         return merged_weights(self.model)
 
     def _remove_old(self) -> None:
-        remove_epoch_files(self.run.epochs_folder, self.checkpointing.epoch)
+        with self._output.writing():
+            remove_epoch_files(self.run.epochs_folder, self.checkpointing.epoch)
 
 
 def keeps_epochs(training: TrainingConfig, model: keras.Model) -> bool:

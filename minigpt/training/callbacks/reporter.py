@@ -14,6 +14,7 @@ from minigpt.pages.report_page import write_report
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.callback import Callback
 from minigpt.training.callbacks.checkpointing import Checkpointing
+from minigpt.training.failures import OptionalOutput
 from minigpt.training.tasks.task import Task
 
 # Share of the training time that analysis and report may take.
@@ -34,6 +35,7 @@ class Reporter(Callback):
 
     Attributes:
       seconds: time spent here, in this process.
+      output: the report, which training can do without.
     """
 
     def __init__(self, run: Run, task: Task, checkpointing: Checkpointing) -> None:
@@ -43,6 +45,7 @@ class Reporter(Callback):
         self.clock = checkpointing.clock
         self.checkpointing = checkpointing
         self.seconds = self._last_seconds = 0.0
+        self.output = OptionalOutput(run.report_file.name)
         self._measurements = measurements(run, task.corpus, task.config)
         self._analysis: dict[str, Any] = {}
 
@@ -64,6 +67,10 @@ class Reporter(Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
+        with self.output.writing():
+            self._report_epoch(logs)
+
+    def _report_epoch(self, logs: dict[str, Any]) -> None:
         loss, bits = logs["val_loss"], logs["val_bits_per_byte"]
         self._analysis["bytes_per_token"] = loss / math.log(2) / bits if bits else None
         if not self.seconds or self.seconds + self._last_seconds <= self._allowed:

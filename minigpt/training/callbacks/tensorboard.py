@@ -1,5 +1,6 @@
 """Writes the files that TensorBoard shows."""
 
+from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,6 +14,7 @@ from minigpt.runs.run import Run
 from minigpt.training.callbacks.callback import Callback, training_loss
 from minigpt.training.callbacks.clock import Clock
 from minigpt.training.callbacks.step_recorder import is_recorded
+from minigpt.training.failures import OptionalOutput
 
 # The samples of an epoch in the order in which they were generated.
 _SAMPLE_NAMES = ("prompt", "source", "reference", "text")
@@ -32,8 +34,13 @@ class TensorBoard(Callback):
     def __init__(self, run: Run, clock: Clock) -> None:
         super().__init__()
         self.clock = clock
-        self._writer = tf.summary.create_file_writer(str(run.tensorboard_folder))
+        self._folder = run.tensorboard_folder
+        self._output = OptionalOutput(f"{run.tensorboard_folder.name}/")
         self._samples: list[dict[str, Any]] = []
+
+    @cached_property
+    def _writer(self) -> Any:
+        return tf.summary.create_file_writer(str(self._folder))
 
     def add_sample(self, record: dict[str, Any]) -> None:
         """Adds a record of samples.jsonl, which is written at the end of the epoch."""
@@ -43,16 +50,22 @@ class TensorBoard(Callback):
         assert logs is not None
         is_update = self.clock.batches % self.clock.config.accumulate_steps == 0
         if is_update and is_recorded(self.clock.step):
-            self._scalars(
-                {
-                    "train/loss_of_epoch_so_far": training_loss(logs),
-                    "train/learning_rate": np.asarray(self.model.optimizer.learning_rate),
-                    "train/tokens_per_second": self.clock.tokens_per_second,
-                }
-            )
+            with self._output.writing():
+                self._scalars(
+                    {
+                        "train/loss_of_epoch_so_far": training_loss(logs),
+                        "train/learning_rate": np.asarray(self.model.optimizer.learning_rate),
+                        "train/tokens_per_second": self.clock.tokens_per_second,
+                    }
+                )
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
+        with self._output.writing():
+            self._write_epoch(logs)
+        self._samples = []
+
+    def _write_epoch(self, logs: dict[str, Any]) -> None:
         scores = {name: value for name, value in logs.items() if name.startswith("val_")}
         self._scalars(
             {
@@ -66,11 +79,11 @@ class TensorBoard(Callback):
                 tf.summary.text(f"samples/{number}", _markdown(sample))
             for number, weight in enumerate(self.model.weights):
                 tf.summary.histogram(f"weights/{number:03}_{weight.path}", weight.value)
-        self._samples = []
         self._writer.flush()
 
     def on_train_end(self, logs: Any = None) -> None:
-        self._writer.flush()
+        with self._output.writing():
+            self._writer.flush()
 
     def _scalars(self, values: dict[str, Any]) -> None:
         with self._writer.as_default(self.clock.step):

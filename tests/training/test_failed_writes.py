@@ -1,0 +1,172 @@
+"""Files of a run that cannot be written: which of them end the training, and what is said."""
+
+import io
+import re
+import resource
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import minigpt
+from minigpt.errors import UserError
+from minigpt.portable import run_file
+from minigpt.runs.checkpoints import checkpoint_paths
+from minigpt.training import pipeline
+from tests.cli.running import called
+from tests.conftest import tiny_settings
+
+pytestmark = pytest.mark.usefixtures("without_xla")
+SHORT = {"epochs": 2, "steps_per_epoch": 2, "keep_checkpoints": 5, "keep_epochs": True}
+TOO_LARGE = "File too large"
+
+
+def settings(file: Path, **training) -> dict:
+    sections = {"training": {**SHORT, **training}, "model": {"num_layers": 1}}
+    return tiny_settings(file, sampling={"prompts": []}, **sections)
+
+
+def trained(*arguments, **options) -> tuple[minigpt.Run, list[str]]:
+    """Trains; returns the run and the printed lines."""
+    out = io.StringIO()
+    run = minigpt.train(*arguments, console=Console(file=out, width=1000), **options)
+    return run, out.getvalue().splitlines()
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Larger writes fail, in C++ too, as on a full disk; the message is another one."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.fixture
+def limited_export(monkeypatch):
+    """Sets the largest file of an export."""
+
+    def limit(size: int) -> None:
+        def export(*arguments):
+            with largest_file(size):
+                return real(*arguments)
+
+        monkeypatch.setattr(pipeline, "export_best", export)
+
+    real = pipeline.export_best
+    return limit
+
+
+def test_a_full_disk_during_the_export(tiny_file, tmp_path, limited_export, capsys):
+    limited_export(20_000)
+    path = tmp_path / "run"
+    with pytest.raises(UserError) as caught:
+        minigpt.train(settings(tiny_file), path)
+    last = checkpoint_paths(path / "checkpoints")[-1]
+    line = f"{path}: cannot be written: {TOO_LARGE}; the last checkpoint is {last}"
+    assert (str(caught.value), last.name) == (line, "step-00000004-epoch-2")
+    out = capsys.readouterr().out
+    assert ".tmp" not in out
+    assert "saved_model is not written: File too large" in out
+    assert not (path / "model.keras").exists()
+    # It is sampled from its checkpoint, and finished with more space.
+    assert called("sample", path, "--prompt=Ana").returncode == 0
+    limited_export(2**30)
+    run, _ = trained(resume_from=path)
+    assert run.has_current_portable_file
+    assert run.model_file.is_file() and run.saved_model_folder.is_dir()
+
+
+def test_a_full_disk_for_the_saved_model_only(tiny_file, tmp_path, limited_export):
+    limited_export(120_000)
+    run, lines = trained(settings(tiny_file), tmp_path / "run")
+    assert f"saved_model is not written: {TOO_LARGE}" in lines
+    assert not run.saved_model_folder.exists() and run.model_file.is_file()
+    assert run.has_current_portable_file
+    (done,) = [line for line in lines if line.startswith("Done: ")]
+    assert "model.gguf to send to others, model.keras for Keras. The report is" in done
+
+
+@pytest.mark.parametrize("format", ["saved_model", "gguf"])
+def test_a_full_disk_for_an_export(format, tiny_run, tmp_path):
+    output = tmp_path / "export"
+    with largest_file(20_000), pytest.raises(UserError) as caught:
+        minigpt.export_run(tiny_run, format, output)
+    reasons = {"gguf": "only a part could be written; is the disk full?"}
+    reason = reasons.get(format, TOO_LARGE)
+    assert str(caught.value) == f"output = '{output}': cannot be written: {reason}"
+    assert not any(tmp_path.iterdir())
+
+
+def broken(*arguments, **options):
+    """Stands for a part that a contributor has changed: the error is none of minigpt's own."""
+    raise KeyError("gain\nof attention")
+
+
+def full(*arguments, **options):
+    raise OSError(28, "No space left on device", "/somewhere/.minigpt-abc.tmp/x")
+
+
+@pytest.mark.parametrize(
+    ("failing", "reason"),
+    [
+        (broken, r"KeyError: 'gain\\nof attention' \(.*\.py, line \d+\)"),
+        (full, "No space left on device"),
+    ],
+)
+def test_no_extra_of_a_run_ends_its_training(failing, reason, tiny_file, tmp_path, monkeypatch):
+    for name in (
+        "minigpt.portable.run_file.write_portable",
+        "minigpt.training.callbacks.reporter.write_report",
+        "minigpt.training.callbacks.tensorboard._markdown",
+        "minigpt.training.pipeline.build_text_module",
+    ):
+        monkeypatch.setattr(name, failing)
+    sections = settings(tiny_file, tensorboard=True) | {"sampling": {"prompts": ["Ana"]}}
+    run, lines = trained(sections, tmp_path / "run")
+    said = [line for line in lines if " is not written: " in line]
+    names = ("tensorboard/", "the file of the epoch", "report.html", "saved_model", "model.gguf")
+    # Each once, although two epochs ended.
+    assert [line.partition(" is not written: ")[0] for line in said] == list(names)
+    for line in said:
+        assert re.fullmatch(rf"[\w ./]+ is not written: {reason}", line), line
+    assert [path.name[-7:] for path in checkpoint_paths(run.checkpoints_folder)] == [
+        "epoch-1",
+        "epoch-2",
+    ]
+    (done,) = [line for line in lines if line.startswith("Done: ")]
+    assert done.endswith(f"The best model is in {run.path}: model.keras for Keras.")
+    assert not [line for line in lines if line.startswith("Doctor: ")]
+    # The file that `sample` would write cannot be written either.
+    greedy = ("--prompt=Ana sat", "--temperature=0", "--max-new-tokens=8")
+    sampled = called("sample", run.path, *greedy)
+    text = minigpt.load(run).generate("Ana sat", 8, temperature=0)[0]
+    assert (sampled.returncode, sampled.stdout) == (0, f"Ana sat{text}\n"), sampled
+    assert re.fullmatch(rf"model.gguf cannot be used: {reason}; using TensorFlow\n", sampled.stderr)
+
+
+def test_an_engine_that_refuses_what_was_written(tiny_run, tmp_path, monkeypatch):
+    """A contributor who has changed the file and not the engine can sample."""
+    folder = shutil.copytree(tiny_run.path, tmp_path / "run")
+    (folder / "model.gguf").unlink()
+    write = run_file.write_run_file
+
+    def write_another(run, path, *arguments):
+        write(run, path, *arguments)
+        path.write_bytes(
+            path.read_bytes().replace(b"minigpt.model.max_len", b"minigpt.model.window_")
+        )
+
+    monkeypatch.setattr(run_file, "write_run_file", write_another)
+    greedy = ("--prompt=Ana sat", "--temperature=0", "--max-new-tokens=8")
+    done = called("sample", folder, *greedy)
+    assert (done.returncode, done.stdout) == (0, called("sample", tiny_run.path, *greedy).stdout)
+    assert done.stderr.endswith(
+        "the key minigpt.model.window_ is unknown: another version of minigpt wrote this file; "
+        "using TensorFlow\n"
+    )
