@@ -55,7 +55,9 @@ def read_pairs(paths: Sequence[str | Path]) -> Documents:
     Raises:
       UserError: with all problems of the files, one line each.
     """
-    return ingest(PairFiles(paths).pieces())
+    files = PairFiles(paths)
+    files.log_notes()
+    return ingest(files.pieces())
 
 
 def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
