@@ -22,6 +22,7 @@ class PairFiles(TextFiles):
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".tsv", ".txt")
+    structured: ClassVar[tuple[str, ...]] = ()  # A line without a tab is refused.
 
     def _documents(self, path: Path) -> Iterator[Piece]:
         faults: dict[str, list[int]] = {}

@@ -41,6 +41,8 @@ class TextFiles:
 
     # File names read from a folder.
     suffixes: ClassVar[tuple[str, ...]] = (".txt",)
+    # Formats whose names, quotes and separators would be learned as text.
+    structured: ClassVar[tuple[str, ...]] = (".json", ".jsonl", ".ndjson", ".csv", ".tsv")
 
     def __init__(self, paths: Sequence[str | Path], separator: str | None = None):
         if isinstance(paths, str | bytes | os.PathLike):
@@ -74,9 +76,23 @@ class TextFiles:
         self._skipped.remove(seen | {_real(Path(path).expanduser()) for path in paths})
 
     def log_notes(self) -> None:
-        """Logs which files are skipped."""
+        """Logs which files are skipped, and which ones have a format that is not interpreted."""
         if self._skipped:
             logger.info("%s", self._skipped)
+        names = (str(file).lower().removesuffix(".gz") for file in self._files)
+        files = [
+            file
+            for file, name in zip(self._files, names, strict=True)
+            if name.endswith(self.structured)
+        ]
+        if files:
+            more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
+            logger.warning(
+                "%s%s: read as plain text, with all names, quotes and separators of the format; to train "
+                "on its texts only, write them to a .txt file",
+                files[0],
+                more,
+            )
 
     def check_found(self) -> None:
         """Checks that every path leads to a file, without reading any.

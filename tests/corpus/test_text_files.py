@@ -121,6 +121,24 @@ def test_broken_links(tmp_path):
     assert problems(tmp_path) == expected
 
 
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.ndjson", "a.CSV", "a.tsv", "a.jsonl.gz"])
+def test_a_structured_file_is_said_to_be_read_as_plain_text(tmp_path, messages, name):
+    text = b'{"text": "a"}'
+    path = write(tmp_path / name, gzip.compress(text) if name.endswith(".gz") else text)
+    assert read_texts([path]).bytes == len(text)
+    (line,) = messages()
+    assert line.startswith(f"{path}: read as plain text") and "write them to a .txt file" in line
+
+
+def test_several_structured_files_get_one_line(tmp_path, messages):
+    files = [
+        write(tmp_path / name, "x") for name in ("a.csv", "b.txt", "c.json", "csv", "d.csv.md")
+    ]
+    read_texts(files)
+    (line,) = messages()
+    assert line.startswith(f"{files[0]} and 1 more: read as plain text")
+
+
 def test_a_file_name_may_contain_glob_characters(tmp_path):
     assert read(write(tmp_path / "a[1].txt", "named")) == ["named"]
 
