@@ -11,6 +11,7 @@ from minigpt.training.callbacks.checkpointing import MIN_INTERVAL
 from minigpt.training.console import count, duration
 from minigpt.training.failures import last_checkpoint
 from minigpt.training.loop import TrainingLoop
+from minigpt.training.resumed_training import settings_to_extend
 
 
 def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command: str) -> str:
@@ -65,14 +66,13 @@ def interrupted(loop: TrainingLoop, command: str) -> str:
 
 def how_to_extend(loop: TrainingLoop, command: str) -> str:
     """Returns the message for a run whose training has already ended."""
-    training, path = loop.training, loop.run.path
-    settings = []
-    if loop.checkpointing.epoch >= training.epochs:
-        settings.append(f"training.epochs={training.epochs + 1}")
-    if loop.best.is_out_of_patience:
-        settings.append(f"training.early_stopping_patience={loop.best.epochs_since + 1}")
-    if loop.clock.limits.changes and training.max_minutes:
-        settings.append(f"training.max_minutes={2 * training.max_minutes:g}")
+    path = loop.run.path
+    settings = settings_to_extend(
+        loop.training,
+        loop.checkpointing.epoch,
+        loop.best.epochs_since,
+        bool(loop.clock.limits.changes),
+    )
     return (
         f"{path} has ended at step {loop.clock.step:,}. Extend it with: {command} train --resume "
         f"{shlex.quote(str(path))}" + "".join(f" --set {setting}" for setting in settings)
