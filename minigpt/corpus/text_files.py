@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import logging
 import os
+import shlex
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,6 @@ from minigpt.errors import ArgumentProblem, UserError
 _BLOCK_BYTES = 1 << 20
 _WILDCARDS = frozenset("*?[")
 _NOT_REGULAR = "not a regular file"
-_UTF16_HINT = "; it looks like UTF-16: convert it with iconv -f UTF-16 -t UTF-8"
 
 logger = logging.getLogger(__name__)
 
@@ -284,10 +284,10 @@ def checked_blocks(path: Path) -> Iterator[bytes]:
     n_bytes = n_lines = 0
     for block in _blocks(path):
         if n_bytes == 0 and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise UserError(f"{path}: not valid UTF-8 at byte 0 (line 1){_UTF16_HINT}")
+            raise UserError(f"{path}: not valid UTF-8 at byte 0 (line 1){_utf16_hint(path)}")
         if (position := block.find(b"\0")) >= 0:
             line = n_lines + block.count(b"\n", 0, position) + 1
-            hint = _UTF16_HINT if _looks_like_utf16(block) else "; should be text in UTF-8"
+            hint = _utf16_hint(path) if _looks_like_utf16(block) else "; should be text in UTF-8"
             raise UserError(
                 f"{path}: binary file: NUL at byte {n_bytes + position} (line {line}){hint}"
             )
@@ -315,6 +315,12 @@ def _not_utf8(path: Path, position: int, n_lines: int, error: UnicodeDecodeError
         f"{path}: not valid UTF-8 at byte {position} (line {line}): {error.reason};"
         " convert it, for example with iconv -t UTF-8"
     )
+
+
+def _utf16_hint(path: Path) -> str:
+    file, new = shlex.quote(str(path)), shlex.quote(str(path.with_suffix(".utf-8.txt")))
+    read = f"gzip -dc {file} | iconv" if _is_gzip(path) else f"iconv {file}"
+    return f"; it looks like UTF-16: convert it with: {read} -f UTF-16 -t UTF-8 > {new}"
 
 
 def _looks_like_utf16(block: bytes) -> bool:

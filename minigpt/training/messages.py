@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from minigpt.analysis.verdict import Verdict
+from minigpt.analysis.verdict import Verdict, runnable
 from minigpt.config import Config
 from minigpt.training.callbacks.checkpointing import MIN_INTERVAL
 from minigpt.training.console import count, duration
@@ -37,16 +37,19 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command
     return "\n".join(lines)
 
 
-def doctor(verdicts: Sequence[Verdict], not_measured: Sequence[str], path: Path) -> list[str]:
+def doctor(
+    verdicts: Sequence[Verdict], not_measured: Sequence[str], path: Path, command: str
+) -> list[str]:
     """Returns what the doctor found, one line per verdict, and what was not measured, in a line."""
     lines = [
-        f"Doctor: {verdict.title}. {verdict.evidence} {verdict.action}" for verdict in verdicts
+        f"Doctor: {verdict.title}. {verdict.evidence} {runnable(verdict.action, path, command)}"
+        for verdict in verdicts
     ]
     if not lines:
         lines = ["Doctor: no problems found."]
     if not_measured:
         lines.append(
-            f"Not measured, to save time: {', '.join(not_measured)}. To measure it: minigpt doctor "
+            f"Not measured, to save time: {', '.join(not_measured)}. To measure it: {command} doctor "
             f"{shlex.quote(str(path))}"
         )
     return lines

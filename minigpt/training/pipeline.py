@@ -167,7 +167,7 @@ def train(
             with suppress(OSError, UserError):
                 loop.reporter.report("failed")
             raise
-        for line in messages.doctor(verdicts, loop.reporter.not_measured, trained.path):
+        for line in messages.doctor(verdicts, loop.reporter.not_measured, trained.path, command):
             show(console, line)
         seconds = time.perf_counter() - began
         show(console, messages.finished(loop, scores, seconds, command))
