@@ -1,6 +1,9 @@
 """A verdict of the doctor."""
 
+import re
+import shlex
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 # Id → what is said about it.
 TITLES = {
@@ -24,7 +27,7 @@ class Verdict:
     Attributes:
       id: one of `TITLES`.
       evidence: sentences with the figures that the verdict follows from.
-      action: one thing to do about it.
+      action: one thing to do about it. Commands in it have RUN in place of the run: see `runnable`.
     """
 
     id: str
@@ -37,3 +40,18 @@ class Verdict:
 
     def as_dict(self) -> dict[str, str]:
         return asdict(self)
+
+
+def runnable(action: str, run: str | Path, command: str = "minigpt") -> str:
+    """Returns the action of a verdict with commands that can be pasted into a shell.
+
+    RUN stands for the run in what is recorded: a run can be moved, and its files can be given to others,
+    who should not learn the folders of a user.
+
+    Args:
+      action: `Verdict.action`.
+      run: the run directory.
+      command: how the user calls minigpt, quoted for the shell.
+    """
+    path = shlex.quote(str(run))
+    return re.sub(r"`minigpt ([^`]*)\bRUN\b", lambda match: f"`{command} {match[1]}{path}", action)

@@ -84,11 +84,12 @@ def open_run(path: Path, kind: str) -> "minigpt.Run":
 def check_kind(path: Path, found: str, needed: str) -> None:
     """Raises a `UserError` if the model at `path` is not of the kind that the command needs."""
     if found != needed:
-        problem = {
-            "gpt": "is a translation model; use `minigpt translate`",
-            "encoder_decoder": "is not a translation model; use `minigpt sample`",
-        }
-        raise UserError(ArgumentProblem("run", path, problem[needed]))
+        problem, other = {
+            "gpt": ("is a translation model", "translate"),
+            "encoder_decoder": ("is not a translation model", "sample"),
+        }[needed]
+        use = f"{program_name()} {other} {shlex.quote(str(path))}"
+        raise UserError(ArgumentProblem("run", path, f"{problem}; use: {use}"))
 
 
 def program_name() -> str:

@@ -5,9 +5,10 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.cli.command import command
+from minigpt.analysis.verdict import runnable
+from minigpt.cli.command import command, program_name
 from minigpt.cli.options import RunArgument
-from minigpt.cli.output import print_json
+from minigpt.cli.output import print_json, print_text
 
 
 @command({"run": "RUN"})
@@ -20,10 +21,14 @@ def doctor(
 ) -> None:
     """Examine a training: what is wrong with it, and what to do."""
     found = minigpt.examine(run, sweep=sweep)
+    actions = [runnable(verdict.action, run, program_name()) for verdict in found]
     if as_json:
-        print_json({"verdicts": [verdict.as_dict() for verdict in found]})
+        verdicts = zip(found, actions, strict=True)
+        print_json(
+            {"verdicts": [found.as_dict() | {"action": action} for found, action in verdicts]}
+        )
         return
     if not found:
         print("No problems found.")
-    for verdict in found:
-        print(f"{verdict.title}\n  {verdict.evidence}\n  {verdict.action}")
+    for verdict, action in zip(found, actions, strict=True):
+        print_text(f"{verdict.title}\n  {verdict.evidence}\n  {action}")

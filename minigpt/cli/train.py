@@ -103,15 +103,17 @@ def _plan(
         from minigpt.training.process import seconds_of_process
 
         arguments = [
+            "train",
             *(["--config", config] if config else []),
             *(part for path in text for part in ("--text", path)),
+            *(["--run", str(run)] if run else []),
             *(part for override in overrides for part in ("--set", override)),
         ]
         forecast = plan(
             settings,
             run,
             name=_name(config, text),
-            command=shlex.join([program_name(), "train", *arguments]),
+            command=f"{program_name()} {shlex.join(arguments)}",
             seconds_before=seconds_of_process(),
         )
     if as_json:

@@ -22,6 +22,7 @@ class PairFiles(TextFiles):
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".tsv", ".txt")
+    structured: ClassVar[tuple[str, ...]] = ()  # A line without a tab is refused.
 
     def _documents(self, path: Path) -> Iterator[Piece]:
         faults: dict[str, list[int]] = {}
@@ -55,7 +56,9 @@ def read_pairs(paths: Sequence[str | Path]) -> Documents:
     Raises:
       UserError: with all problems of the files, one line each.
     """
-    return ingest(PairFiles(paths).pieces())
+    files = PairFiles(paths)
+    files.log_notes()
+    return ingest(files.pieces())
 
 
 def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:

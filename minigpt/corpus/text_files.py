@@ -4,7 +4,10 @@ import codecs
 import glob
 import gzip
 import hashlib
+import itertools
+import logging
 import os
+import shlex
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,13 +18,19 @@ from minigpt.errors import ArgumentProblem, UserError
 
 _BLOCK_BYTES = 1 << 20
 _WILDCARDS = frozenset("*?[")
-_UTF16_HINT = "; it looks like UTF-16: convert it with iconv -f UTF-16 -t UTF-8"
+_NOT_REGULAR = "not a regular file"
+
+logger = logging.getLogger(__name__)
 
 
 class TextFiles:
     """Files, folders (every `*.txt` below) and globs; `.gz` files are decompressed while being read.
 
     Every file is one document; with a separator, the text between two separators is one.
+
+    In a folder, hidden files (their name, or that of a sub-folder, begins with a dot) are skipped, and so
+    are links that lead out of it. The matches of a glob must not lead out of the folder before its first
+    wildcard. A file or link that is named itself is read.
 
     Args:
       paths: files, folders and globs.
@@ -32,6 +41,8 @@ class TextFiles:
 
     # File names read from a folder.
     suffixes: ClassVar[tuple[str, ...]] = (".txt",)
+    # Formats whose names, quotes and separators would be learned as text.
+    structured: ClassVar[tuple[str, ...]] = (".json", ".jsonl", ".ndjson", ".csv", ".tsv")
 
     def __init__(self, paths: Sequence[str | Path], separator: str | None = None):
         if isinstance(paths, str | bytes | os.PathLike):
@@ -41,21 +52,47 @@ class TextFiles:
         self._separator = separator.encode() if separator else None
         self._files: list[Path] = []
         self._problems: list[str] = []
+        self._skipped = _Skipped()
         seen = set()
         for path in paths:
-            found = _find(str(path), self.suffixes)
+            skipped = _Skipped()
+            found = _find(str(path), self.suffixes, skipped)
+            self._skipped.add(skipped)
             if not found:
-                self._problems.append(_nothing_found(str(path), self.suffixes))
+                problem = _nothing_found(str(path), self.suffixes)
+                self._problems.append(f"{problem}; {skipped}" if skipped else problem)
             for file in found:
                 # If a file is named twice, its copy could be on the other side of the split.
-                if (real := file.resolve()) in seen:
+                if (real := _real(file)) in seen:
                     continue
                 seen.add(real)
                 if file.is_file():
                     self._files.append(file)
                 else:
                     # A pipe cannot be read twice: once for the fingerprint, once for the text.
-                    self._problems.append(f"{file}: not a regular file")
+                    broken = file.is_symlink() and not file.exists()
+                    self._problems.append(f"{file}: {'a broken link' if broken else _NOT_REGULAR}")
+        # A link to a folder is not among the files.
+        self._skipped.remove(seen | {_real(Path(path).expanduser()) for path in paths})
+
+    def log_notes(self) -> None:
+        """Logs which files are skipped, and which ones have a format that is not interpreted."""
+        if self._skipped:
+            logger.info("%s", self._skipped)
+        names = (str(file).lower().removesuffix(".gz") for file in self._files)
+        files = [
+            file
+            for file, name in zip(self._files, names, strict=True)
+            if name.endswith(self.structured)
+        ]
+        if files:
+            more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
+            logger.warning(
+                "%s%s: read as plain text, with all names, quotes and separators of the format; to train "
+                "on its texts only, write them to a .txt file",
+                files[0],
+                more,
+            )
 
     def check_found(self) -> None:
         """Checks that every path leads to a file, without reading any.
@@ -136,29 +173,94 @@ def read_texts(paths: Sequence[str | Path], separator: str | None = None) -> Doc
     Raises:
       UserError: with all problems of the files, one line each, or because they contain no text.
     """
-    documents = ingest(TextFiles(paths, separator).pieces())
+    files = TextFiles(paths, separator)
+    files.log_notes()
+    documents = ingest(files.pieces())
     if not len(documents):
         raise UserError(f"{', '.join(map(str, paths))}: only white space; should contain text")
     return documents
 
 
-def _find(path: str, suffixes: tuple[str, ...]) -> list[Path]:
+class _Skipped:
+    """Files and links that are not read, because they were found in a folder instead of being named."""
+
+    def __init__(self) -> None:
+        self.hidden: set[Path] = set()
+        self.links: set[Path] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self.hidden or self.links)
+
+    def __str__(self) -> str:
+        kinds = []
+        if hidden := len(self.hidden):
+            kinds.append("1 hidden file" if hidden == 1 else f"{hidden:,} hidden files")
+        if links := len(self.links):
+            kinds.append(
+                f"{links:,} {'link that leads' if links == 1 else 'links that lead'} out of the folder"
+            )
+        verb = "is" if len(self.hidden) + len(self.links) == 1 else "are"
+        return f"{' and '.join(kinds)} {verb} skipped; to read one, give its own path"
+
+    def add(self, other: "_Skipped") -> None:
+        self.hidden |= other.hidden
+        self.links |= other.links
+
+    def remove(self, read: set[Path]) -> None:
+        """Removes those that were also named themselves, by their real paths."""
+        self.hidden = {file for file in self.hidden if _real(file) not in read}
+        self.links = {link for link in self.links if _real(link) not in read}
+
+
+def _find(path: str, suffixes: tuple[str, ...], skipped: _Skipped) -> list[Path]:
+    """Returns the files of a path, and adds to `skipped` those that are not read."""
     expanded = Path(path).expanduser()
-    matches: list[Path] = []
     # Path("") would be the working folder.
     if path and os.path.exists(expanded):
-        matches = [expanded]
-    elif _WILDCARDS.intersection(path):
-        matches = sorted(Path(match) for match in glob.glob(str(expanded), recursive=True))
-    return [
-        file
-        for match in matches
-        for file in (_below(match, suffixes) if match.is_dir() else [match])
-    ]
+        return _below(expanded, suffixes, skipped) if expanded.is_dir() else [expanded]
+    files: list[Path] = []
+    if _WILDCARDS.intersection(path):
+        parts = itertools.takewhile(lambda part: not _WILDCARDS.intersection(part), expanded.parts)
+        folder = _real(Path(*parts))
+        matches: dict[Path, Path] = {}
+        # With links in a circle a file has many paths. The longest cannot be opened.
+        for match in sorted(map(Path, glob.glob(str(expanded), recursive=True)), key=_depth):
+            matches.setdefault(_real(match), match)
+        for match in sorted(matches.values()):
+            if not _real(match).is_relative_to(folder):
+                skipped.links.add(match)
+            elif match.is_dir():
+                files += _below(match, suffixes, skipped)
+            else:
+                files.append(match)
+    return files
 
 
-def _below(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    return sorted(f for f in folder.rglob("*") if f.suffix in suffixes and not f.is_dir())
+def _below(folder: Path, suffixes: tuple[str, ...], skipped: _Skipped) -> list[Path]:
+    """Returns the files below a folder. Links to folders are not followed."""
+    real_folder, files = _real(folder), []
+    for parent, folders, names in os.walk(folder):
+        linked = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+        candidates = [name for name in names if name.endswith(suffixes)]
+        for path in (Path(parent, name) for name in linked + candidates):
+            if path.is_symlink() and not _real(path).is_relative_to(real_folder):
+                skipped.links.add(path)
+            elif path.name in linked:
+                continue  # Its files are found where they are.
+            elif any(part.startswith(".") for part in path.relative_to(folder).parts):
+                skipped.hidden.add(path)
+            else:
+                files.append(path)
+    return sorted(files)
+
+
+def _depth(path: Path) -> tuple[int, Path]:
+    return len(path.parts), path
+
+
+def _real(path: Path) -> Path:
+    # Unlike this, `Path.resolve` fails if links form a circle.
+    return Path(os.path.realpath(path))
 
 
 def _nothing_found(path: str, suffixes: tuple[str, ...]) -> str:
@@ -182,10 +284,10 @@ def checked_blocks(path: Path) -> Iterator[bytes]:
     n_bytes = n_lines = 0
     for block in _blocks(path):
         if n_bytes == 0 and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise UserError(f"{path}: not valid UTF-8 at byte 0 (line 1){_UTF16_HINT}")
+            raise UserError(f"{path}: not valid UTF-8 at byte 0 (line 1){_utf16_hint(path)}")
         if (position := block.find(b"\0")) >= 0:
             line = n_lines + block.count(b"\n", 0, position) + 1
-            hint = _UTF16_HINT if _looks_like_utf16(block) else "; should be text in UTF-8"
+            hint = _utf16_hint(path) if _looks_like_utf16(block) else "; should be text in UTF-8"
             raise UserError(
                 f"{path}: binary file: NUL at byte {n_bytes + position} (line {line}){hint}"
             )
@@ -213,6 +315,12 @@ def _not_utf8(path: Path, position: int, n_lines: int, error: UnicodeDecodeError
         f"{path}: not valid UTF-8 at byte {position} (line {line}): {error.reason};"
         " convert it, for example with iconv -t UTF-8"
     )
+
+
+def _utf16_hint(path: Path) -> str:
+    file, new = shlex.quote(str(path)), shlex.quote(str(path.with_suffix(".utf-8.txt")))
+    read = f"gzip -dc {file} | iconv" if _is_gzip(path) else f"iconv {file}"
+    return f"; it looks like UTF-16: convert it with: {read} -f UTF-16 -t UTF-8 > {new}"
 
 
 def _looks_like_utf16(block: bytes) -> bool:

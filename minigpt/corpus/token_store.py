@@ -31,6 +31,7 @@ from minigpt.corpus.store_files import (
     write_sharded_store,
     write_store,
 )
+from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.tokenizer import learn_from, published_tokenizer
 from minigpt.errors import UserError
 from minigpt.interrupts import Interrupted
@@ -63,7 +64,10 @@ def open_corpus(
       UserError: with all problems of the text, or because the store cannot be written.
     """
     with _cache_errors():
-        corpus = _Stores(data, tokenizer, existing, shard_bytes).open()
+        stores = _Stores(data, tokenizer, existing, shard_bytes)
+        if isinstance(stores.source, TextFiles):
+            stores.source.log_notes()
+        corpus = stores.open()
     if isinstance(data, PairsConfig) and corpus.tokenizer.own_start_id is None:
         # No text contains the token, so the stored ids are the same with and without it.
         corpus = replace(corpus, tokenizer=corpus.tokenizer.with_start())

@@ -1,6 +1,8 @@
 """Reading the weights of a folder: `model.safetensors`, `pytorch_model.bin`, or several and their index."""
 
 import json
+import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
@@ -31,9 +33,10 @@ class _TorchFile:
 
     def __init__(self, path: Path) -> None:
         if find_spec("torch") is None:
+            command = shlex.join([sys.executable, "-m", "pip", "install", "torch"])
             raise UserError(
-                f"{path}: is read with torch, which is not installed: pip install torch; or save the "
-                f"model as {FILE}"
+                f"{path}: is read with torch, which is not installed: {command}; or save "
+                f"the model as {FILE}"
             )
         import torch
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from minigpt.analysis.verdict import TITLES
+from minigpt.analysis.verdict import TITLES, runnable
 from minigpt.runs.records import (
     count,
     mapping,
@@ -61,17 +61,22 @@ def analysis_values(folder: Path) -> dict[str, Any]:
             for record in mappings(content.get("sweep"), _MOST_GROUPS)
             if None not in (point := numbers(record, ("learning_rate", "loss"))).values()
         ],
-        "verdicts": _verdicts(content.get("verdicts")),
+        "verdicts": _verdicts(content.get("verdicts"), folder.absolute().name),
     }
 
 
-def _verdicts(value: Any) -> list[dict[str, str]] | None:
+def _verdicts(value: Any, run: str) -> list[dict[str, str]] | None:
     """A verdict of a later version, which is not known here, has its id as its title."""
     records = _sentences(value, ("id", "evidence", "action"), _MOST_VERDICTS)
     if records is None:
         return None
     return [
-        {"title": TITLES.get(record["id"], record["id"].replace("_", " ")), **record}
+        {
+            "title": TITLES.get(record["id"], record["id"].replace("_", " ")),
+            **record,
+            # Without the folders of the user: the page can be given to others.
+            **({"action": runnable(record["action"], run)} if "action" in record else {}),
+        }
         for record in records
     ]
 

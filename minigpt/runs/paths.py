@@ -1,6 +1,7 @@
 """Checks of run directories' paths, before TensorFlow is imported and anything is computed."""
 
 import os
+import shlex
 from pathlib import Path
 
 from minigpt.errors import ArgumentProblem, UserError
@@ -25,7 +26,8 @@ def check_run(path: Path, argument: str = "run") -> None:
         problem = "contains no config.toml" if path.is_dir() else problem
         problem += "; expected a run directory written by `minigpt train`"
         if path.suffix == ".gguf" and path.is_file():
-            problem += "; minigpt.load_portable and `minigpt sample` open a portable file"
+            command = f"minigpt sample {shlex.quote(str(path))}"
+            problem += f"; a portable file is opened by minigpt.load_portable, or by: {command}"
         raise UserError(ArgumentProblem(argument, path, problem))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from minigpt.analysis.verdict import Verdict
+from minigpt.analysis.verdict import Verdict, runnable
 from minigpt.config import Config
 from minigpt.runs.checkpoints import checkpoint_paths
 from minigpt.runs.run import Run
@@ -15,6 +15,7 @@ from minigpt.training.callbacks.reporter import Reporter
 from minigpt.training.console import count, duration
 from minigpt.training.failures import last_checkpoint
 from minigpt.training.loop import TrainingLoop
+from minigpt.training.resumed_training import settings_to_extend
 
 
 def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command: str) -> str:
@@ -39,17 +40,18 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command
     return "\n".join(lines)
 
 
-def doctor(reporter: Reporter, verdicts: Sequence[Verdict]) -> list[str]:
+def doctor(reporter: Reporter, verdicts: Sequence[Verdict], command: str) -> list[str]:
     """Returns what the doctor found, one line per verdict, and what was not measured, in a line."""
     not_measured, path = reporter.not_measured, reporter.run.path
     lines = [
-        f"Doctor: {verdict.title}. {verdict.evidence} {verdict.action}" for verdict in verdicts
+        f"Doctor: {verdict.title}. {verdict.evidence} {runnable(verdict.action, path, command)}"
+        for verdict in verdicts
     ]
     if not lines:
         lines = ["Doctor: no problems found."]
     if not_measured:
         lines.append(
-            f"Not measured, to save time: {', '.join(not_measured)}. To measure it: minigpt doctor "
+            f"Not measured, to save time: {', '.join(not_measured)}. To measure it: {command} doctor "
             f"{shlex.quote(str(path))}"
         )
     return lines
@@ -69,14 +71,13 @@ def interrupted(loop: TrainingLoop, command: str) -> str:
 
 def how_to_extend(loop: TrainingLoop, command: str) -> str:
     """Returns the message for a run whose training has already ended."""
-    training, path = loop.training, loop.run.path
-    settings = []
-    if loop.checkpointing.epoch >= training.epochs:
-        settings.append(f"training.epochs={training.epochs + 1}")
-    if loop.best.is_out_of_patience:
-        settings.append(f"training.early_stopping_patience={loop.best.epochs_since + 1}")
-    if loop.clock.limits.changes and training.max_minutes:
-        settings.append(f"training.max_minutes={2 * training.max_minutes:g}")
+    path = loop.run.path
+    settings = settings_to_extend(
+        loop.training,
+        loop.checkpointing.epoch,
+        loop.best.epochs_since,
+        bool(loop.clock.limits.changes),
+    )
     return (
         f"{path} has ended at step {loop.clock.step:,}. Extend it with: {command} train --resume "
         f"{shlex.quote(str(path))}" + "".join(f" --set {setting}" for setting in settings)

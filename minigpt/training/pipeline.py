@@ -10,6 +10,7 @@ from typing import Any
 import keras
 from rich.console import Console
 
+from minigpt.analysis.record import read_analysis
 from minigpt.config import Config
 from minigpt.config.overrides import check_overrides
 from minigpt.distribution.cluster import find_cluster, is_first_worker
@@ -138,6 +139,8 @@ def train(
         is_exported = trained.model_file.is_file() and trained.saved_model_folder.is_dir()
         announce_run(replicas, trained, trains=not loop.is_over)
         if loop.is_over and is_exported:
+            if read_analysis(trained).get("state") != "finished":
+                loop.reporter.report("finished")
             show(console, messages.how_to_extend(loop, command))
             return trained
         start.discard_later_results(loop.checkpointing)
@@ -155,7 +158,8 @@ def train(
             scores = export_best(trained, task)
             # 7. Report.
             with loop.reporter.output.writing():
-                for line in messages.doctor(loop.reporter, loop.reporter.report("finished")):
+                verdicts = loop.reporter.report("finished")
+                for line in messages.doctor(loop.reporter, verdicts, command):
                     show(console, line)
         except KeyboardInterrupt:
             show(console, messages.interrupted(loop, command))

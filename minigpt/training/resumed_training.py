@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from minigpt.config import Config, load_record
+from minigpt.config import Config, TrainingConfig, load_record
 from minigpt.corpus.token_store import Corpus
 from minigpt.errors import UserError
 from minigpt.runs.checkpoints import (
@@ -23,6 +23,7 @@ from minigpt.runs.epoch_files import remove_epoch_files
 from minigpt.runs.facts import Facts
 from minigpt.runs.lock import run_lock
 from minigpt.runs.paths import run_error
+from minigpt.runs.progress import TrainingProgress
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.fine_tuning import fine_tuning
@@ -87,6 +88,8 @@ def resumed_training(
         checkpoint = _newest_checkpoint(run)
         previous = load_record(checkpoint.progress.config) if checkpoint else run.config
         _check_changes(run, previous, config)
+        if checkpoint:
+            _check_epochs(config.training, checkpoint.progress)
         config = _with_given_limits(config, checkpoint)
         yield ResumedTraining(run, config, checkpoint)
 
@@ -153,6 +156,27 @@ def keeps_limits(checkpoint: Checkpoint, config: Config) -> bool:
     return (previous.epochs, previous.max_minutes) == (training.epochs, training.max_minutes)
 
 
+def settings_to_extend(
+    training: TrainingConfig, epoch: int, epochs_since_best: int, ended_by_time: bool
+) -> list[str]:
+    """Returns the changes of settings, the smallest if they count epochs, with which training goes on.
+
+    Args:
+      training: the settings of a run that would make no further update.
+      epoch: epochs that have ended.
+      epochs_since_best: epochs that have ended since the best one.
+      ended_by_time: whether the time limit has ended the training.
+    """
+    settings = []
+    if epoch >= training.epochs:
+        settings.append(f"training.epochs={epoch + 1}")
+    if training.early_stopping_patience and epochs_since_best >= training.early_stopping_patience:
+        settings.append(f"training.early_stopping_patience={epochs_since_best + 1}")
+    if ended_by_time and training.max_minutes:
+        settings.append(f"training.max_minutes={2 * training.max_minutes:g}")
+    return settings
+
+
 def _newest_checkpoint(run: Run) -> Checkpoint | None:
     """Returns the newest undamaged checkpoint, or None; removes its best epoch if that is lost."""
     folder = run.checkpoints_folder
@@ -204,6 +228,21 @@ def _check_changes(run: Run, previous: Config, config: Config) -> None:
         raise UserError(*problems)
     for change in changes:
         logger.info("%s changed from %r to %r", *change)
+
+
+def _check_epochs(training: TrainingConfig, progress: TrainingProgress) -> None:
+    """Raises a `UserError` if more epochs have ended than the settings ask for."""
+    if training.epochs >= progress.epoch:
+        return
+    ended_by_time = bool(progress.plan) and progress.step >= progress.plan[-1][1]
+    others = settings_to_extend(
+        training, progress.epoch, progress.epochs_since_best, ended_by_time
+    )[1:]
+    also = f", together with {' '.join(others)}" if others else ""
+    raise UserError(
+        f"training.epochs = {training.epochs}: {progress.epoch} epochs are done; should be at least "
+        f"{progress.epoch + 1} to train further{also}"
+    )
 
 
 def _settings(config: Config) -> dict[str, Any]:

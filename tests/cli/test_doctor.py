@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from minigpt.analysis.verdict import TITLES
+from minigpt.analysis.verdict import TITLES, runnable
 from tests.cli.running import called, refused
 
 
@@ -17,7 +17,8 @@ def test_verdicts_as_json_and_in_words(tiny_run, tmp_path):
         assert set(verdict) == {"id", "evidence", "action"} and verdict["id"] in TITLES
     # What was measured is in the report from now on.
     analysis = json.loads((run / "analysis.json").read_text(encoding="utf-8"))
-    assert analysis["verdicts"] == found["verdicts"]
+    recorded = [v | {"action": runnable(v["action"], run)} for v in analysis["verdicts"]]
+    assert recorded == found["verdicts"]
     assert analysis["memorization"]["last"]["epoch"] == 2
     assert isinstance(analysis["text"], list) and analysis["baselines"]["xz_bits_per_byte"] > 0
     assert "sweep" not in analysis

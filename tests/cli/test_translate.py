@@ -65,10 +65,10 @@ def test_evaluate(pair_run, tmp_path):
 
 def test_commands_of_the_other_kind_of_model_are_refused(pair_run, tiny_run, tmp_path):
     assert refused("sample", pair_run.path, "--prompt", "a", cwd=tmp_path) == [
-        f"minigpt: RUN {pair_run.path}: is a translation model; use `minigpt translate`"
+        f"minigpt: RUN {pair_run.path}: is a translation model; use: minigpt translate {pair_run.path}"
     ]
     assert refused("translate", tiny_run.path, "--text", "a", cwd=tmp_path) == [
-        f"minigpt: RUN {tiny_run.path}: is not a translation model; use `minigpt sample`"
+        f"minigpt: RUN {tiny_run.path}: is not a translation model; use: minigpt sample {tiny_run.path}"
     ]
 
 

@@ -44,6 +44,101 @@ def test_globs_and_repeated_names(tmp_path):
     assert read(two, tmp_path, one, tmp_path / "?.txt") == ["two", "one"]
 
 
+def link(path: Path, target: str | Path, **options) -> Path:
+    path.symlink_to(target, **options)
+    return path
+
+
+@pytest.fixture
+def private(tmp_path):
+    """A folder with hidden files, and with links of every kind."""
+    secret = write(tmp_path / "outside" / "secret.txt", "secret")
+    folder = tmp_path / "folder"
+    write(folder / "a.txt", "a")
+    write(folder / "sub" / "b.txt", "b")
+    for name in (".env.txt", ".hid/c.txt", ".hid/deep/d.txt", ".git/e.txt", "sub/.f.txt"):
+        write(folder / name, "hidden")
+    write(folder / "sub" / ".git" / "HEAD", "not a text file")
+    link(folder / "out.txt", secret)
+    link(folder / "sub" / "relative.txt", "../../outside/secret.txt")
+    link(folder / "outside", secret.parent)
+    link(folder / "broken_out.txt", tmp_path / "missing.txt")
+    link(folder / "inside.txt", "sub/b.txt")
+    link(folder / "same", "sub")
+    link(folder / "circle", ".")
+    return folder
+
+
+def test_hidden_files_and_links_out_of_a_folder_are_skipped_and_counted(private, messages):
+    assert read_texts([private]).bytes == 2
+    assert read(private) == ["a", "b"]
+    assert messages() == [
+        "5 hidden files and 4 links that lead out of the folder are skipped; to read one, give its own path"
+    ]
+
+
+def test_hidden_files_and_links_that_are_named_are_read(private, messages):
+    for name in (".env.txt", ".hid", ".h*/c.txt", ".git/e.txt", "sub/.f.txt"):
+        assert set(read(private / name)) == {"hidden"}, name
+    assert read(private / "out.txt") == read(private / "outside") == ["secret"]
+    assert read(link(private.parent / "alias", private)) == ["a", "b"]
+    # Those that are named are not among the skipped.
+    assert read_texts([private, private / ".env.txt", private / "outside"]).bytes == 14
+    assert messages() == [
+        "4 hidden files and 1 link that leads out of the folder are skipped; to read one, give its own path"
+    ]
+
+
+def test_the_matches_of_a_glob_do_not_lead_out_of_its_folder(private, monkeypatch):
+    assert read(private / "*.txt") == ["a", "b"]
+    assert read(private / "**" / "*.txt") == ["a", "b"]
+    assert read(private / "*") == ["a", "b"]
+    monkeypatch.chdir(private)
+    assert read("*.txt") == read(".") == ["a", "b"]
+    monkeypatch.chdir(private / "sub")
+    assert read("..") == ["a", "b"]
+    assert problems("*e.txt") == (
+        "*e.txt: no file matches; 1 link that leads out of the folder is skipped; to read one, give its own"
+        " path",
+    )
+
+
+def test_a_folder_of_hidden_files_says_why_it_gives_nothing(tmp_path):
+    write(tmp_path / ".hidden.txt", "hidden")
+    assert problems(tmp_path) == (
+        f"{tmp_path}: a folder without any *.txt below it; 1 hidden file is skipped; to read one, give its"
+        " own path",
+    )
+
+
+def test_broken_links(tmp_path):
+    write(tmp_path / "a.txt", "a")
+    broken = link(tmp_path / "b.txt", "missing.txt")
+    circle = link(tmp_path / "c.txt", "c.txt")
+    expected = tuple(f"{path}: a broken link" for path in (broken, circle))
+    assert problems(tmp_path) == expected
+    link(tmp_path / ".d.txt", "missing.txt")
+    assert problems(tmp_path) == expected
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.ndjson", "a.CSV", "a.tsv", "a.jsonl.gz"])
+def test_a_structured_file_is_said_to_be_read_as_plain_text(tmp_path, messages, name):
+    text = b'{"text": "a"}'
+    path = write(tmp_path / name, gzip.compress(text) if name.endswith(".gz") else text)
+    assert read_texts([path]).bytes == len(text)
+    (line,) = messages()
+    assert line.startswith(f"{path}: read as plain text") and "write them to a .txt file" in line
+
+
+def test_several_structured_files_get_one_line(tmp_path, messages):
+    files = [
+        write(tmp_path / name, "x") for name in ("a.csv", "b.txt", "c.json", "csv", "d.csv.md")
+    ]
+    read_texts(files)
+    (line,) = messages()
+    assert line.startswith(f"{files[0]} and 1 more: read as plain text")
+
+
 def test_a_file_name_may_contain_glob_characters(tmp_path):
     assert read(write(tmp_path / "a[1].txt", "named")) == ["named"]
 

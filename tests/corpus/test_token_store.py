@@ -143,3 +143,15 @@ def test_meta_json_describes_the_store(tmp_path):
     meta = json.loads((corpus.path / "meta.json").read_text())
     assert meta["settings"]["tokenizer"]["kind"] == "character"
     assert meta["train"]["tokens"] == corpus.train.tokens
+
+
+def test_notes_on_the_files_are_logged_whether_or_not_the_ids_are_stored(tmp_path, messages):
+    for name in ("a.csv", ".b.txt"):
+        (tmp_path / name).write_text("text,text " * 40)
+    data = data_config(source="files", paths=[str(tmp_path), str(tmp_path / "a.csv")])
+    (tmp_path / "c.txt").write_text("text " * 80)
+    for _ in range(2):
+        open_corpus(data, CHARACTERS)
+        lines = messages()
+        assert sum("1 hidden file is skipped" in line for line in lines) == 1
+        assert sum("a.csv: read as plain text" in line for line in lines) == 1

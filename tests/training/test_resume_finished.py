@@ -53,6 +53,61 @@ def test_a_finished_run_is_extended(copied, capsys):
     assert seconds == sorted(seconds)
 
 
+def content(folder: Path) -> dict[Path, bytes]:
+    # The lock file is written by every process.
+    return {
+        file: file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file() and "lock" not in file.name
+    }
+
+
+@pytest.mark.parametrize("is_exported", [True, False])
+def test_fewer_epochs_than_are_done_are_refused(copied, is_exported):
+    if not is_exported:
+        (copied / "model.keras").unlink()  # As after Ctrl-C.
+    before = content(copied)
+    with pytest.raises(UserError) as caught:
+        minigpt.resume(copied, ["training.epochs=1"])
+    assert caught.value.problems == (
+        "training.epochs = 1: 2 epochs are done; should be at least 3 to train further",
+    )
+    assert content(copied) == before
+
+
+def test_the_refusal_names_every_setting_that_would_end_the_training_again(copied, no_export):
+    newest = checkpoint_paths(copied / "checkpoints")[-1]
+    read = read_checkpoint(newest)
+    progress = read.progress.model_copy(update={"epochs_since_best": 4, "plan": [[5, 20]]})
+    shutil.rmtree(newest)
+    checkpoints.write_checkpoint(copied / "checkpoints", newest.name, read.arrays, progress)
+    changes = ["training.early_stopping_patience=3", "training.max_minutes=2"]
+    with pytest.raises(
+        UserError, match="should be at least 3 to train further, together with"
+    ) as caught:
+        minigpt.resume(copied, ["training.epochs=1", *changes])
+    named = str(caught.value).split("together with ")[1].split()
+    assert [name.split("=")[0] for name in named] == [change.split("=")[0] for change in changes]
+    run = minigpt.resume(copied, ["training.epochs=3", *named])
+    assert [line["epoch"] for line in lines(run.metrics_file)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("state", "is_exported"), [("interrupted", False), ("training", True)])
+def test_an_end_that_was_not_recorded_is_recorded_later(copied, no_export, state, is_exported):
+    """An earlier process was interrupted while it exported, or killed after it had."""
+    analysis = copied / "analysis.json"
+    record = json.loads(analysis.read_text())
+    analysis.write_text(json.dumps(record | {"state": state}))
+    if not is_exported:
+        (copied / "model.keras").unlink()
+    assert [run.state for run in minigpt.list_runs(copied)] == ["interrupted"]
+    minigpt.resume(copied)
+    assert [run.state for run in minigpt.list_runs(copied)] == ["finished"]
+    # What the earlier process has measured stays.
+    again = json.loads(analysis.read_text())
+    assert again | {"written": record["written"]} == record
+
+
 def test_the_best_of_an_earlier_end_stays_though_its_checkpoint_breaks(copied, no_export):
     """model.keras holds it; the epochs of the extension are worse."""
     before = lines(copied / "metrics.jsonl")

@@ -98,6 +98,8 @@ class Reporter(Callback):
         Raises:
           OSError: a file cannot be written.
         """
+        # Nothing was left to train: an earlier process ended before it had recorded the end.
+        self._analysis = self._analysis or read_analysis(self.run)
         if not self._analysis:
             return []
         start = time.perf_counter()

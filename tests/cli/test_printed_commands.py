@@ -1,0 +1,140 @@
+"""Commands in messages can be pasted into a shell, also for paths with spaces and quotes."""
+
+import ast
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import minigpt
+from minigpt.analysis.verdict import Verdict
+from minigpt.corpus.text_files import TextFiles
+from minigpt.errors import UserError
+from minigpt.huggingface import weights
+from minigpt.pages.analysis_values import analysis_values
+from minigpt.training import messages
+from tests.cli.running import called, refused
+
+SPACED = "my friend's run"
+PLACEHOLDER = re.compile(r"\bminigpt [a-z]+\b[^;]* \b(RUN|FILE|FOLDER|DIR|PATH|OUTPUT|NAME)\b")
+PACKAGE = Path(minigpt.__file__).parent
+
+
+def strings(file: Path) -> list[str]:
+    """Returns the texts of a file that are not docstrings; for an f-string, with {} for its values."""
+    found = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value = ast.Constant(None)  # A docstring, which is visited later.
+        elif isinstance(node, ast.JoinedStr):
+            parts = (getattr(part, "value", "") for part in node.values)
+            found.append("".join(part if isinstance(part, str) else "{}" for part in parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.append(node.value)
+    return found
+
+
+def test_no_message_has_a_placeholder_in_a_command():
+    # RUN in the actions of verdicts is replaced by `runnable`.
+    files = [file for file in PACKAGE.rglob("*.py") if not file.name.endswith("_verdicts.py")]
+    assert [text for file in files for text in strings(file) if PLACEHOLDER.search(text)] == []
+    assert [
+        text
+        for text in strings(PACKAGE / "analysis" / "learning_verdicts.py")
+        if PLACEHOLDER.search(text)
+    ]
+
+
+@pytest.fixture
+def interrupted(tiny_run, tmp_path) -> Path:
+    """A run whose directory needs quotes, with a verdict that advises to resume it."""
+    run = Path(shutil.copytree(tiny_run.path, tmp_path / SPACED))
+    analysis = json.loads((run / "analysis.json").read_text())
+    (run / "analysis.json").write_text(json.dumps(analysis | {"state": "interrupted"}))
+    return run
+
+
+def test_the_command_of_the_doctor(interrupted, tmp_path):
+    shown = called("doctor", SPACED, "--no-sweep", cwd=tmp_path).stdout
+    (command,) = re.findall("`(.*)`", shown)
+    assert shlex.split(command) == ["minigpt", "train", "--resume", SPACED]
+    record = json.loads(called("doctor", SPACED, "--no-sweep", "--json", cwd=tmp_path).stdout)
+    assert f"`{command}`" in record["verdicts"][0]["action"]
+    done = called(*shlex.split(command)[1:], cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    # What is recorded names no folder; the report, which has it, names the run alone.
+    assert "RUN" in json.loads((interrupted / "analysis.json").read_text())["verdicts"][0]["action"]
+    (verdict,) = [v for v in analysis_values(interrupted)["verdicts"] if v["id"] == "too_short"]
+    (command,) = re.findall("`(.*)`", verdict["action"])
+    assert SPACED in shlex.split(command)
+
+
+def test_the_commands_at_the_end_of_training():
+    verdict = Verdict(
+        "too_short", "It says RUN.", "Train on: `minigpt train --resume RUN --set a=1`."
+    )
+    program = shlex.quote("./my programs/minigpt")
+    found, not_measured = messages.doctor([verdict], ["text"], Path("runs") / SPACED, program)
+    assert "It says RUN. Train on" in found
+    (command,) = re.findall("`(.*)`", found)
+    assert shlex.split(command) == [
+        *("./my programs/minigpt", "train", "--resume", f"runs/{SPACED}", "--set", "a=1")
+    ]
+    command = not_measured.split("To measure it: ")[1]
+    assert shlex.split(command) == ["./my programs/minigpt", "doctor", f"runs/{SPACED}"]
+
+
+def test_the_command_of_a_plan(tmp_path, monkeypatch):
+    program = tmp_path / "my programs" / "minigpt"
+    given: dict[str, str] = {}
+
+    def plan(*_, command, **__):
+        given["command"] = command
+        return SimpleNamespace(as_dict=dict)
+
+    monkeypatch.setattr(minigpt, "plan", plan, raising=False)
+    monkeypatch.setattr("minigpt.cli.train.program_name", lambda: shlex.quote(str(program)))
+    (tmp_path / "a book.txt").write_text("text")
+    options = ["--text", "a book.txt", "--run", SPACED, "--set", "sampling.prompts=['a b']"]
+    called("train", "--plan", "--json", *options, cwd=tmp_path)
+    assert shlex.split(given["command"]) == [str(program), "train", *options]
+
+
+def test_commands_for_the_other_kind_of_model(tiny_run, tmp_path):
+    run = shutil.copytree(tiny_run.path, tmp_path / SPACED)
+    (line,) = refused("translate", SPACED, "--text", "a", cwd=tmp_path)
+    assert shlex.split(line.split("use: ")[1]) == ["minigpt", "sample", SPACED]
+    (line,) = refused("evaluate", f"{SPACED}/model.gguf", cwd=tmp_path)
+    command = shlex.split(line.split("or by: ")[1])
+    assert command == ["minigpt", "sample", f"{SPACED}/model.gguf"]
+    assert called(*command[1:], cwd=tmp_path).returncode == 0 and run
+
+
+@pytest.mark.parametrize("name", ["a book.txt", "it's", "a.txt.gz"])
+def test_the_command_for_a_text_in_utf_16(tmp_path, name):
+    if not shutil.which("iconv"):
+        pytest.skip("needs iconv")
+    import gzip
+
+    text = "Ana saß da.\n".encode("utf-16")
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    with pytest.raises(UserError) as caught:
+        list(TextFiles([tmp_path / name]).pieces())
+    subprocess.run(["sh", "-c", str(caught.value).split("convert it with: ")[1]], check=True)
+    (converted,) = tmp_path.glob("*.utf-8.txt")
+    assert converted.read_text(encoding="utf-8") == "Ana saß da.\n"
+
+
+def test_the_command_that_installs_torch(tmp_path, monkeypatch):
+    monkeypatch.setattr(weights, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "executable", "/my programs/python")
+    (tmp_path / weights.TORCH_FILE).write_bytes(b"")
+    expected = "'/my programs/python' -m pip install torch;"
+    with pytest.raises(UserError, match=expected), weights.open_weights(tmp_path, None):
+        pass
