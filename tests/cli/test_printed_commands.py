@@ -80,7 +80,10 @@ def test_the_commands_at_the_end_of_training():
         "too_short", "It says RUN.", "Train on: `minigpt train --resume RUN --set a=1`."
     )
     program = shlex.quote("./my programs/minigpt")
-    found, not_measured = messages.doctor([verdict], ["text"], Path("runs") / SPACED, program)
+    reporter = SimpleNamespace(
+        not_measured=["text"], run=SimpleNamespace(path=Path("runs") / SPACED)
+    )
+    found, not_measured = messages.doctor(reporter, [verdict], program)
     assert "It says RUN. Train on" in found
     (command,) = re.findall("`(.*)`", found)
     assert shlex.split(command) == [
