@@ -46,10 +46,12 @@ def compare(
             "tokens_per_second": _speed(export, material.prompts, new_tokens),
         }
 
+    # First: it takes less time, and finds exports of another run.
+    scored = _logits(source, export, material)
     texts = _continued(source, export, material.prompts, new_tokens)
     measured = {
         "text": material.origin,
-        **_logits(source, export, material),
+        **scored,
         **compare_texts(export, texts),
     }
     if graph := export.text_graph:
