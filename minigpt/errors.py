@@ -1,5 +1,6 @@
 """The exception for input that cannot be used: a file, a setting, a prompt, a run directory."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,17 @@ class ArgumentProblem(str):
             return str(self)
         shown = str(self.value) or repr("")
         return f"{options[self.name]} {shown}: {self.message}"
+
+
+def as_path(name: str, value: object) -> Path:
+    """Returns the path that an argument holds.
+
+    Raises:
+      TypeError: it is not a path.
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"`{name}` must be a path. Received: {value!r}")
+    return Path(value)
 
 
 class UserError(Exception):
