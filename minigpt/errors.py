@@ -50,6 +50,17 @@ class ArgumentProblem(str):
         return f"{options[self.name]} {shown}: {self.message}"
 
 
+def as_path(name: str, value: object) -> Path:
+    """Returns the path that an argument holds.
+
+    Raises:
+      TypeError: it is not a path.
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"`{name}` must be a path. Received: {value!r}")
+    return Path(value)
+
+
 class UserError(Exception):
     """Raised for input that cannot be used.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from minigpt.config import Config, FilesConfig, PairsConfig
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
 from minigpt.runs.lock import is_locked
 from minigpt.runs.records import number, read_lines, read_object
@@ -61,7 +61,7 @@ def list_runs(folder: str | Path = "runs") -> list[RunSummary]:
     Raises:
       UserError: the folder does not exist or cannot be read.
     """
-    folder = Path(folder)
+    folder = as_path("folder", folder)
     try:
         # The folder of a run that is being created begins with a dot.
         children = (path for path in folder.iterdir() if not path.name.startswith("."))

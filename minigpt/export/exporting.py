@@ -6,7 +6,7 @@ from typing import Any
 
 from minigpt.certification.certificate import certificate_bytes, certificate_path, certify
 from minigpt.certification.record import record_certificate
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.export.formats import FORMATS, writer_of
 from minigpt.export.output import output_file, output_folder
 from minigpt.export.source import ExportSource
@@ -58,7 +58,7 @@ def export_run(
     output = folder if output is None else output
     if output is None:
         raise TypeError("export_run() is missing the argument `output`")
-    write, source, output = writer_of(format), ExportSource(as_run(run)), Path(output)
+    write, source, output = writer_of(format), ExportSource(as_run(run)), as_path("output", output)
     new = output_folder if described.is_folder else output_file
     with deprecated_report(report), new(output) as unfinished:
         write(source, unfinished, weights)

@@ -24,7 +24,13 @@ def export_saved_model(model: GPT | EncoderDecoder, tokenizer: Tokenizer, output
 
     Raises:
       UserError: `output` is not empty, or cannot be written.
+      TypeError: `tokenizer` is not a `minigpt.Tokenizer`: that of a portable file has no graph.
     """
+    if not isinstance(tokenizer, Tokenizer):
+        raise TypeError(
+            "`tokenizer` must be a minigpt.Tokenizer, such as `run.load_tokenizer()`. "
+            f"Received: an object of type {type(tokenizer).__name__}"
+        )
     module = build_text_module(model, tokenizer)
     with output_folder(output) as folder:
         module.save(folder)

@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 from minigpt.config import Config, SamplingConfig, load_config
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.huggingface.architectures import architecture_of_folder
 from minigpt.huggingface.config_reader import ConfigReader
 from minigpt.huggingface.json_file import read_json_object
@@ -34,8 +34,9 @@ def import_run(folder: str | Path, run: str | Path, report: Sink | None = None) 
       UserError: the folder contains neither a GPT-2 nor a Qwen3; a file is missing or damaged; a tensor is
         missing, unexpected or has a different shape; the run directory cannot be written. No run is
         created.
+      TypeError: `folder` or `run` is not a path.
     """
-    folder, run = Path(folder), Path(run)
+    folder, run = as_path("folder", folder), as_path("run", run)
     with deprecated_report(report):
         check_new_run(run)
         path = folder / "config.json"

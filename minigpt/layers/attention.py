@@ -105,6 +105,7 @@ class Attention(keras.layers.Layer):
         self.dropout = Dropout(config.attention_dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
+        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: input_shape[-1]})
         if self.config.is_modern:
             # One gain for all heads, as in Qwen3 (Henry et al. 2020, "Query-Key Normalization").
             self.query_norm = build_norm(self.config, "query_norm", self.dtype_policy)
@@ -186,10 +187,12 @@ class Attention(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("minigpt")
 class SelfAttention(Attention):
-    """Self-attention without a mask: each token attends to all tokens, also to later ones and to padding.
+    """Self-attention in which each token attends to all tokens, also to later ones.
 
-    Arguments are those of `Attention`.
+    Without a mask, padding is attended to as well. Arguments are those of `Attention`.
     """
+
+    supports_masking = True
 
     def build(self, input_shape: Any) -> None:
         queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
@@ -213,18 +216,33 @@ class SelfAttention(Attention):
         query, key = self.normalize_query(query), self.normalize_key(key)
         return self.rotate(query, positions), self.rotate(key, positions), value
 
-    def call(self, x: Any, training: bool | None = None) -> Any:
-        """float[B, T, D] → float[B, T, D]."""
-        return self.call_with_cache(x, training=training)[0]
+    def call(self, x: Any, training: bool | None = None, mask: Any = None) -> Any:
+        """Attends to the tokens of `x`.
+
+        Args:
+          x: float[B, T, D].
+          mask: bool[B, T]; tokens where it is False, such as padding, are attended to by themselves only.
+            Keras passes the mask that an earlier layer has computed. None: there is no padding.
+        Returns:
+          float[B, T, D].
+        """
+        return self.call_with_cache(x, training=training, mask=mask)[0]
 
     def call_with_cache(
-        self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
+        self,
+        x: Any,
+        cache: Any = None,
+        index: Any = None,
+        training: bool | None = None,
+        mask: Any = None,
     ) -> tuple[Any, Any]:
         """Returns the output float[B, T, D] and None; raises a ValueError if a cache is given."""
         if cache is not None:
             raise ValueError(_NO_CACHE)
         query, key, value = self.project_input(x, ops.arange(ops.shape(x)[1])[None])
-        return self.project_output(attend(query, key, value, None, self.dropout, training)), None
+        visible = _masked(None, mask)
+        attended = attend(query, key, value, visible, self.dropout, training)
+        return self.project_output(attended), None
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
         """Raises a ValueError: there is no cache."""
@@ -239,7 +257,12 @@ class CausalSelfAttention(SelfAttention):
     """
 
     def call_with_cache(
-        self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
+        self,
+        x: Any,
+        cache: Any = None,
+        index: Any = None,
+        training: bool | None = None,
+        mask: Any = None,
     ) -> tuple[Any, Any]:
         """Attends to the tokens of `x` and to earlier tokens in a cache.
 
@@ -248,6 +271,7 @@ class CausalSelfAttention(SelfAttention):
           cache: None, or keys float[B, G, S, K] and values float[B, G, S, U] of earlier tokens.
           index: int32[B], cache slot of the first token of each row. Later slots are overwritten
             before they are read.
+          mask: as for `call`; only without a cache.
         Returns:
           float[B, T, D], and the cache with the tokens of `x` added (None without a cache).
         """
@@ -263,6 +287,7 @@ class CausalSelfAttention(SelfAttention):
 
         # Each row has at least one True: a token attends to itself.
         visible = ops.arange(ops.shape(key)[2]) <= positions[:, None, :, None]
+        visible = _masked(visible, mask)
         attended = attend(query, key, value, visible, self.dropout, training)
         return self.project_output(attended), cache
 
@@ -273,6 +298,20 @@ class CausalSelfAttention(SelfAttention):
             ops.zeros((*shape, self.head_dim), self.compute_dtype),
             ops.zeros((*shape, self.value_dim), self.compute_dtype),
         )
+
+
+def _masked(visible: Any, mask: Any) -> Any:
+    """Hides masked tokens from all others; each sees itself, so that no row of the softmax is empty.
+
+    Args:
+      visible: bool, broadcast to [B, H, T, T]; None if all tokens are visible.
+      mask: bool[B, T], False for tokens to hide; None for no mask.
+    """
+    if mask is None:
+        return visible
+    mask = ops.cast(mask, "bool")[:, None, None, :]
+    mask = mask if visible is None else ops.logical_and(visible, mask)
+    return ops.logical_or(mask, ops.eye(ops.shape(mask)[-1], dtype="bool"))
 
 
 def _cache_slots(positions: Any, num_heads: int) -> Any:

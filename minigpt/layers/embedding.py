@@ -74,6 +74,7 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         self.dropout = Dropout(self.dropout_rate, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
+        self.input_spec = keras.layers.InputSpec(ndim=2)
         self.token_embedding.build(input_shape)
         POSITIONS[self.position].build(self)
         self.built = True

@@ -16,6 +16,8 @@ from minigpt.layers.transformer_block import Block
 class EncoderBlock(Block):
     """A layer of the encoder (Vaswani et al. 2017, section 3.1). Attention is not causal.
 
+    A mask of Keras is not applied: `lengths` says which tokens are padding.
+
         x = LN(x + drop(MHA(x)))
         x = LN(x + drop(FFN(x)))
 
@@ -68,6 +70,8 @@ class EncoderBlock(Block):
 @keras.saving.register_keras_serializable("minigpt")
 class DecoderBlock(Block):
     """A layer of the decoder (Vaswani et al. 2017, section 3.1).
+
+    A mask of Keras is not applied. Padding after a target has no effect on the tokens before it.
 
         x = LN(x + drop(MHA(x)))            causal self-attention
         x = LN(x + drop(MHA(x, source)))    cross-attention

@@ -19,5 +19,7 @@ def build_norm(config: TransformerConfig, name: str, dtype: Any) -> keras.layers
       dtype: a Keras dtype policy.
     """
     if config.is_modern:
-        return keras.layers.RMSNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)
+        norm = keras.layers.RMSNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)
+        norm.supports_masking = True  # As LayerNorm does: vectors are normalized one by one.
+        return norm
     return keras.layers.LayerNormalization(epsilon=config.norm_epsilon, dtype=dtype, name=name)

@@ -93,6 +93,8 @@ class Block(keras.layers.Layer):
                 f"The input of {type(self).__name__} should have the shape [B, T, embed_dim], with "
                 f"embed_dim = {self.config.embed_dim}. Received: {tuple(input_shape)}"
             )
+        # Keras checks each call by it. Otherwise a norm would broadcast an input of another width.
+        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: self.config.embed_dim})
         self.attention.build(input_shape)
         self.expand.build(input_shape)
         ff_size = self.config.ff_size
@@ -146,9 +148,10 @@ class TransformerBlock(Block):
       activation: of the feed-forward network, a name in `ACTIVATIONS`; if None, "relu" or, in a modern
         block, "silu".
       causal: whether each token attends only to the tokens before it and to itself, as text generation
-        needs it. If False, it attends to all tokens, as a classifier of texts does: no padding mask is
-        applied, as in the Keras example "Text classification with Transformer", so tokens attend to
-        padding too; and the block cannot decode with a cache.
+        needs it. If False, it attends to all tokens, as a classifier of texts does, and the block cannot
+        decode with a cache. Tokens attend to padding too, as in the Keras example "Text classification
+        with Transformer", unless an earlier layer computes a mask, such as
+        `keras.layers.Embedding(..., mask_zero=True)`; the block then passes the mask on.
       kernel_initializer: of all matrices except the two of `output_initializer`. Each is drawn by itself,
         queries, keys and values too.
       output_initializer: of the matrices whose product is added to the shortcut; the same if None.
@@ -164,6 +167,7 @@ class TransformerBlock(Block):
 
     attention: SelfAttention
     implied_settings: ClassVar[dict[str, Any]] = {"block": "post_norm"}
+    supports_masking = True
 
     @checked_arguments(MODEL_NAMES)
     def __init__(
@@ -189,12 +193,17 @@ class TransformerBlock(Block):
             **kwargs,
         )
 
-    def call(self, x: Any, training: bool | None = None) -> Any:
-        """float[B, T, D] → float[B, T, D]."""
-        return self.call_with_cache(x, training=training)[0]
+    def call(self, x: Any, training: bool | None = None, mask: Any = None) -> Any:
+        """float[B, T, D] → float[B, T, D]; `mask` as for `SelfAttention`."""
+        return self.call_with_cache(x, training=training, mask=mask)[0]
 
     def call_with_cache(
-        self, x: Any, cache: Any = None, index: Any = None, training: bool | None = None
+        self,
+        x: Any,
+        cache: Any = None,
+        index: Any = None,
+        training: bool | None = None,
+        mask: Any = None,
     ) -> tuple[Any, Any]:
         """Computes the block with earlier tokens in a cache.
 
@@ -202,13 +211,14 @@ class TransformerBlock(Block):
           x: float[B, T, D].
           cache: the cache of the attention layer, or None.
           index: int32[B], cache slot of the first token of each row.
+          mask: as for `SelfAttention`; only without a cache.
         Returns:
           float[B, T, D], and the new cache (None without a cache).
         Raises:
           ValueError: a cache is given, and the block is not causal.
         """
         inputs = self.sublayer_input(x, self.norm1)
-        attended, cache = self.attention.call_with_cache(inputs, cache, index, training)
+        attended, cache = self.attention.call_with_cache(inputs, cache, index, training, mask)
         x = self.residual(x, self.dropout1(attended, training=training), self.norm1)
         output = self.feed_forward(self.sublayer_input(x, self.norm2), training)
         return self.residual(x, self.dropout2(output, training=training), self.norm2), cache

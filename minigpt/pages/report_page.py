@@ -1,11 +1,12 @@
 """The report of a run, or of several: one HTML file, without a network."""
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import minigpt
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.pages.inlining import json_element, template
 from minigpt.pages.report_facts import run_facts
 from minigpt.runs.run import Run, as_run
@@ -15,7 +16,7 @@ REPORT_FILE = "report.html"
 _FOLDERS = [Path(__file__).parent / name for name in ("shared", "report")]
 
 
-def write_report(runs: Sequence[Run | str | Path], output: str | Path) -> None:
+def write_report(runs: Run | str | Path | Sequence[Run | str | Path], output: str | Path) -> None:
     """Writes the report of a run, or a comparison of several, whole or not at all.
 
     It is made of the files in the run directories; no model is loaded. What is missing or damaged is left
@@ -27,11 +28,16 @@ def write_report(runs: Sequence[Run | str | Path], output: str | Path) -> None:
     Raises:
       UserError: there is no such run, or the file cannot be written.
       ValueError: `runs` is empty.
+      TypeError: an argument has the wrong type.
     """
+    output = as_path("output", output)
+    if isinstance(runs, Run | str | os.PathLike):
+        runs = [runs]
+    if not isinstance(runs, Iterable):
+        raise TypeError(f"`runs` must be a run, its path, or a list of these. Received: {runs!r}")
     opened = [as_run(run) for run in runs]
     if not opened:
         raise ValueError("`runs` must contain at least one run.")
-    output = Path(output)
     compared = len(opened) > 1
     facts = [run_facts(run, compared) for run in opened]
     names = [str(run["name"]) for run in facts]

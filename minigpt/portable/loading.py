@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from minigpt.errors import as_path
 from minigpt.portable.instance import Engine
 from minigpt.portable.text_model import PortableTextModel
 from minigpt.portable.translation_model import PortableTranslationModel
@@ -16,7 +17,9 @@ def load_portable(path: str | Path) -> PortableTextModel | PortableTranslationMo
       A `PortableTextModel`; a `PortableTranslationModel` if the model was trained on pairs.
     Raises:
       UserError: the file cannot be read, or is not a portable file.
+      TypeError: `path` is not a path.
     """
-    engine = Engine(Path(path))
+    path = as_path("path", path)
+    engine = Engine(path)
     is_gpt = engine.key("minigpt.model.kind") == "gpt"
-    return (PortableTextModel if is_gpt else PortableTranslationModel)(engine, Path(path))
+    return (PortableTextModel if is_gpt else PortableTranslationModel)(engine, path)

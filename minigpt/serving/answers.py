@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from minigpt.serving.completions import Completion
 from minigpt.serving.errors import RequestError
 from minigpt.serving.generation import Part
+from minigpt.serving.protocol import EVENT_STREAM
 from minigpt.serving.scheduler import Computation
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ class EventStream(StreamingResponse):
         self._end = end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["state"][EVENT_STREAM] = True
         try:
             await super().__call__(scope, receive, send)
         finally:

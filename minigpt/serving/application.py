@@ -21,6 +21,8 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
+from minigpt.errors import UserError
+from minigpt.notices import LOGGER
 from minigpt.serving.answers import (
     EventStream,
     events_of,
@@ -171,7 +173,13 @@ class Server:
             raise RequestError(404, message, "model", "model_not_found")
 
     async def page(self, request: Request) -> Response:
-        return FileResponse(await asyncio.to_thread(self._page.path), media_type="text/html")
+        try:
+            path = await asyncio.to_thread(self._page.path)
+        except (OSError, UserError) as error:
+            LOGGER.warning("The page cannot be written: %s", error)
+            message = "the files of the model have been removed or damaged since the server started"
+            raise RequestError(500, message) from None
+        return FileResponse(path, media_type="text/html")
 
     async def health(self, request: Request) -> Response:
         if not self._scheduler.is_healthy:

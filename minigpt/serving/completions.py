@@ -20,7 +20,7 @@ from minigpt.serving.errors import RequestError, as_request_error, problem
 from minigpt.serving.generation import Describer, Part, TextRequest
 from minigpt.serving.inputs import token_ids
 from minigpt.serving.scheduler import Computation
-from minigpt.serving.schema import MOST_TEXTS, CompletionBody
+from minigpt.serving.schema import MOST_STOPS, MOST_TEXTS, CompletionBody
 from minigpt.serving.served_model import Bounds, ServedModel
 
 # Settings of the model that have another name in a request, or the same one.
@@ -200,6 +200,9 @@ def _settings(body: CompletionBody, model: ServedModel, bounds: Bounds) -> Setti
 
 
 def _check_stops(stop: str | list[str] | None) -> None:
+    if stop is not None and not isinstance(stop, str) and len(stop) > MOST_STOPS:
+        message = f"stop: has {len(stop)} strings; should have at most {MOST_STOPS}"
+        raise RequestError(400, message, "stop")
     for text in [stop] if isinstance(stop, str) else stop or []:
         if not text or len(text) > _MOST_STOP_CHARACTERS:
             raise problem("stop", text, f"should have from 1 to {_MOST_STOP_CHARACTERS} characters")

@@ -7,8 +7,8 @@ from starlette.responses import JSONResponse
 from minigpt.errors import ArgumentProblem
 
 _MOST_CHARACTERS = 80
-# Errors before the body has been read.
-_UNREAD = (401, 403, 408, 413, 415)
+# Errors before the body has been read, or at the end of the server.
+_UNREAD = (401, 403, 408, 413, 415, 503)
 
 
 class RequestError(Exception):

@@ -19,14 +19,21 @@ class ServedPage:
         self._lock = threading.Lock()
 
     def path(self) -> Path:
-        """Returns the file with the page."""
+        """Returns the file with the page.
+
+        Raises:
+          UserError, OSError: the run or the portable file is not there any more.
+        """
         page = self._folder / "page.html"
         with self._lock:
             if not page.exists():
                 with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as new:
                     path = Path(new.name)
-                self._write(path)
-                path.rename(page)
+                try:
+                    self._write(path)
+                    path.rename(page)
+                finally:
+                    path.unlink(missing_ok=True)
         return page
 
     def _write(self, path: Path) -> None:

@@ -49,7 +49,7 @@ class CompletionBody(_Body):
     stream_options: StreamOptions | None = None
     logprobs: Annotated[int, Field(ge=0, le=10)] | None = None
     echo: bool | None = None
-    stop: str | Annotated[_Strings, Field(max_length=MOST_STOPS)] | None = None
+    stop: str | _Strings | None = None
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     # Checked in completions.py: pydantic would report every mistake.

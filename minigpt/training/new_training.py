@@ -10,7 +10,7 @@ from minigpt.config.record import FORMAT
 from minigpt.corpus.fit import fit_to_text
 from minigpt.corpus.store_files import Corpus
 from minigpt.corpus.token_store import open_corpus
-from minigpt.errors import UserError
+from minigpt.errors import UserError, as_path
 from minigpt.runs.facts import Facts
 from minigpt.runs.lock import run_lock
 from minigpt.runs.paths import check_new_run, new_run_path
@@ -36,11 +36,13 @@ def new_training(
       UserError: a setting or the directory cannot be used.
     """
     config = "default" if config is None else config
+    if not isinstance(name, str | None):
+        raise TypeError(f"`name` must be a string. Received: {name!r}")
     name = name or (Path(config).stem if isinstance(config, str | Path) else "run")
     if isinstance(config, Config) and overrides:
         config = {"format": FORMAT} | config.model_dump(exclude_unset=True)
     config = config if isinstance(config, Config) else load_config(config, overrides)
-    path = Path(run) if run else None
+    path = None if run in (None, "") else as_path("run", run)
     if is_first:
         check_new_run(path or new_run_path(name))
     given, config = config, fit_to_text(config)

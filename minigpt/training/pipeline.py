@@ -16,7 +16,7 @@ from minigpt.config.overrides import check_overrides
 from minigpt.distribution.cluster import find_cluster, is_first_worker
 from minigpt.distribution.connection import lost_workers
 from minigpt.distribution.replicas import Replicas
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.export.saved_model import build_text_module
 from minigpt.interrupts import Interrupted, stop_if_interrupted
 from minigpt.notices import notices_to
@@ -252,6 +252,8 @@ def _check_arguments(
         raise TypeError(
             f"`callbacks` should be a list of keras.callbacks.Callback. Received: {callbacks!r}"
         )
+    if resume_from is not None:
+        as_path("resume_from", resume_from)
     if resume_from is not None and not (config is None and run is None):
         message = "cannot be combined with `config` or `run`; the run has its own"
         raise UserError(ArgumentProblem("resume_from", resume_from, message))

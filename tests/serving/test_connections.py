@@ -1,0 +1,204 @@
+"""Connections: half-closed, malformed, too many, and answers that nobody reads; a run that is deleted."""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from minigpt.portable.settings import Settings
+from minigpt.serving.generation import Generation, TextRequest
+from minigpt.serving.scheduler import Computation, Scheduler
+from tests.serving.running import Served, serving
+from tests.serving.test_lifetime import ENDLESS, long_text, wait_until
+
+
+@pytest.fixture(scope="module")
+def impatient(tiny_run) -> Iterator[Served]:
+    """A server with short limits of time, and few connections."""
+    program = (
+        "from minigpt.serving import protocol\n"
+        "protocol._PROBE_SECONDS, protocol._READ_SECONDS, protocol._MOST_CONNECTIONS = 0.02, 1, 5\n"
+        "from minigpt.__main__ import main; main()"
+    )
+    with serving(tiny_run.path, "--threads", "1", *ENDLESS, program=program) as served:
+        yield served
+
+
+def sent(
+    served: Served, head: str, body: Any = None, options: tuple[int, ...] = ()
+) -> socket.socket:
+    """Returns a connection on which a request has been sent."""
+    connection = socket.socket()
+    if options:
+        connection.setsockopt(*options)
+    connection.settimeout(60)
+    connection.connect((served.host, served.port))
+    data = b"" if body is None else json.dumps(body).encode()
+    kind = f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n" if data else ""
+    connection.sendall(f"{head}\r\nHost: localhost\r\n{kind}\r\n".encode() + data)
+    return connection
+
+
+def answer(connection: socket.socket) -> tuple[int, bytes]:
+    with contextlib.closing(http.client.HTTPResponse(connection)) as response:
+        response.begin()
+        return response.status, response.read()
+
+
+def error(status: int, connection: socket.socket) -> str:
+    with connection:
+        found, body = answer(connection)
+    assert found == status
+    content = json.loads(body)["error"]
+    assert content.keys() == {"message", "type", "param", "code"}
+    return content["message"]
+
+
+@pytest.mark.parametrize("protocol", ["1.1", "1.0"])
+def test_a_client_that_closes_its_side_gets_its_answer(impatient, model, protocol):
+    # Several probes are sent meanwhile.
+    fields = {**long_text(model, 3000), "seed": 1}
+    with sent(impatient, f"POST /v1/completions HTTP/{protocol}", fields) as connection:
+        connection.shutdown(socket.SHUT_WR)
+        status, body = answer(connection)
+    assert status == 200
+    expected = impatient.complete(**fields)
+    assert json.loads(body)["choices"] == expected["choices"]
+
+    with sent(
+        impatient, f"POST /v1/completions HTTP/{protocol}", {**fields, "stream": True}
+    ) as connection:
+        connection.shutdown(socket.SHUT_WR)
+        _, body = answer(connection)
+    events = [line[6:] for line in body.decode().splitlines() if line.startswith("data: ")]
+    assert events.pop() == "[DONE]"
+    text = "".join(json.loads(event)["choices"][0]["text"] for event in events)
+    assert text == expected["choices"][0]["text"]
+    wait_until(lambda: impatient.metric("minigpt_running_texts") == 0)
+
+
+def test_what_is_sent_meanwhile(impatient, model):
+    """Both kinds of probes are sent: "100 Continue", and a comment in a stream that waits for a slot."""
+    fields = long_text(model)
+    running = [sent(impatient, "POST /v1/completions HTTP/1.1", {**fields, "n": 16})]
+    wait_until(lambda: impatient.metric("minigpt_running_texts") == 16)
+    for stream, expected in ((False, b"HTTP/1.1 100 Continue\r\n\r\n"), (True, b"\r\n:\n\n\r\n")):
+        waiting = sent(impatient, "POST /v1/completions HTTP/1.1", {**fields, "stream": stream})
+        running.append(waiting)
+        waiting.shutdown(socket.SHUT_WR)
+        received = b""
+        while received.count(expected) < 3:
+            data = waiting.recv(1000)
+            assert data
+            received += data
+    for connection in running:
+        connection.close()
+    wait_until(lambda: impatient.metric("minigpt_running_texts") == 0)
+    assert impatient.metric("minigpt_waiting_texts") == 0
+
+
+def test_a_request_that_will_never_be_complete(impatient):
+    with socket.create_connection((impatient.host, impatient.port), timeout=20) as connection:
+        connection.sendall(
+            b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
+        )
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(1000):
+            pass
+
+
+@pytest.mark.parametrize(
+    "head", [b"NONSENSE\r\n\r\n", b"GET / HTTP/1.1\r\n: x\r\n\r\n", b"GET /" + b"x" * 100_000]
+)
+def test_a_malformed_head(impatient, head):
+    connection = socket.create_connection((impatient.host, impatient.port), timeout=20)
+    connection.sendall(head)
+    assert error(400, connection) == "the request is not valid HTTP/1.1"
+
+
+def test_too_many_connections(impatient):
+    idle = [socket.create_connection((impatient.host, impatient.port)) for _ in range(4)]
+    try:
+        found = error(503, sent(impatient, "GET /healthz HTTP/1.1"))
+        assert found == "too many connections are open; try again later"
+    finally:
+        for connection in idle:
+            connection.close()
+    wait_until(lambda: impatient.ask("/healthz")[0] == 200)
+
+
+def test_an_answer_that_is_not_read_ends(impatient, model):
+    """A client that reads slowly keeps its connection; one that reads nothing loses it, and its text."""
+    fields = {**long_text(model), "stream": True, "logprobs": 10}
+    small = (socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    with sent(impatient, "POST /v1/completions HTTP/1.1", fields, small) as connection:
+        for _ in range(12):
+            assert connection.recv(50_000)
+            time.sleep(0.25)
+        assert impatient.metric("minigpt_running_texts") == 1
+        wait_until(lambda: impatient.metric("minigpt_running_texts") == 0)
+        # What was sent is still there, and then the connection ends.
+        received = b"data"
+        with contextlib.suppress(ConnectionResetError):
+            while data := connection.recv(1 << 16):
+                received = received[-1000:] + data
+        assert b"[DONE]" not in received
+
+
+def test_a_run_that_is_deleted(tiny_run, tmp_path):
+    run = shutil.copytree(tiny_run.path, tmp_path / "run")
+    with serving(run, "--threads", "1") as served:
+        shutil.rmtree(run)
+        found = served.refused("/", None, 500)
+        assert (
+            found == "the files of the model have been removed or damaged since the server started"
+        )
+        assert served.complete(prompt="Ana", max_tokens=3)["usage"]["completion_tokens"] <= 3
+        wait_until(lambda: any("cannot be written" in line for line in served.lines))
+        assert len(served.lines) == 2 and "Traceback" not in "".join(served.lines)
+    run = shutil.copytree(tiny_run.path, tmp_path / "run")
+    with serving(run, "--threads", "1") as served:
+        page = served.ask("/")
+        shutil.rmtree(run)
+        assert served.ask("/") == page and page[0] == 200
+
+
+def test_cancelled_work_is_not_done(tiny_run, model):
+    """What waits leaves the queue; what runs ends."""
+
+    async def cancelled() -> None:
+        scheduler = Scheduler(tiny_run.portable_file, 1, 1, most_tokens=2**20, most_waiting=3)
+        settings = Settings(max_new_tokens=1_000_000)
+        prompt = model.tokenizer.encode("Ana").tolist()
+        request = TextRequest(prompt, settings, 0, {model.tokenizer.end_id: -100.0})
+        event = asyncio.Event()
+        running, waiting = (
+            Generation(request, model.tokenizer, event, streams=True) for _ in range(2)
+        )
+        called: list[int] = []
+        computations = [Computation(lambda engine, i=i: called.append(i)) for i in range(2)]
+        scheduler.start(asyncio.get_running_loop())
+        try:
+            scheduler.submit([running])
+            await asyncio.wait_for(event.wait(), 30)
+            scheduler.submit([waiting, *computations])
+            scheduler.cancel([waiting, computations[0]])
+            await asyncio.wait_for(computations[1].future, 30)
+            assert called == [1]
+            assert (scheduler.running, scheduler.waiting) == (1, 0)
+            scheduler.cancel([running])
+            async with asyncio.timeout(30):
+                while scheduler.running:
+                    await asyncio.sleep(0.01)
+        finally:
+            scheduler.cancel([running, waiting])
+            scheduler.close()
+
+    asyncio.run(cancelled())
