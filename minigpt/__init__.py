@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from minigpt.evaluation import Evaluation as Evaluation
     from minigpt.evaluation import PairEvaluation as PairEvaluation
     from minigpt.evaluation import evaluate_run as evaluate_run
-    from minigpt.export import export_run as export_run
+    from minigpt.export.exporting import export_run as export_run
     from minigpt.huggingface.importing import import_run as import_run
     from minigpt.inference.loading import load as load
     from minigpt.inference.text_model import TextModel as TextModel
@@ -113,7 +113,7 @@ _MODULES = {
     "config_for_text": "minigpt.corpus.fit",
     "evaluate_run": "minigpt.evaluation",
     "examine": "minigpt.training.examination",
-    "export_run": "minigpt.export",
+    "export_run": "minigpt.export.exporting",
     "import_run": "minigpt.huggingface.importing",
     "list_runs": "minigpt.analysis.run_list",
     "load": "minigpt.inference.loading",

@@ -11,6 +11,8 @@ from minigpt.cli.certificates import print_certificate
 from minigpt.cli.command import command
 from minigpt.cli.options import RunArgument
 from minigpt.errors import UserError
+from minigpt.export.formats import FORMATS
+from minigpt.export.output import check_output
 
 
 class Format(StrEnum):
@@ -24,8 +26,7 @@ class Format(StrEnum):
     transformers_js = "transformers_js"
 
 
-# Not taken from `minigpt.export`, which imports TensorFlow.
-WITH_WEIGHTS = (Format.gguf, Format.html, Format.litert, Format.onnx, Format.transformers_js)
+WITH_WEIGHTS = [format for format in Format if len(FORMATS[format].weights) > 1]
 
 
 class Weights(StrEnum):
@@ -60,10 +61,11 @@ def export(
         raise UserError(
             f"--weights {weights.value}: has an effect only with --format {names} or {WITH_WEIGHTS[-1]}"
         )
+    # Both before TensorFlow is imported.
+    source = minigpt.Run(run)
+    check_output(output, FORMATS[format].is_folder)
     kind = (weights or Weights.float32).value
-    certificate = minigpt.export_run(
-        minigpt.Run(run), format.value, output, weights=kind, certificate=True
-    )
+    certificate = minigpt.export_run(source, format.value, output, weights=kind, certificate=True)
     assert certificate
     print(f"Wrote {output}")
     print_certificate(certificate)

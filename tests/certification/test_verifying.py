@@ -1,8 +1,10 @@
 """verify: files that are damaged, or of another run, in one line; what the tolerances say."""
 
 import shutil
+from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 import minigpt
 from minigpt.certification import verifying
@@ -11,9 +13,10 @@ from minigpt.certification.tolerances import problems_of
 from minigpt.config import Config
 from minigpt.environment import install_command
 from minigpt.errors import UserError
-from minigpt.models import build_gpt
+from minigpt.models import build_gpt, build_model
 from minigpt.runs.run import Run
 from minigpt.tokenizers import learn_tokenizer
+from tests.cli.running import called
 from tests.conftest import tiny_text
 from tests.settings import tokenizer_config
 
@@ -70,14 +73,57 @@ def test_without_the_extra(tiny_run, tmp_path, monkeypatch):
 def test_another_run(tiny_run, tmp_path, max_len, vocab_size, problem):
     file = tmp_path / "a.gguf"
     minigpt.export_run(tiny_run, "gguf", file)
+    other = another_run(tmp_path / "other", max_len, vocab_size)
+    with pytest.raises(UserError, match=problem):
+        minigpt.verify(file, other)
+
+
+def another_run(path: Path, max_len: int, vocab_size: int) -> Run:
     settings = tokenizer_config(kind="byte_pair", vocab_size=vocab_size)
     tokenizer = learn_tokenizer([tiny_text()], settings)
     sizes = {"embed_dim": 16, "num_heads": 2, "num_layers": 1, "max_len": max_len}
     config = Config.model_validate({"model": sizes})
     model = build_gpt(config.model, tokenizer.vocab_size)
-    other = Run.create(tmp_path / "other", config, tokenizer, None, model)
-    with pytest.raises(UserError, match=problem):
-        minigpt.verify(file, other)
+    return Run.create(path, config, tokenizer, None, model)
+
+
+@pytest.mark.parametrize(
+    ("max_len", "vocab_size", "problem"),
+    [
+        (24, 320, "token_ids: at most max_len = 16 tokens per row, got 24"),
+        (16, 330, "token_ids: should be from 0 to 319"),
+    ],
+)
+def test_a_saved_model_of_another_run(tiny_run, tmp_path, max_len, vocab_size, problem):
+    """It does not say its sizes. One of a shorter context, or of fewer tokens, refuses those of the run."""
+    other = another_run(tmp_path / "other", max_len, vocab_size)
+    with pytest.raises(UserError) as caught:
+        minigpt.verify(tiny_run.saved_model_folder, other)
+    assert str(caught.value) == f"{problem}; the export should be one of this run"
+    done = called("verify", tiny_run.saved_model_folder, "--against", other.path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"minigpt: {problem}; the export should be one of this run\n"
+
+
+def test_a_saved_model_of_another_kind(tiny_run, tmp_path):
+    tokenizer = tiny_run.load_tokenizer().with_start()
+    sizes = {"embed_dim": 8, "num_heads": 2, "num_layers": 1, "max_len": 16}
+    data = {"source": "pairs", "paths": ["pairs.tsv"]}
+    config = Config.model_validate({"data": data, "model": {"kind": "encoder_decoder", **sizes}})
+    model = build_model(config.model, tokenizer.vocab_size)
+    pairs = Run.create(tmp_path / "pairs", config, tokenizer, None, model)
+    minigpt.export_run(pairs, "saved_model", tmp_path / "export")
+    expected = "the export is another kind of model; should be an export of this run"
+    for export, run in ((tmp_path / "export", tiny_run), (tiny_run.saved_model_folder, pairs)):
+        with pytest.raises(UserError) as caught:
+            minigpt.verify(export, run)
+        assert str(caught.value) == expected
+
+
+def test_a_saved_model_of_another_program(tiny_run, tmp_path):
+    tf.saved_model.save(tf.Module(), str(tmp_path))
+    with pytest.raises(UserError, match=r"path = .*: is a SavedModel of another program"):
+        minigpt.verify(tmp_path, tiny_run)
 
 
 def test_a_text_of_one_document_has_many_prompts(tiny_run):

@@ -82,6 +82,21 @@ def test_translating_and_tokenizing_do_not_import_tensorflow(pair_run):
     assert greedy.stdout == called("translate", pair_run.path, "--beams=1", *sources).stdout
 
 
+def test_an_export_that_exists_is_refused_without_tensorflow(tiny_run, tmp_path):
+    (tmp_path / "file").touch()
+    code = COMMAND.replace("assert not end.code", "assert end.code == 2")
+    for format, problem in (
+        ("saved_model", "is a file; should be a new or empty directory"),
+        ("keras", "exists; should be a new file"),
+        ("gguf", "exists; should be a new file"),
+    ):
+        options = ("--format", format, "--output", tmp_path / "file")
+        _, imported = imported_by(code, "export", tiny_run.path, *options)
+        assert not imported & {"tensorflow", "keras"}
+        line = f"minigpt: --output {tmp_path / 'file'}: {problem}"
+        assert refused("export", tiny_run.path, *options, cwd=tmp_path) == [line]
+
+
 def test_commands_on_a_file(tiny_run, tmp_path):
     file = shutil.copy(tiny_run.portable_file, tmp_path / "sent.gguf")
     seeded = ("--prompt", "Béla", "--prompt", "", "--seed", 3, "--num-samples", 2, "--json")

@@ -12,7 +12,7 @@ import tensorflow as tf
 import minigpt
 from minigpt.config import GPTConfig
 from minigpt.errors import UserError
-from minigpt.export import export_run
+from minigpt.export.exporting import export_run
 from minigpt.export.saved_model import export_saved_model
 from minigpt.generation.step_models import CachedGPT
 from minigpt.models import build_gpt

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minigpt.corpus.token_store import open_corpus
-from minigpt.export import export_run
+from minigpt.export.exporting import export_run
 from minigpt.runs.checkpoints import checkpoint_name, remove_checkpoints, write_checkpoint
 from minigpt.runs.progress import ClockState, TrainingProgress
 from minigpt.runs.run import Run

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 import minigpt
 from minigpt.errors import UserError
 from minigpt.evaluation import evaluate_run
-from minigpt.export import export_run
+from minigpt.export.exporting import export_run
 from minigpt.huggingface.importing import import_run
 from minigpt.layers import attention
 from tests.conftest import tiny_text

@@ -1,5 +1,6 @@
 """Reads a SavedModel with TensorFlow alone."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401
 
 from minigpt.certification.exported import ExportedModel
+from minigpt.errors import ArgumentProblem, UserError
 
 
 class SavedModel(ExportedModel):
@@ -21,6 +23,8 @@ class SavedModel(ExportedModel):
         # The signatures hold no reference to the model.
         self._loaded = tf.saved_model.load(str(path))
         self._signatures = self._loaded.signatures
+        if not {"tokenize", "logits", "serving_default"} <= set(self._signatures):
+            raise UserError(ArgumentProblem("path", path, "is a SavedModel of another program"))
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         found = self._signatures["tokenize"](text=tf.constant(lines))
@@ -36,7 +40,16 @@ class SavedModel(ExportedModel):
                 "target_ids": token_ids[None],
             }
         tensors = {name: tf.constant(value) for name, value in inputs.items()}
-        found: np.ndarray = self._signatures["logits"](**tensors)["logits"][0].numpy()
+        logits = self._signatures["logits"]
+        if tensors.keys() != logits.structured_input_signature[1].keys():
+            raise UserError("the export is another kind of model; should be an export of this run")
+        try:
+            found: np.ndarray = logits(**tensors)["logits"][0].numpy()
+        except tf.errors.InvalidArgumentError as error:
+            # It has another context, or another vocabulary.
+            asserted = re.search(r"assertion failed: (.+)", error.message)
+            reason = re.sub(r"[][]", "", asserted[1]) if asserted else "its tokens are others"
+            raise UserError(f"{reason}; the export should be one of this run") from None
         return found
 
     def continue_greedily(self, prompts: Sequence[str], max_new_tokens: int) -> list[str]:
