@@ -1,12 +1,13 @@
 """Trains the Keras tutorial's miniature GPT on the batches of a run, from its initial weights.
 
     minigpt train --config imdb_keras_example --set training.epochs=1 --run RUN
-    python scripts/measure_keras_tutorial.py RUN [--steps 390]
+    python scripts/measure_keras_tutorial.py RUN [--steps 390] [--dense-gradients]
 
 The tutorial's model consists of Keras' own layers (`benchmarks/tutorial.py`) and is trained with Keras' own
 Adam. Prints the training loss of both, in nats per token, as means over the steps between two rows. The
 dropout masks of the two differ, and for the embeddings Keras' Adam squares the gradient of each occurrence
-of a token by itself, where ours squares their sum (the formula of Kingma & Ba 2015).
+of a token by itself, where ours squares their sum (the formula of Kingma & Ba 2015). `--dense-gradients`
+has Keras' Adam square the sum, too.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import tensorflow as tf
 from benchmarks import tutorial
 from benchmarks.our_training import tutorial_weights
 from benchmarks.sizes import Sizes
@@ -33,13 +35,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, help="a run of the configuration imdb_keras_example")
     parser.add_argument("--steps", type=int, help="steps to train; those of the run if unset")
+    parser.add_argument(
+        "--dense-gradients",
+        action="store_true",
+        help="add up the gradients of all occurrences of a token before Keras' Adam sees them",
+    )
     arguments = parser.parse_args()
     run = Run(arguments.run)
     means = epoch_means(run)
     last = max(step for step in means if step <= (arguments.steps or max(means)))
     print("| steps | minigpt | the tutorial's model |\n|---|---|---|")
     first, losses = 0, []
-    for loss in tutorial_losses(run, last):
+    for loss in tutorial_losses(run, last, arguments.dense_gradients):
         losses.append(loss)
         step = len(losses)
         if step == last or (step in ROWS and step in means):
@@ -57,7 +64,14 @@ def epoch_means(run: Run) -> dict[int, float]:
     return {0: 0.0} | {record["step"]: record["mean_loss"] for record in records}
 
 
-def tutorial_losses(run: Run, steps: int) -> Iterator[float]:
+class DenseAdam(keras.optimizers.Adam):
+    """Keras' Adam on the gradient of each table as one matrix."""
+
+    def apply(self, grads: list, trainable_variables: list | None = None) -> None:
+        super().apply([tf.convert_to_tensor(grad) for grad in grads], trainable_variables)
+
+
+def tutorial_losses(run: Run, steps: int, dense_gradients: bool) -> Iterator[float]:
     """Trains the tutorial's model, and yields the loss of each step."""
     config, corpus = run.config, open_run_corpus(run)
     assert corpus is not None, "the text has changed since the training"
@@ -76,9 +90,11 @@ def tutorial_losses(run: Run, steps: int) -> Iterator[float]:
         config.model.num_layers,
         config.training.batch_size,
     )
-    model = tutorial.build(sizes, True, config.model.dropout_rate)
+    optimizer = (DenseAdam if dense_gradients else keras.optimizers.Adam)(
+        config.training.learning_rate
+    )
+    model = tutorial.build(sizes, True, config.model.dropout_rate, optimizer)
     tutorial.set_weights(model, tutorial_weights(initial))
-    model.optimizer.learning_rate = config.training.learning_rate
     for step in range(steps):
         batch = training_batch(
             corpus.train.ids, sizes.length, sizes.batch_size, config.training.seed, step

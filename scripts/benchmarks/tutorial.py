@@ -20,7 +20,7 @@ RATE = 0.1
 _PUNCTUATION = r"""([!"#$%&'()*+,\-./:;<=>?@\[\]^_`{|}~\\])"""
 
 
-def build(sizes: Sizes, jit: bool | str, dropout: float = RATE) -> Any:
+def build(sizes: Sizes, jit: bool | str, dropout: float = RATE, optimizer: Any = "adam") -> Any:
     """Returns the compiled model. Outputs: logits, which have a loss, and the last block's output."""
     import keras
 
@@ -30,7 +30,7 @@ def build(sizes: Sizes, jit: bool | str, dropout: float = RATE) -> Any:
         x = block(sizes, x, dropout)
     model = keras.Model(ids, [keras.layers.Dense(sizes.vocab_size, name="head")(x), x])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("adam", loss=[loss, None], jit_compile=jit)
+    model.compile(optimizer, loss=[loss, None], jit_compile=jit)
     return model
 
 
