@@ -10,6 +10,7 @@ import numpy as np
 from minigpt.generation import Decoder
 from minigpt.generation.step_models import CachedGPT, StepModel, UncachedModel, output_of
 from minigpt.models import GPT
+from minigpt.notices import LOGGER
 from minigpt.tokenizers.vocabulary import Vocabulary
 
 # The context of a model if neither the model nor an argument limits it.
@@ -27,8 +28,9 @@ def build_decoder(
 ) -> Decoder:
     """Builds the decoder of a language model.
 
-    A `GPT` decodes with a cache. Any other model is called on the newest max_len tokens at every step; it
-    should be causal.
+    A `GPT` decodes with a cache. Any other model is called on the newest max_len tokens at every step. A
+    warning is logged if its logits depend on later tokens: it has learned to copy them, and what follows
+    the newest token is padding.
 
     Args:
       model: maps token ids int[B, T] to logits float[B, T, V].
@@ -78,6 +80,11 @@ def _uncached(
     if (values >= 0).all() and np.allclose(values.sum(-1), 1, atol=1e-2):
         raise _refusal("its output holds probabilities; remove the softmax")
     _check_vocab_size(shape[2], tokenizer)
+    if _reads_later_tokens(model, length, shape[2], place):
+        LOGGER.warning(
+            "The logits of the model depend on later tokens, so it cannot generate text: its attention "
+            "should be causal"
+        )
     return UncachedModel(model, shape[2], length, fixed_len is not None, place)
 
 
@@ -106,6 +113,20 @@ def _call(model: keras.Model, length: int, may_be_shorter: bool) -> tuple[int, A
             return accepted, outputs
         problem = f"it cannot be called on int32[1, {length}]: {_reason(error)}"
         raise _refusal(problem) from error
+
+
+def _reads_later_tokens(model: keras.Model, length: int, vocab_size: int, place: Any) -> bool:
+    """Returns whether the logits of the first token change with the tokens after it."""
+    # Not token 0, which models may mask.
+    first, other = min(1, vocab_size - 1), min(2, vocab_size - 1)
+    logits = []
+    for later in (first, other):
+        ids = np.full((1, length), later, np.int32)
+        ids[0, 0] = first
+        outputs = output_of(model, ids)
+        outputs = outputs if place is None else outputs[place]
+        logits.append(keras.ops.convert_to_numpy(keras.ops.cast(outputs[0, 0], "float32")))
+    return not np.allclose(*logits, rtol=1e-3, atol=1e-3 * np.abs(logits[0]).max())
 
 
 def _table_lengths(layer: keras.layers.Layer, seen: set[int]) -> Iterator[int]:

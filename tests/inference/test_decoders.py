@@ -8,6 +8,7 @@ import tensorflow as tf
 from minigpt.config import GPTConfig, SamplingConfig
 from minigpt.inference.decoders import build_decoder
 from minigpt.inference.samples import generate
+from minigpt.layers import TransformerBlock
 from minigpt.models import build_gpt
 from minigpt.tokenizers import learn_tokenizer
 from tests.conftest import tiny_text
@@ -221,3 +222,15 @@ def test_other_models_are_refused(build, missing, tokenizer):
     with pytest.raises(ValueError, match=r"should map token ids.*logits") as refused:
         build_decoder(build(tokenizer.vocab_size), tokenizer)
     assert refused.match(missing)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_model_that_reads_later_tokens_gets_a_warning(causal, outputs, tokenizer, caplog):
+    ids = keras.Input((T,), dtype="int32")
+    x = keras.layers.Embedding(tokenizer.vocab_size, D, mask_zero=True)(ids)
+    x = TransformerBlock(D, 2, D, causal=causal)(x)
+    logits = keras.layers.Dense(tokenizer.vocab_size)(x)
+    build_decoder(keras.Model(ids, [logits, x][:outputs]), tokenizer)
+    expected = "The logits of the model depend on later tokens, so it cannot generate text"
+    assert [expected in line for line in caplog.messages] == [True] * (not causal)

@@ -233,6 +233,8 @@ def _bound(call: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any])
 
 def _sampling(settings: dict[str, Any], called: dict[str, str]) -> SamplingConfig:
     """Checks the settings; `called` has the names of arguments in the call, for messages."""
+    if "translations" in settings:  # A setting of the section `[sampling]`, of pairs only.
+        raise TypeError("TextGenerator() got an unexpected keyword argument 'translations'")
     numbers = {n: v.item() if isinstance(v, np.generic) else v for n, v in settings.items()}
     try:
         return sampling_config(**numbers)

@@ -130,5 +130,7 @@ def test_arguments_are_checked_at_construction(tokenizer):
         TextGenerator(tokenizer=None, prompts=["Ana"])
     with pytest.raises(TypeError, match="`prompts` must be a text, token ids"):
         TextGenerator(tokenizer, 5)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'translations'"):
+        TextGenerator(tokenizer, ["Ana"], translations=2)
     with pytest.raises(UserError, match=r"^print_every = 0: should be"):
         TextGenerator(tokenizer, ["Ana"], print_every=0)
