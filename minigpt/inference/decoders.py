@@ -119,14 +119,17 @@ def _reads_later_tokens(model: keras.Model, length: int, vocab_size: int, place:
     """Returns whether the logits of the first token change with the tokens after it."""
     # Not token 0, which models may mask.
     first, other = min(1, vocab_size - 1), min(2, vocab_size - 1)
-    logits = []
-    for later in (first, other):
+
+    def first_logits(later: int) -> Any:
         ids = np.full((1, length), later, np.int32)
         ids[0, 0] = first
         outputs = output_of(model, ids)
         outputs = outputs if place is None else outputs[place]
-        logits.append(keras.ops.convert_to_numpy(keras.ops.cast(outputs[0, 0], "float32")))
-    return not np.allclose(*logits, rtol=1e-3, atol=1e-3 * np.abs(logits[0]).max())
+        return keras.ops.convert_to_numpy(keras.ops.cast(outputs[0, 0], "float32"))
+
+    expected = first_logits(first)
+    tolerance = 1e-3 * np.abs(expected).max()
+    return not np.allclose(first_logits(other), expected, rtol=1e-3, atol=tolerance)
 
 
 def _table_lengths(layer: keras.layers.Layer, seen: set[int]) -> Iterator[int]:

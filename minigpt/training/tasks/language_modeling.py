@@ -118,7 +118,7 @@ class LanguageModeling(Task):
         }
 
     def samples(self, display: Display, record: Record) -> TextGenerator:
-        sampling = self.config.sampling.model_dump()
+        sampling = self.config.sampling.model_dump(exclude={"translations"})
         return TextGenerator(
             self.corpus.tokenizer, show=display.show_sample, record=record, **sampling
         )
