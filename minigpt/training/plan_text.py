@@ -34,8 +34,8 @@ def plan_text(forecast: Forecast) -> str:
 
 def loss_text(expected: ExpectedLoss) -> str:
     """Returns the expected loss in words."""
-    if expected.loss is None:
-        return f"unknown: {expected.basis}"
+    if expected.loss is None or not expected.is_forecast:
+        return f"no forecast: {expected.basis}"
     low, high = expected.loss
     text = f"{low:.2f} to {high:.2f} nats per token"
     if expected.bits_per_byte:
