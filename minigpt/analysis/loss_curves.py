@@ -66,8 +66,8 @@ NAMES = {
 }
 # The range is wider by this factor for each property that is not covered.
 WIDER = 1.75
-# The highest loss of a forecast is at most this many times the lowest one. That is the width of the range for
-# short texts, the widest one whose error was measured; a wider one is a guess.
+# The highest loss of a forecast is at most this many times the lowest one. That is the width of the range
+# for short texts, the widest one whose error was measured; a wider one is a guess.
 WIDEST = 2.5
 # Bytes of the sample that is compressed, and the number of places it is taken from.
 SAMPLE_BYTES, PLACES = 100_000, 5
