@@ -2,7 +2,7 @@
 
 from minigpt.analysis.forecast import Forecast
 from minigpt.analysis.loss_curves import ExpectedLoss
-from minigpt.training.console import count, duration
+from minigpt.training.console import count, duration, rounded
 
 
 def plan_text(forecast: Forecast) -> str:
@@ -53,5 +53,5 @@ def _training_line(forecast: Forecast) -> str:
     )
     return (
         f"{count(training['epochs'], 'epoch')} of {count(training['steps_per_epoch'], 'step')} of "
-        f"{batch}; {training['passes']:.2g} passes over the text in {count(training['steps'], 'step')}"
+        f"{batch}; {rounded(training['passes'])} passes over the text in {count(training['steps'], 'step')}"
     )

@@ -5,7 +5,7 @@ import math
 import keras
 
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.training.console import count, duration
+from minigpt.training.console import count, duration, rounded
 from minigpt.training.expected_time import MAX_SPREAD, expected_seconds
 from minigpt.training.fine_tuning import FineTuning
 from minigpt.training.tasks.task import Task
@@ -30,7 +30,7 @@ def summary_lines(
     lines["Model"] = (
         f"{parameters:,} parameters ("
         + ", ".join(f"{part} {number:,}" for part, number in parts.items())
-        + f"); {task.corpus.train.tokens / parameters:.2g} tokens per parameter"
+        + f"); {rounded(task.corpus.train.tokens / parameters)} tokens per parameter"
     )
     if fine_tuning:
         trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
