@@ -59,31 +59,60 @@ COVERED = {"weights": (0.14e6, 1.8e6), "unique": (4.5e3, 3.4e7), "trained": (5e4
 STORIES_COVERED = {"trained": (1.5e6, 3.2e7)}
 # For fewer bytes than this the error is larger: what is held out may be unlike the rest.
 SHORT_TEXT, SHORT_ERROR = 200_000, 0.45
-NAMES = {"weights": "weights in the blocks", "unique": "bytes of text", "trained": "trained bytes"}
+NAMES = {
+    "weights": "weights in the blocks",
+    "unique": "bytes of text",
+    "trained": "bytes that are trained on",
+}
 # The range is wider by this factor for each property that is not covered.
 WIDER = 1.75
+# The highest loss of a forecast is at most this many times the lowest one. That is the width of the range
+# for short texts, the widest one whose error was measured; a wider one is a guess.
+WIDEST = 2.5
 # Bytes of the sample that is compressed, and the number of places it is taken from.
 SAMPLE_BYTES, PLACES = 100_000, 5
 
 
 @dataclass(frozen=True)
 class ExpectedLoss:
-    """The loss to expect, as a range.
+    """The loss to expect, as a range, which is a forecast unless it is too wide.
 
     Attributes:
       loss: lowest and highest validation loss in nats per token; None if nothing is known.
       bits_per_byte: the same in bits per byte; None if the tokenizer loses text, or nothing is known.
-      basis: where the range comes from and how sure it is, in words.
+      source: where the range comes from, or why nothing is known, in words.
+      doubts: what makes the range wider, as clauses.
     """
 
     loss: tuple[float, float] | None
     bits_per_byte: tuple[float, float] | None
-    basis: str
+    source: str
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def ratio(self) -> float:
+        """The highest loss divided by the lowest one; infinite if nothing is known."""
+        low, high = self.loss or self.bits_per_byte or (1.0, math.inf)
+        return high / low
+
+    @property
+    def is_forecast(self) -> bool:
+        return self.ratio <= WIDEST
+
+    @property
+    def basis(self) -> str:
+        """Where the forecast comes from and how sure it is, or why there is none, in words."""
+        because = f", because {', and '.join(self.doubts)}" if self.doubts else ""
+        if self.is_forecast:
+            return self.source + (f"; less certain{because}" if because else "")
+        if math.isinf(self.ratio):
+            return self.source
+        return f"the range would be too wide (a factor of {self.ratio:.1f}){because}"
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "expected_loss": _as_dict(self.loss),
-            "expected_bits_per_byte": _as_dict(self.bits_per_byte),
+            "expected_loss": _as_dict(self.loss) if self.is_forecast else None,
+            "expected_bits_per_byte": _as_dict(self.bits_per_byte) if self.is_forecast else None,
             "expected_from": self.basis,
         }
 
@@ -131,20 +160,31 @@ def expected_bits(size: Size, compressed: float | None, unlike: Sequence[str] = 
     curve = STORIES if compressed is None else TEXTS
     middle = bits_on(curve, size) * (1.0 if compressed is None else compressed)
     covered = COVERED if compressed is not None else COVERED | STORIES_COVERED
-    unsure = [
-        f"{getattr(size, name):.2g} {NAMES[name]}"
-        for name, (low, high) in covered.items()
-        if not low <= getattr(size, name) <= high
-    ] + list(unlike)
+    doubts = []
+    for name, (low, high) in covered.items():
+        value = getattr(size, name)
+        if not low <= value <= high:
+            doubts.append(
+                f"{_plain(value)} {NAMES[name]} are {'fewer' if value < low else 'more'} than those runs "
+                f"had ({_plain(low)} to {_plain(high)})"
+            )
+    doubts += [f"none of those runs had {property}" for property in unlike]
     is_short = size.unique < SHORT_TEXT
-    error = (SHORT_ERROR if is_short else curve.error) * WIDER ** len(unsure)
-    fitted_to = "these stories" if compressed is None else "English text and Python code"
-    basis = f"fitted to short trainings on {fitted_to}"
+    error = (SHORT_ERROR if is_short else curve.error) * WIDER ** len(doubts)
     if is_short:
-        basis += "; unsure, because a short text may be unlike its held-out part"
-    if unsure:
-        basis += f"; wider range, because none of them had such {', '.join(unsure)}"
-    return ExpectedLoss(None, (middle * math.exp(-error), middle * math.exp(error)), basis)
+        doubts.insert(0, "the text is short and may be unlike its held-out part")
+    fitted_to = "these stories" if compressed is None else "English text and Python code"
+    return ExpectedLoss(
+        None,
+        (middle * math.exp(-error), middle * math.exp(error)),
+        f"estimated from short training runs on {fitted_to}",
+        tuple(doubts),
+    )
+
+
+def _plain(number: float) -> str:
+    """Returns a number with two significant digits, in full: "9,500"."""
+    return f"{float(f'{number:.2g}'):,.0f}"
 
 
 def _as_dict(values: tuple[float, float] | None) -> dict[str, float] | None:

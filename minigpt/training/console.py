@@ -47,3 +47,8 @@ def duration(seconds: float) -> str:
 def count(number: int, noun: str) -> str:
     """Returns "1 epoch" or "1,200 epochs"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def rounded(number: float) -> str:
+    """Returns a number with two significant digits and no exponent: "0.57", "12" or "9,500"."""
+    return f"{float(f'{number:.2g}'):,.10g}"

@@ -25,8 +25,6 @@ WORDS = (0.75, 1.15)
 # The trainings that were fitted had more updates. After fewer than FEW, a model may know no more than the
 # frequencies of the tokens; after fewer than VERY_FEW, nothing.
 FEW, VERY_FEW = 100, 20
-# The trainings of configs/translate_eng_deu.toml, in nats per target token.
-PAIRS = 1.1
 
 
 class LossForecast:
@@ -58,11 +56,11 @@ class LossForecast:
           bytes_per_token: of its tokenizer.
         """
         if config.training.init_from is not None:
-            return ExpectedLoss(None, None, "not fitted: training that starts from a run")
-        training = config.training
-        per_update: float = training.batch_size * training.accumulate_steps * config.sequence_length
+            return _unknown("training that starts from a run")
         if isinstance(self.task, Translation):
-            per_update = training.accumulate_steps * self.task.tokens_per_batch
+            return _unknown("pairs of sentences")
+        training = config.training
+        per_update = training.batch_size * training.accumulate_steps * config.sequence_length
         found = self._by_kind(config, tokens, bytes_per_token)
         assert found.loss is not None
         if (updates := round(tokens / per_update)) >= FEW:
@@ -70,25 +68,18 @@ class LossForecast:
         low, high = found.loss
         high = max(high, self.task.baselines[0 if updates < VERY_FEW else 1])
         bits = found.bits_per_byte and (found.bits_per_byte[0], found.bits_per_byte[0] * high / low)
-        why = f"unsure, because {updates} updates may be too few to learn more than frequencies"
-        return ExpectedLoss((low, high), bits, f"{found.basis}; {why}")
+        doubt = f"{updates} updates may be too few to learn more than the frequencies of the tokens"
+        return ExpectedLoss((low, high), bits, found.source, (*found.doubts, doubt))
 
     def _by_kind(self, config: Config, tokens: float, bytes_per_token: float) -> ExpectedLoss:
         """Returns the expected loss after enough updates."""
         corpus, (uniform, unigram) = self.task.corpus, self.task.baselines
-        if isinstance(self.task, Translation):
-            return ExpectedLoss(
-                (PAIRS, unigram),
-                None,
-                "not fitted: pairs; from the best training of configs/translate_eng_deu.toml to the "
-                "unigram baseline",
-            )
         if not self.is_exact:
             low, high = (share * unigram for share in WORDS)
             return ExpectedLoss(
                 (low, min(high, uniform)),
                 None,
-                "not fitted: a tokenizer that loses text; from the unigram baseline alone",
+                "estimated from the unigram baseline alone: the tokenizer loses text",
             )
         size = Size(block_weights(config.model), corpus.train.bytes, tokens * bytes_per_token)
         found = expected_bits(size, self.compressed, self._unlike(config))
@@ -110,6 +101,10 @@ class LossForecast:
         if config.training.optimizer != "muon":
             unlike.append(f"training.optimizer = {config.training.optimizer!r}")
         return unlike
+
+
+def _unknown(subject: str) -> ExpectedLoss:
+    return ExpectedLoss(None, None, f"there are no measurements of {subject}")
 
 
 def _sample(task: Task) -> list[bytes]:

@@ -12,7 +12,7 @@ from minigpt.runs.run import Run
 from minigpt.storage.files import is_newer
 from minigpt.training.callbacks.checkpointing import MIN_INTERVAL
 from minigpt.training.callbacks.reporter import Reporter
-from minigpt.training.console import count, duration
+from minigpt.training.console import count, duration, rounded
 from minigpt.training.failures import last_checkpoint
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.resumed_training import settings_to_extend
@@ -71,20 +71,25 @@ def interrupted(loop: TrainingLoop, command: str) -> str:
 
 def how_to_extend(loop: TrainingLoop, command: str) -> str:
     """Returns the message for a run whose training has already ended."""
-    path = loop.run.path
+    return (
+        f"{loop.run.path} has ended at step {loop.clock.step:,}. Extend it with: "
+        f"{_extending(loop, command)}"
+    )
+
+
+def _extending(loop: TrainingLoop, command: str) -> str:
+    """Returns the command with which training that has ended goes on."""
     settings = settings_to_extend(
         loop.training,
         loop.checkpointing.epoch,
         loop.best.epochs_since,
         bool(loop.clock.limits.changes),
     )
-    return (
-        f"{path} has ended at step {loop.clock.step:,}. Extend it with: {command} train --resume "
-        f"{shlex.quote(str(path))}" + "".join(f" --set {setting}" for setting in settings)
-    )
+    resume = f"{command} train --resume {shlex.quote(str(loop.run.path))}"
+    return resume + "".join(f" --set {setting}" for setting in settings)
 
 
-def why_it_ended(loop: TrainingLoop) -> list[str]:
+def why_it_ended(loop: TrainingLoop, command: str) -> list[str]:
     """Returns messages if training ended early or if saving took long."""
     training, clock, total = loop.training, loop.clock, loop.clock.limits.total_steps
     lines = []
@@ -98,9 +103,17 @@ def why_it_ended(loop: TrainingLoop) -> list[str]:
             )
         lines.append(f"Stopped at step {clock.step:,} of {clock.end:,}: {reason}.")
     elif clock.end < total:
-        minutes = training.max_minutes
-        limit = f": training.max_minutes = {minutes:g}" if minutes else ""
-        lines.append(f"Ended after {clock.step:,} of {total:,} steps{limit}.")
+        passes = clock.batches / loop.task.batches_in_pass
+        reached = f"{count(clock.step, 'step')}, {rounded(passes)} passes over the text"
+        if loop.best.best:
+            reached += f", validation loss {loop.best.best.val_loss:.3f} nats per token"
+        if training.max_minutes:
+            lines.append(
+                f"Trained until the time limit, training.max_minutes = {training.max_minutes:g}: {reached}. "
+                f"To train further: {_extending(loop, command)}"
+            )
+        else:
+            lines.append(f"Trained until the end that training.step_limits gives: {reached}.")
     saving = loop.checkpointing.seconds
     if training.checkpoint_every_steps and saving > clock.process_seconds / MIN_INTERVAL:
         lines.append(

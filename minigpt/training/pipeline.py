@@ -151,7 +151,7 @@ def train(
                 show(console, start.describe(trained, loop.clock.step, loop.clock.end))
                 check_weights(replicas, model)
                 loop.fit()
-                for line in messages.why_it_ended(loop):
+                for line in messages.why_it_ended(loop, command):
                     show(console, line)
             # 6. Export.
             show(console, "Exporting the best model.")

@@ -2,7 +2,7 @@
 
 from minigpt.analysis.forecast import Forecast
 from minigpt.analysis.loss_curves import ExpectedLoss
-from minigpt.training.console import count, duration
+from minigpt.training.console import count, duration, rounded
 
 
 def plan_text(forecast: Forecast) -> str:
@@ -34,8 +34,8 @@ def plan_text(forecast: Forecast) -> str:
 
 def loss_text(expected: ExpectedLoss) -> str:
     """Returns the expected loss in words."""
-    if expected.loss is None:
-        return f"unknown: {expected.basis}"
+    if expected.loss is None or not expected.is_forecast:
+        return f"no forecast: {expected.basis}"
     low, high = expected.loss
     text = f"{low:.2f} to {high:.2f} nats per token"
     if expected.bits_per_byte:
@@ -53,5 +53,5 @@ def _training_line(forecast: Forecast) -> str:
     )
     return (
         f"{count(training['epochs'], 'epoch')} of {count(training['steps_per_epoch'], 'step')} of "
-        f"{batch}; {training['passes']:.2g} passes over the text in {count(training['steps'], 'step')}"
+        f"{batch}; {rounded(training['passes'])} passes over the text in {count(training['steps'], 'step')}"
     )

@@ -5,8 +5,8 @@ import math
 import keras
 
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.training.console import count, duration
-from minigpt.training.expected_time import expected_seconds
+from minigpt.training.console import count, duration, rounded
+from minigpt.training.expected_time import MAX_SPREAD, expected_seconds
 from minigpt.training.fine_tuning import FineTuning
 from minigpt.training.tasks.task import Task
 
@@ -30,7 +30,7 @@ def summary_lines(
     lines["Model"] = (
         f"{parameters:,} parameters ("
         + ", ".join(f"{part} {number:,}" for part, number in parts.items())
-        + f"); {task.corpus.train.tokens / parameters:.2g} tokens per parameter"
+        + f"); {rounded(task.corpus.train.tokens / parameters)} tokens per parameter"
     )
     if fine_tuning:
         trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
@@ -88,7 +88,12 @@ def _training(task: Task, model: GPT | EncoderDecoder) -> str:
     )
 
 
-def expected(seconds: float) -> str:
-    """Returns the text for an estimated time."""
+def expected(seconds: float | None) -> str:
+    """Returns the text for an estimated time; None if measurements disagree."""
+    if seconds is None:
+        return (
+            "no forecast of the time: measurements of this machine's speed differ by more than a factor "
+            f"of {MAX_SPREAD:g}"
+        )
     # The estimate does not contain the time for compiling, which is most of a short training.
     return "less than a minute" if seconds < 10 else f"about {duration(seconds)}"

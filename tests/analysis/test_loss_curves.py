@@ -4,6 +4,7 @@ import importlib.util
 import lzma
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from minigpt.analysis.loss_curves import (
     expected_bits,
     unique_equivalent,
 )
+from minigpt.training.plan_text import loss_text
 
 
 def test_repeated_text_counts_less():
@@ -51,13 +53,47 @@ def test_what_is_not_covered_has_a_wider_range():
     low, high = known.bits_per_byte
     assert math.log(high / low) == pytest.approx(2 * STORIES.error)
     assert low < bits_on(STORIES, size) < high
-    assert "wider range" not in known.basis
+    assert known.basis == "estimated from short training runs on these stories"
     large = Size(weights=9e6, unique=5e6, trained=5e6)
     unknown = expected_bits(large, None, ["Greek"])
     low, high = unknown.bits_per_byte
     assert math.log(high / low) == pytest.approx(2 * STORIES.error * loss_curves.WIDER**2)
-    assert "wider range" in unknown.basis and "9e+06 weights" in unknown.basis
-    assert "Greek" in unknown.basis
+
+
+def test_the_words_about_a_range():
+    """Numbers are written in full, and a range that is too wide is not given."""
+    one = expected_bits(Size(weights=9e6, unique=5e6, trained=5e6), 3.0)
+    assert one.basis == (
+        "estimated from short training runs on English text and Python code; less certain, because "
+        "9,000,000 weights in the blocks are more than those runs had (140,000 to 1,800,000)"
+    )
+    low, high = one.bits_per_byte
+    assert one.as_dict()["expected_bits_per_byte"] == {"low": round(low, 4), "high": round(high, 4)}
+    two = replace(
+        expected_bits(Size(weights=10_240, unique=9012, trained=9512), 3.0), loss=(1.7, 5.65)
+    )
+    assert two.as_dict() == {
+        "expected_loss": None,
+        "expected_bits_per_byte": None,
+        "expected_from": two.basis,
+    }
+    assert two.basis == (
+        "the range would be too wide (a factor of 3.3), because the text is short and may be unlike its "
+        "held-out part, and 10,000 weights in the blocks are fewer than those runs had (140,000 to "
+        "1,800,000), and 9,500 bytes that are trained on are fewer than those runs had (50,000 to "
+        "32,000,000)"
+    )
+    assert loss_text(two) == f"no forecast: {two.basis}"
+    assert loss_text(replace(one, loss=(2.0, 4.0))).startswith("2.00 to 4.00 nats per token, ")
+
+
+def test_a_range_is_a_forecast_if_its_error_was_measured():
+    size = Size(weights=0.8e6, unique=1e6, trained=5e6)
+    for covered in (size, replace(size, unique=1e5)):
+        assert expected_bits(covered, 3.0).is_forecast and expected_bits(covered, None).is_forecast
+    assert not expected_bits(replace(size, trained=2e4), None).is_forecast
+    assert not expected_bits(replace(size, unique=1e5), 3.0, ["Greek"]).is_forecast
+    assert not expected_bits(size, 3.0, ["Greek", "Latin"]).is_forecast
 
 
 def test_a_text_that_compresses_worse_is_harder():
@@ -70,7 +106,7 @@ def test_a_short_text_has_a_wider_range():
     found = expected_bits(Size(weights=0.8e6, unique=1e5, trained=1e6), 3.0)
     low, high = found.bits_per_byte
     assert math.log(high / low) == pytest.approx(2 * loss_curves.SHORT_ERROR)
-    assert "a short text" in found.basis
+    assert "the text is short" in found.basis
 
 
 def fitting():

@@ -1,13 +1,18 @@
 """How many updates there are, with a time limit and without."""
 
+import re
+import shlex
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import minigpt
 from minigpt.config import load_config
 from minigpt.training.callbacks.clock import ADJUSTED_AT, LATEST, Clock
 from minigpt.training.step_limits import StepLimits
+from tests.conftest import tiny_settings
+from tests.run_files import records
 
 
 def test_progress_is_the_share_of_the_plan_that_is_done():
@@ -163,3 +168,29 @@ def test_an_estimate_is_never_more_than_the_time_limit(monkeypatch):
     estimates = []
     machine.run(lambda step: estimates.append(machine.clock.seconds_left()) or 0.5)
     assert max(estimates) <= 60
+
+
+def test_a_run_that_the_time_limit_ended_says_what_was_reached(tiny_file, tmp_path, capsys, no_export):
+    """And the command with which it goes on, which can be pasted."""
+    limited = {"max_minutes": 0.001, "steps_per_epoch": 100_000}
+    run = minigpt.train(tiny_settings(tiny_file, training=limited), tmp_path / "a run")
+    (epoch,) = records(run.metrics_file)
+    out = capsys.readouterr().out
+    (line,) = (line for line in out.splitlines() if line.startswith("Trained until"))
+    steps, passes, loss, command = re.fullmatch(
+        r"Trained until the time limit, training\.max_minutes = 0\.001: ([\d,]+) steps?, ([\d.]+) passes "
+        r"over the text, validation loss ([\d.]+) nats per token\. To train further: (.*)",
+        line,
+    ).groups()
+    assert int(steps.replace(",", "")) == epoch["step"]
+    tokens = epoch["step"] * 8 * 16
+    assert float(passes) == pytest.approx(tokens / run.facts["train_tokens"], rel=0.15)
+    assert float(loss) == pytest.approx(epoch["val_loss"], abs=1e-3)
+    assert "200,000" not in out.partition("Trained until")[2]
+    resume = ["minigpt", "train", "--resume", str(run.path), "--set", "training.max_minutes=0.002"]
+    assert shlex.split(command) == resume
+    # A copy has the number of steps without a time limit.
+    overrides = ["training.max_minutes=none"]
+    minigpt.train(load_config(run.config_file, overrides), tmp_path / "again")
+    out = capsys.readouterr().out
+    assert f"Trained until the end that training.step_limits gives: {steps} step" in out
