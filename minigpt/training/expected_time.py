@@ -66,7 +66,8 @@ def _products_per_second(config: Config) -> float | None:
         if rows == all_rows or _seconds_of(multiply) >= _LONG_ENOUGH_SECONDS:
             break
         rows = min(all_rows, 4 * rows)
-    durations, end = [], time.perf_counter() + _MEASURED_SECONDS
+    durations: list[float] = []
+    end = time.perf_counter() + _MEASURED_SECONDS
     while len(durations) < _MIN_PRODUCTS or time.perf_counter() < end:
         durations.append(_seconds_of(multiply))
     low, middle, high = statistics.quantiles(durations, n=4)

@@ -108,8 +108,9 @@ def why_it_ended(loop: TrainingLoop, command: str) -> list[str]:
         if loop.best.best:
             reached += f", validation loss {loop.best.best.val_loss:.3f} nats per token"
         if training.max_minutes:
+            limit = f"training.max_minutes = {training.max_minutes:g}"
             lines.append(
-                f"Trained until the time limit, training.max_minutes = {training.max_minutes:g}: {reached}. "
+                f"Trained until the time limit, {limit}: {reached}. "
                 f"To train further: {_extending(loop, command)}"
             )
         else:

@@ -149,7 +149,9 @@ def test_a_training_that_time_has_cut_is_given_more(tiny_file, tmp_path, capsys)
     assert f"training.max_minutes = 0.3: {second['step']:,} steps, " in out
     (passes,) = re.findall(r"steps, ([\d,.]+) passes over the text", out)
     batches_in_pass = run.facts["train_tokens"] / (8 * 16)
-    assert float(passes.replace(",", "")) == pytest.approx(second["step"] / batches_in_pass, rel=0.1)
+    assert float(passes.replace(",", "")) == pytest.approx(
+        second["step"] / batches_in_pass, rel=0.1
+    )
 
 
 def train_with_sigterm(file: Path, run: Path, monkeypatch, batch: int) -> None:

@@ -170,7 +170,9 @@ def test_an_estimate_is_never_more_than_the_time_limit(monkeypatch):
     assert max(estimates) <= 60
 
 
-def test_a_run_that_the_time_limit_ended_says_what_was_reached(tiny_file, tmp_path, capsys, no_export):
+def test_a_run_that_the_time_limit_ended_says_what_was_reached(
+    tiny_file, tmp_path, capsys, no_export
+):
     """And the command with which it goes on, which can be pasted."""
     limited = {"max_minutes": 0.001, "steps_per_epoch": 100_000}
     run = minigpt.train(tiny_settings(tiny_file, training=limited), tmp_path / "a run")
