@@ -1,6 +1,7 @@
 """A connection of HTTP/1.1: what uvicorn does, with limits of time, and errors as JSON."""
 
 import asyncio
+import socket
 from typing import Any
 
 import h11
@@ -14,6 +15,9 @@ from minigpt.serving.errors import RequestError
 _HEAD_SECONDS = 30
 # A connection whose client has read nothing of what waits for it is closed after this time.
 _READ_SECONDS = 30
+# Size in bytes of a connection's send buffer. Linux reports that a client has read only after a third of
+# the buffer is free, and its own choice of up to 4 MB makes a slow client look like one that reads nothing.
+_SEND_BUFFER = 65_536
 # How often a client that sends nothing more is asked whether it is still there.
 _PROBE_SECONDS = 1
 # Open connections; further ones are answered with 503.
@@ -49,6 +53,9 @@ class Protocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER
+        )
         self._deadline = self.loop.call_later(_HEAD_SECONDS, transport.close)
 
     def data_received(self, data: bytes) -> None:

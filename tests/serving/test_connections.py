@@ -24,7 +24,7 @@ def impatient(tiny_run) -> Iterator[Served]:
     """A server with short limits of time, and few connections."""
     program = (
         "from minigpt.serving import protocol\n"
-        "protocol._PROBE_SECONDS, protocol._READ_SECONDS, protocol._MOST_CONNECTIONS = 0.02, 3, 5\n"
+        "protocol._PROBE_SECONDS, protocol._READ_SECONDS, protocol._MOST_CONNECTIONS = 0.02, 1, 5\n"
         "from minigpt.__main__ import main; main()"
     )
     with serving(tiny_run.path, "--threads", "1", *ENDLESS, program=program) as served:
@@ -137,8 +137,9 @@ def test_too_many_connections(impatient):
 def test_an_answer_that_is_not_read_ends(impatient, model):
     """A client that reads slowly keeps its connection; one that reads nothing loses it, and its text."""
     fields = {**long_text(model), "stream": True, "logprobs": 10}
-    small = (socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    small = (socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 15)
     with sent(impatient, "POST /v1/completions HTTP/1.1", fields, small) as connection:
+        # Several times the limit, at less than 200 kB/s.
         for _ in range(24):
             assert connection.recv(50_000)
             time.sleep(0.25)
