@@ -44,13 +44,6 @@ os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND") or "tensorflow"
 
 if TYPE_CHECKING:
     # An alias marks a name as public for type checkers.
-    from minigpt.analysis.forecast import Forecast as Forecast
-    from minigpt.analysis.memorization import Memorization as Memorization
-    from minigpt.analysis.memorization import measure_memorization as measure_memorization
-    from minigpt.analysis.run_list import RunSummary as RunSummary
-    from minigpt.analysis.run_list import list_runs as list_runs
-    from minigpt.analysis.verdict import Verdict as Verdict
-    from minigpt.certification.verifying import verify as verify
     from minigpt.config import Config as Config
     from minigpt.config import load_config as load_config
     from minigpt.corpus.fit import config_for_text as config_for_text
@@ -58,32 +51,39 @@ if TYPE_CHECKING:
     from minigpt.evaluation import Evaluation as Evaluation
     from minigpt.evaluation import PairEvaluation as PairEvaluation
     from minigpt.evaluation import evaluate_run as evaluate_run
-    from minigpt.export.exporting import export_run as export_run
-    from minigpt.huggingface.importing import import_run as import_run
-    from minigpt.inference.loading import load as load
-    from minigpt.inference.text_model import TextModel as TextModel
-    from minigpt.inference.translation_model import TranslationModel as TranslationModel
+    from minigpt.generation.loading import load as load
+    from minigpt.generation.text_model import TextModel as TextModel
+    from minigpt.generation.translation_model import TranslationModel as TranslationModel
+    from minigpt.insight.examination import examine as examine
+    from minigpt.insight.forecast.forecast import Forecast as Forecast
+    from minigpt.insight.forecast.plan import plan as plan
+    from minigpt.insight.memorization import Memorization as Memorization
+    from minigpt.insight.memorization import measure_memorization as measure_memorization
+    from minigpt.insight.run_list import RunSummary as RunSummary
+    from minigpt.insight.run_list import list_runs as list_runs
+    from minigpt.insight.verdict import Verdict as Verdict
     from minigpt.layers import TokenAndPositionEmbedding as TokenAndPositionEmbedding
     from minigpt.layers import TransformerBlock as TransformerBlock
     from minigpt.models import GPT as GPT
     from minigpt.models import EncoderDecoder as EncoderDecoder
     from minigpt.pages.report_page import write_report as write_report
-    from minigpt.portable.loading import load_portable as load_portable
-    from minigpt.portable.text_model import PortableTextModel as PortableTextModel
-    from minigpt.portable.translation_model import (
+    from minigpt.runs.run import Run as Run
+    from minigpt.targets.certification.verifying import verify as verify
+    from minigpt.targets.exporting import export_run as export_run
+    from minigpt.targets.gguf.loading import load_portable as load_portable
+    from minigpt.targets.gguf.text_model import PortableTextModel as PortableTextModel
+    from minigpt.targets.gguf.translation_model import (
         PortableTranslationModel as PortableTranslationModel,
     )
-    from minigpt.runs.run import Run as Run
+    from minigpt.targets.huggingface.importing import import_run as import_run
     from minigpt.tokenizers import Tokenizer as Tokenizer
     from minigpt.tokenizers.byte_pair import BytePairTokenizer as BytePairTokenizer
     from minigpt.tokenizers.character import CharacterTokenizer as CharacterTokenizer
     from minigpt.tokenizers.gpt2 import GPT2Tokenizer as GPT2Tokenizer
     from minigpt.tokenizers.word import WordTokenizer as WordTokenizer
     from minigpt.training.callbacks.text_generator import TextGenerator as TextGenerator
-    from minigpt.training.examination import examine as examine
     from minigpt.training.pipeline import resume as resume
     from minigpt.training.pipeline import train as train
-    from minigpt.training.plan import plan as plan
 
 # Importing TensorFlow takes seconds, so a module is imported when its name is first used.
 _MODULES = {
@@ -92,38 +92,38 @@ _MODULES = {
     "Config": "minigpt.config",
     "EncoderDecoder": "minigpt.models",
     "Evaluation": "minigpt.evaluation",
-    "Forecast": "minigpt.analysis.forecast",
+    "Forecast": "minigpt.insight.forecast.forecast",
     "GPT": "minigpt.models",
     "GPT2Tokenizer": "minigpt.tokenizers.gpt2",
-    "Memorization": "minigpt.analysis.memorization",
+    "Memorization": "minigpt.insight.memorization",
     "PairEvaluation": "minigpt.evaluation",
-    "PortableTextModel": "minigpt.portable.text_model",
-    "PortableTranslationModel": "minigpt.portable.translation_model",
+    "PortableTextModel": "minigpt.targets.gguf.text_model",
+    "PortableTranslationModel": "minigpt.targets.gguf.translation_model",
     "Run": "minigpt.runs.run",
-    "RunSummary": "minigpt.analysis.run_list",
+    "RunSummary": "minigpt.insight.run_list",
     "TextGenerator": "minigpt.training.callbacks.text_generator",
-    "TextModel": "minigpt.inference.text_model",
+    "TextModel": "minigpt.generation.text_model",
     "TokenAndPositionEmbedding": "minigpt.layers",
     "Tokenizer": "minigpt.tokenizers.base",
     "TransformerBlock": "minigpt.layers",
-    "TranslationModel": "minigpt.inference.translation_model",
+    "TranslationModel": "minigpt.generation.translation_model",
     "UserError": "minigpt.errors",
-    "Verdict": "minigpt.analysis.verdict",
+    "Verdict": "minigpt.insight.verdict",
     "WordTokenizer": "minigpt.tokenizers.word",
     "config_for_text": "minigpt.corpus.fit",
     "evaluate_run": "minigpt.evaluation",
-    "examine": "minigpt.training.examination",
-    "export_run": "minigpt.export.exporting",
-    "import_run": "minigpt.huggingface.importing",
-    "list_runs": "minigpt.analysis.run_list",
-    "load": "minigpt.inference.loading",
+    "examine": "minigpt.insight.examination",
+    "export_run": "minigpt.targets.exporting",
+    "import_run": "minigpt.targets.huggingface.importing",
+    "list_runs": "minigpt.insight.run_list",
+    "load": "minigpt.generation.loading",
     "load_config": "minigpt.config",
-    "load_portable": "minigpt.portable.loading",
-    "measure_memorization": "minigpt.analysis.memorization",
-    "plan": "minigpt.training.plan",
+    "load_portable": "minigpt.targets.gguf.loading",
+    "measure_memorization": "minigpt.insight.memorization",
+    "plan": "minigpt.insight.forecast.plan",
     "resume": "minigpt.training.pipeline",
     "train": "minigpt.training.pipeline",
-    "verify": "minigpt.certification.verifying",
+    "verify": "minigpt.targets.certification.verifying",
     "write_report": "minigpt.pages.report_page",
 }
 _lock = threading.RLock()
@@ -183,7 +183,7 @@ def _register_layers(keras: Any) -> None:
     if keras.config.backend() == "tensorflow":
         importlib.import_module("minigpt.models.gpt")
         importlib.import_module("minigpt.models.encoder_decoder")
-        importlib.import_module("minigpt.training.optimizers.divided_muon")
+        importlib.import_module("minigpt.distribution.divided_muon")
 
 
 when_imported("keras", _register_layers)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles the engine: minigpt/portable/engine/*.c → engine.wasm and engine_without_simd.wasm beside them.
+"""Compiles the engine, minigpt/targets/gguf/engine/*.c, to engine.wasm and engine_without_simd.wasm.
 
     python scripts/build_engine.py
 
@@ -11,7 +11,7 @@ import argparse
 import subprocess
 from pathlib import Path
 
-SOURCES = Path(__file__).parent.parent / "minigpt" / "portable" / "engine"
+SOURCES = Path(__file__).parent.parent / "minigpt" / "targets" / "gguf" / "engine"
 CLANG_VERSION = "14"
 FLAGS = (
     "--target=wasm32",

@@ -1,4 +1,4 @@
-"""Fits the constants of `minigpt/analysis/loss_curves.py` to the records below, and prints their errors.
+"""Fits the constants of `minigpt.insight.forecast.loss_curves` to the records below, with their errors.
 
     python scripts/fit_loss_curves.py
 

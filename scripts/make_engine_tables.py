@@ -1,4 +1,4 @@
-"""Writes minigpt/portable/engine/unicode_ranges.h: character classes and lower-casing, for the engine.
+"""Writes minigpt/targets/gguf/engine/unicode_ranges.h: character classes and lower-casing, for the engine.
 
     python scripts/make_engine_tables.py
 
@@ -12,7 +12,14 @@ from pathlib import Path
 
 from minigpt.tokenizers.unicode_tables import ranges
 
-FILE = Path(__file__).resolve().parents[1] / "minigpt" / "portable" / "engine" / "unicode_ranges.h"
+FILE = (
+    Path(__file__).resolve().parents[1]
+    / "minigpt"
+    / "targets"
+    / "gguf"
+    / "engine"
+    / "unicode_ranges.h"
+)
 # In the order of CharacterClass in unicode.h.
 CLASSES = {
     "LETTER": ("L",),

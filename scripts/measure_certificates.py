@@ -23,10 +23,10 @@ import keras
 import numpy as np
 
 import minigpt
-from minigpt.certification.certificate import certify
 from minigpt.corpus.stories import stories
-from minigpt.export.formats import FORMATS
 from minigpt.models import build_model
+from minigpt.targets.certification.certificate import certify
+from minigpt.targets.formats import FORMATS
 from minigpt.tokenizers import learn_tokenizer
 
 CONFIGURATIONS = (

@@ -90,12 +90,12 @@ def measure(arguments: argparse.Namespace, devices: int) -> dict[str, Any]:
 
     from minigpt.corpus.token_store import open_corpus
     from minigpt.distribution.cluster import find_cluster
+    from minigpt.distribution.divided_muon import DividedMuon
+    from minigpt.distribution.replicated_step import ReplicatedStep
     from minigpt.training.device import set_up_replicas
     from minigpt.training.optimizers import build
-    from minigpt.training.optimizers.divided_muon import DividedMuon
     from minigpt.training.optimizers.muon import Muon
     from minigpt.training.pipeline import compile_model
-    from minigpt.training.replicated_step import ReplicatedStep
     from minigpt.training.start import replicated_model
     from minigpt.training.tasks import build_task
 

@@ -122,9 +122,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
     from minigpt.corpus.token_store import open_corpus
     from minigpt.distribution.cluster import find_cluster
+    from minigpt.distribution.replicated_step import ReplicatedStep
     from minigpt.training.device import set_up_replicas
     from minigpt.training.pipeline import compile_model
-    from minigpt.training.replicated_step import ReplicatedStep
     from minigpt.training.start import initial_model, replicated_model
     from minigpt.training.tasks import build_task
 

@@ -134,9 +134,9 @@ def processor_seconds(process: int) -> float:
 
 
 async def speed_without_http(path: Path) -> float:
-    from minigpt.portable.settings import Settings
     from minigpt.serving.generation import Generation, TextRequest, parts_of
     from minigpt.serving.scheduler import Scheduler
+    from minigpt.targets.gguf.settings import Settings
 
     model = minigpt.load_portable(path)
     banned = (model.tokenizer.end_id,)

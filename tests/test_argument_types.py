@@ -25,7 +25,7 @@ def test_the_argument_is_named(name, call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # Fails before anything is trained, if the argument is not checked.
     monkeypatch.setattr("minigpt.training.pipeline.set_up_replicas", None)
-    monkeypatch.setattr("minigpt.training.plan.set_up_device", None)
+    monkeypatch.setattr("minigpt.insight.forecast.plan.set_up_device", None)
     with pytest.raises(TypeError, match=f"^`{name}` must be .*Received: 5$"):
         call(tmp_path / "new")
 
@@ -60,7 +60,7 @@ def test_the_tokenizer_of_a_portable_file(tiny_run, tmp_path):
     assert shown[0] == shown[1] and shown[0]
     expected = minigpt.load(tiny_run).generate("Ana", 5)
     assert minigpt.TextModel(model, tokenizer).generate("Ana", 5) == expected
-    from minigpt.export.saved_model import export_saved_model
+    from minigpt.targets.saved_model.writing import export_saved_model
 
     with pytest.raises(TypeError, match=r"^`tokenizer` must be a minigpt.Tokenizer.*PortableTok"):
         export_saved_model(model, tokenizer, tmp_path / "saved")

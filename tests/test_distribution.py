@@ -13,7 +13,7 @@ import pytest
 
 import minigpt
 from minigpt.environment import install_command
-from minigpt.export import formats
+from minigpt.targets import formats
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

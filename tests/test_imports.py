@@ -1,4 +1,4 @@
-"""The layout of the code: which package may import which, and the length of files."""
+"""The layout of the code: which package may import which, imports inside functions included."""
 
 import ast
 from pathlib import Path
@@ -8,36 +8,53 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[1]
 PACKAGE = PROJECT / "minigpt"
 
-# Each package imports only from those above it in this list.
-ORDER = [
-    "errors",
-    "interrupts",
-    "environment",
-    "notices",
-    "storage",
-    "distribution",
+ROOT = {"errors", "interrupts", "environment", "notices"}
+CORE = ROOT | {
     "config",
+    "storage",
     "tokenizers",
-    "losses",
-    "layers",
-    "models",
     "corpus",
+    "models",
     "runs",
     "generation",
-    "huggingface",
     "evaluation",
-    "inference",
-    "portable",
-    "analysis",
-    "pages",
-    "certification",
-    "export",
     "training",
-    "serving",
-    "cli",
-    "__main__",
-]
-TEXT, MODEL = {"tokenizers", "corpus"}, {"losses", "layers", "models", "generation"}
+}
+# Each knows the core. The core knows none of them.
+AROUND = {
+    "distribution": set(),
+    "pages": set(),
+    "targets": {"pages"},
+    "insight": {"targets", "pages"},
+    "serving": {"targets", "pages"},
+}
+# They join the others.
+TOP = {"cli", "__init__", "__main__", "layers", "losses"}
+# Imports that break the rules: this list only becomes shorter.
+KNOWN = {
+    ("evaluation/pairs.py", "distribution"),
+    ("evaluation/text.py", "distribution"),
+    ("insight/forecast/part.py", "distribution"),
+    ("pages/analysis_values.py", "insight"),
+    ("pages/model_facts.py", "targets"),
+    ("pages/model_page.py", "targets"),
+    ("targets/certification/material.py", "insight"),
+    ("training/device.py", "distribution"),
+    ("training/fine_tuning.py", "targets"),
+    ("training/loop.py", "distribution"),
+    ("training/loop.py", "insight"),
+    ("training/loop.py", "targets"),
+    ("training/messages.py", "insight"),
+    ("training/optimizers/build.py", "distribution"),
+    ("training/pipeline.py", "distribution"),
+    ("training/pipeline.py", "insight"),
+    ("training/pipeline.py", "targets"),
+    ("training/start.py", "distribution"),
+    ("training/tasks/language_modeling.py", "distribution"),
+    ("training/tasks/task.py", "distribution"),
+    ("training/tasks/task.py", "insight"),
+    ("training/tasks/translation.py", "distribution"),
+}
 
 
 def package_of(module: str) -> str:
@@ -45,7 +62,7 @@ def package_of(module: str) -> str:
 
 
 def imports_of(path: Path) -> set[str]:
-    """The packages that a file imports from."""
+    """The packages that a file imports from, within functions too. `import minigpt` has its version."""
     packages = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("minigpt."):
@@ -55,33 +72,32 @@ def imports_of(path: Path) -> set[str]:
     return packages
 
 
-FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
+FILES = sorted(PACKAGE.rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_go_down_the_list(path):
+def test_the_core_knows_nothing_of_its_surroundings(path):
     package = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    allowed = set(ORDER[: ORDER.index(package) + 1])
-    if package in TEXT:
-        allowed -= MODEL
-    if package in MODEL:
-        allowed -= TEXT
-    assert imports_of(path) <= allowed
+    if package in TOP:
+        return
+    allowed = CORE | {package} | AROUND.get(package, set())
+    name = str(path.relative_to(PACKAGE))
+    assert {(name, found) for found in imports_of(path) - allowed} - KNOWN == set()
 
 
-def test_at_most_four_modules_at_the_root():
-    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
-    assert len(modules) <= 4
+def test_each_package_has_a_place():
+    packages = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in FILES}
+    assert packages == CORE | set(AROUND) | TOP
 
 
 @pytest.mark.parametrize("folder", ["minigpt", "scripts", "tests", "examples"])
-def test_no_file_over_400_lines(folder):
+def test_no_file_over_500_lines(folder):
     lengths = {
         str(path.relative_to(PROJECT)): len(path.read_text(encoding="utf-8").splitlines())
         for path in (PROJECT / folder).rglob("*.py")
     }
     assert lengths
-    assert {path: length for path, length in lengths.items() if length > 400} == {}
+    assert {path: length for path, length in lengths.items() if length > 500} == {}
 
 
 def test_no_package_for_odds_and_ends():

@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.analysis.verdict import runnable
 from minigpt.cli.command import command, program_name
 from minigpt.cli.options import RunArgument
 from minigpt.cli.output import print_json, print_text
+from minigpt.insight.verdict import runnable
 
 
 @command({"run": "RUN"})

@@ -11,8 +11,8 @@ from minigpt.cli.certificates import print_certificate
 from minigpt.cli.command import command
 from minigpt.cli.options import RunArgument
 from minigpt.errors import UserError
-from minigpt.export.formats import FORMATS
-from minigpt.export.output import check_output
+from minigpt.targets.formats import FORMATS
+from minigpt.targets.output import check_output
 
 
 class Format(StrEnum):

@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.analysis.passages import MIN_CHARACTERS, MIN_WORDS
 from minigpt.cli.command import command
 from minigpt.cli.options import JsonOption, RunArgument
 from minigpt.cli.output import print_json, print_text
+from minigpt.insight.passages import MIN_CHARACTERS, MIN_WORDS
 
 # A larger difference between the two shares is more than chance.
 NOTICEABLE = 0.05

@@ -9,9 +9,9 @@ import minigpt
 from minigpt.cli.command import check_kind, open_run
 from minigpt.cli.output import print_message
 from minigpt.errors import ArgumentProblem, UserError, failure
-from minigpt.portable.settings import Settings, problem_of, settings_of
 from minigpt.runs.portable_file import PORTABLE_FILE, is_current
 from minigpt.storage.files import is_newer
+from minigpt.targets.gguf.settings import Settings, problem_of, settings_of
 
 if TYPE_CHECKING:
     from minigpt.runs.run import Run
@@ -64,7 +64,7 @@ class OpenedModel:
             if (size := _model_bytes(run)) > LARGE_BYTES:
                 reason = f"a model of {size / 1e6:,.0f} MB"
             elif not run.has_current_portable_file:
-                from minigpt.portable.writing import portable_problem
+                from minigpt.targets.gguf.writing import portable_problem
 
                 reason = portable_problem(run.config.model, run.load_tokenizer())
         if verbose:
@@ -152,7 +152,7 @@ def _portable_file(run: "Run", folder: Path) -> Path:
         except UserError as error:
             print_message(f"{error}; it is written again")
     # Importing the library that writes the file takes as long as everything else here.
-    from minigpt.portable.run_file import write_run_file
+    from minigpt.targets.gguf.run_file import write_run_file
 
     try:
         write_run_file(run, run.portable_file)

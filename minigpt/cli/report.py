@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.analysis.record import read_analysis
 from minigpt.cli.command import command
 from minigpt.errors import ArgumentProblem, UserError
+from minigpt.insight.record import read_analysis
 from minigpt.pages.report_page import REPORT_FILE, is_own_report, write_report
 from minigpt.runs.run import Run
 

@@ -15,7 +15,7 @@ from minigpt.cli.opening import OpenedModel
 from minigpt.cli.options import JsonOption, ModelArgument, VerboseOption
 from minigpt.cli.output import SampleHeadings, print_json, print_message, print_text
 from minigpt.cli.sampling_options import check_options, chosen_seed, sampling_settings
-from minigpt.inference.prompts import unknown_tokens_message
+from minigpt.generation.prompts import unknown_tokens_message
 
 OPTIONS = {
     "run": "RUN",

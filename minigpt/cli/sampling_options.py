@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.portable.settings import Settings, problem_of, settings_of
+from minigpt.targets.gguf.settings import Settings, problem_of, settings_of
 
 
 def sampling_settings(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> Settings:

@@ -10,7 +10,7 @@ from minigpt.cli.input import read_lines
 from minigpt.cli.opening import is_portable
 from minigpt.cli.options import JsonOption, ModelArgument
 from minigpt.cli.output import print_json, print_text
-from minigpt.inference.prompts import check_prompt
+from minigpt.generation.prompts import check_prompt
 
 
 @command({"run": "RUN", "prompt": "--text", "text": "--text"})

@@ -14,7 +14,7 @@ from minigpt.cli.options import JsonOption, ModelArgument, VerboseOption
 from minigpt.cli.output import print_json, print_message, print_text
 from minigpt.cli.sampling_options import sampling_settings
 from minigpt.errors import UserError
-from minigpt.inference.prompts import check_prompt, unknown_tokens_message
+from minigpt.generation.prompts import check_prompt, unknown_tokens_message
 
 OPTIONS = {
     "run": "RUN",

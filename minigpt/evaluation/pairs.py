@@ -10,7 +10,7 @@ from minigpt.distribution.replicas import Replicas
 from minigpt.errors import UserError
 from minigpt.evaluation.scores import PairEvaluation, bits_per_byte, perplexity
 from minigpt.evaluation.text import Record, mean_loss
-from minigpt.generation import Translator, translate_ids
+from minigpt.generation.translation import Translator, translate_ids
 from minigpt.models import EncoderDecoder
 from minigpt.tokenizers import Tokenizer
 

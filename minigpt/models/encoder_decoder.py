@@ -7,11 +7,11 @@ import keras
 from keras import ops
 
 from minigpt.config import TransformerConfig
-from minigpt.layers.embedding import TokenAndPositionEmbedding
-from minigpt.layers.encoder_decoder_blocks import DecoderBlock, EncoderBlock
-from minigpt.layers.initial_values import PackedGlorotUniform
-from minigpt.layers.norms import build_norm
 from minigpt.models.language_model import LanguageModel
+from minigpt.models.layers.embedding import TokenAndPositionEmbedding
+from minigpt.models.layers.encoder_decoder_blocks import DecoderBlock, EncoderBlock
+from minigpt.models.layers.initial_values import PackedGlorotUniform
+from minigpt.models.layers.norms import build_norm
 
 
 @keras.saving.register_keras_serializable("minigpt")

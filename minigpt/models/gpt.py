@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 import keras
 
 from minigpt.config import TransformerConfig
-from minigpt.layers.embedding import TokenAndPositionEmbedding
-from minigpt.layers.norms import build_norm
-from minigpt.layers.transformer_block import BLOCKS
 from minigpt.models.language_model import LanguageModel
+from minigpt.models.layers.embedding import TokenAndPositionEmbedding
+from minigpt.models.layers.norms import build_norm
+from minigpt.models.layers.transformer_block import BLOCKS
 
 
 @keras.saving.register_keras_serializable("minigpt")

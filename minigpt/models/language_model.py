@@ -8,11 +8,11 @@ import keras
 import tensorflow as tf
 
 from minigpt.config import TransformerConfig
-from minigpt.layers.arguments import MODEL_NAMES, checked_arguments, split_settings
-from minigpt.layers.dropout import dropout_masks
-from minigpt.layers.embedding import TokenAndPositionEmbedding
-from minigpt.losses.chunked_crossentropy import can_be_chunked, chunked_crossentropy
-from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
+from minigpt.models.layers.arguments import MODEL_NAMES, checked_arguments, split_settings
+from minigpt.models.layers.dropout import dropout_masks
+from minigpt.models.layers.embedding import TokenAndPositionEmbedding
+from minigpt.models.losses.chunked_crossentropy import can_be_chunked, chunked_crossentropy
+from minigpt.models.losses.smoothed_crossentropy import SmoothedCrossentropy
 
 
 class LanguageModel(keras.Model, abc.ABC):

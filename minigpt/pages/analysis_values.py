@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from minigpt.analysis.verdict import TITLES, runnable
+from minigpt.insight.verdict import TITLES, runnable
 from minigpt.runs.records import (
     count,
     mapping,

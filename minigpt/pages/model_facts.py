@@ -9,12 +9,12 @@ import gguf
 import minigpt
 from minigpt.errors import UserError
 from minigpt.pages.analysis_values import analysis_values
-from minigpt.portable.loading import load_portable
-from minigpt.portable.run_file import best_facts
-from minigpt.portable.writing import WeightsType
 from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
 from minigpt.runs.records import numbers, read_lines
 from minigpt.runs.run import Run
+from minigpt.targets.gguf.loading import load_portable
+from minigpt.targets.gguf.run_file import best_facts
+from minigpt.targets.gguf.writing import WeightsType
 
 # Epochs whose samples are shown.
 _MOST_EPOCHS = 100

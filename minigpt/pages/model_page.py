@@ -8,16 +8,16 @@ from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.pages.inlining import data_elements, json_element, template
 from minigpt.pages.model_facts import file_facts, model_facts
-from minigpt.portable.loading import load_portable
-from minigpt.portable.run_file import best_facts, write_run_file
-from minigpt.portable.text_model import PortableModel
-from minigpt.portable.writing import WeightsType
 from minigpt.runs.run import Run
+from minigpt.targets.gguf.loading import load_portable
+from minigpt.targets.gguf.run_file import best_facts, write_run_file
+from minigpt.targets.gguf.text_model import PortableModel
+from minigpt.targets.gguf.writing import WeightsType
 
 _FOLDERS = [Path(__file__).parent / name for name in ("shared", "model")]
 # Each is as large as the model in int8.
 _MOST_EPOCHS = 12
-_ENGINES = Path(__file__).parent.parent / "portable" / "engine"
+_ENGINES = Path(__file__).parent.parent / "targets" / "gguf" / "engine"
 
 
 def write_page(run: Run, output: Path, weights: WeightsType = "float32") -> None:
@@ -26,7 +26,7 @@ def write_page(run: Run, output: Path, weights: WeightsType = "float32") -> None
     Args:
       run: the run.
       output: the file.
-      weights: how matrices are stored; see `minigpt.portable.writing.write_portable`.
+      weights: how matrices are stored; see `minigpt.targets.gguf.writing.write_portable`.
     Raises:
       UserError: the run has no model.
       OSError: the file cannot be written.

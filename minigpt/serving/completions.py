@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from minigpt.errors import UserError
-from minigpt.portable.batch import Choice
-from minigpt.portable.settings import Settings, settings_of
 from minigpt.serving.errors import RequestError, as_request_error, problem
 from minigpt.serving.generation import Describer, Part, TextRequest
 from minigpt.serving.inputs import token_ids
 from minigpt.serving.scheduler import Computation
 from minigpt.serving.schema import MOST_STOPS, MOST_TEXTS, CompletionBody
 from minigpt.serving.served_model import Bounds, ServedModel
+from minigpt.targets.gguf.batch import Choice
+from minigpt.targets.gguf.settings import Settings, settings_of
 
 # Settings of the model that have another name in a request, or the same one.
 _SETTINGS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")

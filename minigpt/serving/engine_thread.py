@@ -6,8 +6,8 @@ import time
 import traceback
 from typing import TYPE_CHECKING
 
-from minigpt.portable.batch import ENDED, NOTHING_NEW, BatchEngine
 from minigpt.serving.generation import Generation, Part
+from minigpt.targets.gguf.batch import ENDED, NOTHING_NEW, BatchEngine
 
 if TYPE_CHECKING:
     from minigpt.serving.scheduler import Scheduler

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from minigpt.portable.batch import Choice
-from minigpt.portable.settings import Settings
+from minigpt.targets.gguf.batch import Choice
+from minigpt.targets.gguf.settings import Settings
 from minigpt.tokenizers.continuation import ContinuationText, IncrementalDetokenizer
 from minigpt.tokenizers.vocabulary import Vocabulary
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from minigpt.errors import UserError
-from minigpt.inference.prompts import check_prompt
+from minigpt.generation.prompts import check_prompt
 from minigpt.serving.errors import RequestError, as_request_error, problem
 from minigpt.serving.schema import MOST_TEXTS, Texts
 from minigpt.serving.served_model import ServedModel

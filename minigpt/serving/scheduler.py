@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from minigpt.portable.batch import BatchEngine
 from minigpt.serving.engine_thread import EngineThread
 from minigpt.serving.generation import Generation
+from minigpt.targets.gguf.batch import BatchEngine
 
 # A step, or reading a text, takes less.
 _JOIN_SECONDS = 1.5

@@ -7,8 +7,8 @@ from typing import Any
 
 import minigpt
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.portable.settings import Settings, settings_of
-from minigpt.portable.text_model import PortableTextModel
+from minigpt.targets.gguf.settings import Settings, settings_of
+from minigpt.targets.gguf.text_model import PortableTextModel
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from minigpt.config import Config, TokenizerConfig, TransformerConfig
 from minigpt.errors import UserError
-from minigpt.huggingface.architectures import export_problems
 from minigpt.models import GPT
 from minigpt.runs.paths import check_run
 from minigpt.runs.run import Run
+from minigpt.targets.huggingface.architectures import export_problems
 from minigpt.tokenizers import Tokenizer
 
 # Settings of [model] that may differ from the run's: they affect training only.

@@ -7,27 +7,27 @@ from typing import Any
 import keras
 from rich.console import Console
 
+from minigpt.distribution.agreement import Agreement
 from minigpt.distribution.replicas import Replicas
+from minigpt.distribution.replicated_fit import replicated_fit
+from minigpt.distribution.replicated_step import ReplicatedStep
+from minigpt.insight.reporter import Reporter
+from minigpt.insight.tensorboard import TensorBoard
 from minigpt.notices import LOGGER
-from minigpt.portable.writing import portable_problem
 from minigpt.runs.checkpoints import Checkpoint
 from minigpt.runs.run import Run
-from minigpt.training.agreement import Agreement
+from minigpt.targets.gguf.epoch_files import EpochFiles, keeps_epochs
+from minigpt.targets.gguf.writing import portable_problem
 from minigpt.training.callbacks.best_epoch import BestEpoch
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.callbacks.clock import Clock
 from minigpt.training.callbacks.display import Display
-from minigpt.training.callbacks.epoch_files import EpochFiles, keeps_epochs
 from minigpt.training.callbacks.interrupt import Interrupt, TrainingInterrupted
 from minigpt.training.callbacks.learning_rate import LearningRate
 from minigpt.training.callbacks.recorder import Recorder
-from minigpt.training.callbacks.reporter import Reporter
 from minigpt.training.callbacks.step_recorder import StepRecorder
 from minigpt.training.callbacks.stop_at_nan import StopAtNaN
-from minigpt.training.callbacks.tensorboard import TensorBoard
 from minigpt.training.callbacks.user_callbacks import UserCallbacks
-from minigpt.training.replicated_fit import replicated_fit
-from minigpt.training.replicated_step import ReplicatedStep
 from minigpt.training.resumed_training import keeps_limits
 from minigpt.training.step_limits import StepLimits
 from minigpt.training.tasks.task import Task

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from minigpt.analysis.verdict import Verdict, runnable
 from minigpt.config import Config
+from minigpt.insight.reporter import Reporter
+from minigpt.insight.verdict import Verdict, runnable
 from minigpt.runs.checkpoints import checkpoint_paths
 from minigpt.runs.run import Run
 from minigpt.storage.files import is_newer
 from minigpt.training.callbacks.checkpointing import MIN_INTERVAL
-from minigpt.training.callbacks.reporter import Reporter
 from minigpt.training.console import count, duration, rounded
 from minigpt.training.failures import last_checkpoint
 from minigpt.training.loop import TrainingLoop

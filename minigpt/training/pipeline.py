@@ -10,22 +10,29 @@ from typing import Any
 import keras
 from rich.console import Console
 
-from minigpt.analysis.record import read_analysis
 from minigpt.config import Config
 from minigpt.config.overrides import check_overrides
 from minigpt.distribution.cluster import find_cluster, is_first_worker
 from minigpt.distribution.connection import lost_workers
 from minigpt.distribution.replicas import Replicas
+from minigpt.distribution.workers import (
+    announce_run,
+    check_weights,
+    check_workers,
+    follow,
+    wait_for_first,
+)
 from minigpt.errors import ArgumentProblem, UserError, as_path
-from minigpt.export.saved_model import build_text_module
+from minigpt.insight.record import read_analysis
+from minigpt.insight.tensorboard import check_tensorboard
 from minigpt.interrupts import Interrupted, stop_if_interrupted
 from minigpt.notices import notices_to
-from minigpt.portable.run_file import write_run_file
 from minigpt.runs.facts import write_facts
 from minigpt.runs.run import Run, as_run, save_model
 from minigpt.storage.atomic import atomic_folder
+from minigpt.targets.gguf.run_file import write_run_file
+from minigpt.targets.saved_model.writing import build_text_module
 from minigpt.training import messages
-from minigpt.training.callbacks.tensorboard import check_tensorboard
 from minigpt.training.console import new_console, show
 from minigpt.training.device import enough_memory, set_up_replicas, uses_xla
 from minigpt.training.facts import run_facts
@@ -38,13 +45,6 @@ from minigpt.training.start import Start
 from minigpt.training.summary import summary
 from minigpt.training.tasks import build_task
 from minigpt.training.tasks.task import Task
-from minigpt.training.workers import (
-    announce_run,
-    check_weights,
-    check_workers,
-    follow,
-    wait_for_first,
-)
 
 
 def train(

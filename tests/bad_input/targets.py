@@ -21,7 +21,7 @@ from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.pair_files import PairFiles
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
-from minigpt.inference.prompts import check_prompt
+from minigpt.generation.prompts import check_prompt
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
     Checkpoint,

@@ -16,7 +16,7 @@ from tests.browser.recorder import Recorder
 from tests.browser.reports import drawn, write_reports
 from tests.browser.runs import write_page, write_run
 from tests.browser.tabs import Browser, Tab
-from tests.portable.models import GPT_SHAPES, PAIR_SHAPES, Built, build
+from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, Built, build
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

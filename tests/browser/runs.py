@@ -8,12 +8,12 @@ import numpy as np
 
 import minigpt
 from minigpt.config import config_record
-from minigpt.portable.run_file import write_epoch_file
 from minigpt.runs.checkpoints import checkpoint_name, write_checkpoint
 from minigpt.runs.facts import Baselines, Facts
 from minigpt.runs.progress import Best, ClockState, TrainingProgress
 from minigpt.runs.run import Run
-from tests.portable.models import Built
+from minigpt.targets.gguf.run_file import write_epoch_file
+from tests.targets.gguf.models import Built
 
 STEPS_PER_EPOCH = 20
 COMMAND = "minigpt train tiny.toml --set training.epochs=2"

@@ -8,7 +8,7 @@ from tests.browser.tabs import Browser, Tab
 
 _PACKAGE = Path(minigpt.__file__).parent
 _SCRIPTS = [_PACKAGE / "pages" / "model" / f"{name}.js" for name in ("engine", "decoding", "model")]
-_ENGINE = _PACKAGE / "portable" / "engine" / "engine.wasm"
+_ENGINE = _PACKAGE / "targets" / "gguf" / "engine" / "engine.wasm"
 
 
 def open_model(browser: Browser, file: Path) -> Tab:

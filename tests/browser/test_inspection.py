@@ -1,6 +1,6 @@
 """Look inside, as the page's scripts read it from the engine.
 
-tests/portable/test_inspection.py tests the engine itself.
+tests/targets/gguf/test_inspection.py tests the engine itself.
 """
 
 import re
@@ -10,8 +10,8 @@ import pytest
 
 from tests.browser.interface import look_at, write
 from tests.browser.scripts import open_model
-from tests.portable.looking import look_inside, look_inside_pairs, softmax
-from tests.portable.models import GPT_SHAPES, PAIR_SHAPES, build
+from tests.targets.gguf.looking import look_inside, look_inside_pairs, softmax
+from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, build
 
 pytestmark = pytest.mark.browser
 

@@ -12,7 +12,7 @@ import minigpt
 from tests.browser.conftest import Exported
 from tests.browser.runs import write_page, write_run
 from tests.mixed_lines import scraps
-from tests.portable.models import GPT_SHAPES, PAIR_SHAPES, TOKENIZERS, build
+from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, TOKENIZERS, build
 
 pytestmark = pytest.mark.browser
 

@@ -13,7 +13,7 @@ from minigpt.tokenizers import learn_tokenizer
 from tests.browser.conftest import Exported
 from tests.browser.interface import use_everything, wait_until_ready
 from tests.browser.runs import write_page, write_run
-from tests.portable.models import Built
+from tests.targets.gguf.models import Built
 
 pytestmark = pytest.mark.browser
 

@@ -10,8 +10,8 @@ from minigpt.tokenizers import Tokenizer
 from tests.browser.scripts import open_model
 from tests.conftest import SHARED_DATA
 from tests.mixed_lines import code, scraps, twenty_thousand
-from tests.portable.models import Built
-from tests.portable.test_engine_tokenizers import TOKENIZERS
+from tests.targets.gguf.models import Built
+from tests.targets.gguf.test_engine_tokenizers import TOKENIZERS
 
 pytestmark = pytest.mark.browser
 

@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from minigpt.analysis.verdict import TITLES, runnable
+from minigpt.insight.verdict import TITLES, runnable
 from tests.cli.running import called, refused
 
 

@@ -12,7 +12,7 @@ import pytest
 import minigpt
 from minigpt.cli import opening
 from minigpt.errors import UserError
-from minigpt.portable import run_file
+from minigpt.targets.gguf import run_file
 from tests.cli.running import called, refused
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "compatibility"

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import pytest
 
 import minigpt
-from minigpt.analysis.verdict import Verdict
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
-from minigpt.huggingface import weights
+from minigpt.insight.verdict import Verdict
 from minigpt.pages.analysis_values import analysis_values
+from minigpt.targets.huggingface import weights
 from minigpt.training import messages
 from tests.cli.running import called, refused
 
@@ -46,7 +46,7 @@ def test_no_message_has_a_placeholder_in_a_command():
     assert [text for file in files for text in strings(file) if PLACEHOLDER.search(text)] == []
     assert [
         text
-        for text in strings(PACKAGE / "analysis" / "learning_verdicts.py")
+        for text in strings(PACKAGE / "insight" / "learning_verdicts.py")
         if PLACEHOLDER.search(text)
     ]
 

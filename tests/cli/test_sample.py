@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from minigpt.inference.loading import load
+from minigpt.generation.loading import load
 from tests.cli.running import called, refused
 
 

@@ -8,7 +8,7 @@ import tomli_w
 
 from minigpt.config import GPTConfig, dump_config, load_config, load_record, shipped_configs
 from minigpt.errors import UserError
-from minigpt.layers.arguments import split_settings
+from minigpt.models.layers.arguments import split_settings
 from minigpt.runs.run import Run
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "compatibility"

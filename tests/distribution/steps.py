@@ -17,10 +17,10 @@ import tensorflow as tf
 from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.distribution.cluster import find_cluster
+from minigpt.distribution.divided_muon import DividedMuon
+from minigpt.distribution.replicated_step import ReplicatedStep
 from minigpt.training.device import set_up_replicas, uses_xla
-from minigpt.training.optimizers.divided_muon import DividedMuon
 from minigpt.training.pipeline import compile_model
-from minigpt.training.replicated_step import ReplicatedStep
 from minigpt.training.start import initial_model, replicated_model
 from minigpt.training.tasks import build_task
 

@@ -132,7 +132,7 @@ def _serve() -> None:
     for name in (
         "cli.app",
         "training.pipeline",
-        "inference.loading",
+        "generation.loading",
         "evaluation",
     ):
         importlib.import_module(f"minigpt.{name}")

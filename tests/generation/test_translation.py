@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.generation import Translator, translate_ids
+from minigpt.generation.translation import Translator, translate_ids
 from tests.models.test_encoder_decoder import VOCAB_SIZE, small_model
 
 START, END = 1, 2

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from minigpt.layers.dropout import Dropout
 from minigpt.models import GPT
+from minigpt.models.layers.dropout import Dropout
 
 SIZES = {"vocab_size": 13, "max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 2}
 # Each kind of dropout has a rate, and therefore masks, of its own.

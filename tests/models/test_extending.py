@@ -10,9 +10,9 @@ from typing import get_args
 
 import minigpt
 from minigpt.config import GPTConfig
-from minigpt.layers.activations import ACTIVATIONS
-from minigpt.layers.positions import POSITIONS
-from minigpt.layers.transformer_block import BLOCKS
+from minigpt.models.layers.activations import ACTIVATIONS
+from minigpt.models.layers.positions import POSITIONS
+from minigpt.models.layers.transformer_block import BLOCKS
 
 PACKAGE = Path(minigpt.__file__).parent
 DOCUMENT = PACKAGE.parent / "docs" / "adding-to-the-model.md"
@@ -24,7 +24,7 @@ import numpy as np
 import minigpt
 from pathlib import Path
 from minigpt.config import dump_config, load_config
-from minigpt.huggingface.architectures import architecture_of_model
+from minigpt.targets.huggingface.architectures import architecture_of_model
 from minigpt.models import build_model
 
 assert Path(minigpt.__file__).is_relative_to(Path.cwd()), minigpt.__file__

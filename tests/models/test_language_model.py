@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from minigpt.config import EncoderDecoderConfig, GPTConfig
-from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
 from minigpt.models import GPT, EncoderDecoder, build_model
+from minigpt.models.losses.smoothed_crossentropy import SmoothedCrossentropy
 
 D, V = 6, 11
 

@@ -16,7 +16,7 @@ from minigpt.errors import UserError
 from minigpt.runs.run import Run
 from tests.browser.runs import write_page, write_run
 from tests.pages.report_runs import memorization_of
-from tests.portable.models import GPT_SHAPES, build
+from tests.targets.gguf.models import GPT_SHAPES, build
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- ]]> \u202e\u2028\0"
 
@@ -86,7 +86,7 @@ def test_the_files_of_the_page(run, tmp_path):
     first, second, _ = run.epoch_files()
     expected = {"main": tmp_path / "model.gguf", "1": first, "2": second}
     assert page.files("model") == {name: path.read_bytes() for name, path in expected.items()}
-    engines = Path(minigpt.__file__).parent / "portable" / "engine"
+    engines = Path(minigpt.__file__).parent / "targets" / "gguf" / "engine"
     names = ["engine.wasm", "engine_without_simd.wasm"]
     assert page.files("engine") == {name: (engines / name).read_bytes() for name in names}
     # The best epoch is the model itself.

@@ -11,9 +11,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 import measure_certificates
 
 from minigpt.config import shipped_configs
-from minigpt.export.formats import FORMATS
-from tests.certification.test_certificates import SMALL
+from minigpt.targets.formats import FORMATS
 from tests.pages.report_runs import CERTIFICATE
+from tests.targets.certification.test_certificates import SMALL
 
 
 def cells_of(line: str) -> list[str]:
@@ -30,7 +30,7 @@ def test_six_configurations_and_all_formats():
 
 def test_the_table(tiny_run, monkeypatch, capsys):
     for name, value in SMALL.items():
-        monkeypatch.setattr(f"minigpt.certification.material.{name}", value)
+        monkeypatch.setattr(f"minigpt.targets.certification.material.{name}", value)
     monkeypatch.setattr(measure_certificates, "train", lambda *_: tiny_run)
     # The tiny model has no shape that transformers reads.
     arguments = ["default", "--formats", "gguf", "huggingface", "gguf:int8"]

@@ -9,8 +9,8 @@ import numpy as np
 import openai
 import pytest
 
-from minigpt.portable.batch import Choice
 from minigpt.serving.generation import Describer
+from minigpt.targets.gguf.batch import Choice
 from minigpt.tokenizers.vocabulary import Vocabulary
 
 PROMPT = "Ana sat"

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from minigpt.portable.settings import Settings
 from minigpt.serving.generation import Generation, TextRequest
 from minigpt.serving.scheduler import Computation, Scheduler
+from minigpt.targets.gguf.settings import Settings
 from tests.serving.running import Served, serving
 from tests.serving.test_lifetime import ENDLESS, long_text, wait_until
 

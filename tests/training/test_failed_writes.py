@@ -13,8 +13,8 @@ from rich.console import Console
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.portable import run_file
 from minigpt.runs.checkpoints import checkpoint_paths
+from minigpt.targets.gguf import run_file
 from minigpt.training import pipeline
 from tests.cli.running import called
 from tests.conftest import tiny_settings
@@ -121,9 +121,9 @@ def full(*arguments, **options):
 )
 def test_no_extra_of_a_run_ends_its_training(failing, reason, tiny_file, tmp_path, monkeypatch):
     for name in (
-        "minigpt.portable.run_file.write_portable",
-        "minigpt.training.callbacks.reporter.write_report",
-        "minigpt.training.callbacks.tensorboard._markdown",
+        "minigpt.targets.gguf.run_file.write_portable",
+        "minigpt.insight.reporter.write_report",
+        "minigpt.insight.tensorboard._markdown",
         "minigpt.training.pipeline.build_text_module",
     ):
         monkeypatch.setattr(name, failing)

@@ -13,14 +13,14 @@ import minigpt
 from minigpt.config import load_config
 from minigpt.corpus.fit import config_for_text
 from minigpt.errors import UserError
-from minigpt.huggingface.importing import import_run
 from minigpt.models import build_gpt
 from minigpt.models.lora import enable_lora, merged_weights
 from minigpt.models.state import arrays_of, assign, restore
 from minigpt.runs.run import Run
+from minigpt.targets.huggingface.importing import import_run
 from minigpt.training.optimizers.build import build_optimizer
 from tests.conftest import tiny_text
-from tests.huggingface.folders import huggingface_folder
+from tests.targets.huggingface.folders import huggingface_folder
 
 TUNED = {"epochs": 2, "steps_per_epoch": 30, "batch_size": 8, "learning_rate": 1e-2}
 

@@ -1,6 +1,6 @@
 /* A model of the page: an engine, its vocabulary, and what is asked of them. Used by the worker. */
 
-/* White space that is stripped from a source, as in minigpt/inference/prompts.py. */
+/* White space that is stripped from a source, as in minigpt/generation/prompts.py. */
 const SOURCE_ENDS = /^[ \t\n\v\f\r]+|[ \t\n\v\f\r]+$/g;
 
 class Model {

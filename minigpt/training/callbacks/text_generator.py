@@ -11,11 +11,11 @@ import numpy as np
 
 from minigpt.config import SamplingConfig, sampling_config
 from minigpt.errors import UserError
-from minigpt.generation import Decoder
-from minigpt.inference.decoders import build_decoder
-from minigpt.inference.given_tokenizers import GivenTokenizer, as_tokenizer
-from minigpt.inference.prompts import as_list, as_prompts
-from minigpt.inference.samples import generate
+from minigpt.generation.decoders import build_decoder
+from minigpt.generation.decoding import Decoder
+from minigpt.generation.given_tokenizers import GivenTokenizer, as_tokenizer
+from minigpt.generation.prompts import as_list, as_prompts
+from minigpt.generation.samples import generate
 from minigpt.tokenizers.vocabulary import Vocabulary
 from minigpt.training.callbacks.callback import Callback
 from minigpt.training.console import new_console, show

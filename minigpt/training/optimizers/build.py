@@ -7,8 +7,8 @@ from typing import Any
 import keras
 
 from minigpt.config import TrainingConfig
+from minigpt.distribution.divided_muon import DividedMuon
 from minigpt.distribution.replicas import Replicas
-from minigpt.training.optimizers.divided_muon import DividedMuon
 from minigpt.training.optimizers.local_updates import SGD, Adam, AdamW
 from minigpt.training.optimizers.muon import Muon
 

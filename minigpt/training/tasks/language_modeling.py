@@ -12,7 +12,7 @@ from minigpt.corpus.sources import source_name
 from minigpt.distribution.replicas import Replicas
 from minigpt.evaluation import baselines, score
 from minigpt.evaluation.text import Evaluator
-from minigpt.inference.prompts import unknown_tokens_message
+from minigpt.generation.prompts import unknown_tokens_message
 from minigpt.models import GPT
 from minigpt.training.callbacks.display import Display
 from minigpt.training.callbacks.text_generator import TextGenerator, check_banned_tokens

@@ -9,10 +9,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from minigpt.analysis.breakdown import LossBreakdown
 from minigpt.config import Config, FilesConfig, PairsConfig
 from minigpt.corpus.store_files import Corpus
 from minigpt.distribution.replicas import Replicas
+from minigpt.insight.breakdown import LossBreakdown
 from minigpt.training.callbacks.callback import Callback
 from minigpt.training.callbacks.display import Display
 

@@ -11,7 +11,7 @@ import minigpt
 from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
-from minigpt.losses.smoothed_crossentropy import SmoothedCrossentropy
+from minigpt.models.losses.smoothed_crossentropy import SmoothedCrossentropy
 from minigpt.runs.corpus import open_run_corpus
 from tests.conftest import backwards, letters, pair_settings, tiny_settings
 from tests.run_files import METRICS, RUN_FILES, names_in, records

@@ -1,1 +1,0 @@
-"""What can be said about a training: baselines, memorization, verdicts, forecasts. No TensorFlow."""

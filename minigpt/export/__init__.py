@@ -1,1 +1,0 @@
-"""Export: writes a trained model for other programs; one format per file."""

@@ -1,0 +1,204 @@
+"""Decoders for models and tokenizers: any Keras model that maps token ids to logits can generate text."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+
+from minigpt.generation.decoding import Decoder
+from minigpt.generation.step_models import CachedGPT, StepModel, UncachedModel, output_of
+from minigpt.models import GPT
+from minigpt.notices import LOGGER
+from minigpt.tokenizers.vocabulary import Vocabulary
+
+# The context of a model if neither the model nor an argument limits it.
+DEFAULT_MAX_LEN = 64
+# What layers with position tables call the number of positions, in minigpt, keras_hub and programs that
+# follow the Keras tutorials.
+LENGTH_NAMES = {"max_len", "maxlen", "sequence_length", "max_length", "max_sequence_length"}
+
+
+def build_decoder(
+    model: keras.Model,
+    tokenizer: Vocabulary,
+    max_len: int | None = None,
+    output: int | str | None = None,
+) -> Decoder:
+    """Builds the decoder of a language model.
+
+    A `GPT` decodes with a cache. Any other model is called on the newest max_len tokens at every step. A
+    warning is logged if its logits depend on later tokens: it has learned to copy them, and what follows
+    the newest token is padding.
+
+    Args:
+      model: maps token ids int[B, T] to logits float[B, T, V].
+      tokenizer: the tokenizer it is trained with. V may be larger than its vocabulary, which may be
+        empty if its size is not known.
+      max_len: the maximum number of tokens that the model reads; by default the length of its input if
+        that is fixed, else the length it was built with, else the smallest number of positions of its
+        layers (see `LENGTH_NAMES`), else 64 or what the model accepts.
+      output: the logits among several outputs, as an index or a name; by default the first output
+        float[B, T, V] with V at least the vocabulary size.
+    Raises:
+      ValueError: the model does not do this; the message says what is wrong.
+    """
+    step_model: GPT | StepModel
+    if isinstance(model, GPT):
+        # Compiled with XLA, unless the model is compiled for training without it.
+        step_model = CachedGPT(model, not model.compiled or model.jit_compile)
+        if output not in (None, 0, -1):
+            raise _refusal(f"it has one output. Received: output={output!r}")
+        _check_vocab_size(model.vocab_size, tokenizer)
+    else:
+        step_model = _uncached(model, tokenizer, max_len, output)
+    unused_ids = range(tokenizer.vocab_size or step_model.vocab_size, step_model.vocab_size)
+    return Decoder(step_model, tokenizer.end_id, [*tokenizer.undrawable_ids, *unused_ids])
+
+
+def _uncached(
+    model: keras.Model, tokenizer: Vocabulary, max_len: int | None, output: int | str | None
+) -> UncachedModel:
+    fixed_len = _length(getattr(model, "input_shape", None))
+    built_len = _length(model.get_build_config().get("input_shape")) if model.built else None
+    table_len = min(_table_lengths(model, set()), default=None)
+    given_len = fixed_len or max_len or built_len or table_len
+    length, outputs = _call(model, given_len or DEFAULT_MAX_LEN, may_be_shorter=given_len is None)
+    place: Any = None
+    if isinstance(outputs, (list, tuple, dict)):
+        place = _place_of_logits(model, outputs, length, tokenizer.vocab_size, output)
+    elif output not in (None, 0, -1, *getattr(model, "output_names", ())):
+        raise _refusal(f"it has one output. Received: output={output!r}")
+    logits = outputs if place is None else outputs[place]
+    shape = getattr(logits, "shape", None)
+    if shape is None or len(shape) != 3 or shape[1] != length:
+        raise _refusal(f"int32[1, {length}] gives {_describe(logits)}")
+    if not _is_float(logits):
+        raise _refusal(f"its output is {_describe(logits)}")
+    values = keras.ops.convert_to_numpy(keras.ops.cast(logits, "float32"))
+    if (values >= 0).all() and np.allclose(values.sum(-1), 1, atol=1e-2):
+        raise _refusal("its output holds probabilities; remove the softmax")
+    _check_vocab_size(shape[2], tokenizer)
+    if _reads_later_tokens(model, length, shape[2], place):
+        LOGGER.warning(
+            "The logits of the model depend on later tokens, so it cannot generate text: its attention "
+            "should be causal"
+        )
+    return UncachedModel(model, shape[2], length, fixed_len is not None, place)
+
+
+def _call(model: keras.Model, length: int, may_be_shorter: bool) -> tuple[int, Any]:
+    """Calls the model with `length` tokens, or with as many as it accepts.
+
+    Returns:
+      the number of tokens, and the outputs.
+    """
+
+    def outputs_for(length: int) -> Any:
+        return output_of(model, np.zeros((1, length), np.int32))
+
+    try:
+        return length, outputs_for(length)
+    except Exception as error:  # The model's layers may raise any exception.
+        accepted, outputs, refused = 0, None, length
+        while may_be_shorter and refused - accepted > 1:
+            middle = (accepted + refused) // 2
+            try:
+                outputs = outputs_for(middle)
+                accepted = middle
+            except Exception:
+                refused = middle
+        if accepted:
+            return accepted, outputs
+        problem = f"it cannot be called on int32[1, {length}]: {_reason(error)}"
+        raise _refusal(problem) from error
+
+
+def _reads_later_tokens(model: keras.Model, length: int, vocab_size: int, place: Any) -> bool:
+    """Returns whether the logits of the first token change with the tokens after it."""
+    # Not token 0, which models may mask.
+    first, other = min(1, vocab_size - 1), min(2, vocab_size - 1)
+
+    def first_logits(later: int) -> Any:
+        ids = np.full((1, length), later, np.int32)
+        ids[0, 0] = first
+        outputs = output_of(model, ids)
+        outputs = outputs if place is None else outputs[place]
+        return keras.ops.convert_to_numpy(keras.ops.cast(outputs[0, 0], "float32"))
+
+    expected = first_logits(first)
+    tolerance = 1e-3 * np.abs(expected).max()
+    return not np.allclose(first_logits(other), expected, rtol=1e-3, atol=tolerance)
+
+
+def _table_lengths(layer: keras.layers.Layer, seen: set[int]) -> Iterator[int]:
+    """Yields the numbers of positions that a layer and the layers inside it give as attributes."""
+    seen.add(id(layer))
+    # Keras lists the layers of a model, but not those of a layer.
+    for name, value in vars(layer).items():
+        if name in LENGTH_NAMES and isinstance(value, int):
+            yield value
+        for part in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(part, keras.layers.Layer) and id(part) not in seen:
+                yield from _table_lengths(part, seen)
+
+
+def _place_of_logits(
+    model: keras.Model, outputs: Any, length: int, vocab_size: int, output: int | str | None
+) -> Any:
+    """Returns the index or the key of the logits among several outputs."""
+    keys: list[Any] = list(outputs) if isinstance(outputs, dict) else list(range(len(outputs)))
+    if isinstance(output, int) and -len(keys) <= output < len(keys):
+        return keys[output]
+    names = keys if isinstance(outputs, dict) else list(getattr(model, "output_names", ()))
+    if output in names:
+        return keys[names.index(output)]
+    if output is not None:
+        known = f"0 to {len(keys) - 1}" + "".join(f", {name!r}" for name in names)
+        raise _refusal(f"it has the outputs {known}. Received: output={output!r}")
+    for key in keys:
+        shape = tuple(getattr(outputs[key], "shape", ()))
+        if shape[:2] == (1, length) and shape[2:] >= (vocab_size,) and _is_float(outputs[key]):
+            return key
+    described = ", ".join(_describe(outputs[key]) for key in keys)
+    raise _refusal(f"int32[1, {length}] gives {described}")
+
+
+def _is_float(output: Any) -> bool:
+    return keras.backend.is_float_dtype(keras.backend.standardize_dtype(output.dtype))
+
+
+def _reason(error: Exception) -> str:
+    """Returns the first line of an error, without Keras' own first line and terminal colors."""
+    lines = re.sub("\x1b\\[[0-9]+m", "", str(error)).splitlines()
+    own = (line for line in lines if line and not line.startswith("Exception encountered"))
+    return next(own, type(error).__name__)
+
+
+def _length(shape: Any) -> int | None:
+    """Returns T of the shape [B, T], or None if it is not fixed or the shape is different."""
+    if isinstance(shape, (tuple, list)) and len(shape) == 2 and isinstance(shape[1], int):
+        return shape[1]
+    return None
+
+
+def _check_vocab_size(vocab_size: int, tokenizer: Vocabulary) -> None:
+    if vocab_size < tokenizer.vocab_size:
+        raise _refusal(
+            f"its vocabulary has {vocab_size} entries, fewer than the tokenizer's or word list's "
+            f"{tokenizer.vocab_size}"
+        )
+
+
+def _describe(output: Any) -> str:
+    if not hasattr(output, "shape"):
+        return f"a {type(output).__name__}"
+    return f"{keras.backend.standardize_dtype(output.dtype)}{list(output.shape)}"
+
+
+def _refusal(problem: str) -> ValueError:
+    return ValueError(
+        "The model should map token ids int[B, T] to logits float[B, T, V], with V at least the "
+        f"vocabulary size, but {problem}"
+    )

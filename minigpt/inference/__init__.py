@@ -1,1 +1,0 @@
-"""Inference: models together with their tokenizers, text in, text out."""

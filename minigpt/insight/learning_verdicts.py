@@ -1,0 +1,246 @@
+"""Verdicts about the course of a training: diverging, not learning, too short.
+
+The thresholds are shares of what was learned: the difference between the loss of the token frequencies
+(unigram) and the validation loss. A share means the same for every text and every tokenizer. They were
+chosen on the trainings of tests/insight/doctor_trainings.py.
+"""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from minigpt.insight.forecast.curve_fit import fit_power_law
+from minigpt.insight.history import History
+from minigpt.insight.verdict import Verdict
+from minigpt.runs.records import number
+
+# The training loss has risen by this share of what had been learned, and by more than noise: this share of
+# itself.
+RISEN, NOISE = 0.25, 0.03
+# Falling by less than this share of itself in the second half is not falling.
+NOT_FALLING = 0.02
+# The loss is at the unigram's: not lower by more than this share of it.
+AT_UNIGRAM = 0.03
+# After fewer updates, only that can be said.
+LEAST_STEPS = 20
+# Twice as many steps would learn this share more.
+STILL_FALLING = 0.12
+# Or it would lower the loss by this share: of a text that is easy to predict, most is learned early.
+LOWER_LOSS = 0.3
+# Memorized: the validation loss has risen by RISE and is above the training loss by GAP; or by LARGE_GAP.
+RISE, GAP, LARGE_GAP = 0.03, 0.2, 0.4
+# The held-out text is unlike the training text: the loss of its pairs of tokens exceeds those of all parts
+# of the training text by this share of their mean (tests/insight/test_good_texts.py).
+UNLIKE = 0.1
+# A passage that counts as copied has 8 words. Samples with fewer words than this, or in a language without
+# spaces, can have none.
+LEAST_WORDS, TOKENS_PER_WORD = 100, 12
+# Findings about the text that repeats itself: its parts are like each other.
+REPETITION = ("duplicates", "repeated_line", "repeated_text")
+
+
+def diverging(history: History) -> Verdict | None:
+    """Returns a verdict if the training loss became nan, or is far above what it was."""
+    rate = history.config.training.learning_rate
+    action = f"Train again with training.learning_rate = {rate / 4:.2g} (it was {rate:g})."
+    if history.has_failed:
+        step = history.last_step
+        return Verdict("diverging", f"The loss was nan or infinite after step {step:,}.", action)
+    if history.last_step < LEAST_STEPS:
+        return None
+    lowest, at = _lowest(history)
+    last = history.train_loss
+    # A training that has not reached the token frequencies has learned since its start.
+    reference = history.unigram if history.unigram > lowest else _start(history)
+    learned = reference - lowest
+    if not math.isfinite(lowest) or last < lowest + max(RISEN * learned, NOISE * lowest):
+        return None
+    return Verdict(
+        "diverging",
+        f"The training loss was {lowest:.3f} nats per token around step {at:,} and is {last:.3f} at the "
+        "end.",
+        action,
+    )
+
+
+def not_learning(history: History) -> Verdict | None:
+    """Returns a verdict if the validation loss is that of the token frequencies and does not fall."""
+    unigram = history.unigram
+    if not math.isfinite(unigram) or history.last.val_loss < (1 - AT_UNIGRAM) * unigram:
+        return None
+    if history.last_step < LEAST_STEPS or is_falling(history) or diverging(history):
+        return None
+    return Verdict(
+        "not_learning",
+        f"The validation loss is {history.last.val_loss:.3f} nats per token; that of the token frequencies "
+        f"(unigram) is {unigram:.3f}. The training loss did not fall in the second half.",
+        "No other learning rate is better: check that the text is not random."
+        if history.analysis.get("sweep")
+        else "Run `minigpt doctor RUN`, which tries other learning rates.",
+    )
+
+
+def too_short(history: History) -> Verdict | None:
+    """Returns a verdict if twice as many steps would give much more."""
+    if history.analysis.get("state") == "training":
+        return None
+    if history.last_step < LEAST_STEPS:
+        evidence = f"It ended after step {history.last_step:,}."
+        return Verdict("too_short", evidence, _longer(history))
+    (name, loss), gain = judged_loss(history), gain_of_twice(history)
+    learned = history.unigram - loss
+    if gain is None or not is_falling(history) or has_memorized(history):
+        return None
+    if not gain > min(STILL_FALLING * max(learned, 0.0), LOWER_LOSS * loss):
+        return None
+    return Verdict(
+        "too_short",
+        f"The loss was still falling fast at the end, at step {history.last_step:,}. According to a power "
+        f"law fitted to the training loss, twice as many steps would lower the {name} loss from "
+        f"{loss:.3f} to about {loss - gain:.3f} nats per token.",
+        _longer(history),
+    )
+
+
+def gain_of_twice(history: History) -> float | None:
+    """Estimates how much lower `judged_loss` is after twice the steps, in nats per token."""
+    law = fit_power_law(history.steps, history.losses, history.learning_rates)
+    if law is None or not law.at(1) > 0:
+        return None
+    # The same share of the loss: the decay of the learning rate has lowered it below the law.
+    share = 1 - law.at(2) / law.at(1)
+    name, loss = judged_loss(history)
+    return loss * share * (_share_held_out(history) if name == "validation" else 1.0)
+
+
+def judged_loss(history: History) -> tuple[str, float]:
+    """Returns the name and the value of the loss that shows what was learned."""
+    if unlike(history):
+        return "training", history.train_loss
+    return "validation", history.last.val_loss
+
+
+def _share_held_out(history: History) -> float:
+    """Returns which share of the decrease in the second half reached the held-out text, 0 to 1."""
+    middle = next((e for e in history.epochs if e.step >= 0.4 * history.last_step), history.last)
+    end = history.last
+    if middle.step > 0.8 * end.step:
+        return 1.0
+    before, after = (history.mean_loss(0.9 * epoch.step, epoch.step) for epoch in (middle, end))
+    decrease = before - after
+    return min(1.0, max(0.0, (middle.val_loss - end.val_loss) / decrease)) if decrease > 0 else 1.0
+
+
+def is_falling(history: History) -> bool:
+    """Returns whether the training loss fell in the second half."""
+    end = history.last_step
+    middle, last = history.mean_loss(0.4 * end, 0.6 * end), history.mean_loss(0.9 * end, end)
+    return middle - last > NOT_FALLING * middle
+
+
+def has_memorized(history: History) -> bool:
+    """Returns whether the validation loss is far above the training loss, for no other reason.
+
+    If it rises while the training loss falls, less is enough. There is another reason if the model has not
+    read a token twice, if the held-out text is unlike the training text, or if the samples were measured
+    and nothing in them is copied.
+    """
+    last, best = history.last.val_loss, history.best.val_loss
+    if not math.isfinite(history.unigram):
+        return False
+    passes = history.passes
+    if (passes is not None and passes <= 1) or unlike(history) or _copies_nothing(history):
+        return False
+    learned = max(history.unigram - best, AT_UNIGRAM * history.unigram)
+    gap = last - history.train_loss
+    step = history.best.step
+    is_falling_alone = history.train_loss < history.mean_loss(0.9 * step, step)
+    has_risen = last - best > RISE * learned and is_falling_alone
+    return gap > LARGE_GAP * learned or (has_risen and gap > GAP * learned)
+
+
+def _copies_nothing(history: History) -> bool:
+    """Returns whether the samples of the last state were measured, and no passage in them is copied."""
+    measured = last_memorization(history)
+    share, tokens, words = (number(measured.get(key)) for key in ("share", "tokens", "words"))
+    if share != 0 or tokens is None or words is None or history.config.data.source == "pairs":
+        return False
+    return words >= max(LEAST_WORDS, tokens / TOKENS_PER_WORD)
+
+
+def last_memorization(history: History) -> dict[str, Any]:
+    """Returns what was measured of the samples of the last state; {} if nothing was."""
+    states = history.analysis.get("memorization")
+    last = states.get("last") if isinstance(states, dict) else None
+    # Another epoch was the last one when it was measured, before training was resumed.
+    is_last = isinstance(last, dict) and last.get("epoch") in (None, history.last.epoch)
+    return last if isinstance(last, dict) and is_last else {}
+
+
+def unlike(history: History) -> Verdict | None:
+    """Returns a verdict if the training text predicts the held-out text far worse than its own parts."""
+    measured = history.analysis.get("held_out")
+    measured = measured if isinstance(measured, dict) else {}
+    unigram, bigram = _likeness(measured.get("unigram")), _likeness(measured.get("bigram"))
+    findings = history.analysis.get("text")
+    repeats_itself = any(
+        isinstance(finding, dict) and finding.get("kind") in REPETITION
+        for finding in (findings if isinstance(findings, list) else [])
+    )
+    if not unigram or not bigram or repeats_itself:
+        return None
+    held_out, _, mean, highest = bigram
+    if held_out <= highest + UNLIKE * mean:
+        return None
+    return Verdict(
+        "unlike",
+        "Counts of pairs of tokens (bigram) in the training text predict the held-out text with "
+        f"{held_out:.3f} nats per token, and parts of the training text with {bigram[1]:.3f} to "
+        f"{highest:.3f}; counts of single tokens (unigram) with {unigram[0]:.3f}, and {unigram[1]:.3f} to "
+        f"{unigram[3]:.3f}. The validation loss does not show what was learned of the training text.",
+        "Set data.document_separator, so that the documents to hold out are drawn from the whole text, or "
+        "train a new run on other files.",
+    )
+
+
+def _likeness(values: Any) -> list[float] | None:
+    """Returns what `held_out_likeness` measured; None if it is damaged."""
+    found = [number(value) for value in values] if isinstance(values, list) else []
+    return [v for v in found if v is not None] if len(found) == 4 and None not in found else None
+
+
+def _lowest(history: History) -> tuple[float, int]:
+    """Returns the lowest mean training loss over `history.width` updates, and its step."""
+    edges = np.arange(0, history.last_step + history.width, history.width)
+    means = [
+        (float(history.losses[inside].mean()), float(history.steps[inside].mean()))
+        for low, high in pairwise(edges)
+        if (inside := (history.steps > low) & (history.steps <= high)).any()
+    ]
+    loss, step = min(means, default=(math.nan, 0.0))
+    return loss, round(step)
+
+
+def _start(history: History) -> float:
+    """Returns the loss before training."""
+    return history.uniform if math.isfinite(history.uniform) else float(history.losses[0])
+
+
+def _longer(history: History) -> str:
+    if history.analysis.get("state") == "interrupted":
+        return "Resume it: `minigpt train --resume RUN`."
+    training = history.config.training
+    epochs, minutes = (
+        f"training.epochs={2 * training.epochs}",
+        f"training.max_minutes={2 * (training.max_minutes or 0):g}",
+    )
+    if training.step_limits:
+        changes = [minutes]  # The time limit ended it.
+    elif training.max_minutes:
+        changes = [epochs, minutes]
+    else:
+        changes = [epochs]
+    settings = " ".join(f"--set {change}" for change in changes)
+    return f"Train it for twice as long: `minigpt train --resume RUN {settings}`."

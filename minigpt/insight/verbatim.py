@@ -1,0 +1,294 @@
+"""Finds the passages of some texts that occur verbatim in a training text, which is read once or twice.
+
+A word is a run of bytes other than ASCII white space. A passage is a run of words with the white space
+between them. It is verbatim if the same characters, line breaks included, occur in one document of the
+training text and begin and end there with a whole word. Passages of less than MIN_WORDS words or
+MIN_CHARACTERS characters are not counted: they are common language.
+
+The index is one of the few texts, not of the training text: it has the hash of every window of 40 bytes in
+which a passage that is not found yet can begin. Of the training text, only the windows at multiples of 8
+bytes are looked up, because a passage of 50 bytes contains one of them whole, wherever it is: Manber
+(1994), "Finding Similar Files in a Large File System". What has the same hash is compared byte by byte.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from minigpt.insight.passages import MIN_CHARACTERS, Passages, Text, is_word_break
+from minigpt.insight.token_bytes import TokenBytes, TokenText
+
+_WORD = 8  # bytes that are compared at a time
+_WINDOW = 5  # such words in a window
+# Pairs of a window of the training text and one of the texts that are compared at a time.
+_MAX_PAIRS = 1 << 18
+_FACTOR, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+_HALF = np.uint64(32)
+_TABLE_BITS = 22
+_TABLE_SHIFT = np.uint64(64 - _TABLE_BITS)
+# Fills up a block. Occurs nowhere, and is no white space.
+_PADDING = 0xFC
+
+assert _WORD * (_WINDOW + 1) - 1 <= MIN_CHARACTERS
+
+
+@dataclass(frozen=True)
+class Copies:
+    """What `find_copies` returns.
+
+    Attributes:
+      spans: for each text, the verbatim passages as (begin, end) in bytes, merged and in order.
+      longest: the longest passage, (text, begin, end); None if there is none.
+      offset: where the longest passage begins in the training text, in bytes.
+    """
+
+    spans: list[list[tuple[int, int]]]
+    longest: tuple[int, int, int] | None
+    offset: int
+
+
+def find_copies(training: TokenText, texts: Sequence[Text], token_bytes: TokenBytes) -> Copies:
+    """Finds all verbatim passages of texts in a training text.
+
+    Args:
+      training: the training text.
+      texts: the texts, which are small: the index takes about 100 bytes for each of theirs.
+      token_bytes: the bytes of the tokens of both.
+    """
+    passages = Passages(texts, token_bytes)
+    search = _Search(passages, max((len(text.data) for text in texts), default=0))
+    search.read(training, passages.missing)
+    # Only if a passage can be longer than the one that was found first.
+    search.read(training, passages.longer)
+    return Copies(_spans(passages, texts), _longest(passages, search.longest), search.offset)
+
+
+class _Search:
+    """A search for passages in a training text.
+
+    Args:
+      passages: what is known about the texts.
+      longest_text: bytes of the longest text.
+    Attributes:
+      longest: the first word and the end of the longest passage; None if there is none.
+      offset: where it begins in the training text.
+    """
+
+    def __init__(self, passages: Passages, longest_text: int) -> None:
+        self.longest: tuple[int, int] | None = None
+        self.offset = 0
+        self._rank = 0
+        self._passages = passages
+        # A passage and a byte on both sides of it are in one block, or in this and the next one.
+        self._overlap = longest_text + 2
+        windows = np.lib.stride_tricks.sliding_window_view(passages.data, _WORD)
+        # The 8 bytes from each byte on.
+        self._words = np.ascontiguousarray(windows).view("<u8")[:, 0]
+
+    def read(self, training: TokenText, wanted: Callable[[], np.ndarray]) -> None:
+        """Reads the training text until no passage is wanted.
+
+        Args:
+          training: the training text.
+          wanted: returns the bytes of the texts at which wanted passages begin.
+        """
+        begins = wanted()
+        index, changes = _Index(self._words, begins), self._passages.changes
+        read, rest = 0, np.zeros(0, np.uint8)
+        for block in training.blocks():
+            if changes != self._passages.changes:
+                begins, changes = wanted(), self._passages.changes
+                if len(begins) < 0.9 * index.size:
+                    index = _Index(self._words, begins)
+            if not len(begins):
+                return
+            index.restrict(begins)
+            data = np.concatenate([rest, block])
+            self._read_block(data, read - len(rest), index, wanted)
+            read += len(block)
+            rest = data[max(0, len(data) - self._overlap) :]
+
+    def _read_block(
+        self, data: np.ndarray, offset: int, index: "_Index", wanted: Callable[[], np.ndarray]
+    ) -> None:
+        """Adds the passages in uint8[N], which is at `offset` of the training text."""
+        before = np.full(_WORD, _PADDING, np.uint8)
+        after = np.full(-len(data) % _WORD + _WINDOW * _WORD, _PADDING, np.uint8)
+        data = np.concatenate([before, data, after])
+        words = data.view("<u8")
+        windows, lows, highs = index.look_up(words)
+        for number, part in enumerate(_parts(highs - lows)):
+            if number:
+                # Popular windows have many places: what is found already is not compared again.
+                index.restrict(wanted())
+            pairs = _pairs(windows[part], lows[part], highs[part])
+            self._compare(data, words, offset - _WORD, *index.verified(words, *pairs))
+
+    def _compare(
+        self,
+        data: np.ndarray,
+        words: np.ndarray,
+        offset: int,
+        windows: np.ndarray,
+        places: np.ndarray,
+    ) -> None:
+        """Adds the passages around windows of the training text that are equal to those at places."""
+        passages = self._passages
+        right = _equal_bytes(words, self._words, windows, places, step=1)
+        left = _equal_bytes(words, self._words, windows - 1, places - _WORD, step=-1)
+        begins, place_begins = _WORD * windows - left, places - left
+        ends, place_ends = _WORD * windows + right, places + right
+        # Whole words of the texts, which are whole words of the training text too.
+        firsts = np.searchsorted(passages.firsts, place_begins)
+        at_word = passages.firsts[np.minimum(firsts, len(passages.firsts) - 1)] == place_begins
+        firsts += at_word & ~is_word_break(data[begins - 1])
+        last = np.searchsorted(passages.ends, place_ends, side="right")
+        at_word = passages.ends[last - 1] == place_ends
+        last -= at_word & ~is_word_break(data[ends])
+        found = last > firsts
+        firsts, last = firsts[found], last[found]
+        passages.add(firsts, last)
+        ranks = passages.ranks(firsts, last) * passages.are_long(firsts, last)
+        if len(ranks) and (best := int(np.argmax(ranks))) >= 0 and ranks[best] > self._rank:
+            self._rank = int(ranks[best])
+            self.longest = int(firsts[best]), int(last[best])
+            shift = (begins - place_begins)[found][best]
+            self.offset = int(offset + passages.firsts[firsts[best]] + shift)
+
+
+class _Index:
+    """The windows of texts in which wanted passages begin, by their hashes.
+
+    Args:
+      words: uint64[N], the 8 bytes from each byte of the texts on.
+      begins: where wanted passages begin.
+    """
+
+    def __init__(self, words: np.ndarray, begins: np.ndarray) -> None:
+        self._words = words
+        self.size = len(begins)
+        self.restrict(begins)
+        places = np.flatnonzero(self._is_place)
+        hashes = _hashes([words[places + _WORD * k] for k in range(_WINDOW)])
+        order = np.argsort(hashes, kind="stable")
+        self._hashes, self._places = hashes[order], places[order]
+        self._table = np.zeros(1 << _TABLE_BITS, bool)
+        self._table[hashes >> _TABLE_SHIFT] = True
+
+    def restrict(self, begins: np.ndarray) -> None:
+        """Leaves out windows in which no passage begins that is still wanted."""
+        self._is_place = np.zeros(len(self._words), bool)
+        # One of these windows is at a multiple of 8 bytes in the training text.
+        for k in range(_WORD):
+            self._is_place[begins + k] = True
+
+    def look_up(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Looks up all windows uint64[N] of a block.
+
+        Returns:
+          int64[F] each: the windows that are found, and the ranges of equal hashes.
+        """
+        count = len(words) - _WINDOW + 1
+        hashes = _hashes([words[k : k + count] for k in range(_WINDOW)])
+        windows = np.flatnonzero(self._table[hashes >> _TABLE_SHIFT])
+        lows = np.searchsorted(self._hashes, hashes[windows])
+        highs = np.searchsorted(self._hashes, hashes[windows], side="right")
+        found = highs > lows
+        return windows[found], lows[found], highs[found]
+
+    def verified(
+        self, words: np.ndarray, windows: np.ndarray, entries: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the windows and places that are equal, int64[P] each; one pair for each passage."""
+        places = self._places[entries]
+        kept = self._is_place[places]
+        for k in range(_WINDOW):
+            windows, places = windows[kept], places[kept]
+            kept = words[windows + k] == self._words[places + _WORD * k]
+        windows, places = windows[kept], places[kept]
+        # The window before this one is found too, and its passage includes this one.
+        is_found = self._is_place[places - _WORD]
+        is_found &= words[windows - 1] == self._words[places - _WORD]
+        return windows[~is_found], places[~is_found]
+
+
+def _hashes(words: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns uint64[N], the hashes of windows of words uint64[N] each."""
+    total = words[0] * _FACTOR
+    for word in words[1:]:
+        total += word
+        total *= _FACTOR
+    total ^= total >> _HALF
+    total *= _MIX
+    return total
+
+
+def _parts(counts: np.ndarray) -> Iterator[slice]:
+    """Yields slices of int64[F] whose sums are about _MAX_PAIRS."""
+    groups = np.cumsum(counts) // _MAX_PAIRS
+    cuts = [0, *(np.flatnonzero(np.diff(groups)) + 1), len(counts)]
+    return (slice(*cut) for cut in itertools.pairwise(cuts))
+
+
+def _pairs(
+    windows: np.ndarray, lows: np.ndarray, highs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns every window with every number of its range, int64[P] each."""
+    counts = highs - lows
+    starts = np.repeat(lows - (np.cumsum(counts) - counts), counts)
+    return np.repeat(windows, counts), starts + np.arange(len(starts))
+
+
+def _equal_bytes(
+    words: np.ndarray, others: np.ndarray, windows: np.ndarray, places: np.ndarray, step: int
+) -> np.ndarray:
+    """Counts equal bytes from windows of a block and places of the texts on.
+
+    Args:
+      words: uint64[N], the block.
+      others: uint64[M], the 8 bytes from each byte of the texts on.
+      windows, places: int64[P], where to begin.
+      step: 1 to count to the right, -1 to the left.
+    Returns:
+      int64[P].
+    """
+    equal = np.zeros(len(windows), np.int64)
+    active = np.arange(len(windows))
+    while len(active):
+        differences = words[windows] ^ others[places]
+        differ = differences != 0
+        in_bytes = differences[differ].view(np.uint8).reshape(-1, _WORD)[:, ::step] != 0
+        equal[active[differ]] += np.argmax(in_bytes, axis=1)
+        equal[active[~differ]] += _WORD
+        active = active[~differ]
+        windows, places = windows[~differ] + step, places[~differ] + step * _WORD
+    return equal
+
+
+def _spans(passages: Passages, texts: Sequence[Text]) -> list[list[tuple[int, int]]]:
+    """Returns the long passages of each text, merged and without the part that is not counted."""
+    firsts, ends = passages.long()
+    begins, ends = passages.firsts[firsts], passages.ends[ends - 1]
+    numbers = np.searchsorted(passages.text_begins, begins, side="right") - 1
+    spans: list[list[tuple[int, int]]] = [[] for _ in texts]
+    for number, begin, end in zip(numbers.tolist(), begins.tolist(), ends.tolist(), strict=True):
+        shift = int(passages.text_begins[number])
+        begin, end = max(begin - shift, texts[number].counted_from), end - shift
+        found = spans[number]
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        elif begin < end:
+            found.append((begin, end))
+    return spans
+
+
+def _longest(passages: Passages, words: tuple[int, int] | None) -> tuple[int, int, int] | None:
+    """Returns the text, begin and end of a passage."""
+    if words is None:
+        return None
+    begin, end = int(passages.firsts[words[0]]), int(passages.ends[words[1] - 1])
+    number = int(np.searchsorted(passages.text_begins, begin, side="right")) - 1
+    shift = int(passages.text_begins[number])
+    return number, begin - shift, end - shift

@@ -1,0 +1,328 @@
+"""Multi-head attention, written out, with a cache for decoding token by token."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from minigpt.models.layers.arguments import ATTENTION_NAMES, checked_arguments, split_settings
+from minigpt.models.layers.dense import Dense
+from minigpt.models.layers.dropout import Dropout
+from minigpt.models.layers.initial_values import own_initializer, side_by_side
+from minigpt.models.layers.norms import build_norm
+from minigpt.models.layers.positions import POSITIONS
+
+_NO_CACHE = (
+    "A layer with causal = False cannot decode with a cache: a new token would change the outputs of all "
+    "earlier ones"
+)
+
+
+def attend(
+    query: Any, key: Any, value: Any, visible: Any, dropout: Any, training: bool | None = None
+) -> Any:
+    """Computes scaled dot-product attention for each head: softmax(Q Kᵀ / sqrt(K)) V.
+
+    Vaswani et al. 2017, section 3.2.1.
+
+    Args:
+      query: float[B, H, T, K].
+      key: float[B, G, S, K]. G divides H; H / G consecutive heads share keys and values.
+      value: float[B, G, S, U].
+      visible: bool, broadcast to [B, H, T, S]: whether a query attends to a key; all keys if None. Each
+        row needs at least one True: the softmax over an empty set is NaN.
+      dropout: the layer that drops attention weights in training.
+    Returns:
+      float[B, H, T, U].
+    """
+    heads, groups = query.shape[1], key.shape[1]
+    # `ops.einsum` would first transpose the keys in memory.
+    scores = tf.matmul(_merge(query / query.shape[-1] ** 0.5, groups), key, transpose_b=True)
+    scores = _split(scores, heads)
+    if visible is not None:
+        scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
+    weights = dropout(ops.softmax(scores, axis=-1), training=training)
+    return _split(tf.matmul(_merge(weights, groups), value), heads)
+
+
+def _merge(x: Any, groups: int) -> Any:
+    """float[B, H, T, N] → float[B, G, H / G * T, N]: the queries that are multiplied by the same keys."""
+    if x.shape[1] == groups:
+        return x
+    batch, heads, length, width = ops.shape(x)
+    return ops.reshape(x, (batch, groups, heads // groups * length, width))
+
+
+def _split(x: Any, heads: int) -> Any:
+    """float[B, G, H / G * T, N] → float[B, H, T, N]."""
+    if x.shape[1] == heads:
+        return x
+    batch, groups, length, width = ops.shape(x)
+    return ops.reshape(x, (batch, heads, length * groups // heads, width))
+
+
+class Attention(keras.layers.Layer):
+    """Base class of the kinds of multi-head attention (Vaswani et al. 2017, section 3.2.2).
+
+    Args:
+      num_heads: H.
+      head_dim: K, width of the queries and keys of a head; `key_dim` is the same argument.
+      value_dim: U, width of the values of a head; K if None.
+      kernel_initializer: of each projection to queries, keys and values.
+      output_initializer: of the kernel of the output projection; the same if None.
+      **kwargs: other settings of `[model]`, such as `num_kv_heads`, `qkv_bias` and `attention_dropout_rate`
+        (`dropout` is the same argument), and the arguments of `keras.layers.Layer`.
+    Raises:
+      TypeError: an argument is missing or given twice.
+      ValueError: a setting is not valid.
+    """
+
+    # Set in a modern block.
+    query_norm: Any = None
+    key_norm: Any = None
+
+    @checked_arguments(ATTENTION_NAMES)
+    def __init__(
+        self,
+        num_heads: int,
+        head_dim: int,
+        value_dim: int | None = None,
+        *,
+        kernel_initializer: Any = "glorot_uniform",
+        output_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        sizes = {"num_heads": num_heads, "head_dim": head_dim, "value_dim": value_dim}
+        config, kwargs = split_settings({**kwargs, **sizes}, block="pre_norm")
+        super().__init__(**kwargs)
+        self.config = config.resolved()
+        self.num_heads = config.num_heads
+        self.num_kv_heads = config.num_kv_heads or config.num_heads
+        self.head_dim, self.value_dim = config.head_sizes
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
+        self.dropout = Dropout(config.attention_dropout_rate, dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any) -> None:
+        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: input_shape[-1]})
+        if self.config.is_modern:
+            # One gain for all heads, as in Qwen3 (Henry et al. 2020, "Query-Key Normalization").
+            self.query_norm = build_norm(self.config, "query_norm", self.dtype_policy)
+            self.key_norm = build_norm(self.config, "key_norm", self.dtype_policy)
+            self.query_norm.build((None, None, None, self.head_dim))
+            self.key_norm.build((None, None, None, self.head_dim))
+        self.output_projection = Dense(
+            input_shape[-1],
+            use_bias=self.config.use_bias,
+            kernel_initializer=own_initializer(self.output_initializer),
+            dtype=self.dtype_policy,
+            name="output",
+        )
+        self.output_projection.build((*input_shape[:-1], self.num_heads * self.value_dim))
+        self.built = True
+
+    def build_projection(self, input_shape: Any, name: str, *widths: int) -> Dense:
+        """Returns a built dense layer that computes vectors of these widths, side by side.
+
+        One matrix product is faster than one for each of them.
+        """
+        projection = Dense(
+            sum(widths),
+            use_bias=self.config.qkv_bias,
+            kernel_initializer=side_by_side(self.kernel_initializer, widths),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        projection.build(input_shape)
+        if self.config.is_modern:
+            # Muon updates each matrix by itself, as if they were several layers.
+            projection.kernel.column_parts = widths
+        return projection
+
+    def normalize_query(self, query: Any) -> Any:
+        """Normalizes queries float[B, H, T, K] in a modern block."""
+        return query if self.query_norm is None else self.query_norm(query)
+
+    def normalize_key(self, key: Any) -> Any:
+        """Normalizes keys float[B, G, S, K] in a modern block."""
+        return key if self.key_norm is None else self.key_norm(key)
+
+    def rotate(self, x: Any, positions: Any) -> Any:
+        """Encodes positions in queries or keys; see `PositionEncoding.rotate`."""
+        return POSITIONS[self.config.position].rotate(x, positions, self.config.rotary_base)
+
+    def split_heads(self, x: Any, num_heads: int) -> Any:
+        """float[B, T, H·N] → float[B, H, T, N]."""
+        width = x.shape[-1] // num_heads
+        heads = ops.reshape(x, (ops.shape(x)[0], ops.shape(x)[1], num_heads, width))
+        return ops.transpose(heads, (0, 2, 1, 3))
+
+    def project_output(self, heads: Any) -> Any:
+        """Concatenates the heads and projects them: float[B, H, T, U] → float[B, T, D]."""
+        heads = ops.transpose(heads, (0, 2, 1, 3))
+        shape = (ops.shape(heads)[0], ops.shape(heads)[1], self.num_heads * self.value_dim)
+        return self.output_projection(ops.reshape(heads, shape))
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            **self.config.model_dump(),
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "output_initializer": keras.initializers.serialize(self.output_initializer),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Attention":
+        if "use_bias" in config:
+            # Earlier versions saved two settings under other names.
+            config = dict(config)
+            config["qkv_bias"] = config.pop("use_bias")
+            config["attention_dropout_rate"] = config.pop("dropout_rate")
+        return cls(**config)
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class SelfAttention(Attention):
+    """Self-attention in which each token attends to all tokens, also to later ones.
+
+    Without a mask, padding is attended to as well. Arguments are those of `Attention`.
+    """
+
+    supports_masking = True
+
+    def build(self, input_shape: Any) -> None:
+        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        values = self.num_kv_heads * self.value_dim
+        self.qkv = self.build_projection(input_shape, "qkv", queries, keys, values)
+        super().build(input_shape)
+
+    def project_input(self, x: Any, positions: Any) -> tuple[Any, Any, Any]:
+        """Computes queries, keys and values.
+
+        Args:
+          x: float[B, T, D].
+          positions: int32[B, T] or [1, T], position of each token.
+        Returns:
+          float[B, H, T, K], float[B, G, T, K] and float[B, G, T, U].
+        """
+        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        parts = ops.split(self.qkv(x), [queries, queries + keys], axis=-1)
+        heads = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
+        query, key, value = map(self.split_heads, parts, heads)
+        query, key = self.normalize_query(query), self.normalize_key(key)
+        return self.rotate(query, positions), self.rotate(key, positions), value
+
+    def call(self, x: Any, training: bool | None = None, mask: Any = None) -> Any:
+        """Attends to the tokens of `x`.
+
+        Args:
+          x: float[B, T, D].
+          mask: bool[B, T]; tokens where it is False, such as padding, are attended to by themselves only.
+            Keras passes the mask that an earlier layer has computed. None: there is no padding.
+        Returns:
+          float[B, T, D].
+        """
+        return self.call_with_cache(x, training=training, mask=mask)[0]
+
+    def call_with_cache(
+        self,
+        x: Any,
+        cache: Any = None,
+        index: Any = None,
+        training: bool | None = None,
+        mask: Any = None,
+    ) -> tuple[Any, Any]:
+        """Returns the output float[B, T, D] and None; raises a ValueError if a cache is given."""
+        if cache is not None:
+            raise ValueError(_NO_CACHE)
+        query, key, value = self.project_input(x, ops.arange(ops.shape(x)[1])[None])
+        visible = _masked(None, mask)
+        attended = attend(query, key, value, visible, self.dropout, training)
+        return self.project_output(attended), None
+
+    def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
+        """Raises a ValueError: there is no cache."""
+        raise ValueError(_NO_CACHE)
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class CausalSelfAttention(SelfAttention):
+    """Causal self-attention (Vaswani et al. 2017, section 3.2).
+
+    Each token attends to the tokens before it and to itself. Arguments are those of `Attention`.
+    """
+
+    def call_with_cache(
+        self,
+        x: Any,
+        cache: Any = None,
+        index: Any = None,
+        training: bool | None = None,
+        mask: Any = None,
+    ) -> tuple[Any, Any]:
+        """Attends to the tokens of `x` and to earlier tokens in a cache.
+
+        Args:
+          x: float[B, T, D].
+          cache: None, or keys float[B, G, S, K] and values float[B, G, S, U] of earlier tokens.
+          index: int32[B], cache slot of the first token of each row. Later slots are overwritten
+            before they are read.
+          mask: as for `call`; only without a cache.
+        Returns:
+          float[B, T, D], and the cache with the tokens of `x` added (None without a cache).
+        """
+        positions = ops.arange(ops.shape(x)[1])[None]
+        if cache is not None:
+            positions = positions + index[:, None]
+        query, key, value = self.project_input(x, positions)
+        if cache is not None:
+            slots = _cache_slots(positions, self.num_kv_heads)
+            key = ops.scatter_update(cache[0], slots, key)
+            value = ops.scatter_update(cache[1], slots, value)
+            cache = (key, value)
+
+        # Each row has at least one True: a token attends to itself.
+        visible = ops.arange(ops.shape(key)[2]) <= positions[:, None, :, None]
+        visible = _masked(visible, mask)
+        attended = attend(query, key, value, visible, self.dropout, training)
+        return self.project_output(attended), cache
+
+    def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
+        """Returns keys and values for no tokens: zeros[B, G, max_len, K] and [B, G, max_len, U]."""
+        shape = (batch_size, self.num_kv_heads, max_len)
+        return (
+            ops.zeros((*shape, self.head_dim), self.compute_dtype),
+            ops.zeros((*shape, self.value_dim), self.compute_dtype),
+        )
+
+
+def _masked(visible: Any, mask: Any) -> Any:
+    """Hides masked tokens from all others; each sees itself, so that no row of the softmax is empty.
+
+    Args:
+      visible: bool, broadcast to [B, H, T, T]; None if all tokens are visible.
+      mask: bool[B, T], False for tokens to hide; None for no mask.
+    """
+    if mask is None:
+        return visible
+    mask = ops.cast(mask, "bool")[:, None, None, :]
+    mask = mask if visible is None else ops.logical_and(visible, mask)
+    return ops.logical_or(mask, ops.eye(ops.shape(mask)[-1], dtype="bool"))
+
+
+def _cache_slots(positions: Any, num_heads: int) -> Any:
+    """int32[B, T] → int32[B, H, T, 3]: row, head and slot of the entries of each token."""
+    positions = ops.repeat(positions[:, None], num_heads, axis=1)
+    rows, heads = ops.shape(positions)[0], ops.arange(num_heads)
+    parts = (ops.arange(rows)[:, None, None], heads[:, None], positions)
+    return ops.stack([part + ops.zeros_like(positions) for part in parts], axis=-1)
+
+
+# Keras stores the class name of a layer in files, and derives part of the path of its weights from it.
+@keras.saving.register_keras_serializable("minigpt")
+class MultiHeadAttention(CausalSelfAttention):
+    """The name of `CausalSelfAttention` in files that earlier versions saved."""

@@ -1,0 +1,149 @@
+"""The two blocks of the encoder-decoder."""
+
+from typing import Any, ClassVar
+
+import keras
+
+from minigpt.models.layers.arguments import MODEL_NAMES, checked_arguments
+from minigpt.models.layers.attention import CausalSelfAttention
+from minigpt.models.layers.bidirectional_attention import BidirectionalSelfAttention, CrossAttention
+from minigpt.models.layers.dropout import Dropout
+from minigpt.models.layers.norms import build_norm
+from minigpt.models.layers.transformer_block import Block
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class EncoderBlock(Block):
+    """A layer of the encoder (Vaswani et al. 2017, section 3.1). Attention is not causal.
+
+    A mask of Keras is not applied: `lengths` says which tokens are padding.
+
+        x = LN(x + drop(MHA(x)))
+        x = LN(x + drop(FFN(x)))
+
+    These are the formulas of `block = "post_norm"`; for the other blocks, see `Block`. Arguments are those
+    of `TransformerBlock`, except `causal`. If `head_dim` is not given, K = D / H.
+    """
+
+    attention_class = BidirectionalSelfAttention
+    attention: BidirectionalSelfAttention
+    implied_settings: ClassVar[dict[str, Any]] = {"kind": "encoder_decoder"}
+
+    @checked_arguments(MODEL_NAMES)
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        ff_dim: int,
+        dropout_rate: float = 0.1,
+        activation: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            ff_dim=ff_dim,
+            dropout_rate=dropout_rate,
+            activation=activation,
+            **kwargs,
+        )
+
+    def call(self, x: Any, lengths: Any, training: bool | None = None) -> Any:
+        """Computes the block.
+
+        Args:
+          x: float[B, S, D].
+          lengths: int32[B]; later tokens are padding, which is not attended to.
+        Returns:
+          float[B, S, D].
+        """
+        # Computed outside the attention layer: TensorFlow sums gradients in the order of operation names,
+        # and a new order would change the last bits of resumed training.
+        inputs = self.sublayer_input(x, self.norm1)
+        keys_and_values = self.attention.keys_and_values(inputs)
+        attended = self.attention(inputs, keys_and_values, lengths, training=training)
+        x = self.residual(x, self.dropout1(attended, training=training), self.norm1)
+        output = self.feed_forward(self.sublayer_input(x, self.norm2), training)
+        return self.residual(x, self.dropout2(output, training=training), self.norm2)
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class DecoderBlock(Block):
+    """A layer of the decoder (Vaswani et al. 2017, section 3.1).
+
+    A mask of Keras is not applied. Padding after a target has no effect on the tokens before it.
+
+        x = LN(x + drop(MHA(x)))            causal self-attention
+        x = LN(x + drop(MHA(x, source)))    cross-attention
+        x = LN(x + drop(FFN(x)))
+
+    These are the formulas of `block = "post_norm"`; for the other blocks, see `Block`. Arguments are those
+    of `TransformerBlock`, except `causal`. If `head_dim` is not given, K = D / H.
+    """
+
+    attention_class = CausalSelfAttention
+    attention: CausalSelfAttention
+    implied_settings: ClassVar[dict[str, Any]] = {"kind": "encoder_decoder"}
+
+    @checked_arguments(MODEL_NAMES)
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        ff_dim: int,
+        dropout_rate: float = 0.1,
+        activation: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            ff_dim=ff_dim,
+            dropout_rate=dropout_rate,
+            activation=activation,
+            **kwargs,
+        )
+        policy = self.dtype_policy
+        self.cross_attention = self.build_attention(CrossAttention, "cross_attention")
+        self.cross_norm = build_norm(self.config, "cross_norm", policy)
+        self.cross_dropout = Dropout(self.config.dropout_rate, dtype=policy)
+
+    def build(self, input_shape: Any) -> None:
+        self.cross_attention.build(input_shape)
+        self.cross_norm.build(input_shape)
+        super().build(input_shape)
+
+    def call(
+        self, x: Any, source: tuple[Any, Any], lengths: Any, training: bool | None = None
+    ) -> Any:
+        """float[B, T, D] → float[B, T, D]; `source` and `lengths` as in `call_with_cache`."""
+        return self.call_with_cache(x, source, lengths, training=training)[0]
+
+    def call_with_cache(
+        self,
+        x: Any,
+        source: tuple[Any, Any],
+        lengths: Any,
+        cache: Any = None,
+        index: Any = None,
+        training: bool | None = None,
+    ) -> tuple[Any, Any]:
+        """Computes the block with earlier tokens in a cache.
+
+        Args:
+          x: float[B, T, D].
+          source: `cross_attention.keys_and_values` of the encoder's output.
+          lengths: int32[B], number of source tokens.
+          cache: the cache of the self-attention layer, or None.
+          index: int32[B], cache slot of the first token of each row.
+        Returns:
+          float[B, T, D], and the new cache (None without a cache).
+        """
+        inputs = self.sublayer_input(x, self.norm1)
+        attended, cache = self.attention.call_with_cache(inputs, cache, index, training)
+        x = self.residual(x, self.dropout1(attended, training=training), self.norm1)
+        inputs = self.sublayer_input(x, self.cross_norm)
+        attended = self.cross_attention(inputs, source, lengths, training=training)
+        x = self.residual(x, self.cross_dropout(attended, training=training), self.cross_norm)
+        output = self.feed_forward(self.sublayer_input(x, self.norm2), training)
+        return self.residual(x, self.dropout2(output, training=training), self.norm2), cache

@@ -1,0 +1,261 @@
+"""The blocks of a GPT: attention and a feed-forward network, each with a residual connection."""
+
+from typing import Any, ClassVar
+
+import keras
+
+from minigpt.models.layers.activations import ACTIVATIONS, gated
+from minigpt.models.layers.arguments import MODEL_NAMES, checked_arguments, split_settings
+from minigpt.models.layers.attention import Attention, CausalSelfAttention, SelfAttention
+from minigpt.models.layers.dense import Dense
+from minigpt.models.layers.dropout import Dropout
+from minigpt.models.layers.initial_values import own_initializer
+from minigpt.models.layers.norms import build_norm
+
+
+class Block(keras.layers.Layer):
+    """Base class of all blocks: attention, a feed-forward network, two norms and two dropouts.
+
+    With `block = "post_norm"` the sum of a sublayer and its shortcut is normalized, otherwise the input of
+    the sublayer. With `block = "modern"` there are no biases, and the feed-forward network is gated.
+
+    Args:
+      **arguments: the settings of `[model]` and the two initializers by name, `embed_dim`, `num_heads` and
+        `ff_dim` among them, and the arguments of `keras.layers.Layer`. See `TransformerBlock`.
+    """
+
+    attention_class: type[Attention]
+    # The settings that the class implies.
+    implied_settings: ClassVar[dict[str, Any]]
+
+    def __init__(
+        self,
+        *,
+        activation: str | None = None,
+        kernel_initializer: Any = "glorot_uniform",
+        output_initializer: Any = None,
+        **arguments: Any,
+    ) -> None:
+        defaults = {"activation": "relu", **self.implied_settings}
+        config, kwargs = split_settings({**arguments, "activation": activation}, **defaults)
+        super().__init__(**kwargs)
+        block = self.implied_settings.get("block", config.block)
+        if config.block != block:
+            raise ValueError(
+                f"`block` should be {block!r} for {type(self).__name__}. Received: {config.block!r}"
+            )
+        self.config = config = config.resolved()
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
+
+        # Keras saves weights by the names of attributes and in the order of their assignment.
+        policy = self.dtype_policy
+        self.attention = self.build_attention(self.attention_class, "attention")
+        self.activation = ACTIVATIONS[config.activation]
+        width, function = config.ff_size, self.activation
+        if config.is_modern:
+            # The gate and what it multiplies: one matrix product is faster than two.
+            width, function = 2 * width, gated(function)
+        self.expand = Dense(
+            width,
+            function,
+            use_bias=config.use_bias,
+            kernel_initializer=own_initializer(self.kernel_initializer),
+            dtype=policy,
+            name="expand",
+        )
+        self.contract = Dense(
+            config.embed_dim,
+            use_bias=config.use_bias,
+            kernel_initializer=own_initializer(self.output_initializer),
+            dtype=policy,
+            name="contract",
+        )
+        self.norm1 = build_norm(config, "norm1", policy)
+        self.norm2 = build_norm(config, "norm2", policy)
+        self.ff_dropout = Dropout(config.ff_dropout_rate, dtype=policy)
+        self.dropout1 = Dropout(config.dropout_rate, dtype=policy)
+        self.dropout2 = Dropout(config.dropout_rate, dtype=policy)
+
+    def build_attention(self, kind: type[Attention], name: str) -> Any:
+        """Returns an attention layer with the settings and initializers of the block."""
+        return kind(
+            **self.config.model_dump(),
+            kernel_initializer=self.kernel_initializer,
+            output_initializer=self.output_initializer,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def build(self, input_shape: Any) -> None:
+        if len(input_shape) != 3 or input_shape[-1] != self.config.embed_dim:
+            raise ValueError(
+                f"The input of {type(self).__name__} should have the shape [B, T, embed_dim], with "
+                f"embed_dim = {self.config.embed_dim}. Received: {tuple(input_shape)}"
+            )
+        # Keras checks each call by it. Otherwise a norm would broadcast an input of another width.
+        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: self.config.embed_dim})
+        self.attention.build(input_shape)
+        self.expand.build(input_shape)
+        ff_size = self.config.ff_size
+        # Muon updates the matrix of a gate by itself, as if it were another layer's.
+        self.expand.kernel.column_parts = (ff_size,) * (self.expand.units // ff_size)
+        self.contract.build((*input_shape[:-1], ff_size))
+        self.norm1.build(input_shape)
+        self.norm2.build(input_shape)
+        self.built = True
+
+    def feed_forward(self, x: Any, training: bool | None = None) -> Any:
+        """Computes the feed-forward network of each token: float[B, T, D] → float[B, T, D].
+
+        It is W₂ f(W₁ x), with biases; in a modern block, W₂ (f(W₁ x) ⊙ W₃ x) (Shazeer 2020, SwiGLU).
+        """
+        return self.contract(self.ff_dropout(self.expand(x), training=training))
+
+    def sublayer_input(self, x: Any, norm: Any) -> Any:
+        """Returns the input of a sublayer, normalized except in a post-norm block."""
+        return x if self.config.block == "post_norm" else norm(x)
+
+    def residual(self, x: Any, output: Any, norm: Any) -> Any:
+        """Adds the output of a sublayer to its shortcut; the sum is normalized in a post-norm block."""
+        return norm(x + output) if self.config.block == "post_norm" else x + output
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            **self.config.model_dump(),
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "output_initializer": keras.initializers.serialize(self.output_initializer),
+        }
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class TransformerBlock(Block):
+    """The post-norm block of the Keras example (Vaswani et al. 2017, section 3.1).
+
+        x = LN(x + drop(MHA(x)))
+        x = LN(x + drop(FFN(x)))
+
+    Args:
+      embed_dim: D.
+      num_heads: H.
+      ff_dim: F; `feed_forward_dim` is the same argument.
+      dropout_rate: share of each sublayer's output that is dropped in training; `rate` and `dropout` are
+        the same argument.
+      activation: of the feed-forward network, a name in `ACTIVATIONS`; if None, "relu" or, in a modern
+        block, "silu".
+      causal: whether each token attends only to the tokens before it and to itself, as text generation
+        needs it. If False, it attends to all tokens, as a classifier of texts does, and the block cannot
+        decode with a cache. Tokens attend to padding too, as in the Keras example "Text classification
+        with Transformer", unless an earlier layer computes a mask, such as
+        `keras.layers.Embedding(..., mask_zero=True)`; the block then passes the mask on.
+      kernel_initializer: of all matrices except the two of `output_initializer`. Each is drawn by itself,
+        queries, keys and values too.
+      output_initializer: of the matrices whose product is added to the shortcut; the same if None.
+      **kwargs: other settings of `[model]` (docs/settings.md) and the arguments of `keras.layers.Layer`.
+        The block reads `head_dim` (K; `key_dim` is the same argument), `value_dim`, `num_kv_heads`,
+        `attention_dropout_rate`, `ff_dropout_rate`, `norm_epsilon`, `qkv_bias`, `position` and
+        `rotary_base`. If `head_dim` is not given, each head of a `TransformerBlock` has the full width D,
+        as in the Keras example; in a pre-norm or a modern block, K = D / H.
+    Raises:
+      TypeError: an argument is missing or given twice.
+      ValueError: a setting is not valid, or an argument is unknown.
+    """
+
+    attention: SelfAttention
+    implied_settings: ClassVar[dict[str, Any]] = {"block": "post_norm"}
+    supports_masking = True
+
+    @checked_arguments(MODEL_NAMES)
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        ff_dim: int,
+        dropout_rate: float = 0.1,
+        activation: str | None = None,
+        causal: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(causal, bool):
+            raise ValueError(f"`causal` should be True or False. Received: {causal!r}")
+        self.causal = causal
+        self.attention_class = CausalSelfAttention if causal else SelfAttention
+        super().__init__(
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            ff_dim=ff_dim,
+            dropout_rate=dropout_rate,
+            activation=activation,
+            **kwargs,
+        )
+
+    def call(self, x: Any, training: bool | None = None, mask: Any = None) -> Any:
+        """float[B, T, D] → float[B, T, D]; `mask` as for `SelfAttention`."""
+        return self.call_with_cache(x, training=training, mask=mask)[0]
+
+    def call_with_cache(
+        self,
+        x: Any,
+        cache: Any = None,
+        index: Any = None,
+        training: bool | None = None,
+        mask: Any = None,
+    ) -> tuple[Any, Any]:
+        """Computes the block with earlier tokens in a cache.
+
+        Args:
+          x: float[B, T, D].
+          cache: the cache of the attention layer, or None.
+          index: int32[B], cache slot of the first token of each row.
+          mask: as for `SelfAttention`; only without a cache.
+        Returns:
+          float[B, T, D], and the new cache (None without a cache).
+        Raises:
+          ValueError: a cache is given, and the block is not causal.
+        """
+        inputs = self.sublayer_input(x, self.norm1)
+        attended, cache = self.attention.call_with_cache(inputs, cache, index, training, mask)
+        x = self.residual(x, self.dropout1(attended, training=training), self.norm1)
+        output = self.feed_forward(self.sublayer_input(x, self.norm2), training)
+        return self.residual(x, self.dropout2(output, training=training), self.norm2), cache
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "causal": self.causal}
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class PreNormTransformerBlock(TransformerBlock):
+    """The pre-norm block of GPT-2 (Radford et al. 2019, section 2.3).
+
+        x = x + drop(MHA(LN(x)))
+        x = x + drop(FFN(LN(x)))
+
+    The sum itself is not normalized: a final LayerNorm belongs after the last block.
+    """
+
+    implied_settings: ClassVar[dict[str, Any]] = {"block": "pre_norm"}
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class ModernTransformerBlock(TransformerBlock):
+    """The block of Qwen3 (Yang et al. 2025): pre-norm with RMSNorm, and no biases.
+
+        x = x + drop(MHA(RMSNorm(x)))       queries and keys of each head are normalized
+        x = x + drop(SwiGLU(RMSNorm(x)))
+
+    As in a pre-norm block, a final norm belongs after the last block.
+    """
+
+    implied_settings: ClassVar[dict[str, Any]] = {"block": "modern"}
+
+
+# The names are those of `model.block` in minigpt/config/model.py.
+BLOCKS: dict[str, type[TransformerBlock]] = {
+    "post_norm": TransformerBlock,
+    "pre_norm": PreNormTransformerBlock,
+    "modern": ModernTransformerBlock,
+}

@@ -1,0 +1,117 @@
+"""Cross-entropy computed in chunks: the full logits are never materialized."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from minigpt.models.losses.smoothed_crossentropy import SmoothedCrossentropy
+
+# Reductions that divide by the number of tokens or by the sum of their weights.
+MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
+# Logits of one chunk. Smaller chunks read the kernel more often; larger ones are not faster.
+CHUNK_BYTES = 64 * 2**20
+
+
+def can_be_chunked(loss: Any) -> bool:
+    """Returns whether a loss of Keras can be computed with `chunked_crossentropy`."""
+    if type(loss) is keras.losses.SparseCategoricalCrossentropy:
+        return loss.from_logits and loss.ignore_class is None and loss.reduction in MEANS
+    return isinstance(loss, SmoothedCrossentropy) and loss.reduction in MEANS
+
+
+def chunked_crossentropy(
+    latents: Any,
+    kernel: Any,
+    bias: Any,
+    targets: Any,
+    weights: Any,
+    label_smoothing: float = 0.0,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> tuple[Any, Any]:
+    """Computes the sum over tokens of the cross-entropy of softmax(latents · kernelᵀ + bias).
+
+    In training a small model, the logits would need most of the memory. Here they are computed for a chunk
+    of tokens at a time, together with the gradients: for the logits z of a token
+    and its target distribution q, the gradient of the loss is softmax(z) - q. The gradients are exact.
+
+    Args:
+      latents: float[N, D].
+      kernel: float[V, D], of the same dtype.
+      bias: float[V], or None.
+      targets: int32[N], each in 0..V-1.
+      weights: float32[N], of the loss of each token.
+      label_smoothing: share of q that is spread over all V tokens.
+      chunk_bytes: maximum size of the float32 logits of a chunk.
+    Returns:
+      float32[] twice: the sum of weight · loss; the same without smoothing, which has no gradient.
+    """
+    tokens = latents.shape[0] or tf.shape(latents)[0]
+    vocab_size = kernel.shape[0]
+    max_rows = max(1, chunk_bytes // (4 * vocab_size))
+    chunks = (tokens + max_rows - 1) // max_rows
+    rows = (tokens + chunks - 1) // chunks
+    padding = chunks * rows - tokens
+
+    def split(x: Any) -> Any:
+        """[N, ...] → [chunks, rows, ...], padded with zeros."""
+        x = tf.pad(x, [[0, padding]] + [[0, 0]] * (len(x.shape) - 1))
+        return tf.reshape(x, [chunks, rows, *x.shape[1:]])
+
+    chunked_targets, chunked_weights = split(targets), split(weights)
+
+    @tf.custom_gradient
+    def summed(latents: Any, kernel: Any, bias: Any) -> Any:
+        chunked_latents = split(latents)
+
+        def add_chunk(
+            i: Any, loss: Any, plain: Any, d_kernel: Any, d_bias: Any, d_latents: Any
+        ) -> tuple[Any, ...]:
+            h, target, weight = chunked_latents[i], chunked_targets[i], chunked_weights[i]
+            logits = tf.cast(tf.matmul(h, kernel, transpose_b=True) + bias, tf.float32)
+            logits -= tf.stop_gradient(tf.reduce_max(logits, axis=-1, keepdims=True))
+            exponentials = tf.exp(logits)
+            total = tf.reduce_sum(exponentials, axis=-1, keepdims=True)
+            target_logits = tf.gather(logits, target, batch_dims=1)
+            losses = tf.math.log(total[:, 0]) - target_logits
+            plain += tf.reduce_sum(weight * losses)
+            if label_smoothing:
+                losses += label_smoothing * (target_logits - tf.reduce_mean(logits, axis=-1))
+            loss += tf.reduce_sum(weight * losses)
+
+            is_target = tf.equal(tf.range(vocab_size), target[:, None])
+            q = tf.where(is_target, 1 - label_smoothing, 0.0) + label_smoothing / vocab_size
+            d_logits = tf.cast((exponentials / total - q) * weight[:, None], h.dtype)
+            d_latents = d_latents.write(i, tf.matmul(d_logits, kernel))
+            d_kernel += tf.cast(tf.matmul(d_logits, h, transpose_a=True), tf.float32)
+            d_bias += tf.reduce_sum(tf.cast(d_logits, tf.float32), axis=0)
+            return i + 1, loss, plain, d_kernel, d_bias, d_latents
+
+        zero = tf.zeros([], tf.float32)
+        _, loss, plain, d_kernel, d_bias, d_latents = tf.while_loop(
+            lambda i, *_: i < chunks,
+            add_chunk,
+            (
+                0,
+                zero,
+                zero,
+                tf.zeros(kernel.shape, tf.float32),
+                tf.zeros([vocab_size], tf.float32),
+                tf.TensorArray(latents.dtype, chunks, element_shape=[None, latents.shape[1]]),
+            ),
+        )
+
+        def gradients(upstream: Any, _: Any) -> tuple[Any, Any, Any]:
+            unpadded = tf.reshape(d_latents.stack(), [-1, latents.shape[1]])[:tokens]
+            return (
+                tf.cast(upstream * tf.cast(unpadded, tf.float32), latents.dtype),
+                tf.cast(upstream * d_kernel, kernel.dtype),
+                tf.cast(upstream * d_bias, bias.dtype),
+            )
+
+        return (loss, plain), gradients
+
+    if bias is None:
+        bias = tf.zeros([vocab_size], kernel.dtype)
+    loss, plain = summed(latents, kernel, bias)
+    return loss, tf.stop_gradient(plain)

@@ -1,0 +1,48 @@
+"""verify: compares an export that exists with a run."""
+
+from pathlib import Path
+from typing import Any
+
+from minigpt.environment import install_command
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.runs.run import Run, as_run
+from minigpt.targets.certification.certificate import certify
+from minigpt.targets.certification.exported import ExportedModel
+from minigpt.targets.certification.readers import format_of, open_exported
+from minigpt.targets.certification.record import record_certificate
+
+_MOST_CHARACTERS = 200
+
+
+def verify(path: str | Path, against: Run | str | Path) -> dict[str, Any]:
+    """Checks an exported file or folder, of any format, against the run it was made from.
+
+    The certificate is also recorded in the run directory, and its report shows it.
+
+    Args:
+      path: the file or folder.
+      against: the run, or its directory.
+    Returns:
+      A certificate. `certificate["problems"]` is empty if the export is within its tolerance.
+    Raises:
+      UserError: `path` is no export, or it or the run cannot be read.
+    """
+    run, path = as_run(against), Path(path)
+    format = format_of(path)
+    certificate = certify(path, run, format, export=_opened(path, format))
+    record_certificate(run, path, certificate)
+    return certificate
+
+
+def _opened(path: Path, format: str) -> ExportedModel:
+    """Opens a file or folder that may be damaged: each library has exceptions of its own for that."""
+    try:
+        return open_exported(path, format)
+    except (UserError, MemoryError):
+        raise
+    except ModuleNotFoundError as error:
+        problem = f"{error.name} is not installed: {install_command(format)}"
+    except Exception as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        problem = f"cannot be read as {format}: {reason[:_MOST_CHARACTERS]}"
+    raise UserError(ArgumentProblem("path", path, problem))

@@ -1,0 +1,169 @@
+"""The portable files of a run: of its best model and of its epochs.
+
+Imports TensorFlow only if no checkpoint holds the weights of the best model as they are.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import minigpt
+from minigpt.config import Config
+from minigpt.runs.checkpoints import (
+    BrokenCheckpointError,
+    Checkpoint,
+    best_checkpoint_name,
+    checkpoint_paths,
+    read_checkpoint,
+)
+from minigpt.runs.epoch_files import epoch_file_name
+from minigpt.runs.records import read_lines
+from minigpt.runs.run import Run
+from minigpt.targets.gguf.writing import WeightsType, write_portable
+from minigpt.tokenizers import Tokenizer
+
+
+def write_run_file(
+    run: Run,
+    path: Path,
+    weights_type: WeightsType = "float32",
+    weights: Sequence[np.ndarray] | None = None,
+) -> None:
+    """Writes the best model of a run as a portable file, whole or not at all.
+
+    Args:
+      run: the run.
+      path: the file; an existing one is replaced.
+      weights_type: how matrices are stored.
+      weights: the values of `model.weights` of the best model, if it is loaded already.
+    Raises:
+      UserError: the run has no model.
+      OSError: the file cannot be written.
+    """
+    write_portable(
+        path,
+        run.config,
+        run.load_tokenizer(),
+        _weights(run) if weights is None else weights,
+        name=_name(run),
+        training=best_facts(run),
+        weights_type=weights_type,
+    )
+
+
+def write_checkpoint_file(run: Run, path: Path, checkpoint: Checkpoint) -> None:
+    """Writes the model of a checkpoint as a portable file, whole or not at all.
+
+    Imports TensorFlow only for a run with `training.lora_rank`.
+
+    Raises:
+      UserError: the arrays of the checkpoint do not fit the model.
+      OSError: the file cannot be written.
+    """
+    progress = checkpoint.progress
+    if run.config.training.lora_rank is None:
+        weights = _weights_of(checkpoint.arrays)
+    else:
+        # Through the package, which hides TensorFlow's log.
+        _ = minigpt.load
+        from minigpt.runs.model_loading import model_of_checkpoint
+
+        weights = model_of_checkpoint(run, checkpoint).get_weights()
+    facts = _training_facts(run, {"step": progress.step, "epoch": progress.epoch})
+    tokenizer = run.load_tokenizer()
+    write_portable(path, run.config, tokenizer, weights, name=_name(run), training=facts)
+
+
+def write_epoch_file(
+    run: Run,
+    config: Config,
+    tokenizer: Tokenizer,
+    weights: Sequence[np.ndarray],
+    record: Mapping[str, Any],
+) -> None:
+    """Writes the weights after an epoch into the run, as a portable file with matrices in int8.
+
+    Args:
+      run: the run.
+      config: its settings.
+      tokenizer: its tokenizer.
+      weights: the values of `model.weights`.
+      record: `epoch`, `step`, `val_loss` and `val_bits_per_byte` of the epoch.
+    Raises:
+      OSError: the file cannot be written.
+    """
+    run.epochs_folder.mkdir(exist_ok=True)
+    write_portable(
+        run.epochs_folder / epoch_file_name(record["epoch"]),
+        config,
+        tokenizer,
+        weights,
+        name=_name(run),
+        training=_training_facts(run, record),
+        weights_type="int8",
+    )
+
+
+def _name(run: Run) -> str:
+    return run.path.absolute().name
+
+
+def _weights(run: Run) -> list[np.ndarray]:
+    """Returns the weights of the best model in the order of `model.weights`."""
+    arrays = None
+    if run.config.training.lora_rank is None and any(checkpoint_paths(run.checkpoints_folder)):
+        arrays = _finished_arrays(run) if run.model_file.is_file() else run.best_checkpoint().arrays
+    if arrays is None:
+        if not run.model_file.is_file():
+            run.best_checkpoint()  # Says that there is none, before TensorFlow is imported.
+        # Imported through the package, which hides TensorFlow's log.
+        weights: list[np.ndarray] = minigpt.load(run).model.get_weights()
+        return weights
+    return _weights_of(arrays)
+
+
+def _weights_of(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    return [arrays[name] for name in sorted(arrays) if name.startswith("weights/")]
+
+
+def _finished_arrays(run: Run) -> dict[str, np.ndarray] | None:
+    """Returns the arrays of the best checkpoint; None if it is damaged: model.keras has the weights too."""
+    name = _best_name(run)
+    try:
+        return read_checkpoint(run.checkpoints_folder / name).arrays if name else None
+    except BrokenCheckpointError:
+        return None
+
+
+def _best_name(run: Run) -> str | None:
+    paths = checkpoint_paths(run.checkpoints_folder)
+    return best_checkpoint_name(paths[-1]) if paths else None
+
+
+def best_facts(run: Run) -> dict[str, Any]:
+    """Returns the keys of `minigpt.training` for the best model."""
+    return _training_facts(run, _best_record(run))
+
+
+def _best_record(run: Run) -> dict[str, Any]:
+    """Returns the line of metrics.jsonl about the best epoch; {} if it is not known."""
+    if epoch := re.search(r"-epoch-(\d+)$", _best_name(run) or ""):
+        found = [
+            line for line in read_lines(run.metrics_file) if line.get("epoch") == int(epoch[1])
+        ]
+        return found[-1] if found else {}
+    return {}
+
+
+def _training_facts(run: Run, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the keys of `minigpt.training`; null for what is not known or not a finite number."""
+    facts = {name: record.get(name) for name in ("step", "epoch", "val_loss", "val_bits_per_byte")}
+    for name, value in facts.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            facts[name] = None  # JSON has no such numbers.
+    fingerprint = run.corpus["fingerprint"] if run.corpus_file.is_file() else None
+    return facts | {"text_fingerprint": fingerprint}

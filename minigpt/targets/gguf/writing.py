@@ -1,0 +1,293 @@
+"""Writing the portable file: a whole model in one GGUF file (docs/portable-file.md)."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+import gguf
+import numpy as np
+from gguf import GGMLQuantizationType as TensorType
+from gguf import GGUFValueType as ValueType
+
+import minigpt
+from minigpt.config import Config, TransformerConfig
+from minigpt.errors import UserError
+from minigpt.storage.atomic import atomic_file
+from minigpt.targets.gguf.llama_vocabulary import LlamaVocabulary, llama_vocabulary
+from minigpt.targets.gguf.tokenizer_tables import tokenizer_problem, tokenizer_tables
+from minigpt.targets.gguf.weights import named_tensors
+from minigpt.tokenizers import Tokenizer
+
+FORMAT = 1
+OWN = "minigpt"
+
+WeightsType = Literal["float32", "float16", "int8"]
+_TENSOR_TYPES = {"float32": TensorType.F32, "float16": TensorType.F16, "int8": TensorType.Q8_0}
+_FILE_TYPES = {
+    "float32": gguf.LlamaFileType.ALL_F32,
+    "float16": gguf.LlamaFileType.MOSTLY_F16,
+    "int8": gguf.LlamaFileType.MOSTLY_Q8_0,
+}
+# The settings of a model that are in the file or in the shapes of its tensors, or that only training reads.
+_KNOWN_SETTINGS = {
+    *(
+        "kind",
+        "max_len",
+        "embed_dim",
+        "head_dim",
+        "num_heads",
+        "num_kv_heads",
+        "value_dim",
+        "ff_dim",
+    ),
+    *("num_layers", "dropout_rate", "attention_dropout_rate", "ff_dropout_rate", "block"),
+    *("norm_epsilon", "qkv_bias", "scale_embeddings", "position", "rotary_base", "activation"),
+    *("tie_embeddings", "head_bias"),
+}
+# The values that the engine has: minigpt/targets/gguf/engine/model.c.
+_KNOWN_NAMES = {
+    "kind": ("gpt", "encoder_decoder"),
+    "block": ("post_norm", "pre_norm", "modern"),
+    "position": ("learned", "sinusoidal", "rotary"),
+    "activation": ("relu", "gelu", "gelu_tanh", "silu", "relu_squared"),
+}
+# Settings that can name files of the user.
+_PRIVATE: Any = {
+    "data": True,
+    "tokenizer": {"encoder_url", "merges_url"},
+    "training": {"init_from"},
+}
+# Numbers in a block of Q8_0, which share a scale.
+_BLOCK = 32
+
+
+def write_portable(
+    path: Path,
+    config: Config,
+    tokenizer: Tokenizer,
+    weights: Sequence[np.ndarray],
+    *,
+    name: str = "",
+    training: Mapping[str, Any] | None = None,
+    weights_type: WeightsType = "float32",
+) -> None:
+    """Writes a portable file, whole or not at all.
+
+    Args:
+      path: the file; an existing one is replaced.
+      config: the configuration of the model.
+      tokenizer: its tokenizer.
+      weights: the values of `model.weights`, in their order.
+      name: the name of the model.
+      training: facts about the training, the keys of `minigpt.training`.
+      weights_type: how matrices are stored. "int8" has one scale for each 32 numbers.
+    Raises:
+      UserError: the file format does not have the model or its tokenizer; see `portable_problem`.
+      OSError: the file cannot be written.
+    """
+    if problem := portable_problem(config.model, tokenizer):
+        raise UserError(problem)
+    model = config.model.resolved()
+    vocabulary = llama_vocabulary(tokenizer)
+    architecture = architecture_of(model, vocabulary)
+    with atomic_file(path) as unfinished:
+        writer = gguf.GGUFWriter(unfinished, architecture)
+        _write_general(writer, config, name, weights_type)
+        _write_own(writer, config, model, tokenizer, training or {})
+        if architecture != OWN:
+            assert vocabulary is not None
+            _write_architecture(writer, architecture, model)
+            vocabulary.write(writer, tokenizer)
+        for tensor_name, array in _tensors(architecture, model, weights):
+            _add_tensor(writer, tensor_name, array, _TENSOR_TYPES[weights_type])
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+
+
+def portable_problem(model: TransformerConfig, tokenizer: Tokenizer) -> str | None:
+    """Returns why a model has no form in a portable file; None if it has one.
+
+    A setting that the engine does not know would be left out of every answer. It may only have its default.
+
+    Args:
+      model: the description.
+      tokenizer: the tokenizer.
+    """
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        is_default = value == field.get_default(call_default_factory=True)
+        is_unknown = name not in _KNOWN_SETTINGS and not is_default
+        if is_unknown or value not in _KNOWN_NAMES.get(name, (value,)):
+            return f"model.{name} = {value!r}: has no form in a portable file"
+    return tokenizer_problem(tokenizer)
+
+
+def public_settings(config: Config) -> dict[str, Any]:
+    """Returns the settings as JSON values, without those that can name files of the user."""
+    return config.model_dump(mode="json", exclude=_PRIVATE)
+
+
+def architecture_of(model: TransformerConfig, vocabulary: LlamaVocabulary | None) -> str:
+    """Returns the architecture of a model's file: one that llama.cpp knows, or "minigpt".
+
+    Args:
+      model: the description, resolved.
+      vocabulary: None if llama.cpp does not have the tokenizer.
+    """
+    same_dims = model.head_dim == model.value_dim
+    if vocabulary is None or model.kind != "gpt" or model.scale_embeddings or not same_dims:
+        return OWN
+    is_gpt2 = (
+        model.block == "pre_norm"
+        and model.position == "learned"
+        and model.activation == "gelu_tanh"
+        and not model.head_bias
+        and model.num_kv_heads == model.num_heads
+        and model.head_dim == model.embed_dim / model.num_heads
+    )
+    if is_gpt2:
+        return "gpt2"
+    is_qwen3 = (
+        model.is_modern
+        and model.position == "rotary"
+        and model.activation == "silu"
+        and not model.qkv_bias
+        and not model.head_bias
+    )
+    return "qwen3" if is_qwen3 else OWN
+
+
+def _write_general(
+    writer: gguf.GGUFWriter, config: Config, name: str, weights_type: WeightsType
+) -> None:
+    if name:
+        writer.add_name(name)
+    writer.add_file_type(_FILE_TYPES[weights_type])
+    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
+    if config.data.license is not None:
+        writer.add_license(config.data.license)
+
+
+def _write_own(
+    writer: gguf.GGUFWriter,
+    config: Config,
+    model: TransformerConfig,
+    tokenizer: Tokenizer,
+    training: Mapping[str, Any],
+) -> None:
+    """Adds the keys that the engine reads."""
+    writer.add_uint32("minigpt.format", FORMAT)
+    writer.add_string("minigpt.version", minigpt.__version__)
+    writer.add_string("minigpt.config", json.dumps(public_settings(config)))
+    writer.add_string("minigpt.training", json.dumps(dict(training)))
+    for key in ("kind", "block", "position", "activation"):
+        writer.add_string(f"minigpt.model.{key}", getattr(model, key))
+    sizes = ("max_len", "embed_dim", "num_heads", "num_kv_heads", "head_dim", "value_dim")
+    for key in (*sizes, "ff_dim", "num_layers"):
+        writer.add_uint32(f"minigpt.model.{key}", getattr(model, key))
+    writer.add_uint32("minigpt.model.vocab_size", tokenizer.vocab_size)
+    writer.add_float32("minigpt.model.norm_epsilon", model.norm_epsilon)
+    writer.add_bool("minigpt.model.scale_embeddings", model.scale_embeddings)
+    writer.add_bool("minigpt.model.tie_embeddings", model.tie_embeddings)
+    if model.position == "rotary":
+        half = model.head_sizes[0] // 2
+        frequencies = (model.rotary_base ** (-np.arange(half) / half)).astype(np.float32)
+        _add_array(writer, "minigpt.model.rotary_frequencies", frequencies)
+    for key, value in tokenizer_tables(tokenizer).items():
+        name = f"minigpt.tokenizer.{key}"
+        if isinstance(value, np.ndarray):
+            # GGUF has no empty arrays.
+            if value.size:
+                _add_array(writer, name, value)
+        elif isinstance(value, bool):
+            writer.add_bool(name, value)
+        elif isinstance(value, str):
+            writer.add_string(name, value)
+        else:
+            writer.add_key_value(
+                name, value, ValueType.INT32 if key == "unknown_id" else ValueType.UINT32
+            )
+
+
+def _add_array(writer: gguf.GGUFWriter, name: str, array: np.ndarray) -> None:
+    if array.dtype == np.uint8:
+        # The only form in which the library writes bytes at once.
+        writer.add_key_value(name, array.tobytes(), ValueType.ARRAY)
+        return
+    types = {"uint32": ValueType.UINT32, "int32": ValueType.INT32, "float32": ValueType.FLOAT32}
+    sub_type = types[array.dtype.name]
+    writer.add_key_value(name, array.tolist(), ValueType.ARRAY, sub_type=sub_type)
+
+
+def _write_architecture(
+    writer: gguf.GGUFWriter, architecture: str, model: TransformerConfig
+) -> None:
+    """Adds the keys that llama.cpp reads."""
+    head_dim, value_dim = model.head_sizes
+    writer.add_context_length(model.max_len)
+    writer.add_embedding_length(model.embed_dim)
+    writer.add_feed_forward_length(model.ff_size)
+    writer.add_block_count(model.num_layers)
+    writer.add_head_count(model.num_heads)
+    if architecture == "gpt2":
+        writer.add_layer_norm_eps(model.norm_epsilon)
+        return
+    writer.add_head_count_kv(model.num_kv_heads or model.num_heads)
+    writer.add_key_length(head_dim)
+    writer.add_value_length(value_dim)
+    writer.add_layer_norm_rms_eps(model.norm_epsilon)
+    writer.add_rope_freq_base(model.rotary_base)
+
+
+def _tensors(
+    architecture: str, model: TransformerConfig, weights: Sequence[np.ndarray]
+) -> Iterator[tuple[str, np.ndarray]]:
+    tensors = named_tensors(model, weights)
+    if architecture == "gpt2":
+        return _fused(model, tensors)
+    if model.position == "sinusoidal":
+        return _with_sinusoid(model, tensors)
+    return tensors
+
+
+def _with_sinusoid(
+    model: TransformerConfig, tensors: Iterator[tuple[str, np.ndarray]]
+) -> Iterator[tuple[str, np.ndarray]]:
+    # Not at the top: the module of the layer imports TensorFlow.
+    from minigpt.models.layers.positions import sinusoid
+
+    yield "position_embd.weight", sinusoid(model.max_len, model.embed_dim)
+    yield from tensors
+
+
+def _fused(
+    model: TransformerConfig, tensors: Iterator[tuple[str, np.ndarray]]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Joins queries, keys and values, as llama.cpp reads GPT-2; a missing bias is written as zeros."""
+
+    def fused_name(item: tuple[str, np.ndarray]) -> str:
+        name = item[0]
+        for part in "qkv":
+            name = name.replace(f".attn_{part}.", ".attn_qkv.")
+        return name
+
+    for name, parts in groupby(tensors, fused_name):
+        array = np.concatenate([part for _, part in parts])
+        yield name, array
+        if name.endswith("attn_qkv.weight") and not model.qkv_bias:
+            yield name.replace(".weight", ".bias"), np.zeros(len(array), np.float32)
+
+
+def _add_tensor(
+    writer: gguf.GGUFWriter, name: str, array: np.ndarray, tensor_type: TensorType
+) -> None:
+    is_matrix = array.ndim == 2 and name != "position_embd.weight"
+    if not is_matrix:
+        tensor_type = TensorType.F32
+    elif tensor_type == TensorType.Q8_0 and array.shape[1] % _BLOCK:
+        tensor_type = TensorType.F16
+    writer.add_tensor(name, gguf.quants.quantize(array, tensor_type), raw_dtype=tensor_type)

@@ -1,0 +1,171 @@
+"""GPT-2: config.json and tensors."""
+
+import re
+from typing import Any
+
+from minigpt.config import TransformerConfig
+from minigpt.config.model import GPT2 as GPT2_DEFAULTS
+from minigpt.models import GPT
+from minigpt.targets.huggingface.architecture import (
+    ACTIVATIONS,
+    HEAD,
+    Architecture,
+    activation_name,
+    end_token,
+)
+from minigpt.targets.huggingface.config_reader import ConfigReader, FolderConfig
+
+# The defaults of GPT2Config, and the values of the published GPT-2. No other values are supported.
+# `reorder_and_upcast_attn` is not among them: it computes the same in another order.
+PUBLISHED = {
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "add_cross_attention": False,
+}
+
+
+class GPT2(Architecture):
+    """GPT-2 (Radford et al. 2019): `GPT2LMHeadModel`."""
+
+    name = "GPT-2"
+    model_type = "gpt2"
+    classes = ("GPT2LMHeadModel", "GPT2Model")
+    block = "pre_norm"
+    tokenizer_class = "GPT2Tokenizer"
+    prefix = "transformer."
+    tokens = "wte.weight"
+    # The causal mask: a constant that old files contain.
+    buffers = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
+    expressed = frozenset(
+        {
+            "max_len",
+            "embed_dim",
+            "num_heads",
+            "ff_dim",
+            "num_layers",
+            "dropout_rate",
+            "attention_dropout_rate",
+            # GPT-2 has none; it does not change what the trained model computes.
+            "ff_dropout_rate",
+            "norm_epsilon",
+            "qkv_bias",
+            "activation",
+            "tie_embeddings",
+        }
+    )
+
+    def read_settings(self, reader: ConfigReader) -> FolderConfig:
+        reader.fixed(PUBLISHED)
+        activation = reader.one_of("activation_function", "gelu_new", ACTIVATIONS)
+        width, heads = reader.number("n_embd", 768), reader.number("n_head", 12)
+        if width % heads:
+            reader.problem("n_head", heads, f"should divide n_embd = {width}")
+        epsilon = reader.positive("layer_norm_epsilon", 1e-5)
+        vocab_size = reader.number("vocab_size", 50257)
+        content = reader.content
+        settings = {
+            "max_len": reader.number("n_positions", 1024),
+            "embed_dim": width,
+            "num_heads": heads,
+            "ff_dim": 4 * width
+            if content.get("n_inner") is None
+            else reader.number("n_inner", 4 * width),
+            "num_layers": reader.number("n_layer", 12),
+            "dropout_rate": reader.rate("resid_pdrop", 0.1),
+            "attention_dropout_rate": reader.rate("attn_pdrop", 0.1),
+            "block": self.block,
+            "qkv_bias": True,
+            "position": "learned",
+            "tie_embeddings": content.get("tie_word_embeddings", True) is not False,
+            "head_bias": False,
+            "norm_epsilon": epsilon,
+            "activation": ACTIVATIONS[activation],
+        }
+        return reader.result(settings, vocab_size, end_token(content, 50256))
+
+    def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
+        heads_width = config.embed_dim / config.num_heads
+        return {
+            **GPT2_DEFAULTS,
+            "head_bias": False,
+            "block": self.block,
+            "head_dim": heads_width,
+            "value_dim": heads_width,
+            "num_kv_heads": config.num_heads,
+        }
+
+    def config_json(
+        self, config: TransformerConfig, vocab_size: int, end_id: int
+    ) -> dict[str, Any]:
+        return {
+            "activation_function": activation_name(config),
+            "architectures": ["GPT2LMHeadModel"],
+            "attn_pdrop": config.attention_dropout_rate,
+            "bos_token_id": end_id,
+            "dtype": "float32",
+            "embd_pdrop": config.dropout_rate,
+            "eos_token_id": end_id,
+            "layer_norm_epsilon": config.norm_epsilon,
+            "model_type": self.model_type,
+            "n_embd": config.embed_dim,
+            "n_head": config.num_heads,
+            "n_inner": config.ff_size,
+            "n_layer": config.num_layers,
+            "n_positions": config.max_len,
+            "resid_pdrop": config.dropout_rate,
+            "tie_word_embeddings": config.tie_embeddings,
+            "vocab_size": vocab_size,
+            **PUBLISHED,
+        }
+
+    def tensor_shapes(
+        self, config: TransformerConfig, vocab_size: int
+    ) -> dict[str, tuple[int, ...]]:
+        # Dense kernels are [in, out], as in Keras, because GPT-2 uses Conv1D. Only the head is [V, D].
+        width, inner = config.embed_dim, config.ff_size
+        shapes: dict[str, tuple[int, ...]] = {
+            self.tokens: (vocab_size, width),
+            "wpe.weight": (config.max_len, width),
+        }
+        for layer in range(config.num_layers):
+            for name, shape in {
+                "ln_1": (width,),
+                "attn.c_attn": (width, 3 * width),
+                "attn.c_proj": (width, width),
+                "ln_2": (width,),
+                "mlp.c_fc": (width, inner),
+                "mlp.c_proj": (inner, width),
+            }.items():
+                shapes[f"h.{layer}.{name}.weight"] = shape
+                shapes[f"h.{layer}.{name}.bias"] = shape[-1:]
+        shapes |= {"ln_f.weight": (width,), "ln_f.bias": (width,)}
+        if not config.tie_embeddings:
+            shapes[HEAD] = (vocab_size, width)
+        return shapes
+
+    def variables(self, model: GPT) -> dict[tuple[str, ...], Any]:
+        assert model.final_norm is not None
+        found: dict[tuple[str, ...], Any] = {
+            (self.tokens,): model.embedding.token_embedding.embeddings,
+            ("wpe.weight",): model.embedding.position_table,
+        }
+        for layer, block in enumerate(model.blocks):
+            for name, part in {
+                "ln_1": block.norm1,
+                "attn.c_attn": block.attention.qkv,
+                "attn.c_proj": block.attention.output_projection,
+                "ln_2": block.norm2,
+                "mlp.c_fc": block.expand,
+                "mlp.c_proj": block.contract,
+            }.items():
+                norm = name.startswith("ln")
+                found[f"h.{layer}.{name}.weight",] = part.gamma if norm else part.kernel
+                found[f"h.{layer}.{name}.bias",] = part.beta if norm else part.bias
+        found["ln_f.weight",] = model.final_norm.gamma
+        found["ln_f.bias",] = model.final_norm.beta
+        if model.head is not None:
+            found[HEAD,] = model.head.kernel
+        return found
+
+    def is_transposed(self, name: str) -> bool:
+        return name == HEAD

@@ -1,0 +1,241 @@
+"""Reading the tokenizer of a folder: `tokenizer.json`, or `vocab.json` and `merges.txt`."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from minigpt.errors import UserError
+from minigpt.targets.huggingface.architecture import Architecture
+from minigpt.targets.huggingface.json_file import read_json_object
+from minigpt.tokenizers import Tokenizer, load_tokenizer
+from minigpt.tokenizers.added_tokens import AddedToken, read_added_tokens
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.gpt2_files import (
+    ENCODER_FILE,
+    END_TOKEN,
+    MERGES_FILE,
+    byte_alphabet,
+    read_encoder,
+    read_merges,
+)
+from minigpt.tokenizers.splitting import PATTERNS, Splitting
+from minigpt.tokenizers.tokenizer_file import read_file
+
+PAIRS = (("vocab.json", "merges.txt"), (ENCODER_FILE, MERGES_FILE))
+TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
+# Tokens that were added, with their ids, and the names of special tokens: files of transformers 4.
+ADDED_FILE, SPECIAL_FILE = "added_tokens.json", "special_tokens_map.json"
+# A saved tokenizer of minigpt, which `export.huggingface` writes next to tokenizer.json.
+OWN_FOLDER = "minigpt_tokenizer"
+# The names of the tokenizers in transformers, without "Fast" at the end.
+CLASSES: dict[str, Splitting] = {"GPT2Tokenizer": "gpt2", "Qwen2Tokenizer": "qwen2"}
+NAMES: dict[Splitting, str] = {"gpt2": "GPT-2", "qwen2": "Qwen3"}
+
+
+def read_tokenizer(
+    folder: Path, vocab_size: int, end_id: int | None, architecture: Architecture
+) -> Tokenizer:
+    """Reads the tokenizer of a Hugging Face folder.
+
+    Args:
+      folder: the folder.
+      vocab_size: the vocabulary size in config.json. Ids without a token are never drawn.
+      end_id: the id of the end token in config.json; None means that of `<|endoftext|>`.
+      architecture: the architecture of the model in the folder.
+    Raises:
+      UserError: there is no tokenizer, it is neither of GPT-2's nor of Qwen3's kind, a file is damaged, or
+        its files do not match.
+    """
+    if (folder / OWN_FOLDER).is_dir():
+        own = load_tokenizer(folder / OWN_FOLDER)
+        if own.vocab_size != vocab_size:
+            raise UserError(
+                f"{folder / OWN_FOLDER}: has {own.vocab_size} tokens; should have {vocab_size}, as in "
+                "config.json"
+            )
+        return own
+    settings = _read(folder / SETTINGS_FILE)
+    if settings.get("add_prefix_space"):
+        raise UserError(
+            f"{folder / SETTINGS_FILE}: add_prefix_space = true: should be false, as in GPT-2"
+        )
+    path = folder / TOKENIZER_FILE
+    if path.is_file():
+        described = read_json_object(path)
+        splitting = _splitting_of(path, described)
+        tokens, merges = _tables(path, described)
+        paths = (str(path), str(path))
+        added = _added_tokens(path, described.get("added_tokens") or [])
+    else:
+        names = next((p for p in PAIRS if all((folder / n).is_file() for n in p)), None)
+        if names is None:
+            raise UserError(
+                f"{folder}: contains no tokenizer; expected {TOKENIZER_FILE}, or vocab.json and "
+                "merges.txt"
+            )
+        splitting = CLASSES[architecture.tokenizer_class]
+        paths = (str(folder / names[0]), str(folder / names[1]))
+        tokens = read_encoder(read_file(folder / names[0]), paths[0])
+        merges = read_merges(read_file(folder / names[1]), paths[1])
+        added = []
+    splitting = _of_class(folder / SETTINGS_FILE, settings, splitting, path.is_file())
+    known = {token.content for token in added}
+    added += [t for t in _named_tokens(folder, settings, tokens) if t.content not in known]
+    # An added token may also be a part of words, with the same id.
+    ordinary = {*byte_alphabet(), *(a + b for a, b in merges)} & tokens.keys()
+    special = {token.content: token.id for token in added if token.content not in ordinary}
+    for token in added:
+        if token.content in ordinary and tokens[token.content] != token.id:
+            raise UserError(f"{paths[0]}: {token.content!r}: has two ids, {token.id} and another")
+    return GPT2Tokenizer.from_tables(
+        tokens, merges, paths, special, end_id, vocab_size, added, splitting
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return read_json_object(path) if path.is_file() else {}
+
+
+def _tables(path: Path, described: dict[str, Any]) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Returns token → id and the merges of a tokenizer.json."""
+    try:
+        tokens = {str(token): int(i) for token, i in described["model"]["vocab"].items()}
+        pairs = [
+            tuple(pair.split(" ") if isinstance(pair, str) else pair)
+            for pair in described["model"]["merges"]
+        ]
+        return tokens, [(str(a), str(b)) for a, b in pairs]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise UserError(f"{path}: damaged; expected vocab and merges of a BPE model") from None
+
+
+def _added_tokens(path: Path, described: Any) -> list[AddedToken]:
+    """Returns the tokens of a list of added tokens; flags that are missing have their defaults."""
+    try:
+        # Tokens that are not special are searched for in the normalized text, if nothing else is said.
+        return read_added_tokens(
+            [{"normalized": not t.get("special", False), **t} for t in described]
+        )
+    except (TypeError, ValueError, AttributeError):
+        raise UserError(f"{path}: damaged; expected added tokens with id and content") from None
+
+
+def _named_tokens(
+    folder: Path, settings: dict[str, Any], tokens: Mapping[str, int]
+) -> list[AddedToken]:
+    """Returns the added tokens of the files other than tokenizer.json."""
+    path, decoder = folder / SETTINGS_FILE, settings.get("added_tokens_decoder") or {}
+    try:
+        listed = [{**token, "id": int(i)} for i, token in decoder.items()]
+    except (TypeError, ValueError, AttributeError):
+        raise UserError(f"{path}: added_tokens_decoder: damaged; expected id to token") from None
+    found = {token.content: token for token in _added_tokens(path, listed)}
+    ids = {**tokens, **_read(folder / ADDED_FILE)}
+    special = _special_names(settings) | _special_names(_read(folder / SPECIAL_FILE))
+    others = [name for name in _read(folder / ADDED_FILE) if name not in special]
+    for name in [END_TOKEN, *sorted(special), *others]:
+        if name in ids and name not in found:
+            described = {"id": ids[name], "content": name, "special": name not in others}
+            (found[name],) = _added_tokens(folder / ADDED_FILE, [described])
+    return sorted(found.values(), key=lambda token: token.id)
+
+
+def _special_names(settings: dict[str, Any]) -> set[str]:
+    """Returns the special tokens that a file names: strings, or objects with the entry `content`."""
+    values = []
+    for key, value in settings.items():
+        if key.endswith("_token"):
+            values.append(value)
+        elif key in ("additional_special_tokens", "extra_special_tokens"):
+            values += list(value.values() if isinstance(value, dict) else value or [])
+    named = [value.get("content") if isinstance(value, dict) else value for value in values]
+    return {name for name in named if isinstance(name, str)}
+
+
+def _of_class(
+    path: Path, settings: dict[str, Any], splitting: Splitting, is_described: bool
+) -> Splitting:
+    """Returns how text is split into words, by the class of the tokenizer.
+
+    Args:
+      path: the file that names the class.
+      settings: its content.
+      splitting: that of tokenizer.json, or of the class that belongs to the architecture.
+      is_described: whether there is a tokenizer.json.
+    Raises:
+      UserError: it is another class, or one that contradicts tokenizer.json.
+    """
+    named = settings.get("tokenizer_class")
+    own = CLASSES.get(named.removesuffix("Fast")) if isinstance(named, str) else None
+    if not is_described and (own or named is None):
+        return own or splitting
+    if is_described and own in (None, splitting):
+        return splitting
+    expected = " or ".join(n for n, s in CLASSES.items() if not is_described or s == splitting)
+    reason = f", which splits text as {TOKENIZER_FILE} does" if is_described else ""
+    raise UserError(f"{path}: tokenizer_class = {named!r}: should be {expected}{reason}")
+
+
+def _splitting_of(path: Path, described: dict[str, Any]) -> Splitting:
+    """Returns how a tokenizer.json splits text into words.
+
+    Raises:
+      UserError: it describes a kind of tokenizer other than GPT-2's and Qwen3's.
+    """
+
+    def part(whole: Any, *names: str | int) -> Any:
+        for name in names:
+            if isinstance(whole, list) and isinstance(name, int):
+                whole = whole[name] if name < len(whole) else None
+            else:
+                whole = whole.get(name) if isinstance(whole, dict) else None
+        return whole
+
+    of_byte_level: tuple[str | int, ...] = ("pre_tokenizer",)
+    splitting: Splitting = "gpt2"
+    expected: list[tuple[tuple[str | int, ...], Any, Any]] = []
+    if part(described, "pre_tokenizer", "type") == "Sequence":
+        splitting, parts = "qwen2", ("pre_tokenizer", "pretokenizers")
+        of_byte_level = (*parts, 1)
+        expected = [
+            ((*parts, 0, "type"), "Split", None),
+            ((*parts, 0, "pattern", "Regex"), PATTERNS["qwen2"], None),
+            ((*parts, 0, "behavior"), "Isolated", None),
+            ((*parts, 0, "invert"), False, False),
+            ((*parts, 2), None, None),
+        ]
+    expected += [
+        (("model", "type"), "BPE", None),
+        (("model", "dropout"), None, None),
+        (("model", "byte_fallback"), False, False),
+        (("model", "ignore_merges"), False, False),
+        (("normalizer", "type"), "NFC" if splitting == "qwen2" else None, None),
+        ((*of_byte_level, "type"), "ByteLevel", None),
+        ((*of_byte_level, "add_prefix_space"), False, False),
+        ((*of_byte_level, "use_regex"), splitting == "gpt2", True),
+        (("decoder", "type"), "ByteLevel", "ByteLevel"),
+    ]
+    for names, right, default in expected:
+        value = part(described, *names)
+        if (default if value is None else value) != right:
+            raise UserError(
+                f"{path}: {'.'.join(map(str, names))} = {json.dumps(value)}: should be "
+                f"{json.dumps(right)}, as in {NAMES[splitting]}"
+            )
+    if _adds_tokens(described.get("post_processor")):
+        raise UserError(
+            f"{path}: post_processor.type = {json.dumps(part(described, 'post_processor', 'type'))}: "
+            'adds tokens to every text, which minigpt does not; should be "ByteLevel"'
+        )
+    return splitting
+
+
+def _adds_tokens(processor: Any) -> bool:
+    """Returns whether a post-processor of tokenizer.json adds tokens to a text."""
+    if not isinstance(processor, dict) or processor.get("type") == "ByteLevel":
+        return False
+    if processor.get("type") == "Sequence":
+        return any(map(_adds_tokens, processor.get("processors") or []))
+    parts = processor.get("single")
+    return not isinstance(parts, list) or any("Sequence" not in part for part in parts)

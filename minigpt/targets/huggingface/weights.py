@@ -1,0 +1,189 @@
+"""Reading the weights of a folder: `model.safetensors`, `pytorch_model.bin`, or several and their index."""
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from minigpt.errors import UserError
+from minigpt.targets.huggingface.architecture import HEAD, Architecture
+
+FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+# Files of earlier versions of transformers, which torch reads.
+TORCH_FILE, TORCH_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+MAX_PROBLEMS = 10  # In the wrong file, every tensor differs.
+
+
+class _TorchFile:
+    """A file of torch, with the methods of a safetensors file that `Weights` calls.
+
+    Args:
+      path: the file. Nothing in it is executed: it may contain tensors only.
+    Raises:
+      UserError: torch is not installed.
+      OSError, ValueError: it is not such a file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if find_spec("torch") is None:
+            command = shlex.join([sys.executable, "-m", "pip", "install", "torch"])
+            raise UserError(
+                f"{path}: is read with torch, which is not installed: {command}; or save "
+                f"the model as {FILE}"
+            )
+        import torch
+
+        try:
+            self._tensors = torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # For a damaged file, torch may raise any exception.
+            raise ValueError(str(error).strip().splitlines()[0] or type(error).__name__) from None
+        tensors = self._tensors.values() if isinstance(self._tensors, dict) else [None]
+        if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
+            raise ValueError("should contain name to tensor")
+
+    def keys(self) -> list[str]:
+        return list(self._tensors)
+
+    def get_slice(self, name: str) -> "_TorchTensor":
+        return _TorchTensor(self._tensors[name])
+
+
+class _TorchTensor:
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+
+    def get_shape(self) -> list[int]:
+        return list(self._tensor.shape)
+
+    def __getitem__(self, _all: slice) -> np.ndarray:
+        # NumPy has no bfloat16.
+        values: np.ndarray = self._tensor.float().numpy()
+        return values
+
+
+class Weights:
+    """The tensors of memory-mapped files, read one at a time.
+
+    Names omit the architecture's prefix. Its buffers are left out.
+    """
+
+    def __init__(self, folder: Path, files: Mapping[Path, Any], architecture: Architecture) -> None:
+        self.folder = folder
+        self.architecture = architecture
+        buffers = architecture.buffers
+        self._tensors: dict[str, tuple[Path, Any]] = {}
+        for path, file in files.items():
+            for stored in file.keys():  # noqa: SIM118  # not a dictionary
+                name = stored.removeprefix(architecture.prefix)
+                if buffers is None or not buffers.fullmatch(name):
+                    self._tensors[name] = (path, file.get_slice(stored))
+
+    def read(self, name: str) -> np.ndarray:
+        """Returns a tensor as float32, whatever its type in the file.
+
+        Raises:
+          UserError: it cannot be read.
+        """
+        path, stored = self._tensors[name]
+        try:
+            return np.asarray(stored[:], "float32")
+        except (TypeError, ValueError, SafetensorError) as error:
+            raise UserError(f"{path}: {name}: cannot be read: {error}") from None
+
+    def check(self, expected: Mapping[str, tuple[int, ...]], tied: bool) -> None:
+        """Compares names and shapes with those that config.json implies.
+
+        Args:
+          expected: the shape of every tensor, from `tensor_shapes`.
+          tied: whether the head is the token table. The files may then contain an equal head.
+        Raises:
+          UserError: tensors are missing, unexpected or have a different shape; one problem each.
+        """
+        tokens = self.architecture.tokens
+        problems = [
+            f"{self.folder}: {name}: is missing; expected a tensor of shape {list(shape)}"
+            for name, shape in expected.items()
+            if name not in self._tensors
+        ]
+        for name, (path, stored) in self._tensors.items():
+            shape = stored.get_shape()
+            expected_shape = expected.get(tokens if tied and name == HEAD else name)
+            if expected_shape is None:
+                problems.append(
+                    f"{path}: {name}: of shape {shape}, is not a tensor of this "
+                    f"{self.architecture.name}"
+                )
+            elif tuple(shape) != expected_shape:
+                problems.append(
+                    f"{path}: {name}: has the shape {shape}; should be {list(expected_shape)} "
+                    "by config.json"
+                )
+        if len(problems) > MAX_PROBLEMS:
+            more = len(problems) - MAX_PROBLEMS
+            problems[MAX_PROBLEMS:] = [f"{self.folder}: {more} more tensors are missing or wrong"]
+        if problems:
+            raise UserError(*problems)
+        has_copy = tied and HEAD in self._tensors
+        if has_copy and not np.array_equal(self.read(HEAD), self.read(tokens)):
+            raise UserError(
+                f"{self.folder}: {HEAD}: differs from {tokens}; should be equal, because "
+                "tie_word_embeddings = true in config.json"
+            )
+
+
+@contextmanager
+def open_weights(folder: Path, architecture: Architecture) -> Iterator[Weights]:
+    """Opens the weights of a folder, in one file or several.
+
+    Raises:
+      UserError: a file is missing, truncated, or in neither of the two formats; or torch, which reads one
+        of them, is not installed.
+    """
+    with ExitStack() as stack:
+        files: dict[Path, Any] = {}
+        paths, index, is_torch = _paths(folder)
+        for path in paths:
+            try:
+                if is_torch:
+                    files[path] = _TorchFile(path)
+                else:
+                    files[path] = stack.enter_context(safe_open(path, framework="numpy"))
+            except FileNotFoundError:
+                raise UserError(f"{path}: does not exist, but {index} names it") from None
+            except (SafetensorError, OSError, ValueError) as error:
+                kind = "a file of torch" if is_torch else "safetensors"
+                raise UserError(f"{path}: truncated or not {kind}: {error}") from None
+        yield Weights(folder, files, architecture)
+
+
+def _paths(folder: Path) -> tuple[list[Path], str, bool]:
+    """Returns the files, the name of their index, and whether they are files of torch."""
+    names = ((FILE, INDEX, False), (TORCH_FILE, TORCH_INDEX, True))
+    for file, index, is_torch in names:
+        if (folder / file).is_file():
+            return [folder / file], index, is_torch
+        if (folder / index).is_file():
+            return _named_files(folder / index), index, is_torch
+    others = sorted(path.name for path in [*folder.glob("*.bin"), *folder.glob("*.safetensors")])
+    instead = f", not {others[0]}" if others else ""
+    expected = f"{FILE}, {INDEX}, {TORCH_FILE} or {TORCH_INDEX}"
+    raise UserError(f"{folder}: contains no weights; expected {expected}{instead}")
+
+
+def _named_files(index: Path) -> list[Path]:
+    """Returns the files that an index names."""
+    try:
+        names = set(json.loads(index.read_bytes())["weight_map"].values())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UserError(f"{index}: damaged; should be JSON with a weight_map") from None
+    invalid = next((n for n in names if not isinstance(n, str) or Path(n).name != n), None)
+    if invalid is not None:
+        raise UserError(f"{index}: {invalid!r}: should be the name of a file in the same folder")
+    return sorted(index.parent / name for name in names)

@@ -1,0 +1,151 @@
+"""Puts tokenizer, decoding loop and detokenizer into one ONNX graph from strings to strings."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from minigpt.targets.cached_step import CachedStep
+from minigpt.targets.gguf.writing import WeightsType
+from minigpt.targets.onnx.conversion import FEW_OPTIMIZATIONS, converted, rename
+from minigpt.targets.onnx.text.characters import characters
+from minigpt.targets.onnx.text.detokenizing import Detokenizer
+from minigpt.targets.onnx.text.encoders import build_encoder
+from minigpt.targets.onnx.text.generating import Generator
+from minigpt.targets.onnx.text.strings import (
+    HASHES,
+    RUNTIME_DOMAIN,
+    hashing,
+    joining,
+    padded_to_power_of_two,
+)
+from minigpt.targets.onnx.weights import store_weights
+from minigpt.tokenizers import Tokenizer
+
+# The first one with StringConcat.
+_OPSET = 20
+# The version of the file format that belongs to it.
+_IR_VERSION = 9
+_SETTINGS = {
+    "max_new_tokens": tf.int32,
+    "temperature": tf.float32,
+    "top_k": tf.int32,
+    "top_p": tf.float32,
+    "seed": tf.int32,
+}
+
+
+def build_text_graph(step: CachedStep, tokenizer: Tokenizer, weights: WeightsType) -> Any:
+    """Builds the graph of `text_to_text.onnx`; see docs/onnx.md.
+
+    Args:
+      step: the model.
+      tokenizer: its tokenizer, without an `encoder_problem`.
+      weights: how matrices are stored.
+    Returns:
+      A `ModelProto`. Inputs: prompt string[B], max_new_tokens int32[], temperature float32[],
+      top_k int32[], top_p float32[], seed int32[]. Outputs: text string[B], the continuations;
+      prompt_ids int32[B, T], the token ids of the prompts, shorter rows padded with -1.
+    """
+    from onnx import TensorProto, helper
+
+    generator = Generator(step, tokenizer.end_id, tokenizer.undrawable_ids)
+    nodes, initializers = hashing()
+    for graph in (
+        _reading(generator, tokenizer),
+        _looping(generator, weights),
+        _writing(generator, tokenizer),
+    ):
+        nodes += graph.node
+        initializers += graph.initializer
+    last_nodes, constants = joining()
+    inputs = [helper.make_tensor_value_info("prompt", TensorProto.STRING, ["B"])]
+    for name, dtype in _SETTINGS.items():
+        number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype.as_numpy_dtype))
+        inputs.append(helper.make_tensor_value_info(name, number, []))
+    outputs = [
+        helper.make_tensor_value_info("text", TensorProto.STRING, ["B"]),
+        helper.make_tensor_value_info("prompt_ids", TensorProto.INT32, ["B", "T"]),
+    ]
+    graph = helper.make_graph(
+        [*nodes, *last_nodes], "minigpt", inputs, outputs, [*initializers, *constants]
+    )
+    opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(RUNTIME_DOMAIN, 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+
+
+def _reading(generator: Generator, tokenizer: Tokenizer) -> Any:
+    """Returns the graph before the loop: hashes of characters → ids, and the values of the first pass."""
+    encode = build_encoder(tokenizer)
+
+    def read(*arguments: Any) -> dict[str, Any]:
+        *hashes, rows, max_new_tokens, seed = arguments
+        ids, lengths = encode(*characters(tuple(hashes)))
+        # Without a prompt, one is read all the same.
+        limit = tf.where(rows[0] > 0, max_new_tokens, 0)
+        values = generator.begin(ids, lengths, limit, seed)
+        return {"ids": ids, "read_lengths": lengths, **values}
+
+    hashes = [tf.TensorSpec([None, None], tf.int64, name) for name in HASHES]
+    rows = tf.TensorSpec([1], tf.int64, "rows")
+    signature = [*hashes, rows, *map(_setting, ("max_new_tokens", "seed"))]
+    graph = converted(read, signature, FEW_OPTIMIZATIONS).graph
+    rename(graph, "read/", _ports(graph))
+    return graph
+
+
+def _looping(generator: Generator, weights: WeightsType) -> Any:
+    """Returns the graph of the loop: values of the first pass → those after the last one, `last_...`."""
+    from onnx import TensorProto, helper
+
+    signature = generator.signature()
+    body = store_weights(converted(generator.advance, signature, FEW_OPTIMIZATIONS), weights).graph
+    outputs = {output.name for output in body.output}
+    state = [spec.name for spec in signature if f"new_{spec.name}" in outputs]
+    inside = {name: f"step/{name}" for name in [*state, "iteration", *outputs]}
+    rename(body, "step/", {each.name: each.name for each in body.input} | inside)
+    infos = {each.name: each for each in (*body.input, *body.output)}
+    # What does not change is not an input: the body sees it in the graph around it.
+    del body.input[:], body.output[:]
+    continued = helper.make_tensor_value_info("step/continued", TensorProto.BOOL, [])
+    body.input.extend([infos["step/iteration"], continued])
+    body.input.extend(infos[f"step/{name}"] for name in state)
+    body.output.append(infos["step/continues"])
+    body.output.extend(infos[f"step/new_{name}"] for name in state)
+    node = helper.make_node(
+        "Loop",
+        ["limit", "continues", *state],
+        [f"last_{name}" for name in state],
+        body=body,
+    )
+    return helper.make_graph([node], "loop", [], [])
+
+
+def _writing(generator: Generator, tokenizer: Tokenizer) -> Any:
+    """Returns the graph after the loop: the ids of the texts → their bytes, for `joining`."""
+    detokenizer = Detokenizer(tokenizer)
+
+    def write(
+        ids: Any, read_lengths: Any, token_ids: Any, prompt_lengths: Any, new_lengths: Any
+    ) -> dict[str, Any]:
+        both = generator.finish(token_ids, read_lengths, prompt_lengths, new_lengths)
+        data, rounds = padded_to_power_of_two(detokenizer.continuation(ids, both))
+        return {"bytes": data, "rounds": rounds}
+
+    names = ("ids", "read_lengths", "last_token_ids", "prompt_lengths", "last_new_lengths")
+    signature = [
+        tf.TensorSpec([None, None] if name.endswith("ids") else [None], tf.int32, name)
+        for name in names
+    ]
+    graph = converted(write, signature, FEW_OPTIMIZATIONS).graph
+    rename(graph, "write/", _ports(graph))
+    return graph
+
+
+def _setting(name: str) -> tf.TensorSpec:
+    return tf.TensorSpec([], _SETTINGS[name], name)
+
+
+def _ports(graph: Any) -> dict[str, str]:
+    """Returns inputs and outputs of a graph, by which its parts are connected, with their names."""
+    return {each.name: each.name for each in (*graph.input, *graph.output)}

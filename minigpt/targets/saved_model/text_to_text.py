@@ -1,0 +1,198 @@
+"""TextToText: a graph that maps prompts to continuations; running it does not need minigpt."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from minigpt.config import MAX_NEW_TOKENS
+from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
+from minigpt.generation.loop import new_ids
+from minigpt.generation.sampling import SAMPLING_SPEC, SamplingSettings
+from minigpt.generation.stop_strings import cut_at_stop
+from minigpt.models import GPT
+from minigpt.targets.saved_model.text_module import TextModule
+from minigpt.tokenizers import Tokenizer
+
+
+class TextToText(TextModule):
+    """A GPT with its tokenizer: `serve`, `generate`, `logits`, `tokenize` and `detokenize`.
+
+    `serve` and `generate` accept values out of range, in the same way:
+      prompt: an empty batch gives no texts. An empty prompt starts a document. If a prompt is longer than
+        max_len tokens, only the newest max_len are read. NUL is an ordinary character; bytes that are not
+        UTF-8 become U+FFFD.
+      max_new_tokens: 0 or less gives ""; values above MAX_NEW_TOKENS (a million) are limited to it.
+      temperature, top_p: 0 or less, or nan: greedy. top_p above 1: no limit.
+      top_k: 0 or less, or above V: no limit. min_p: 0 or less: no limit; 1 or more, or nan: greedy.
+      repetition_penalty: 0 or less, or nan: none. length_penalty: nan counts as 0.
+      beams, num_samples: 0 or less counts as 1.
+      stop, banned_tokens: an empty string and ids outside the vocabulary have no effect.
+    A wrong shape or dtype raises InvalidArgumentError, as does `logits` for ids that the model cannot read.
+    `detokenize` ignores ids outside the vocabulary, and clips lengths to the row.
+    """
+
+    def __init__(self, model: GPT, tokenizer: Tokenizer) -> None:
+        super().__init__(model, tokenizer)
+        self.decoder = Decoder(model, tokenizer.end_id, tokenizer.undrawable_ids)
+
+    def signatures(self) -> Mapping[str, Any]:
+        return {
+            "serving_default": self.serve,
+            "generate": self.generate,
+            "logits": self.logits,
+            **super().signatures(),
+        }
+
+    @tf.function(
+        autograph=False,
+        input_signature=[
+            tf.TensorSpec([None], tf.string, "prompt"),
+            tf.TensorSpec([], tf.int32, "max_new_tokens"),
+            tf.TensorSpec([], tf.float32, "temperature"),
+            tf.TensorSpec([], tf.int32, "top_k"),
+            tf.TensorSpec([], tf.float32, "top_p"),
+            tf.TensorSpec([], tf.int32, "seed"),
+        ],
+    )
+    def serve(self, prompt, max_new_tokens, temperature, top_k, top_p, seed):  # type: ignore[no-untyped-def]
+        """Continues prompts, each independently of the others. See `Decoder.generate`.
+
+        Returns:
+          {"text": string[B]}, the continuations without the prompts.
+        """
+        max_new_tokens = tf.minimum(max_new_tokens, MAX_NEW_TOKENS)
+        prompt_ids = self.tokenizer.encode(prompt)
+        ids, lengths = self.decoder.generate(
+            *_dense(prompt_ids),
+            max_new_tokens,
+            SamplingSettings(temperature, top_k, top_p).as_tensors(),
+            tf.repeat(seed, tf.size(prompt)),
+            tf.zeros([0], tf.int32),
+        )
+        return {"text": self._continuations(prompt_ids, ids, lengths)}
+
+    @tf.function(
+        autograph=False,
+        input_signature=[
+            tf.TensorSpec([None], tf.string, "prompt"),
+            tf.TensorSpec([], tf.int32, "max_new_tokens"),
+            *SAMPLING_SPEC,
+            tf.TensorSpec([], tf.int32, "beams"),
+            tf.TensorSpec([], tf.float32, "length_penalty"),
+            tf.TensorSpec([None], tf.string, "stop"),
+            tf.TensorSpec([None], tf.int32, "banned_tokens"),
+            tf.TensorSpec([], tf.int32, "num_samples"),
+            tf.TensorSpec([], tf.int32, "seed"),
+        ],
+    )
+    def generate(  # type: ignore[no-untyped-def]
+        self,
+        prompt,
+        max_new_tokens,
+        temperature,
+        top_k,
+        top_p,
+        min_p,
+        repetition_penalty,
+        beams,
+        length_penalty,
+        stop,
+        banned_tokens,
+        num_samples,
+        seed,
+    ):
+        """Does the same as `serve`, with all settings: `SamplingSettings`, `beam_search`, `cut_at_stop`.
+
+        With beams > 1 nothing is sampled: temperature, top_k, top_p, min_p and seed have no effect.
+
+        Returns:
+          {"text": string[B, num_samples]}: sample i uses seed + i. With beams > 1, these are the best
+          ones, at most as many as there are beams.
+        """
+        max_new_tokens = tf.minimum(max_new_tokens, MAX_NEW_TOKENS)
+        prompt_ids = self.tokenizer.encode(prompt)
+        beams, num_samples = tf.maximum(beams, 1), tf.maximum(num_samples, 1)
+        length_penalty = tf.where(tf.math.is_nan(length_penalty), 0.0, length_penalty)
+        settings = SamplingSettings(temperature, top_k, top_p, min_p, repetition_penalty)
+
+        def search():  # type: ignore[no-untyped-def]
+            count = tf.minimum(num_samples, beams)
+            ids, lengths = self.decoder.beam_search(
+                *_dense(prompt_ids),
+                max_new_tokens,
+                beams,
+                length_penalty,
+                repetition_penalty,
+                banned_tokens,
+            )
+            ids = tf.reshape(ids[:, :count], [-1, tf.shape(ids)[2]])
+            return ids, tf.reshape(lengths[:, :count], [-1]), count
+
+        def draw():  # type: ignore[no-untyped-def]
+            ids, lengths = self._draw(
+                _repeat(prompt_ids, num_samples),
+                max_new_tokens,
+                stop,
+                settings,
+                tf.tile(seed + tf.range(num_samples), [tf.size(prompt)]),
+                banned_tokens,
+            )
+            return ids, lengths, num_samples
+
+        ids, lengths, count = tf.cond(beams > 1, search, draw)
+        texts = self._continuations(_repeat(prompt_ids, count), ids, lengths)
+        return {"text": tf.reshape(cut_at_stop(texts, stop)[0], [-1, count])}
+
+    def _draw(self, prompt_ids, max_new_tokens, stop, *arguments):  # type: ignore[no-untyped-def]
+        """`Decoder.generate`, up to the stop strings."""
+
+        def is_stopped(state):  # type: ignore[no-untyped-def]
+            texts = self._continuations(prompt_ids, new_ids(state), state.new_lengths)
+            return cut_at_stop(texts, stop)[1]
+
+        state = self.decoder.prefill(*_dense(prompt_ids), max_new_tokens)
+        stride = tf.where(tf.size(stop) > 0, STOP_CHECK_EVERY, max_new_tokens)
+        state = self.decoder.extend_until_stopped(
+            self.decoder.extend, state, stride, is_stopped, *arguments
+        )
+        return new_ids(state), state.new_lengths
+
+    def _continuations(self, prompt_ids, ids, lengths):  # type: ignore[no-untyped-def]
+        """ragged int32[B, None], int32[B, N], int32[B] → string[B]."""
+        new = tf.RaggedTensor.from_tensor(ids, lengths)
+        return self.tokenizer.continuation(prompt_ids, new)
+
+    @tf.function(
+        autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32, "token_ids")]
+    )
+    def logits(self, token_ids):  # type: ignore[no-untyped-def]
+        """int32[B, T], T ≤ max_len → {"logits": float32[B, T, V], "latents": float32[B, T, D]}.
+
+        Longer rows and ids outside the vocabulary raise InvalidArgumentError.
+        """
+        length, last_id = tf.shape(token_ids)[1], self.model.vocab_size - 1
+        fits = tf.debugging.Assert(
+            length <= self.model.max_len,
+            [
+                f"token_ids: at most max_len = {self.model.max_len} tokens per row, got",
+                length,
+            ],
+        )
+        known = tf.debugging.Assert(
+            tf.reduce_all((token_ids >= 0) & (token_ids <= last_id)),
+            [f"token_ids: should be from 0 to {last_id}"],
+        )
+        with tf.control_dependencies([fits, known]):
+            latents = self.model.latents(tf.identity(token_ids))
+        return {"logits": self.model.logits(latents), "latents": tf.cast(latents, tf.float32)}
+
+
+def _dense(prompt_ids: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """ragged int32[B, None] → int32[B, P], int32[B]."""
+    return prompt_ids.to_tensor(), tf.cast(prompt_ids.row_lengths(), tf.int32)
+
+
+def _repeat(prompt_ids: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
+    """ragged int32[B, None] → ragged int32[B·count, None], every row `count` times."""
+    return tf.gather(prompt_ids, tf.repeat(tf.range(prompt_ids.nrows(tf.int32)), count))

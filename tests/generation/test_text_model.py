@@ -1,0 +1,116 @@
+"""Arguments of `TextModel` and `load`: what is accepted, and one clear exception for the rest."""
+
+import numpy as np
+import pytest
+
+import minigpt
+from minigpt.errors import UserError
+from minigpt.generation import samples
+
+
+@pytest.fixture
+def opened(opened_without_xla):
+    return opened_without_xla
+
+
+@pytest.mark.parametrize("prompts", [5, None, [5], ["Ana", None], b"Ana"])
+def test_prompts_are_strings(opened, prompts):
+    with pytest.raises(TypeError, match="`prompts` must be a string or a sequence of strings"):
+        opened.generate(prompts)
+
+
+def test_a_streamed_prompt_is_a_string(opened):
+    with pytest.raises(TypeError, match="`prompt` must be a string"):
+        opened.stream(["Ana"])
+
+
+def test_seeds_may_be_an_array(opened):
+    found = opened.samples(["Ana", "Ana"], 5, seed=np.array([1, 2]))
+    assert [sample.seed for sample in found] == [1, 2]
+    assert opened.samples("Ana", 5, seed=np.array([1]))[0].seed == 1
+    assert all(type(sample.seed) is int for sample in found)
+    with pytest.raises(ValueError, match=r"seeds of shape \(2,\) for 1 prompts"):
+        opened.samples("Ana", seed=np.array([1, 2]))
+    with pytest.raises(ValueError, match=r"seeds of shape \(1, 2\) for 2 prompts"):
+        opened.samples(["Ana", "Ana"], seed=np.array([[1, 2]]))
+
+
+@pytest.mark.parametrize("seed", [1.5, "1", None, [1, None], np.array([0.5])])
+def test_seeds_are_integers(opened, seed):
+    with pytest.raises(TypeError, match="`seed` must be one integer or one per prompt"):
+        opened.generate("Ana", seed=seed)
+
+
+@pytest.mark.parametrize("run", [None, 5, b"runs"])
+def test_load_takes_a_run_or_a_path(run):
+    with pytest.raises(TypeError, match="`run` must be a Run or the path of one"):
+        minigpt.load(run)
+
+
+@pytest.mark.parametrize("method", ["logits", "latents"])
+def test_token_ids_are_integers_of_the_vocabulary(opened, method):
+    call = getattr(opened, method)
+    assert call([[5, 6, 7]]).shape[:2] == (1, 3)
+    with pytest.raises(TypeError, match=r"`token_ids` must be integers. Received: .*float64"):
+        call([[5.0, 6.0]])
+    with pytest.raises(ValueError, match=r"shape \[B, T\] with T ≤ max_len = 16"):
+        call([5, 6])
+    with pytest.raises(ValueError, match=r"shape \(1, 17\)"):
+        call(np.zeros((1, 17), int))
+    for outside in (-1, 320, 2**40):
+        with pytest.raises(ValueError, match="`token_ids` must be from 0 to 319"):
+            call([[5, outside]])
+
+
+def test_the_repr_tells_sizes(opened):
+    assert repr(opened) == (
+        f"TextModel(GPT of {opened.model.count_params():,} parameters, max_len=16, "
+        "byte_pair vocabulary of 320)"
+    )
+
+
+def test_batches_give_the_samples_of_one_batch(opened, monkeypatch):
+    """Whatever fits into memory together; beams too."""
+    arguments = {"num_samples": 3, "seed": [3, 9], "stop": ["figs"], "top_k": 0}
+    beams = {"num_samples": 2, "beams": 3}
+    expected = opened.samples(["Ana", "Béla"], 12, **arguments)
+    expected_beams = opened.samples(["Ana", "Béla"], 12, **beams)
+    sizes = []
+    draw_batch = samples._draw_batch
+
+    def recording(decoder, tokenizer, rows, sampling):
+        sizes.append(len(rows))
+        return draw_batch(decoder, tokenizer, rows, sampling)
+
+    monkeypatch.setattr(samples, "_draw_batch", recording)
+    row_bytes = opened._decoder.model.row_bytes(50)
+    monkeypatch.setattr(samples, "machine_bytes", lambda: 4 * row_bytes)
+    monkeypatch.setattr(samples, "MEMORY_SHARE", 1.0)
+    assert opened.samples(["Ana", "Béla"], 12, **arguments) == expected
+    assert sizes == [4, 2]
+    assert opened.samples(["Ana", "Béla"], 12, **beams) == expected_beams
+
+
+def test_samples_are_generated_as_they_are_taken(opened, monkeypatch):
+    monkeypatch.setattr(samples, "machine_bytes", lambda: 10**6)
+    found = opened.iter_samples("Ana", 5, num_samples=1_000_000)
+    assert [next(found).seed for _ in range(3)] == [0, 1, 2]
+
+
+def test_one_sample_that_does_not_fit_is_one_line(opened, monkeypatch):
+    monkeypatch.setattr(samples, "machine_bytes", lambda: 1000)
+    with pytest.raises(UserError, match=r"one sample needs .*; this machine has") as refused:
+        opened.samples("Ana", num_samples=2)
+    assert len(refused.value.problems) == 1
+
+
+def test_memory_that_runs_out_is_one_line(opened, monkeypatch):
+    import tensorflow as tf
+
+    def exhausted(*arguments):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor\nmore")
+
+    monkeypatch.setattr(samples, "_draw_batch", exhausted)
+    with pytest.raises(UserError, match="needs more memory; this machine has") as refused:
+        opened.samples("Ana")
+    assert "\n" not in str(refused.value)

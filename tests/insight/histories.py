@@ -1,0 +1,72 @@
+"""Histories of trainings that never happened, with the curves that a test needs."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from minigpt.config import load_config
+from minigpt.insight.history import Epoch, History
+
+UNIFORM, UNIGRAM = 5.5, 3.3
+
+
+def history(
+    train: Callable[[np.ndarray], np.ndarray],
+    gap: Callable[[float], float] = lambda share: 0.0,
+    *,
+    steps: int = 1000,
+    epochs: int = 10,
+    settings: dict[str, Any] | None = None,
+    **changes: Any,
+) -> History:
+    """Returns the history of a training on a text of a megabyte with a model of usual size.
+
+    Args:
+      train: the training loss after each update, float[n] → float[n].
+      gap: how far the validation loss is above it, by the share of the training that is done.
+      steps: updates.
+      epochs: epochs.
+      settings: of `[training]`.
+      changes: attributes.
+    """
+    at = np.arange(1.0, steps + 1)
+    losses = np.asarray(train(at), float)
+    ends = [round(steps * number / epochs) for number in range(1, epochs + 1)]
+    found = [
+        Epoch(number, end, float(losses[end - 1]), float(losses[end - 1]) + gap(end / steps), 1.0)
+        for number, end in enumerate(ends, 1)
+    ]
+    return replace(
+        History(
+            config=load_config({"training": {"epochs": epochs, **(settings or {})}}),
+            epochs=found,
+            steps=at,
+            losses=losses,
+            learning_rates=np.ones(steps),
+            has_failed=False,
+            uniform=UNIFORM,
+            unigram=UNIGRAM,
+            parameters=800_000,
+            train_tokens=1_000_000,
+            train_bytes=1_000_000,
+            tokens_per_step=1024.0,
+            analysis={},
+        ),
+        **changes,
+    )
+
+
+def saturating(floor: float, fast: float = 100.0) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns a loss that falls from the uniform baseline to a floor, as exp(-step / fast)."""
+    return lambda step: floor + (UNIFORM - floor) * np.exp(-step / fast)
+
+
+def constant(value: float) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda step: np.full_like(step, value)
+
+
+def power_law(floor: float, exponent: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns a loss that falls from the uniform baseline as a power of the step."""
+    return lambda step: floor + (UNIFORM - floor) * step**-exponent

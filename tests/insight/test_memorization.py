@@ -1,0 +1,171 @@
+"""The memorization meter on models that were really trained."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import minigpt
+from minigpt.errors import UserError
+from minigpt.insight.state_model import open_state
+from minigpt.runs.checkpoints import checkpoint_paths, newest_checkpoint, write_checkpoint
+from minigpt.runs.run import Run
+from tests.insight.conftest import PASSAGE
+from tests.insight.training_texts import brute_force, positions
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "compatibility"
+
+
+@pytest.fixture(scope="module")
+def found(learned_by_heart) -> minigpt.Memorization:
+    return minigpt.measure_memorization(learned_by_heart, tokens=2000)
+
+
+def training_text(run: Run) -> str:
+    book = (run.path.parent / "book.txt").read_text()
+    return book[: book.rindex(PASSAGE) + len(PASSAGE)]
+
+
+def test_a_passage_that_was_learned_by_heart_is_found(found, learned_by_heart):
+    assert found.share > 0.3
+    assert found.held_out_share < 0.02
+    assert found.longest is not None and found.longest.text in training_text(learned_by_heart)
+    assert PASSAGE in found.longest.text
+    copied = [sample.text[slice(*span)] for sample in found.samples for span in sample.copied]
+    assert sum(PASSAGE[:40] in text for text in copied) > 5
+
+
+def test_the_place_of_the_longest_passage(found, learned_by_heart):
+    book, longest = (learned_by_heart.path.parent / "book.txt").read_text(), found.longest
+    # a.txt is the first document.
+    assert longest.document == 1
+    description = re.fullmatch(
+        r"document 2 of the training text, at character ([\d,]+) \(book.txt, line ([\d,]+)\)",
+        longest.description,
+    )
+    character, line = (int(number.replace(",", "")) for number in description.groups())
+    assert book[character - 1 :].startswith(longest.text)
+    assert longest.line == book.count("\n", 0, character - 1) + 1
+    assert line == book.count("\n", 0, book.index(longest.text)) + 1
+    assert (longest.words, longest.characters) == (len(longest.text.split()), len(longest.text))
+
+
+def test_copied_parts_equal_those_of_brute_force(found, learned_by_heart):
+    documents = ["A short one.\n", (learned_by_heart.path.parent / "book.txt").read_text()]
+    for sample in found.samples:
+        text = sample.prompt + sample.text
+        inside, _ = brute_force(documents, text, len(sample.prompt))
+        assert {position - len(sample.prompt) for position in inside} == positions(sample.copied)
+
+
+def test_the_size_and_the_kinds_of_samples(found):
+    assert 1900 < found.tokens <= 2000
+    assert found.words == pytest.approx(
+        sum(len(sample.text.split()) for sample in found.samples), abs=len(found.samples)
+    )
+    prompts = [sample.prompt for sample in found.samples]
+    assert prompts[0] == "" and prompts[2] == "Ana sat"
+    held_out = prompts[1::2]
+    assert all(held_out) and len(set(held_out)) > len(held_out) / 2
+
+
+def test_it_is_deterministic_and_has_the_form_of_the_record(found, learned_by_heart):
+    again = minigpt.measure_memorization(str(learned_by_heart.path), "best", tokens=2000)
+    assert again == found
+    record = json.loads(json.dumps(found.as_dict()))
+    assert list(record) == [
+        *("state", "epoch", "step", "tokens", "words", "share", "held_out_share", "longest"),
+        "samples",
+    ]
+    assert (record["state"], record["epoch"], record["step"]) == ("best", 3, 360)
+    assert list(record["longest"]) == [
+        *("text", "words", "characters", "document", "line", "description")
+    ]
+    assert set(record["samples"][0]) == {"prompt", "text", "copied"}
+
+
+def test_the_last_state_is_the_newest_checkpoint(learned_by_heart, tmp_path):
+    run = Run(shutil.copytree(learned_by_heart.path, tmp_path / "run"))
+    best = minigpt.measure_memorization(run, tokens=400)
+    same = minigpt.measure_memorization(run, "last", tokens=400)
+    assert (same.state, same.epoch, same.step) == ("last", 3, 360)
+    assert same.samples == best.samples
+    newest = newest_checkpoint(run.checkpoints_folder)
+    arrays = {
+        name: -array if name.startswith("weights/") else array
+        for name, array in newest.arrays.items()
+    }
+    progress = newest.progress.model_copy(update={"step": 400})
+    write_checkpoint(run.checkpoints_folder, "step-00000400", arrays, progress)
+    last = minigpt.measure_memorization(run, "last", tokens=400)
+    assert (last.step, last.samples == best.samples) == (400, False)
+    assert minigpt.measure_memorization(run, tokens=400) == best
+    for path in checkpoint_paths(run.checkpoints_folder):
+        shutil.rmtree(path)
+    with pytest.raises(UserError, match="no checkpoint; its last state is unknown"):
+        minigpt.measure_memorization(run, "last", tokens=400)
+
+
+def test_a_greedy_model_continues_every_prompt_once(learned_by_heart, tmp_path):
+    run = Run(shutil.copytree(learned_by_heart.path, tmp_path / "run"))
+    config = run.config_file.read_text()
+    assert "temperature = 1.0" in config
+    run.config_file.write_text(config.replace("temperature = 1.0", "temperature = 0.0"))
+    prompts = [s.prompt for s in minigpt.measure_memorization(run, tokens=2000).samples]
+    assert len(set(prompts)) == len(prompts) > 4
+
+
+def test_weights_and_corpus_may_be_given(learned_by_heart):
+    from minigpt.runs.corpus import open_run_corpus
+
+    weights = learned_by_heart.load_model().get_weights()
+    corpus = open_run_corpus(learned_by_heart)
+    for state in ("best", "last"):
+        given = minigpt.measure_memorization(
+            learned_by_heart, state, tokens=300, corpus=corpus, weights=weights
+        )
+        assert given == minigpt.measure_memorization(learned_by_heart, state, tokens=300)
+
+
+def test_a_run_on_pairs(pair_run):
+    found = minigpt.measure_memorization(pair_run, tokens=300)
+    assert (found.share, found.held_out_share, found.longest) == (0, 0, None)
+    assert 250 < found.tokens < 330
+    for sample in found.samples[:5]:
+        assert len(sample.prompt.split()) >= 3
+
+
+def test_errors_are_one_line(learned_by_heart, tmp_path):
+    with pytest.raises(UserError, match=r"^state = 'newest': should be best or last$"):
+        minigpt.measure_memorization(learned_by_heart, "newest")
+    imported = Run(shutil.copytree(learned_by_heart.path, tmp_path / "run"))
+    imported.corpus_file.unlink()
+    with pytest.raises(UserError, match="was imported; its training text is unknown") as error:
+        minigpt.measure_memorization(imported)
+    assert len(error.value.problems) == 1
+
+
+def test_tensorflow_is_not_imported(learned_by_heart):
+    code = (
+        "import sys, minigpt\n"
+        "for state in ('best', 'last'):\n"
+        "    minigpt.measure_memorization(sys.argv[1], state, tokens=100)\n"
+        "assert 'tensorflow' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(learned_by_heart.path)], check=True)
+
+
+@pytest.mark.parametrize("name", ["lora", "pre_norm"])
+def test_the_last_state_of_every_kind_of_run(name):
+    """In the runs of the fixtures, the newest checkpoint is the best one."""
+    run = Run(FIXTURES / name)
+    ids = [[5, 9, 3, 7]]
+    with open_state(run, "last") as (model, epoch, step):
+        assert (epoch, step) == (2, 80)
+        expected = minigpt.load(run).logits(ids)
+        np.testing.assert_allclose(model.logits(ids), expected, atol=1e-4)

@@ -1,0 +1,87 @@
+"""What training finds out about itself, and the states that it records."""
+
+import json
+import math
+import shutil
+
+import pytest
+
+import minigpt
+from minigpt.insight.history import read_history
+from minigpt.insight.reporter import Reporter
+from minigpt.insight.verdict import TITLES
+from minigpt.runs.run import Run
+from minigpt.training.callbacks.checkpointing import Checkpointing
+from tests.conftest import tiny_settings
+
+
+def analysis_of(run: Run) -> dict:
+    return json.loads(run.analysis_file.read_text(encoding="utf-8"))
+
+
+def test_a_finished_run(tiny_run):
+    found = analysis_of(tiny_run)
+    assert found["state"] == "finished" and found["planned_steps"] == 80
+    assert found["tokens_per_step"] == 8 * 16 and found["resumed_at"] == []
+    assert {verdict["id"] for verdict in found["verdicts"]} <= set(TITLES)
+    # Every held-out token is in one group of each kind.
+    for kind in ("positions", "frequencies"):
+        assert sum(group["tokens"] for group in found[kind]) == tiny_run.facts["val_tokens"]
+        total = sum(group["tokens"] * group["loss"] for group in found[kind])
+        last = read_history(tiny_run).last
+        assert total / tiny_run.facts["val_tokens"] == pytest.approx(last.val_loss, abs=2e-3)
+    assert last.bits_per_byte == pytest.approx(
+        last.val_loss / math.log(2) / found["bytes_per_token"]
+    )
+    assert 'type="application/json"' in tiny_run.report_file.read_text(encoding="utf-8")
+
+
+def test_a_training_that_is_extended(tiny_run, tmp_path):
+    run = Run(shutil.copytree(tiny_run.path, tmp_path / "run"))
+    minigpt.resume(run, ["training.epochs=3"])
+    found = analysis_of(run)
+    assert found["resumed_at"] == [80] and found["state"] == "finished"
+    assert read_history(run).last_step == 120
+
+
+def test_a_training_that_fails(tiny_file, tmp_path, capsys):
+    training = {"optimizer": "sgd", "learning_rate": 1e30, "clip_norm": "none"}
+    with pytest.raises(minigpt.UserError, match="the loss is"):
+        minigpt.train(tiny_settings(tiny_file, training=training), tmp_path / "run")
+    run = Run(tmp_path / "run")
+    found = analysis_of(run)
+    assert found["state"] == "failed"
+    assert [verdict["id"] for verdict in found["verdicts"]] == ["diverging"]
+    assert run.report_file.is_file()
+
+
+def test_reports_are_passed_over_when_they_take_too_long(
+    tiny_file, tmp_path, monkeypatch, no_export
+):
+    """All but the first one and the last one, if reports may take next to nothing of the time."""
+    monkeypatch.setattr("minigpt.insight.reporter.SHARE", 1e-9)
+    reported = []
+    report = Reporter.report
+
+    def counting(self, state):
+        reported.append((self.checkpointing.epoch, state))
+        return report(self, state)
+
+    monkeypatch.setattr(Reporter, "report", counting)
+    settings = tiny_settings(tiny_file, training={"epochs": 4, "steps_per_epoch": 1})
+    minigpt.train(settings, tmp_path / "run")
+    assert reported == [(1, "training"), (4, "finished")]
+
+
+def test_an_interrupted_training(tiny_file, tmp_path, monkeypatch, no_export):
+    save = Checkpointing.save
+
+    def interrupted(self):
+        save(self)
+        if self.epoch == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpointing, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        minigpt.train(tiny_settings(tiny_file), tmp_path / "run")
+    assert analysis_of(Run(tmp_path / "run"))["state"] == "interrupted"

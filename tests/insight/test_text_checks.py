@@ -1,0 +1,272 @@
+"""Bad texts of every kind are found, good ones are not."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minigpt.config import load_config
+from minigpt.corpus.token_store import open_corpus
+from minigpt.insight.repetition import measure_repetition
+from minigpt.insight.text_checks import Finding, check_passages, check_text
+from minigpt.insight.text_sample import BLOCKS, Passage, sample_text
+
+WORDS = [
+    "the", "a", "of", "river", "and", "house", "stone", "walked",
+    "slowly", "because", "nobody", "had", "seen", "what", "they", "knew",
+    "when", "light", "came", "over", "hills", "while", "old", "people",
+    "sang", "about", "winter", "bread", "horses", "ships", "letters",
+]  # fmt: skip
+ACCENTS = (
+    "Le café était fermé, où êtes-vous allés après le dîner – à l’hôtel “Étoile” près du château ? "
+)
+RUSSIAN = (
+    "Все счастливые семьи похожи друг на друга, каждая несчастливая семья несчастлива по-своему. "
+)
+
+
+def prose(sentences: int, seed: int = 0) -> list[str]:
+    """Sentences of random words: no two are equal."""
+    draw = random.Random(seed)
+    return [
+        " ".join(draw.choices(WORDS, k=draw.randint(8, 16))).capitalize() + "."
+        for _ in range(sentences)
+    ]
+
+
+def paragraphs(count: int, seed: int = 0) -> list[str]:
+    sentences = prose(5 * count, seed)
+    return ["\n".join(sentences[5 * i : 5 * i + 5]) for i in range(count)]
+
+
+def documents(*texts: str) -> list[Passage]:
+    return [Passage(text) for text in texts]
+
+
+def kinds(passages: list[Passage]) -> list[str]:
+    return [finding.kind for finding in check_passages(passages)]
+
+
+def mixed(texts: list[str], damage, share: float = 0.5) -> list[Passage]:
+    """Texts of which some are damaged."""
+    return documents(
+        *(damage(text) if i < share * len(texts) else text for i, text in enumerate(texts))
+    )
+
+
+REFRAIN = "And the wind went over the water, singing"
+GOOD = {
+    "prose": documents(*paragraphs(200)),
+    "one text": documents("\n".join(paragraphs(200))),
+    "a poem with a refrain": documents(
+        "\n\n".join(f"{p}\n{REFRAIN}" for p in paragraphs(30, seed=2))
+    ),
+    "French": documents(ACCENTS + "\n\n".join(p + ACCENTS[: 9 + i] for i, p in enumerate(paragraphs(60)))),
+    "German quotes": documents("\n".join(f"„{s} Spaß“, sagte er; „ÄÖÜ…“" for s in prose(300))),
+    "reviews with line breaks": documents(
+        *(p.replace("\n", "<br /><br /><i>so</i> ") for p in paragraphs(200))
+    ),
+    "licenses in a third of the files": documents(
+        *("# Licensed under the Apache License\n" * (i % 3 == 0) + p for i, p in enumerate(paragraphs(90)))
+    ),
+    "imports": documents(*("from __future__ import annotations\n" + p for p in paragraphs(90))),
+    "Windows line ends": documents(*(p.replace("\n", "\r\n") for p in paragraphs(90))),
+    "rulers": documents("\n".join(s + "\n" + "-" * 79 for s in prose(40))),
+    "a few lines": documents("To be, or not to be.\n" * 12),
+    "nothing": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_good_texts(name):
+    assert list(check_passages(GOOD[name])) == []
+
+
+def double_encoded(text: str, encoding: str = "cp1252") -> str:
+    """UTF-8 that was read in another encoding; bytes without a character there as in Latin-1."""
+    return "".join(
+        bytes([b]).decode(encoding, "ignore") or chr(b) for b in (text + ACCENTS + RUSSIAN).encode()
+    )
+
+
+BLOCK = "\n".join(paragraphs(30, seed=5))
+BAD = {
+    "line": ("repeated_line", documents("The quick brown fox jumps over it.\n" * 400)),
+    "line between lines": (
+        "repeated_line",
+        documents("\n".join(s + "\nBuy the best umbrellas at example.com" for s in prose(300))),
+    ),
+    "short line": (
+        "repeated_line",
+        documents("\n".join(s[:30] + "\nBuy now! Click it." for s in prose(300))),
+    ),
+    "block": ("repeated_text", documents(BLOCK * 50)),
+    "block twice": ("repeated_text", documents(BLOCK * 2)),
+    "blocks in documents": ("duplicates", documents(*[BLOCK] * 5)),
+    "paragraphs twice, far from each other": (
+        "duplicates",
+        documents("\n\n".join(paragraphs(90) + random.Random(0).sample(paragraphs(90), 90))),
+    ),
+    "a sixth of the paragraphs": (
+        "duplicates",
+        documents("\n\n".join(paragraphs(90) + random.Random(0).sample(paragraphs(90), 20))),
+    ),
+    "few paragraphs, any order": (
+        "repeated_text",
+        documents("\n".join(random.Random(0).choices(paragraphs(20), k=400))),
+    ),
+    "double encoding": ("encoding", mixed(paragraphs(100), double_encoded)),
+    "a tenth, double encoding": ("encoding", mixed(paragraphs(100), double_encoded, 0.1)),
+    "Latin-1": ("encoding", mixed(paragraphs(100), lambda t: double_encoded(t, "latin-1"))),
+    "Windows-1251": (
+        "encoding",
+        mixed(paragraphs(100), lambda t: t + RUSSIAN.encode("cp1251").decode("latin-1")),
+    ),
+    "Chinese": (
+        "encoding",
+        mixed(paragraphs(100), lambda t: t + "你好世界人们".encode().decode("latin-1")),
+    ),
+    "lost characters": (
+        "encoding",
+        mixed(
+            paragraphs(100),
+            lambda t: t + ACCENTS.encode("latin-1", "ignore").decode("utf-8", "replace"),
+        ),
+    ),
+    "NUL": ("control_characters", documents(*(p.replace(". ", ".\0") + "\0" for p in paragraphs(99)))),
+    "colors": (
+        "control_characters",
+        documents("\n".join(f"\x1b[31mERROR\x1b[0m {s}" for s in prose(300))),
+    ),
+    "Macintosh": ("line_ends", documents(*(p.replace("\n", "\r") for p in paragraphs(90)))),
+    "Gutenberg": (
+        "boilerplate",
+        documents("*** START OF THE PROJECT GUTENBERG EBOOK MOBY DICK ***\n" + "\n".join(paragraphs(90))),
+    ),
+    "HTML": (
+        "html",
+        documents(*(f'<div class="post"><p>{s}</p></div>' for s in prose(300))),
+    ),
+    "headers": (
+        "boilerplate",
+        documents(*(f"Copyright 2024 Example Incorporated.\n\n{p}" for p in paragraphs(90))),
+    ),
+    "footers": (
+        "boilerplate",
+        documents(*(f"{p}\nSubscribe to our newsletter!" for p in paragraphs(90))),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_texts(name):
+    kind, passages = BAD[name]
+    assert set(kinds(passages)) == {kind}
+    for finding in check_passages(passages):
+        assert finding.evidence.isprintable() and finding.evidence.endswith(".")
+
+
+def test_evidence_has_figures_and_an_example():
+    (line,) = check_passages(BAD["line"][1])
+    assert line == Finding(
+        "repeated_line",
+        "One line makes up 97% of the text. It occurs 400 times in a sample of 14,000 bytes: "
+        '"The quick brown fox jumps over it.".',
+    )
+    (colors,) = check_passages(BAD["colors"][1])
+    assert r"\x1b[31mERROR\x1b[0m" in colors.evidence
+    (block,) = check_passages(BAD["block twice"][1])
+    assert f"exactly {len(BLOCK):,} bytes later" in block.evidence
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_repetition_equals_brute_force(seed):
+    draw = random.Random(seed)
+    block = bytes(draw.choices(b"ab", k=90))
+    data = b"".join(draw.choice([block, bytes(draw.choices(b"abcdef", k=70))]) for _ in range(12))
+    found = measure_repetition(data)
+    windows = [data[i : i + 50] for i in range(len(data) - 49)]
+    assert found.distinct == len(set(windows)) / len(windows)
+    last: dict[bytes, int] = {}
+    distances = []
+    for i, window in enumerate(windows):
+        if window in last:
+            distances.append(i - last[window])
+        last[window] = i
+    assert round(found.periodic * len(windows)) == max(map(distances.count, distances), default=0)
+    if distances:
+        assert distances.count(found.period) == round(found.periodic * len(windows))
+        assert windows[found.start] == windows[found.start + found.period]
+
+
+def opened(tmp_path: Path, text: str, separator: str | None = None, kind: str = "character"):
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    data = {
+        "source": "files",
+        "paths": [str(tmp_path / "text.txt")],
+        "document_separator": separator,
+    }
+    settings = {"data": data, "tokenizer": {"kind": kind, "vocab_size": 300}}
+    config = load_config(settings)
+    return open_corpus(config.data, config.tokenizer), config
+
+
+@pytest.mark.parametrize("kind", ["character", "byte_pair", "word"])
+def test_duplicates(tmp_path, kind):
+    texts = paragraphs(60)
+    corpus, config = opened(tmp_path, "|".join(texts + texts[:40]), "|", kind)
+    (finding,) = check_text(corpus, config)
+    assert finding == Finding(
+        "duplicates", "40 of the 100 documents (40%) are exact copies of others."
+    )
+    corpus, config = opened(tmp_path, "|".join(texts + texts[:6]), "|", kind)
+    assert check_text(corpus, config) == []
+
+
+def test_short_documents_may_be_equal(tmp_path):
+    corpus, config = opened(tmp_path, "|".join(["Yes.", "No, why?"] * 50 + prose(70)), "|")
+    assert corpus.duplicates == 98
+    assert check_text(corpus, config) == []
+
+
+def test_duplicates_of_pairs(tmp_path):
+    lines = [f"{s}\t{s[::-1]}\n" for s in prose(50)]
+    (tmp_path / "pairs.tsv").write_text("".join(lines * 3))
+    data = {"source": "pairs", "paths": [str(tmp_path / "pairs.tsv")]}
+    model = {"kind": "encoder_decoder", "norm": "post"}
+    tokenizer = {"kind": "character", "vocab_size": 100}
+    config = load_config({"data": data, "model": model, "tokenizer": tokenizer})
+    found = check_text(open_corpus(config.data, config.tokenizer), config)
+    assert found[0].evidence == "100 of the 150 pairs (67%) are exact copies of others."
+
+
+@pytest.mark.parametrize("kind", ["character", "byte_pair"])
+def test_all_of_a_short_text_is_sampled(tmp_path, kind):
+    texts = [text + " é☃" for text in paragraphs(30)]
+    corpus, _ = opened(tmp_path, "|".join(texts), "|", kind)
+    passages = sample_text(corpus)
+    assert all(passage.begins and passage.ends for passage in passages)
+    sampled = [passage.text for passage in passages]
+    assert len(sampled) == corpus.train.documents and set(sampled) < set(texts)
+
+
+@pytest.mark.parametrize("kind", ["character", "byte_pair"])
+def test_blocks_of_a_long_text(tmp_path, kind):
+    # Characters of several bytes, none of which may be cut.
+    rare = [[chr(0x4E00 + 97 * i + k) for k in range(90)] for i in range(200)]
+    texts = [f"{text} {''.join(rare[i % 200])}" for i, text in enumerate(paragraphs(300))]
+    corpus, _ = opened(tmp_path, "|".join(texts), "|", kind)
+    passages = sample_text(corpus, max_bytes=20_000)
+    sampled = "".join(passage.text for passage in passages)
+    assert 15_000 < len(sampled.encode()) <= 21_000
+    assert "\ufffd" not in sampled
+    assert passages[-1].ends and texts[-1].endswith(passages[-1].text) == (
+        corpus.train.ids[-2] == corpus.tokenizer.encode(texts[-1])[-1]
+        and passages[-1].text in texts[-1]
+    )
+    whole = [passage.text for passage in passages if passage.begins and passage.ends]
+    assert whole and set(whole) <= set(texts)
+    positions = [next(i for i, t in enumerate(texts) if passage.text in t) for passage in passages]
+    assert len(np.unique(np.array(positions) * BLOCKS // 300)) >= BLOCKS - 2
+    assert sample_text(corpus, max_bytes=20_000) == passages

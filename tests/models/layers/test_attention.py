@@ -1,0 +1,115 @@
+"""Multi-head attention compared with `keras.layers.MultiHeadAttention`, and its cache."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+from minigpt.layers import CausalSelfAttention
+from minigpt.models.layers.attention import SelfAttention
+
+
+def with_random_weights(layer: keras.layers.Layer, seed: int = 0) -> keras.layers.Layer:
+    draw = np.random.default_rng(seed)
+    layer.set_weights([draw.normal(size=w.shape, scale=0.5) for w in layer.get_weights()])
+    return layer
+
+
+def keras_attention(ours: CausalSelfAttention, embed_dim: int) -> keras.layers.Layer:
+    """Returns keras.layers.MultiHeadAttention with the same weights."""
+    heads, widths = ours.num_heads, (ours.head_dim, ours.head_dim, ours.value_dim)
+    use_bias = ours.config.qkv_bias
+    theirs = keras.layers.MultiHeadAttention(
+        heads, ours.head_dim, ours.value_dim, use_bias=use_bias
+    )
+    theirs.build((None, None, embed_dim), (None, None, embed_dim))
+    ends = np.cumsum([heads * width for width in widths])[:-1]
+    kernels, *biases = (np.split(w, ends, axis=-1) for w in ours.qkv.get_weights())
+    parts = []
+    for number, width in enumerate(widths):
+        parts.append(kernels[number].reshape(embed_dim, heads, width))
+        parts += [bias[number].reshape(heads, width) for bias in biases]
+    output_kernel, output_bias = ours.output_projection.get_weights()
+    parts.append(output_kernel.reshape(heads, ours.value_dim, embed_dim))
+    # In Keras, use_bias applies to the output projection too, which always has a bias here.
+    theirs.set_weights([*parts, *([output_bias] if use_bias else [])])
+    return theirs
+
+
+@pytest.mark.parametrize(
+    ("heads", "width", "value_width", "embed_dim"),
+    [(2, 3, None, 6), (3, 5, None, 8), (1, 4, None, 4), (2, 3, 5, 6), (2, 6, 2, 8)],
+)
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_equals_keras_attention_with_the_same_weights(
+    heads, width, value_width, embed_dim, use_bias
+):
+    ours = CausalSelfAttention(
+        num_heads=heads, head_dim=width, value_dim=value_width, qkv_bias=use_bias
+    )
+    ours.build((None, None, embed_dim))
+    with_random_weights(ours)
+    if not use_bias:
+        ours.output_projection.bias.assign(np.zeros(embed_dim))
+    x = np.random.default_rng(1).normal(size=(2, 7, embed_dim)).astype("float32")
+    theirs = keras_attention(ours, embed_dim)(x, x, use_causal_mask=True)
+    np.testing.assert_allclose(ours(x), theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize(("heads", "width", "value_width"), [(2, 3, None), (3, 5, 2)])
+def test_without_a_mask_it_equals_keras_attention(heads, width, value_width):
+    ours = SelfAttention(heads, width, value_width, qkv_bias=True)
+    ours.build((None, None, 6))
+    with_random_weights(ours)
+    x = np.random.default_rng(1).normal(size=(2, 7, 6)).astype("float32")
+    np.testing.assert_allclose(ours(x), keras_attention(ours, 6)(x, x), atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", [3, None, "generator"])
+def test_queries_keys_and_values_have_initial_values_of_their_own(seed):
+    if seed == "generator":
+        seed = keras.random.SeedGenerator(3)
+    ours = CausalSelfAttention(
+        4, 16, 24, num_kv_heads=2, kernel_initializer=keras.initializers.GlorotUniform(seed)
+    )
+    ours.build((None, None, 32))
+    parts = np.split(ours.qkv.get_weights()[0], [64, 96], axis=1)
+    assert [part.shape for part in parts] == [(32, 64), (32, 32), (32, 48)]
+    for part in parts:
+        limit = np.sqrt(6 / sum(part.shape))
+        assert 0.97 * limit < np.abs(part).max() <= limit
+    for a, b in itertools.combinations(parts, 2):
+        size = min(a.size, b.size)
+        assert abs(np.corrcoef(a.ravel()[:size], b.ravel()[:size])[0, 1]) < 0.15
+    if isinstance(seed, int):
+        again = CausalSelfAttention.from_config(ours.get_config())
+        again.build((None, None, 32))
+        np.testing.assert_array_equal(again.get_weights()[0], ours.get_weights()[0])
+
+
+def test_cached_steps_equal_one_pass_at_different_positions_of_the_rows():
+    layer = CausalSelfAttention(num_heads=2, head_dim=3)
+    layer.build((None, None, 6))
+    with_random_weights(layer)
+    x = np.random.default_rng(1).normal(size=(2, 8, 6)).astype("float32")
+    whole = layer(x)
+    # Row 0 starts with 3 tokens, row 1 with 5; later tokens of the first call are arbitrary.
+    lengths = np.array([3, 5], "int32")
+    start = x[:, :5].copy()
+    start[0, 3:] = 99.0
+    first, cache = layer.call_with_cache(start, layer.empty_cache(2, 8), np.array([0, 0], "int32"))
+    np.testing.assert_allclose(first[0, :3], whole[0, :3], atol=1e-5)
+    np.testing.assert_allclose(first[1, :5], whole[1, :5], atol=1e-5)
+    for step in range(3):
+        newest = np.stack([x[0, 3 + step], x[1, 5 + step]])[:, None]
+        out, cache = layer.call_with_cache(newest, cache, lengths + step)
+        np.testing.assert_allclose(out[0, 0], whole[0, 3 + step], atol=1e-5)
+        np.testing.assert_allclose(out[1, 0], whole[1, 5 + step], atol=1e-5)
+
+
+def test_dropout_only_in_training():
+    layer = CausalSelfAttention(num_heads=2, head_dim=3, attention_dropout_rate=0.5)
+    x = np.random.default_rng(1).normal(size=(2, 8, 6)).astype("float32")
+    np.testing.assert_array_equal(layer(x), layer(x, training=False))
+    assert np.abs(layer(x) - layer(x, training=True)).max() > 0

@@ -1,0 +1,196 @@
+"""The blocks compared with their definitions, written out in NumPy."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+
+from minigpt.config import GPTConfig
+from minigpt.layers import (
+    CausalSelfAttention,
+    ModernTransformerBlock,
+    PreNormTransformerBlock,
+    TokenAndPositionEmbedding,
+    TransformerBlock,
+)
+from minigpt.models.layers.activations import gelu_tanh, relu_squared
+from minigpt.models.layers.transformer_block import BLOCKS
+
+
+def layer_norm(x: np.ndarray, epsilon: float = 1e-6) -> np.ndarray:
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + epsilon)
+
+
+def parts_of(block: TransformerBlock):
+    """Returns attention and feed-forward network as functions of arrays."""
+
+    def attend(x):
+        return keras.ops.convert_to_numpy(block.attention(x.astype("float32")))
+
+    def feed_forward(x):
+        (w1, b1), (w2, b2) = block.expand.get_weights(), block.contract.get_weights()
+        return np.maximum(x @ w1 + b1, 0) @ w2 + b2
+
+    return attend, feed_forward
+
+
+@pytest.fixture
+def x() -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+
+
+def test_post_norm_equals_its_definition(x):
+    block = TransformerBlock(embed_dim=8, num_heads=2, ff_dim=12)
+    out = block(x)
+    attend, feed_forward = parts_of(block)
+    x1 = layer_norm(x + attend(x))
+    np.testing.assert_allclose(out, layer_norm(x1 + feed_forward(x1)), atol=1e-5)
+
+
+def test_pre_norm_equals_its_definition(x):
+    block = PreNormTransformerBlock(embed_dim=8, num_heads=2, ff_dim=12)
+    out = block(x)
+    attend, feed_forward = parts_of(block)
+    x1 = x + attend(layer_norm(x))
+    np.testing.assert_allclose(out, x1 + feed_forward(layer_norm(x1)), atol=1e-5)
+
+
+def test_modern_equals_its_definition(x):
+    block = ModernTransformerBlock(embed_dim=8, num_heads=2, ff_dim=12)
+    assert (block.config.position, block.config.activation) == ("rotary", "silu")
+    block.build(x.shape)
+    draw = np.random.default_rng(1)
+    block.set_weights([draw.normal(size=w.shape, scale=0.5) for w in block.get_weights()])
+
+    def norm(layer, x):
+        (gain,) = layer.get_weights()
+        return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6) * gain
+
+    x1 = x + keras.ops.convert_to_numpy(block.attention(norm(block.norm1, x)))
+    (expand,), (contract,) = block.expand.get_weights(), block.contract.get_weights()
+    gate, values = np.split(norm(block.norm2, x1) @ expand, 2, axis=-1)
+    expected = x1 + (gate / (1 + np.exp(-gate)) * values) @ contract
+    np.testing.assert_allclose(block(x), expected, atol=1e-5)
+
+
+def test_dropout_inside_the_feed_forward_network(x):
+    block = TransformerBlock(8, 2, 12, dropout_rate=0.0, ff_dropout_rate=0.5)
+    block.build(x.shape)
+    block.expand.set_weights([np.zeros((8, 12)), np.ones(12)])
+    block.contract.set_weights([np.eye(12, 8), np.zeros(8)])
+    # Half of the inner activations, all 1, are dropped; the others are doubled.
+    dropped = keras.ops.convert_to_numpy(block.feed_forward(x, training=True))
+    assert set(np.unique(dropped)) == {0.0, 2.0}
+    assert (keras.ops.convert_to_numpy(block.feed_forward(x)) == 1.0).all()
+
+
+@pytest.mark.parametrize(
+    "kind", [TransformerBlock, PreNormTransformerBlock, ModernTransformerBlock]
+)
+@pytest.mark.parametrize("length", [5, None])
+def test_a_functional_model_of_the_layers(kind, length, tmp_path):
+    """The construction of the Keras example."""
+    inputs = keras.Input((length,), dtype="int32")
+    x = TokenAndPositionEmbedding(5, 7, 8)(inputs)
+    x = kind(8, 2, 12)(x)
+    x = CausalSelfAttention(num_heads=2, head_dim=3)(x)
+    model = keras.Model(inputs, [keras.layers.Dense(7)(x), x])
+    assert model.output_shape == [(None, length, 7), (None, length, 8)]
+    model.save(tmp_path / "model.keras")
+    ids = np.array([[3, 1, 4, 1, 5]], "int32")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    for first, second in zip(model(ids), again(ids), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_layer_norm_worked_example():
+    """x = [2, -1, 3, 0] has mean 1 and variance 2.5; the result is [0.63, -1.26, 1.26, -0.63]."""
+    block = TransformerBlock(embed_dim=4, num_heads=1, ff_dim=4)
+    block.build((None, None, 4))
+    out = keras.ops.convert_to_numpy(block.norm1(np.array([[[2.0, -1.0, 3.0, 0.0]]])))
+    np.testing.assert_allclose(out[0, 0], [0.63, -1.26, 1.26, -0.63], atol=0.005)
+
+
+def test_num_heads_divides_embed_dim_unless_head_dim_is_set():
+    with pytest.raises(ValueError, match=r"`num_heads` should divide embed_dim = 8"):
+        PreNormTransformerBlock(embed_dim=8, num_heads=3, ff_dim=4)
+    block = PreNormTransformerBlock(embed_dim=8, num_heads=3, ff_dim=4, head_dim=5)
+    assert block.attention.head_dim == 5
+
+
+@pytest.mark.parametrize("kind, block", [(kind, name) for name, kind in BLOCKS.items()])
+def test_settings_of_another_kind_of_block_are_refused(kind, block):
+    assert kind(**GPTConfig(block=block).resolved().model_dump()).config.block == block
+    other = "pre_norm" if block == "modern" else "modern"
+    message = f"`block` should be '{block}' for {kind.__name__}. Received: '{other}'"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        kind(8, 2, 12, block=other)
+
+
+def with_random_weights(layer: keras.layers.Layer, seed: int = 0) -> keras.layers.Layer:
+    draw = np.random.default_rng(seed)
+    layer.set_weights([draw.normal(size=w.shape, scale=0.5) for w in layer.get_weights()])
+    return layer
+
+
+@pytest.mark.parametrize("kind", BLOCKS.values())
+@pytest.mark.parametrize("causal", [True, False])
+def test_causal_says_whether_tokens_attend_to_later_ones(kind, causal, x):
+    block = kind(8, 2, 12, causal=causal)
+    block.build(x.shape)
+    with_random_weights(block)
+    before = keras.ops.convert_to_numpy(block(x))
+    for t in range(1, 5):
+        changed = x.copy()
+        changed[:, t] = changed[:, t, ::-1]
+        difference = np.abs(keras.ops.convert_to_numpy(block(changed)) - before).max((0, 2))
+        assert (difference[t:] > 1e-4).all() if causal else (difference > 1e-4).all()
+        assert not causal or not difference[:t].any()
+
+
+@pytest.mark.parametrize("kind", BLOCKS.values())
+def test_the_weights_do_not_depend_on_the_mask(kind, x):
+    blocks = kind(8, 2, 12, name="block"), kind(8, 2, 12, causal=False, name="block")
+    for block in blocks:
+        block.build(x.shape)
+    assert [w.path for w in blocks[0].weights] == [w.path for w in blocks[1].weights]
+    with_random_weights(blocks[0])
+    blocks[1].set_weights(blocks[0].get_weights())
+    # The last token attends to all tokens in both.
+    outputs = [keras.ops.convert_to_numpy(block(x))[:, -1] for block in blocks]
+    np.testing.assert_allclose(*outputs, atol=1e-5)
+
+
+def test_a_block_that_is_not_causal_has_no_cache(x):
+    block, causal = TransformerBlock(8, 2, 12, causal=False), TransformerBlock(8, 2, 12)
+    causal.build(x.shape)
+    block.build(x.shape)
+    assert block.call_with_cache(x)[1] is None
+    with pytest.raises(
+        ValueError, match=r"^A layer with causal = False cannot decode with a cache.*$"
+    ):
+        block.attention.empty_cache(2, 9)
+    cache = causal.attention.empty_cache(2, 9)
+    with pytest.raises(
+        ValueError, match=r"^A layer with causal = False cannot decode with a cache.*$"
+    ):
+        block.call_with_cache(x, cache, np.zeros(2, "int32"))
+    with pytest.raises(ValueError, match=r"^`causal` should be True or False. Received: 3$"):
+        TransformerBlock(8, 2, 12, causal=3)
+
+
+def test_activations_equal_their_formulas():
+    x = np.linspace(-4, 4, 41)
+    cubic = np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
+    np.testing.assert_allclose(gelu_tanh(x), 0.5 * x * (1 + np.tanh(cubic)), atol=1e-5)
+    np.testing.assert_allclose(relu_squared(x), np.where(x > 0, x * x, 0), atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(4, 9), (9,)])
+def test_an_input_of_another_width_is_refused_when_the_model_is_built(shape):
+    inputs = keras.Input(shape)
+    with pytest.raises(
+        ValueError, match=r"\[B, T, embed_dim\], with embed_dim = 8. Received: \(None, "
+    ):
+        TransformerBlock(8, 2, 8)(inputs)

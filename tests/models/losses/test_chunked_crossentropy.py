@@ -1,0 +1,68 @@
+"""The chunked loss and its gradients equal those of Keras."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from minigpt.models.losses.chunked_crossentropy import chunked_crossentropy
+
+N, D, V = 23, 6, 11
+
+
+@pytest.fixture
+def head() -> dict[str, tf.Tensor]:
+    draw = np.random.default_rng(0)
+    return {
+        "latents": tf.constant(draw.normal(size=(N, D), scale=2), tf.float32),
+        "kernel": tf.constant(draw.normal(size=(V, D)), tf.float32),
+        "bias": tf.constant(draw.normal(size=V), tf.float32),
+    }
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize(
+    ("rows", "jit"), [(1, False), (4, False), (4, True), (23, False), (100, True)]
+)
+def test_loss_and_gradients_are_those_of_the_plain_formulation(head, rows, smoothing, jit):
+    draw = np.random.default_rng(1)
+    targets = tf.constant(draw.integers(0, V, N), tf.int32)
+    weights = tf.constant(draw.integers(0, 2, N), tf.float32)
+    loss_of_keras = keras.losses.CategoricalCrossentropy(
+        from_logits=True, label_smoothing=smoothing, reduction="none"
+    )
+
+    @tf.function(jit_compile=jit)
+    def ours(latents, kernel, bias):
+        with tf.GradientTape() as tape:
+            tape.watch((latents, kernel, bias))
+            loss, plain = chunked_crossentropy(
+                latents, kernel, bias, targets, weights, smoothing, chunk_bytes=rows * 4 * V
+            )
+            # Like loss scaling.
+            scaled = 3 * loss
+        return loss, plain, tape.gradient(scaled, (latents, kernel, bias))
+
+    @tf.function
+    def keras_own(latents, kernel, bias):
+        with tf.GradientTape() as tape:
+            tape.watch((latents, kernel, bias))
+            logits = latents @ tf.transpose(kernel) + bias
+            loss = tf.reduce_sum(weights * loss_of_keras(tf.one_hot(targets, V), logits))
+            scaled = 3 * loss
+        plain = keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True)
+        gradients = tape.gradient(scaled, (latents, kernel, bias))
+        return loss, tf.reduce_sum(weights * plain), gradients
+
+    for found, right in zip(
+        tf.nest.flatten(ours(**head)), tf.nest.flatten(keras_own(**head)), strict=True
+    ):
+        largest = np.abs(right).max()
+        np.testing.assert_allclose(found, right, rtol=0, atol=1e-5 * largest)
+
+
+def test_large_logits_do_not_overflow():
+    found, _ = chunked_crossentropy(
+        tf.constant([[300.0]]), tf.constant([[1.0], [-1.0]]), None, tf.constant([1]), tf.ones(1)
+    )
+    assert found.numpy() == 600

@@ -1,0 +1,16 @@
+from pathlib import Path
+
+import pytest
+
+import minigpt
+from minigpt.targets.formats import FORMATS
+
+
+@pytest.fixture(scope="session")
+def onnx_folder(tiny_run, tmp_path_factory) -> Path:
+    """An ONNX export of `tiny_run`. Tests copy it before they change it."""
+    for package in FORMATS["onnx"].packages:
+        pytest.importorskip(package, reason="needs the extra onnx")
+    folder = tmp_path_factory.mktemp("onnx") / "a"
+    minigpt.export_run(tiny_run, "onnx", folder)
+    return folder

@@ -1,0 +1,226 @@
+"""Certificates: what they say about good exports, and that they see each kind of damage."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import minigpt
+from minigpt.errors import UserError
+from minigpt.targets.certification.certificate import certificate_path, certify
+from minigpt.targets.certification.material import pair_material
+from minigpt.targets.certification.readers import READERS, format_of
+from minigpt.targets.formats import FORMATS
+from minigpt.targets.source import ExportSource
+
+SMALL = {"LINES": 60, "PROMPTS": 5, "TOKENS": 100}
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    """Compares less text: the tiny model has seen little."""
+    for name, value in SMALL.items():
+        monkeypatch.setattr(f"minigpt.targets.certification.material.{name}", value)
+
+
+def exported(run, format: str, path, weights: str = "float32") -> dict:
+    if FORMATS[format].packages:
+        for package in FORMATS[format].packages:
+            pytest.importorskip(package, reason=f"needs the extra {format}")
+    return minigpt.export_run(run, format, path, weights=weights, certificate=True)
+
+
+# XLA compiles them, or the whole graph is traced.
+SLOW = ("saved_model", "keras")
+
+
+@pytest.mark.parametrize(
+    "format",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name in FORMATS
+        if name != "huggingface"
+    ],
+)
+def test_every_format_has_a_certificate(tiny_run, tmp_path, format):
+    path = tmp_path / "exported"
+    certificate = exported(tiny_run, format, path)
+    assert certificate["problems"] == []
+    assert path.is_dir() == FORMATS[format].is_folder
+    assert json.loads(certificate_path(path).read_text()) == certificate
+    assert certificate["text"] == "held-out text of the run"
+    assert certificate["logits"]["largest_difference"] < 1e-4
+    assert certificate["tokenizer"] == {"lines": 60, "same": 60}
+    assert ("text_to_text" in certificate) == (format == "onnx")
+    if format == "onnx":
+        assert certificate["text_to_text"]["tokenizer"] == {"lines": 60, "same": 60}
+        greedy = certificate["text_to_text"]["greedy"]
+        assert greedy["same_texts"] == greedy["prompts"]
+    assert certificate["bytes"] == sum(
+        file.stat().st_size
+        for file in ([path] if path.is_file() else path.rglob("*"))
+        if file.is_file() and file.name != "certificate.json"
+    )
+    assert format_of(path) == format
+    again = minigpt.verify(path, tiny_run)
+    for key in ("sha256", "logits", "bits_per_byte", "greedy", "tokenizer", "problems"):
+        assert again[key] == certificate[key]
+
+
+def test_every_format_has_a_reader():
+    assert READERS.keys() == FORMATS.keys()
+
+
+@pytest.mark.parametrize(
+    "format",
+    [*(pytest.param(name, marks=pytest.mark.slow) for name in SLOW), "gguf", "html"],
+)
+def test_pairs(pair_run, tmp_path, format):
+    certificate = exported(pair_run, format, tmp_path / "exported")
+    assert certificate["problems"] == []
+    assert (certificate["logits"] is None) == (format in ("gguf", "html"))
+    assert certificate["text"] == "held-out pairs of the run"
+
+
+def test_sources_that_are_not_cut(pair_run):
+    tokenizer = pair_run.load_tokenizer()
+    lengths = [len(tokenizer.encode(s)) + 1 for s in pair_material(pair_run, tokenizer, 99).prompts]
+    most = sorted(lengths)[len(lengths) // 2]
+    assert most < max(lengths)
+    prompts = pair_material(pair_run, tokenizer, most).prompts
+    assert prompts and all(len(tokenizer.encode(prompt)) + 1 <= most for prompt in prompts)
+
+
+@pytest.mark.parametrize("format", ["litert", "onnx", "huggingface", "transformers_js"])
+def test_formats_without_pairs(pair_run, tmp_path, format):
+    with pytest.raises(UserError, match=r"format = .*: the model is a"):
+        exported(pair_run, format, tmp_path / "exported")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["gguf", "html", "litert", "onnx", "transformers_js"])
+@pytest.mark.parametrize("weights", ["float16", "int8"])
+def test_smaller_weights(tiny_run, tmp_path, format, weights):
+    certificate = exported(tiny_run, format, tmp_path / "exported", weights)
+    assert certificate["weights"] == weights
+    assert certificate["problems"] == []
+    assert certificate["bits_per_byte"]["relative_difference"] < 5e-3
+    full = exported(tiny_run, format, tmp_path / "full")
+    # Of a tiny model, most bytes are not weights.
+    assert certificate["bytes"] < full["bytes"]
+
+
+class Damaged(ExportSource):
+    """A source with some weights changed, as if the export were wrong."""
+
+    def __init__(self, run, change):
+        super().__init__(run)
+        model = run.load_model()
+        variable = model.embedding.token_embedding.embeddings
+        variable.assign(change(variable.numpy()))
+        self.__dict__["model"] = model
+
+
+@pytest.mark.parametrize("problem", ["logits differ", "bits per byte"])
+def test_other_weights_are_seen_and_nothing_is_left(tiny_run, tmp_path, monkeypatch, problem):
+    original = minigpt.targets.certification.certificate.certify
+
+    def certify_another(path, run, format, source):
+        other = Damaged(run, lambda values: values + 0.05 * np.sign(values))
+        return original(path, run, format, (other.model, other.tokenizer))
+
+    monkeypatch.setattr("minigpt.targets.exporting.certify", certify_another)
+    with pytest.raises(UserError, match=problem) as raised:
+        minigpt.export_run(tiny_run, "gguf", tmp_path / "a.gguf", certificate=True)
+    assert all(text.startswith("format = 'gguf': ") for text in raised.value.problems)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_that_are_no_numbers(tiny_run, tmp_path):
+    minigpt.export_run(tiny_run, "gguf", tmp_path / "a.gguf")
+    other = Damaged(tiny_run, lambda values: values * np.nan)
+    found = certify(tmp_path / "a.gguf", tiny_run, "gguf", (other.model, other.tokenizer))
+    assert found["problems"][0] == "logits are nan or infinite"
+    # JSON has no such numbers.
+    json.dumps(found, allow_nan=False)
+
+
+def test_another_tokenizer_is_seen(tiny_run, tmp_path):
+    minigpt.export_run(tiny_run, "gguf", tmp_path / "a.gguf")
+    tokenizer = tiny_run.load_tokenizer()
+    encode = tokenizer.encode_many
+    tokenizer.encode_many = lambda texts: [ids[::-1] for ids in encode(texts)]
+    found = certify(tmp_path / "a.gguf", tiny_run, "gguf", (tiny_run.load_model(), tokenizer))
+    assert any(problem.endswith("lines have other tokens") for problem in found["problems"])
+
+
+def test_a_wrong_decoding_loop_is_seen(tiny_run, onnx_folder, monkeypatch):
+    """The logits of a full pass are right, those of the steps are not."""
+    from minigpt.targets.certification.readers.onnx import OnnxFolder
+
+    step = OnnxFolder.step
+
+    def wrong(self, *arguments):
+        logits, caches = step(self, *arguments)
+        return np.roll(logits, 1), caches
+
+    monkeypatch.setattr(OnnxFolder, "step", wrong)
+    problems = minigpt.verify(onnx_folder, tiny_run)["problems"]
+    assert any("greedy continuations" in problem for problem in problems)
+    assert not any("logits" in problem or "bits" in problem for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("output", "problem"), [("text", "greedy continuations"), ("prompt_ids", "other tokens")]
+)
+def test_a_wrong_text_graph_is_seen(tiny_run, onnx_folder, monkeypatch, output, problem):
+    from minigpt.targets.certification.readers.onnx_text import OnnxTextGraph
+
+    run = OnnxTextGraph._run
+
+    def wrong(self, name, prompts, max_new_tokens):
+        found = run(self, name, prompts, max_new_tokens)
+        if name != output:
+            return found
+        return [text[::-1] for text in found] if output == "text" else found[:, ::-1]
+
+    monkeypatch.setattr(OnnxTextGraph, "_run", wrong)
+    problems = minigpt.verify(onnx_folder, tiny_run)["problems"]
+    assert all(each.startswith("text_to_text.onnx: ") for each in problems)
+    assert any(problem in each for each in problems)
+
+
+def test_a_folder_without_a_text_graph(tiny_run, onnx_folder, tmp_path):
+    (tmp_path / "a").mkdir()
+    for file in onnx_folder.iterdir():
+        if file.name != "text_to_text.onnx":
+            (tmp_path / "a" / file.name).write_bytes(file.read_bytes())
+    found = minigpt.verify(tmp_path / "a", tiny_run)
+    assert found["problems"] == []
+    assert "text_to_text" not in found
+
+
+def test_verify_refuses_what_is_no_export(tiny_run, tmp_path):
+    for path in (tmp_path, tmp_path / "nothing", tiny_run.config_file):
+        with pytest.raises(UserError, match=r"^path = "):
+            minigpt.verify(path, tiny_run)
+
+
+def test_the_command(tiny_run, tmp_path):
+    path = tmp_path / "model.gguf"
+    program = [sys.executable, "-m", "minigpt"]
+    export = ["export", str(tiny_run.path), "--format", "gguf", "--output", str(path)]
+    done = subprocess.run([*program, *export], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"Wrote {path}\n" in done.stdout
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "model.gguf",
+        "model.gguf.certificate.json",
+    ]
+    verify = ["verify", str(path), "--against", str(tiny_run.path), "--json"]
+    done = subprocess.run([*program, *verify], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["problems"] == []

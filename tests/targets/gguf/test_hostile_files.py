@@ -1,0 +1,387 @@
+"""Portable files that somebody changed: the engine uses them, or says what is wrong.
+
+test_hostile_natively.py has the same files, for what the engine reads and writes in its own memory.
+"""
+
+import random
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import wasmtime
+
+import minigpt
+from minigpt.errors import UserError
+from minigpt.targets.gguf import instance
+from minigpt.targets.gguf.instance import Engine
+from minigpt.tokenizers.word import WordTokenizer
+from tests.targets.gguf.gguf_parts import ARRAY, STRING, File, key_record, tensor_record
+from tests.targets.gguf.mutations import FLOATS, mutated, written
+from tests.targets.gguf.reshaping import F32, reshape
+from tests.targets.gguf.small_files import MODELS, TEXT, built, small_files
+
+MANY = 100_000
+# The limits of one file. A valid one takes about 10^6 instructions and 1 MB; 10^8 take a tenth of a second.
+FUEL, MEMORY = 10**8, 64 << 20
+IDS, NEW = 12, 3
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, File]:
+    return small_files(tmp_path_factory.mktemp("files"))
+
+
+@pytest.fixture(scope="module")
+def limited() -> Iterator[None]:
+    """Every engine has the limits FUEL and MEMORY."""
+    config = wasmtime.Config()
+    config.consume_fuel = True
+    engine = wasmtime.Engine(config)
+    module = wasmtime.Module(engine, instance._FILE.read_bytes())
+
+    class Store(wasmtime.Store):
+        def __init__(self, engine: wasmtime.Engine) -> None:
+            super().__init__(engine)
+            self.set_fuel(FUEL)
+            self.set_limits(memory_size=MEMORY)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(instance, "_module", lambda: (engine, module))
+        patch.setattr(wasmtime, "Store", Store)
+        yield
+
+
+def use(path: Path) -> str:
+    """Makes all calls for a file. Returns the error message, or "used"."""
+    try:
+        generate_and_score(Engine(path))
+    except UserError as error:
+        message = str(error).removeprefix(f"{path}: ")
+        assert message.strip(), "an error has no message"
+        assert message != "out of memory", f"asks for more than {MEMORY} bytes"
+        return message
+    return "used"
+
+
+def generate_and_score(engine: Engine) -> None:
+    vocab_size, max_len = (
+        engine.key(f"minigpt.model.{name}") for name in ("vocab_size", "max_len")
+    )
+    ids = engine.encode(TEXT)[0][:IDS]
+    assert len(ids) and ids.min() >= 0 and ids.max() < vocab_size
+    engine.set_sampling(0.8, 5, 0.9, 0.01, 1.2, 7, ids[:1].tolist())
+    is_gpt = engine.key("minigpt.model.kind") == "gpt"
+    if is_gpt:
+        engine.start(ids, NEW)
+    else:
+        engine.start_translation(ids[:max_len], NEW)
+    new = engine.add_tokens(NEW)
+    assert len(new) <= NEW and all(0 <= token < vocab_size for token in new)
+    if is_gpt:
+        read = ids[:max_len]
+        assert engine.score(read, vocab_size).shape == (len(read), vocab_size)
+
+
+def use_many(files: dict[str, File], numbers: range, path: Path) -> Counter[str]:
+    outcomes: Counter[str] = Counter()
+    names = list(files)
+    for number in numbers:
+        name = names[number % len(names)]
+        path.unlink(missing_ok=True)  # Some file systems flush a file that is overwritten.
+        path.write_bytes(mutated(files[name], number))
+        try:
+            outcomes[use(path)] += 1
+        except BaseException as error:
+            error.add_note(f"the file is mutated(files[{name!r}], {number})")
+            raise
+    return outcomes
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_valid_file_can_be_used(files, limited, name, tmp_path):
+    (tmp_path / "model.gguf").write_bytes(files[name].data())
+    assert use(tmp_path / "model.gguf") == "used"
+
+
+def test_mutated_files(files, limited, tmp_path, tally):
+    outcomes = use_many(files, range(400), tmp_path / "model.gguf")
+    tally(inputs=400)
+    # Many files get past each check.
+    assert outcomes["used"] > 80 and len(outcomes) > 40
+
+
+def opened(path: Path) -> str:
+    """Does what `minigpt sample` or `translate` does. Returns the error message, or "used"."""
+    try:
+        model = minigpt.load_portable(path)
+        repr((model.weights, model.config, model.training))
+        if isinstance(model, minigpt.PortableTextModel):
+            model.generate("The end", NEW, seed=1)
+        else:
+            model.translate("The end", max_new_tokens=NEW)
+    except UserError as error:
+        assert len(error.problems) == 1 and "\n" not in str(error)
+        return str(error)
+    return "used"
+
+
+def open_many(files: dict[str, File], numbers: range, path: Path) -> Counter[str]:
+    """Opens files in which a byte of the header, or of the keys and their values, is another one."""
+    outcomes: Counter[str] = Counter()
+    names = list(files)
+    for number in numbers:
+        draw, file = random.Random(number), files[names[number % len(names)]]
+        data = bytearray(file.data())
+        # Half of the bytes are in texts, such as minigpt.config.
+        texts = b"".join(key.data for key in file.keys).index(b"minigpt.tokenizer")
+        end = draw.choice((24 + texts, len(data) - len(file.content)))
+        data[draw.randrange(end)] = draw.randrange(256)
+        path.unlink(missing_ok=True)
+        path.write_bytes(data)
+        try:
+            outcomes[opened(path)] += 1
+        except BaseException as error:
+            error.add_note(f"the number is {number}")
+            raise
+    return outcomes
+
+
+@pytest.mark.filterwarnings("ignore:prompt|source")
+def test_files_with_a_changed_byte_are_opened(files, limited, tmp_path, tally):
+    outcomes = open_many(files, range(400), tmp_path / "model.gguf")
+    tally(inputs=400)
+    assert outcomes["used"] > 50 and len(outcomes) > 20
+    assert any("minigpt.config is not UTF-8" in message for message in outcomes)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:prompt|source")
+def test_100_000_files_with_a_changed_byte_are_opened(files, limited, tmp_path, tally):
+    outcomes = open_many(files, range(MANY), tmp_path / "model.gguf")
+    tally(inputs=MANY)
+    assert outcomes["used"] > MANY / 8 and len(outcomes) > 100
+
+
+@pytest.mark.slow
+def test_100_000_mutated_files(files, limited, tmp_path, tally):
+    outcomes = use_many(files, range(MANY), tmp_path / "model.gguf")
+    tally(inputs=MANY)
+    assert outcomes["used"] > MANY / 5 and len(outcomes) > 200
+
+
+def reshaped(files: dict[str, File], number: int) -> bytes:
+    file = files[list(files)[number % len(files)]]
+    file = File([*file.keys], [*file.tensors], file.content)
+    reshape(random.Random(number), file)
+    return file.data()
+
+
+def test_models_of_other_sizes_are_valid(files, limited, tmp_path):
+    """So are many of the mutated files: they begin like this."""
+    for number in range(200):
+        (tmp_path / "model.gguf").write_bytes(reshaped(files, number))
+        assert use(tmp_path / "model.gguf") == "used", number
+
+
+def uint32(value: int) -> bytes:
+    return struct.pack("<II", 4, value)
+
+
+def text(data: bytes) -> bytes:
+    return struct.pack("<IQ", STRING, len(data)) + data
+
+
+def int32(value: int) -> bytes:
+    return struct.pack("<Ii", 5, value)
+
+
+def ids(*values: int) -> bytes:
+    return struct.pack(f"<IIQ{len(values)}i", ARRAY, 5, len(values), *values)
+
+
+TABLES = "the tables of minigpt.tokenizer do not fit together"
+WRONG_TYPE = "the key minigpt.tokenizer.{} has a value of another type"
+IMPOSSIBLE = "the key minigpt.model.{} has an impossible value"
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "message"),
+    [
+        # Memory is taken for the tokens of a text, not for the largest number of tokens.
+        ("modern", "model.max_len", uint32(2**30), "used"),
+        ("modern", "model.max_len", uint32(2**30 + 1), IMPOSSIBLE.format("max_len")),
+        ("modern_pair", "model.max_len", uint32(2**30), "used"),
+        (
+            *("gpt2", "model.max_len", uint32(2**30)),
+            "the tensor position_embd.weight has an unexpected shape",
+        ),
+        (
+            *("modern", "model.num_layers", uint32(65536)),
+            "the tensor blk.1.attn_q.weight is missing",
+        ),
+        ("modern", "model.num_layers", uint32(65537), IMPOSSIBLE.format("num_layers")),
+        ("modern", "model.num_layers", uint32(0), IMPOSSIBLE.format("num_layers")),
+        (
+            *("modern", "model.num_heads", uint32(2**30)),
+            "minigpt.model.num_heads has an impossible value",
+        ),
+        ("modern", "model.vocab_size", uint32(2**32 - 1), IMPOSSIBLE.format("vocab_size")),
+        ("modern", "tokenizer.undrawable_ids", ids(-1), TABLES),
+        ("modern", "tokenizer.undrawable_ids", ids(2**31 - 1), TABLES),
+        ("modern", "tokenizer.undrawable_ids", ids(), "used"),
+        ("modern", "tokenizer.byte_ids", ids(*[2**31 - 1] * 256), TABLES),
+        ("modern", "tokenizer.byte_ids", ids(*[-2] * 256), TABLES),
+        ("modern", "tokenizer.byte_ids", ids(), TABLES),
+        ("modern", "tokenizer.ranks", ids(), TABLES),
+        ("modern", "tokenizer.end_id", uint32(2**31), TABLES),
+        ("pair", "tokenizer.start_id", uint32(1), "used"),
+        ("pair", "tokenizer.start_id", uint32(2**31), TABLES),
+        ("pair", "tokenizer.start_id", int32(0), WRONG_TYPE.format("start_id")),
+        ("modern", "tokenizer.unknown_id", int32(-2), TABLES),
+        ("modern", "tokenizer.unknown_id", int32(2**31 - 1), TABLES),
+        (
+            *("bytes", "tokenizer.byte_ids", ids(*[-1] * 256)),
+            "the vocabulary has no token for a character of the text",
+        ),
+    ],
+)
+def test_a_value_that_cannot_be_used(files, limited, tmp_path, name, key, value, message):
+    file = files[name]
+    keys = [
+        key_record(record.name, value if record.name == f"minigpt.{key}".encode() else record.rest)
+        for record in file.keys
+    ]
+    data = File(keys, file.tensors, file.content).data()
+    assert data != file.data()
+    (tmp_path / "model.gguf").write_bytes(data)
+    assert use(tmp_path / "model.gguf") == message
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("minigpt.config", text(b'{"a": "\xff"}'), "the key minigpt.config is not UTF-8"),
+        ("minigpt.training", text(b"\xed\xa0\x80"), "the key minigpt.training is not UTF-8"),
+        ("minigpt.config", text(b"[]"), "minigpt.config: damaged, not a JSON object"),
+        ("minigpt.config", uint32(1), "minigpt.config: damaged, not a JSON object"),
+        ("minigpt.config", ids(1), "minigpt.config: damaged, not a JSON object"),
+        (
+            *("minigpt.config", struct.pack("<IIQ", ARRAY, STRING, 0)),
+            "the key minigpt.config has a value of another type",
+        ),
+        ("general.file_type", ids(1), "used"),
+    ],
+)
+def test_values_that_python_reads(files, limited, tmp_path, key, value, message):
+    file, path = files["gpt2"], tmp_path / "model.gguf"
+    keys = [
+        key_record(record.name, value if record.name == key.encode() else record.rest)
+        for record in file.keys
+    ]
+    path.write_bytes(File(keys, file.tensors, file.content).data())
+    assert opened(path).removeprefix(f"{path}: ") == message
+
+
+@pytest.mark.parametrize("key", ["window", "headdim", "kind.x", "", "a\nb\0é", "w" * 100])
+def test_a_key_of_the_model_that_the_engine_does_not_know(files, limited, tmp_path, key):
+    """Another program would compute something else with it."""
+    file, path = files["modern"], tmp_path / "model.gguf"
+    full = f"minigpt.model.{key}"
+    path.write_bytes(
+        File([*file.keys, key_record(full.encode(), uint32(1))], file.tensors, file.content).data()
+    )
+    shown = full[:63].replace("a\nb\0é", "a?b???")
+    assert use(path) == f"the key {shown} is unknown: another version of minigpt wrote this file"
+    # Other programs add keys of their own.
+    other = key_record(f"else.{full}".encode(), uint32(1))
+    path.write_bytes(File([*file.keys, other], file.tensors, file.content).data())
+    assert use(path) == "used"
+
+
+def test_tensors_that_share_their_bytes(files, limited, tmp_path):
+    """They could need any amount of memory: float16 becomes float32."""
+    file, path = files["float16"], tmp_path / "model.gguf"
+    tensors = [replace(key, rest=written(key.rest, key.fields[-1], 0)) for key in file.tensors]
+    path.write_bytes(File(file.keys, tensors, file.content).data())
+    assert use(path) == "used"
+    half = file.content[: len(file.content) // 2]
+    path.write_bytes(File(file.keys, tensors, half).data())
+    assert use(path) == "the file is not complete"
+
+
+def test_more_tensors_than_any_model_has(files, limited, tmp_path):
+    """Looking them up would take minutes."""
+    file, path = files["modern"], tmp_path / "model.gguf"
+    more = [tensor_record(b"x", (1,), F32, 0) for _ in range(16384 - len(file.tensors))]
+    content = file.content + bytes(4 * len(more))
+    path.write_bytes(File(file.keys, file.tensors + more, content).data())
+    assert use(path) == "used"
+    path.write_bytes(File(file.keys, file.tensors + more + more[:1], content + bytes(4)).data())
+    assert use(path) == "the file has too many tensors"
+
+
+def with_one_hash(count: int) -> list[bytes]:
+    """Returns words that belong to the same few slots of the engine's table."""
+    letters = np.random.default_rng(0).integers(97, 123, (1_000_000, 8), dtype=np.uint8)
+    sums = np.full(len(letters), 2166136261, np.uint32)
+    for column in letters.T:
+        sums = (sums ^ column) * np.uint32(16777619)
+    sums ^= sums >> np.uint32(15)
+    found = letters[sums % 4096 < 8]
+    return list(dict.fromkeys(map(bytes, found)))[:count]
+
+
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [(950, "used"), (1050, "the tokenizer has too many pieces with the same hash")],
+)
+def test_pieces_that_were_made_for_one_slot(limited, count, message, tmp_path):
+    # With more than 1024 words, the table has 4096 slots.
+    others = [b"%d" % number for number in range(1100 - count)]
+    tokenizer = WordTokenizer([*with_one_hash(count), *others], False)
+    built(tokenizer, "float32", {"embed_dim": 4}, tmp_path / "model.gguf")
+    assert use(tmp_path / "model.gguf") == message
+
+
+@pytest.mark.parametrize("name", ["modern", "pair"])
+def test_arguments_that_cannot_be_used(files, limited, name, tmp_path):
+    (tmp_path / "model.gguf").write_bytes(files[name].data())
+    engine = Engine(tmp_path / "model.gguf")
+    vocab_size, outside = engine.key("minigpt.model.vocab_size"), "outside the vocabulary"
+    for token in (-1, vocab_size, 2**31 - 1):
+        with pytest.raises(UserError, match=outside):
+            engine.set_sampling(1, 0, 1, 0, 1, 0, [token])
+        with pytest.raises(UserError, match=outside):
+            (engine.start if name == "modern" else engine.start_translation)([3, token], 2)
+    if name == "modern":
+        with pytest.raises(UserError, match=outside):
+            engine.score([vocab_size], vocab_size)
+        with pytest.raises(UserError, match="more tokens than the context"):
+            engine.score([3] * 9, vocab_size)
+        with pytest.raises(UserError, match="does not translate"):
+            engine.start_translation([3], 2)
+        with pytest.raises(UserError, match="out of memory"):
+            engine.start([3], 2**32 - 1)
+    else:
+        for source in ([], [3] * 9):
+            with pytest.raises(UserError, match="too many tokens, or none"):
+                engine.start_translation(source, 2)
+        with pytest.raises(UserError, match="does not continue text"):
+            engine.start([3], 2)
+    generate_and_score(engine)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_that_are_not_numbers(files, limited, name, tmp_path):
+    """The tokens are in the vocabulary all the same."""
+    file = files[name]
+    # NaN and the infinities of float16.
+    halves = [half << 16 | half for half in (0x7E00, 0x7C00, 0xFC00)]
+    for bits in (*FLOATS, *halves):
+        content = struct.pack("<I", bits) * (len(file.content) // 4)
+        (tmp_path / "model.gguf").write_bytes(File(file.keys, file.tensors, content).data())
+        assert use(tmp_path / "model.gguf") == "used"

@@ -1,0 +1,145 @@
+"""Look inside: attention and logit lens of the engine against the layers of the Keras model."""
+
+import random
+
+import numpy as np
+import pytest
+
+import minigpt
+from minigpt.targets.gguf.instance import EngineError
+from tests.targets.gguf.looking import GUESSES, Inspector, look_inside, look_inside_pairs, softmax
+from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, build
+
+SHAPES = ("gpt2", "keras", "modern", "annotated", "odd")
+TOLERANCE = 2e-5
+
+
+def some_ids(vocab_size: int, count: int, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, vocab_size, count, "int32")
+
+
+def check(found, expected, chosen):
+    """Compares an inspection with the oracle's, whose lens is float[L, V]."""
+    np.testing.assert_allclose(found.attention, expected.attention, rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(found.attention.sum(axis=-1), 1, atol=TOLERANCE)
+    for choice, probabilities in zip(found.lens, expected.lens, strict=True):
+        np.testing.assert_allclose(choice.chosen, probabilities[chosen], rtol=0, atol=TOLERANCE)
+        assert len(set(choice.ids.tolist())) == GUESSES
+        # Of the ten tokens that it names, and of the ten best.
+        for wanted in (probabilities[choice.ids], np.sort(probabilities)[::-1][:GUESSES]):
+            np.testing.assert_allclose(choice.probabilities, wanted, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_gpt(shape, tmp_path):
+    built = build(GPT_SHAPES[shape])
+    inspector = Inspector(built.write(tmp_path / "model.gguf"))
+    ids = some_ids(built.tokenizer.vocab_size, 24)
+    inspector.open(ids)
+    for position in (0, 23, 7, 8, 2):
+        expected = look_inside(built.model, ids[: position + 1])
+        chosen = int(np.argsort(expected.lens[-1])[-3])
+        check(inspector.inspect(position, chosen), expected, chosen)
+        # The oracle is the model itself.
+        scores = built.model(ids[None, : position + 1]).numpy()[0, -1].astype("float64")
+        np.testing.assert_allclose(expected.lens[-1], softmax(scores), atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", PAIR_SHAPES)
+def test_an_encoder_decoder(shape, tmp_path):
+    built = build({"kind": "encoder_decoder", **PAIR_SHAPES[shape]}, spread=0.4)
+    inspector = Inspector(built.write(tmp_path / "model.gguf"))
+    ids, source = (some_ids(built.tokenizer.vocab_size, count, count) for count in (9, 11))
+    inspector.open(ids, source)
+    for position in (3, 8, 0):
+        expected = look_inside_pairs(built.model, ids[: position + 1], source)
+        found = inspector.inspect(position, 7)
+        check(found, expected, 7)
+        np.testing.assert_allclose(found.cross, expected.cross, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("shape", ["gpt2", "modern"])
+def test_the_order_of_positions_does_not_matter(shape, tmp_path):
+    built = build(GPT_SHAPES[shape])
+    path = built.write(tmp_path / "model.gguf")
+    ids = some_ids(built.tokenizer.vocab_size, 24)
+
+    def fresh(position):
+        inspector = Inspector(path)
+        inspector.open(ids)
+        return inspector.inspect(position, 3)
+
+    inspector = Inspector(path)
+    inspector.open(ids)
+    positions = [*range(24), *range(23, -1, -1), *random.Random(0).sample(range(24), 24)]
+    alone = [fresh(position) for position in range(24)]
+    for position in positions:
+        found = inspector.inspect(position, 3)
+        np.testing.assert_allclose(found.attention, alone[position].attention, atol=1e-6)
+        for choice, other in zip(found.lens, alone[position].lens, strict=True):
+            np.testing.assert_allclose(choice.chosen, other.chosen, atol=1e-6)
+            np.testing.assert_allclose(choice.probabilities, other.probabilities, atol=1e-6)
+
+
+def test_a_text_is_continued_after_an_inspection(tmp_path):
+    """The inspection uses the memory of a continuation, which is then started again."""
+    built = build(GPT_SHAPES["modern"])
+    path = built.write(tmp_path / "model.gguf")
+    model, inspector = minigpt.load_portable(path), Inspector(path)
+    (expected,) = model.samples("Ana sat", 30, seed=2)
+    ids = built.tokenizer.encode("Ana sat").tolist()
+    inspector.engine.set_sampling(1.0, 10, 1.0, 0.0, 1.0, 2, built.tokenizer.undrawable_ids)
+    inspector.open(ids)
+    inspector.inspect(1, 4)
+    inspector.engine.start(ids, 30)
+    assert inspector.engine.add_tokens(30) == expected.tokens
+    with pytest.raises(EngineError, match="outside the inspected text"):
+        inspector.inspect(0, 4)
+
+
+@pytest.mark.parametrize("shape", ["keras", "gpt2", "modern"])
+def test_probabilities_of_generated_tokens(shape, tmp_path):
+    """They are the model's: temperature, limits and banned tokens do not change them."""
+    built = build(GPT_SHAPES[shape])
+    path = built.write(tmp_path / "model.gguf")
+    model, inspector = minigpt.load_portable(path), Inspector(path)
+    engine, text = inspector.engine, built.tokenizer.encode("Ana sat").tolist()
+    engine._call("set_recording", True)
+    engine.set_sampling(1.7, 40, 0.9, 0.0, 1.3, 11, [5, 9])
+    engine.start(text, 18)
+    for _ in range(18):
+        (token,) = engine.add_tokens(1)
+        choice = inspector.choice(engine._call("newest_choice"))
+        probabilities = softmax(model.logits([text])[0, -1].astype("float64"))
+        np.testing.assert_allclose(choice.chosen, probabilities[token], atol=TOLERANCE)
+        best = np.argsort(-probabilities, kind="stable")[:GUESSES]
+        np.testing.assert_allclose(choice.probabilities, probabilities[best], atol=TOLERANCE)
+        np.testing.assert_allclose(probabilities[choice.ids], probabilities[best], atol=TOLERANCE)
+        text.append(token)
+
+
+@pytest.mark.parametrize(
+    ("ids", "source", "message"),
+    [
+        ([1] * 25, [], "too many tokens"),
+        ([], [], "too many tokens, or none"),
+        ([1], [1], "too many tokens, or none"),
+        ([1, 100_000], [], "token"),
+        ([-1], [], "token"),
+    ],
+)
+def test_texts_that_cannot_be_inspected(ids, source, message, tmp_path):
+    inspector = Inspector(build(GPT_SHAPES["gpt2"]).write(tmp_path / "model.gguf"))
+    with pytest.raises(EngineError, match=message):
+        inspector.open(ids, source)
+    with pytest.raises(EngineError, match="outside the inspected text"):
+        inspector.inspect(0, 1)
+
+
+@pytest.mark.parametrize(("position", "chosen"), [(3, 1), (2**31 - 1, 1), (0, 100_000)])
+def test_places_that_cannot_be_inspected(position, chosen, tmp_path):
+    inspector = Inspector(build(GPT_SHAPES["gpt2"]).write(tmp_path / "model.gguf"))
+    inspector.open([1, 2, 3])
+    with pytest.raises(EngineError, match="outside the inspected text"):
+        inspector.inspect(position, chosen)
+    assert inspector.inspect(2, -1).lens[0].chosen == 0

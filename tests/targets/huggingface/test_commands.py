@@ -1,0 +1,104 @@
+"""`minigpt import`, and the other commands with an imported run."""
+
+import json
+import subprocess
+import sys
+
+import minigpt as package
+from tests.cli.running import called, minigpt
+from tests.conftest import tiny_text
+from tests.targets.huggingface.folders import expected, huggingface_folder
+from tests.targets.saved_model.test_saved_model import FRESH, NEW, PROMPTS
+
+
+def test_import_sample_evaluate_export(tmp_path, without_xla):
+    huggingface_folder("narrow", tmp_path / "folder")
+    done = minigpt("import", "folder", "--run", "runs/gpt2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "reading folder\n"
+    assert done.stdout.startswith("Wrote runs/gpt2. Sample from it with: ")
+
+    right = expected("narrow")
+    greedy = ("--prompt", right["prompt"], "--top-k", 1, "--max-new-tokens", 50, "--json")
+    done = called("sample", "runs/gpt2", *greedy, cwd=tmp_path)
+    # Once: an imported run has no portable file yet.
+    assert done.stderr.startswith("Wrote runs/gpt2/model.gguf") and done.stderr.count("\n") == 1
+    assert json.loads(done.stdout)["tokens"] == right["greedy"].tolist()
+
+    (tmp_path / "text.txt").write_text("It was a dark and stormy night.")
+    done = called("evaluate", "runs/gpt2", "--text", "text.txt", cwd=tmp_path)
+    assert "bits per byte, over" in done.stdout and done.stderr == ""
+    done = called("evaluate", "runs/gpt2", cwd=tmp_path)
+    assert done.returncode == 2 and "name a text to evaluate on" in done.stderr
+
+    done = called("export", "runs/gpt2", "--output", "served", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "fresh.py").write_text(FRESH)
+    out = subprocess.run(
+        [sys.executable, "fresh.py", "served", json.dumps(PROMPTS)],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    opened = package.load(tmp_path / "runs" / "gpt2")
+    assert json.loads(out) == opened.generate(PROMPTS, NEW, top_k=1)
+    done = called("export", "runs/gpt2", "--format=huggingface", "--output=back", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "back").iterdir()} == {
+        "certificate.json",
+        "config.json",
+        "generation_config.json",
+        "merges.txt",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.json",
+    }
+
+
+def test_a_tokenizer_that_the_engine_does_not_have(tmp_path, without_xla):
+    """Sampling and training go on with TensorFlow; a portable file is refused in one line."""
+    folder = huggingface_folder("qwen3/grouped", tmp_path / "folder")
+    settings = json.dumps({"tokenizer_class": "Qwen2Tokenizer"})
+    (folder / "tokenizer_config.json").write_text(settings)
+    done = called("import", "folder", "--run", "qwen3", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    problem = "the tokenizer splits text as Qwen3 does: has no form in a portable file"
+    greedy = ("--prompt", "One", "--temperature", 0, "--max-new-tokens", 5)
+    done = called("sample", "qwen3", *greedy, "--verbose", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [f"Running on TensorFlow: {problem}."]
+    opened = package.load(tmp_path / "qwen3")
+    assert done.stdout == "One" + opened.generate("One", 5, temperature=0)[0] + "\n"
+    for arguments in (
+        ("export", "qwen3", "--format=gguf", "--output=x.gguf"),
+        ("export", "qwen3", "--format=html", "--output=x.html"),
+        ("serve", "qwen3", "--port", 0),
+    ):
+        done = called(*arguments, cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert problem in done.stderr
+
+    (tmp_path / "text.txt").write_text(tiny_text(60))
+    run = package.train(
+        package.config_for_text(
+            [str(tmp_path / "text.txt")],
+            [
+                f"training.init_from={tmp_path / 'qwen3'}",
+                *("training.epochs=2", "training.steps_per_epoch=2", "training.batch_size=2"),
+                "training.jit_compile=false",
+            ],
+        ),
+        tmp_path / "tuned",
+    )
+    assert run.model_file.is_file() and run.saved_model_folder.is_dir()
+    assert not run.portable_file.exists() and not run.epoch_files()
+    assert package.measure_memorization(run, "last", tokens=64).tokens >= 64
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "folder",
+        "qwen3",
+        "text.txt",
+        "tuned",
+    ]

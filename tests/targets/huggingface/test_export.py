@@ -1,0 +1,177 @@
+"""The export to Hugging Face folders, tested without transformers."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import minigpt
+from minigpt.config import GPTConfig
+from minigpt.errors import UserError
+from minigpt.models import GPT, build_gpt
+from minigpt.targets.huggingface.importing import import_run
+from minigpt.targets.huggingface.tokenizer_export import tokenizer_files
+from minigpt.targets.huggingface.writing import export_huggingface
+from minigpt.tokenizers import Tokenizer, learn_tokenizer
+from minigpt.tokenizers.character import CharacterTokenizer
+from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
+from tests.conftest import tiny_text
+from tests.mixed_lines import code
+from tests.settings import tokenizer_config
+from tests.targets.huggingface.folders import FIXTURES, NAMES, huggingface_folder
+
+# Of 40 entries, every character has a token; of 12, the others are bytes.
+KINDS = [("byte_pair", 320), ("character", 40), ("character", 12), ("word", 30)]
+KINDS += [("closed_character", 40)]
+
+
+def learned(kind: str, vocab_size: int, lowercase: bool = False) -> Tokenizer:
+    if kind == "closed_character":
+        return ClosedCharacterTokenizer.learn([tiny_text(100)], vocab_size, lowercase)
+    config = tokenizer_config(kind=kind, vocab_size=vocab_size, lowercase=lowercase)
+    return learn_tokenizer([tiny_text(100)], config)
+
+
+def random_gpt(vocab_size: int, **changes) -> GPT:
+    sizes = {"max_len": 16, "embed_dim": 8, "num_heads": 2, "num_layers": 2}
+    model = build_gpt(GPTConfig(**{"block": "pre_norm", **sizes, **changes}), vocab_size)
+    draw = np.random.default_rng(0)
+    for variable in model.trainable_variables:
+        variable.assign(variable + draw.normal(size=variable.shape, scale=0.3))
+    return model
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_import_and_export_restore_the_folder(name, tmp_path):
+    """The same tensors with the same names, and the same settings."""
+    folder = huggingface_folder(name, tmp_path / "folder")
+    run = import_run(folder, tmp_path / "run")
+    minigpt.export_run(run, "huggingface", tmp_path / "again")
+    before: dict = {}
+    for file in folder.glob("model*.safetensors"):
+        before |= load_file(file)
+    after = load_file(tmp_path / "again" / "model.safetensors")
+    assert after.keys() == before.keys()
+    for key, value in before.items():
+        np.testing.assert_array_equal(after[key], value, err_msg=key)
+    theirs = json.loads((folder / "config.json").read_text())
+    ours = json.loads((tmp_path / "again" / "config.json").read_text())
+    theirs["n_inner"] = theirs["n_inner"] or 4 * theirs["n_embd"]
+    assert ours == {key: theirs[key] for key in ours}
+    for mine, published in (("vocab.json", "encoder.json"), ("merges.txt", "vocab.bpe")):
+        text = (tmp_path / "again" / mine).read_text(encoding="utf-8")
+        read = json.loads if mine == "vocab.json" else str.splitlines
+        assert read(text) == read((FIXTURES / published).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("kind", "vocab_size"), KINDS)
+def test_export_and_import_restore_model_and_tokenizer(kind, vocab_size, tmp_path):
+    tokenizer = learned(kind, vocab_size)
+    model = random_gpt(tokenizer.vocab_size, qkv_bias=False, activation="relu", ff_dim=10)
+    export_huggingface(model, tokenizer, tmp_path / "folder")
+    opened = minigpt.load(import_run(tmp_path / "folder", tmp_path / "run"))
+    assert opened.tokenizer.fingerprint() == tokenizer.fingerprint()
+    ids = np.array([[3, 5, 7, 11]], "int32")
+    np.testing.assert_array_equal(opened.logits(ids), model(ids))
+
+
+@pytest.mark.parametrize(("kind", "vocab_size"), KINDS)
+def test_generation_config_names_what_is_never_sampled(kind, vocab_size, tmp_path):
+    tokenizer = learned(kind, vocab_size)
+    export_huggingface(random_gpt(tokenizer.vocab_size), tokenizer, tmp_path / "folder")
+    settings = json.loads((tmp_path / "folder" / "generation_config.json").read_text())
+    named = json.loads((tmp_path / "folder" / "tokenizer.json").read_text())["added_tokens"]
+    ids = {token["content"]: token["id"] for token in named}
+    end = ids["<end>"]
+    assert (settings.pop("bos_token_id"), settings.pop("eos_token_id")) == (end, end)
+    assert settings.pop("pad_token_id") == ids.get("[PAD]", end)
+    # Tokens without text, and bytes that the text does not need.
+    never = set(ids.values()) - {end}
+    if isinstance(tokenizer, CharacterTokenizer):
+        never |= set(tokenizer.byte_ids) - set(tokenizer.encode(tiny_text(100)).tolist())
+    assert settings == {"suppress_tokens": sorted(never)}
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path):
+    tokenizer = learned("byte_pair", 320)
+    model = random_gpt(tokenizer.vocab_size)
+    for name in ("one", "two"):
+        export_huggingface(model, tokenizer, tmp_path / name)
+    files = [p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*") if p.is_file()]
+    assert len(files) == 7
+    for file in files:
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+    with pytest.raises(UserError, match="is not empty"):
+        export_huggingface(model, tokenizer, tmp_path / "two")
+
+
+def test_another_model_is_refused_with_all_differences(tmp_path):
+    tokenizer = learned("character", 40)
+    changes = {
+        "block": "post_norm",
+        "head_bias": True,
+        "head_dim": 3,
+        "position": "sinusoidal",
+        "scale_embeddings": True,
+        "value_dim": 5,
+    }
+    with pytest.raises(UserError) as caught:
+        export_huggingface(
+            random_gpt(tokenizer.vocab_size, tie_embeddings=False, **changes),
+            tokenizer,
+            tmp_path / "folder",
+        )
+    problems = caught.value.problems
+    assert len(problems) == len(changes)
+    for name, problem in zip(changes, problems, strict=True):
+        assert problem.startswith(f"format = 'huggingface': model.{name} = ")
+        assert "GPT-2 has" in problem
+    assert "head_dim = 3: GPT-2 has 4" in problems[2]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_tokenizer_that_cannot_be_expressed_is_refused_with_the_reason(tmp_path):
+    tokenizer = learned("character", 40, lowercase=True)
+    with pytest.raises(UserError, match="lower-cases every letter by itself"):
+        export_huggingface(random_gpt(tokenizer.vocab_size), tokenizer, tmp_path / "folder")
+    assert not list(tmp_path.iterdir())
+
+
+def test_merges_are_those_of_sentencepiece():
+    """Merging pairs in their order in plain Python gives the ids of sentencepiece."""
+    config = tokenizer_config(kind="byte_pair", vocab_size=700)
+    tokenizer = learn_tokenizer(code(300, 20), config)
+    ids_of, merges = tokenizer.vocabulary_and_merges()
+    rank = {pair: number for number, pair in enumerate(merges)}
+    assert len(rank) == sum(len(piece) > 1 for piece in list(ids_of)[258:]) > 200
+    for text in ["".join(reversed(line)) for line in code(40, 21)] + code(40, 21):
+        symbols = list(text.replace(" ", "\u2581"))
+        while found := [
+            (rank[pair], i) for i, pair in enumerate(itertools.pairwise(symbols)) if pair in rank
+        ]:
+            _, i = min(found)
+            symbols[i : i + 2] = [symbols[i] + symbols[i + 1]]
+        expected = []
+        for symbol in symbols:
+            if symbol in ids_of:
+                expected.append(ids_of[symbol])
+            else:
+                expected += [ids_of[f"<0x{byte:02X}>"] for byte in symbol.encode()]
+        assert tokenizer.encode(text).tolist() == expected
+
+
+def test_characters_are_those_of_byte_fallback():
+    """The model of tokenizer.json without merges in plain Python: characters, else names of bytes."""
+    tokenizer = learned("character", 12)
+    model = json.loads(tokenizer_files(tokenizer, 8)["tokenizer.json"])["model"]
+    assert (model["type"], model["byte_fallback"], model["merges"]) == ("BPE", True, [])
+    ids_of = model["vocab"]
+    assert sorted(ids_of.values()) == list(range(tokenizer.vocab_size))
+    for text in [*code(40, 22), "☃ż\0\u2581\U0001f600 <0x41><end>[PAD]"]:
+        expected = []
+        for symbol in text:
+            names = [symbol] if symbol in ids_of else [f"<0x{b:02X}>" for b in symbol.encode()]
+            expected += [ids_of[name] for name in names]
+        assert tokenizer.encode(text).tolist() == expected

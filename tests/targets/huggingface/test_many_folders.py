@@ -1,0 +1,392 @@
+"""Folders that transformers writes: imported with its logits and its greedy text, or refused in one line.
+
+`pip install -e '.[parity]'`, then `make test-slow`.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import minigpt
+from minigpt.errors import UserError
+from minigpt.targets.huggingface.importing import import_run
+from minigpt.targets.huggingface.writing import export_huggingface
+from tests.targets.huggingface.folders import difference
+
+pytestmark = pytest.mark.slow
+transformers = pytest.importorskip("transformers", reason="needs the extra parity")
+torch = pytest.importorskip("torch", reason="needs the extra parity")
+
+from tests.targets.huggingface.tokenizers_package import (  # noqa: E402
+    END,
+    add,
+    gpt2_tokenizer,
+    qwen3_tokenizer,
+)
+
+PARITY = 1e-5
+PROMPT = "<user>It's 12 o'clock, Zoe\u0301! <bot> word<think>\n\n<|im_end|> Yes"
+GPT2 = {"n_positions": 128, "n_embd": 16, "n_layer": 2, "n_head": 2}
+QWEN3 = {
+    **{"max_position_embeddings": 128, "hidden_size": 16, "intermediate_size": 24},
+    **{"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8},
+}
+
+
+def tokenizer_of(kind: str, end: str, *added: tuple[str, dict]):
+    built = gpt2_tokenizer() if kind == "gpt2" else qwen3_tokenizer()
+    for content, flags in added:
+        add(built, [content], **flags)
+    name = "GPT2Tokenizer" if kind == "gpt2" else "Qwen2Tokenizer"
+    settings = {"eos_token": end, "bos_token": END, "unk_token": END, "pad_token": END}
+    return getattr(transformers, name)(tokenizer_object=built, **settings)
+
+
+def write(
+    folder: Path,
+    model: str,
+    *,
+    tokens: str | None = None,
+    end: str | None = None,
+    added: tuple[tuple[str, dict], ...] = (),
+    dtype: str = "float32",
+    shards: str = "1GB",
+    rows: int = 0,
+    **config,
+) -> None:
+    """Writes a folder with transformers.
+
+    Args:
+      model: "gpt2" or "qwen3".
+      tokens: the kind of tokenizer; by default the model's own.
+      added: tokens that are added to it, with their flags.
+      rows: ids without a token.
+    """
+    end = end or (END if model == "gpt2" else "<|im_end|>")
+    tokenizer = tokenizer_of(tokens or model, end, *added)
+    kind, sizes = {
+        "gpt2": (transformers.GPT2LMHeadModel, GPT2),
+        "qwen3": (transformers.Qwen3ForCausalLM, QWEN3),
+    }[model]
+    settings = {**sizes, "vocab_size": len(tokenizer) + rows, **config}
+    settings |= {"eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
+    torch.manual_seed(5)
+    built = kind(kind.config_class(**settings))
+    with torch.no_grad():
+        for parameter in built.parameters():
+            scale = 0.1 if parameter.ndim == 1 else 0.6
+            parameter.add_(scale * torch.randn_like(parameter))
+    built.to(getattr(torch, dtype)).save_pretrained(folder, max_shard_size=shards)
+    tokenizer.save_pretrained(folder)
+
+
+def edited(folder: Path, file: str = "config.json", **changes) -> None:
+    """Changes entries of a file; those that are None are removed."""
+    content = json.loads((folder / file).read_text("utf-8")) | changes
+    content = {key: value for key, value in content.items() if value is not None}
+    (folder / file).write_text(json.dumps(content))
+
+
+def as_torch_files(folder: Path, count: int) -> None:
+    """Replaces model.safetensors by `count` files of torch."""
+    from safetensors.torch import load_file
+
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    if count == 1:
+        torch.save(tensors, folder / "pytorch_model.bin")
+        return
+    files = [f"pytorch_model-{i + 1:05d}-of-{count:05d}.bin" for i in range(count)]
+    places = {name: files[i % count] for i, name in enumerate(tensors)}
+    for file in files:
+        kept = {name: tensor for name, tensor in tensors.items() if places[name] == file}
+        torch.save(kept, folder / file)
+    index = {"metadata": {}, "weight_map": places}
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+
+
+def legacy_tokenizer(folder: Path) -> None:
+    """Replaces tokenizer.json by the files that transformers 4 wrote."""
+    described = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.json").write_text(json.dumps(described["model"]["vocab"]))
+    lines = ["#version: 0.2", *(" ".join(pair) for pair in described["model"]["merges"]), ""]
+    (folder / "merges.txt").write_text("\n".join(lines), "utf-8")
+    decoder = {str(token.pop("id")): token for token in described["added_tokens"]}
+    edited(folder, "tokenizer_config.json", added_tokens_decoder=decoder)
+
+
+def then(change: Callable[..., None], *arguments, **settings) -> Callable[[Path], None]:
+    return lambda folder: change(folder, *arguments, **settings)
+
+
+CHAT = (("<user>", {}), ("<bot>", {}))
+SPECIAL = (("<user>", {"special": True, "normalized": False}), ("<pad>", {"special": True}))
+FLAGGED = (
+    ("<user>", {"rstrip": True}),
+    ("<bot>", {"lstrip": True, "rstrip": True, "special": True}),
+    ("word", {"single_word": True}),
+)
+# Name → arguments of `write`, and what is changed afterwards.
+WORKING: dict[str, tuple[dict, Callable[[Path], None] | None]] = {
+    "gpt2": ({}, None),
+    "gpt2, untied": ({"tie_word_embeddings": False}, None),
+    "gpt2, added tokens": ({"added": CHAT}, None),
+    "gpt2, special added tokens": ({"added": SPECIAL}, None),
+    "gpt2, added tokens with flags": ({"added": FLAGGED}, None),
+    "gpt2, end token added": (
+        {"added": (*CHAT, ("<|im_end|>", {"special": True})), "end": "<|im_end|>"},
+        None,
+    ),
+    "gpt2, ids without tokens": ({"rows": 27}, None),
+    "gpt2, pytorch_model.bin": ({}, then(as_torch_files, 1)),
+    "gpt2, sharded pytorch_model.bin": ({"dtype": "bfloat16"}, then(as_torch_files, 3)),
+    "gpt2, sharded safetensors": ({"shards": "5KB"}, None),
+    "gpt2, float16": ({"dtype": "float16"}, None),
+    "gpt2, bfloat16": ({"dtype": "bfloat16", "tie_word_embeddings": False}, None),
+    "gpt2, other dropout rates": ({"embd_pdrop": 0.3, "resid_pdrop": 0.2, "attn_pdrop": 0.0}, None),
+    "gpt2, reorder_and_upcast_attn": ({"reorder_and_upcast_attn": True}, None),
+    "gpt2, gelu and odd sizes": (
+        {
+            "activation_function": "gelu",
+            "n_positions": 127,
+            "n_inner": 19,
+            "n_embd": 21,
+            "n_head": 3,
+        },
+        None,
+    ),
+    "gpt2, relu, epsilon": ({"activation_function": "relu", "layer_norm_epsilon": 1e-3}, None),
+    "gpt2, files of transformers 4": ({"added": CHAT}, legacy_tokenizer),
+    "gpt2, further settings": (
+        {"summary_type": "mean", "use_cache": False, "initializer_range": 0.5},
+        then(edited, torch_dtype="float32", n_ctx=64, task_specific_params={"a": 1}),
+    ),
+    "gpt2, tokenizer of qwen3": ({"tokens": "qwen3"}, None),
+    "qwen3": ({"tie_word_embeddings": True}, None),
+    "qwen3, untied, one key head": ({"num_key_value_heads": 1}, None),
+    "qwen3, added tokens": ({"added": CHAT, "rows": 11}, None),
+    "qwen3, rope_theta": ({"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, None),
+    "qwen3, settings of transformers 4": (
+        {},
+        then(edited, rope_parameters=None, rope_theta=5e5, rope_scaling=None, sliding_window=None),
+    ),
+    "qwen3, sharded bfloat16": ({"dtype": "bfloat16", "shards": "5KB"}, None),
+    "qwen3, pytorch_model.bin": ({"dtype": "float16"}, then(as_torch_files, 1)),
+    "qwen3, vocab.json and merges.txt": ({}, legacy_tokenizer),
+    "qwen3, a context of 40,960": ({"max_position_embeddings": 40_960}, None),
+    "qwen3, gelu, epsilon": ({"hidden_act": "gelu", "rms_norm_eps": 1e-3}, None),
+    "qwen3, tokenizer of gpt2": ({"tokens": "gpt2", "end": END}, None),
+}
+
+
+def model_of(name: str) -> str:
+    return name.partition(",")[0]
+
+
+@pytest.mark.parametrize("name", WORKING)
+def test_imported_with_the_same_logits_and_text(name, tmp_path, without_xla):
+    arguments, change = WORKING[name]
+    folder = tmp_path / "folder"
+    write(folder, model_of(name), **arguments)
+    if change:
+        change(folder)
+    ours = minigpt.load(import_run(folder, tmp_path / "run"))
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    check(ours, theirs, tokenizer)
+    # And back again.
+    again = tmp_path / "again"
+    export_huggingface(ours.model, ours.tokenizer, again)
+    check(
+        ours,
+        transformers.AutoModelForCausalLM.from_pretrained(again).eval(),
+        transformers.AutoTokenizer.from_pretrained(again),
+    )
+
+
+def check(ours, theirs, tokenizer) -> None:
+    unknown = list(range(len(tokenizer), theirs.config.vocab_size))
+    draw = np.random.default_rng(0)
+    ids = draw.integers(0, ours.model.vocab_size, (2, 40)).astype("int32")
+    with torch.no_grad():
+        right = theirs(torch.tensor(ids.astype("int64"))).logits.numpy()
+    assert right.std() > 0.5
+    assert difference(ours.logits(ids), right) < PARITY
+    for prompt in (PROMPT, "a <user> b", "It was a dark and stormy night"):
+        prompt_ids = tokenizer(prompt)["input_ids"]
+        assert ours.tokenizer.encode(prompt).tolist() == prompt_ids
+        found = theirs.generate(
+            torch.tensor([prompt_ids]),
+            max_new_tokens=20,
+            do_sample=False,
+            suppress_tokens=unknown or None,
+            pad_token_id=ours.tokenizer.end_id,
+        )[0, len(prompt_ids) :].tolist()
+        end = ours.tokenizer.end_id
+        found = found[: found.index(end)] if end in found else found
+        (sample,) = ours.samples(prompt, 20, temperature=0)
+        assert sample.tokens == found
+        # An incomplete character at the end of a text is left out.
+        text = tokenizer.decode(found, clean_up_tokenization_spaces=False)
+        assert sample.text.rstrip("\ufffd") == text.rstrip("\ufffd")
+
+
+def changed_tokenizer(folder: Path, **parts) -> None:
+    edited(folder, "tokenizer.json", **parts)
+
+
+def without(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).unlink()
+
+
+def cut(folder: Path, name: str) -> None:
+    (folder / name).write_bytes((folder / name).read_bytes()[:-100])
+
+
+def with_code(folder: Path) -> None:
+    """A file of torch that would run code when it is opened."""
+    as_torch_files(folder, 1)
+    torch.save({"wte.weight": print}, folder / "pytorch_model.bin")
+
+
+BOS = {
+    "type": "TemplateProcessing",
+    "single": [
+        {"SpecialToken": {"id": END, "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+    ],
+    "pair": [],
+    "special_tokens": {END: {"id": END, "ids": [399], "tokens": [END]}},
+}
+# Name → arguments of `write`, what is changed afterwards, and the line.
+REFUSED: dict[str, tuple[dict, Callable[[Path], None] | None, str]] = {
+    "gpt2, scale_attn_weights": (
+        {"scale_attn_weights": False},
+        None,
+        "config.json: scale_attn_weights = False: should be True",
+    ),
+    "gpt2, scale_attn_by_inverse_layer_idx": (
+        {"scale_attn_by_inverse_layer_idx": True},
+        None,
+        "config.json: scale_attn_by_inverse_layer_idx = True: should be False",
+    ),
+    "gpt2, add_cross_attention": (
+        {},
+        then(edited, add_cross_attention=True),
+        "config.json: add_cross_attention = True: should be False",
+    ),
+    "gpt2, tanh": (
+        {"activation_function": "tanh"},
+        None,
+        "config.json: activation_function = 'tanh': should be one of gelu_new",
+    ),
+    "gpt2, no weights": (
+        {},
+        then(without, "model.safetensors"),
+        "contains no weights; expected model.safetensors, ",
+    ),
+    "gpt2, no tokenizer": (
+        {},
+        then(without, "tokenizer.json"),
+        "contains no tokenizer; expected tokenizer.json, ",
+    ),
+    "gpt2, truncated": ({}, then(cut, "model.safetensors"), "model.safetensors: truncated"),
+    "gpt2, truncated pytorch_model.bin": (
+        {},
+        lambda folder: (as_torch_files(folder, 1), cut(folder, "pytorch_model.bin"))[0],
+        "pytorch_model.bin: truncated or not a file of torch: ",
+    ),
+    "gpt2, pytorch_model.bin with code": (
+        {},
+        with_code,
+        "pytorch_model.bin: truncated or not a file of torch: ",
+    ),
+    "gpt2, beginning token": (
+        {},
+        then(changed_tokenizer, post_processor=BOS),
+        'tokenizer.json: post_processor.type = "TemplateProcessing": adds tokens',
+    ),
+    "gpt2, lower case": (
+        {},
+        then(changed_tokenizer, normalizer={"type": "Lowercase"}),
+        'tokenizer.json: normalizer.type = "Lowercase": should be null, as in GPT-2',
+    ),
+    "gpt2, add_prefix_space": (
+        {},
+        then(edited, "tokenizer_config.json", add_prefix_space=True),
+        "tokenizer_config.json: add_prefix_space = true: should be false",
+    ),
+    "gpt2, class of another tokenizer": (
+        {},
+        then(edited, "tokenizer_config.json", tokenizer_class="Qwen2Tokenizer"),
+        "tokenizer_config.json: tokenizer_class = 'Qwen2Tokenizer': should be GPT2Tokenizer, which",
+    ),
+    "qwen3, yarn": (
+        {},
+        then(edited, rope_parameters={"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4}),
+        "config.json: rope_parameters.rope_type = 'yarn': should be 'default'",
+    ),
+    "qwen3, sliding window": (
+        {},
+        then(edited, use_sliding_window=True, layer_types=None),
+        "config.json: use_sliding_window = True: should be False",
+    ),
+    "qwen3, one layer with a window": (
+        {},
+        then(edited, layer_types=["full_attention", "sliding_attention"]),
+        "config.json: layer_types[1] = 'sliding_attention': should be 'full_attention'",
+    ),
+    "qwen3, attention_bias": (
+        {"attention_bias": True},
+        None,
+        "config.json: attention_bias = True: should be False",
+    ),
+    "qwen3, experts": (
+        {},
+        then(edited, model_type="qwen3_moe", architectures=["Qwen3MoeForCausalLM"]),
+        "config.json: model_type = 'qwen3_moe': should be 'gpt2' or 'qwen3'",
+    ),
+    "qwen3, another pattern": (
+        {},
+        lambda folder: changed_tokenizer(
+            folder,
+            pre_tokenizer=json.loads(
+                (folder / "tokenizer.json")
+                .read_text("utf-8")
+                .replace(r"|\\p{N}|", r"|\\p{N}{1,3}|")
+            )["pre_tokenizer"],
+        ),
+        "tokenizer.json: pre_tokenizer.pretokenizers.0.pattern.Regex = ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_in_one_line(name, tmp_path):
+    arguments, change, line = REFUSED[name]
+    folder = tmp_path / "folder"
+    write(folder, model_of(name), **arguments)
+    if change:
+        change(folder)
+    with pytest.raises(UserError) as caught:
+        import_run(folder, tmp_path / "run")
+    (problem,) = caught.value.problems
+    assert line in problem and "\n" not in problem
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_files_of_torch_without_torch(tmp_path, monkeypatch):
+    from minigpt.targets.huggingface import weights
+
+    write(tmp_path / "folder", "gpt2")
+    as_torch_files(tmp_path / "folder", 1)
+    monkeypatch.setattr(weights, "find_spec", lambda name: None)
+    with pytest.raises(UserError) as caught:
+        import_run(tmp_path / "folder", tmp_path / "run")
+    (problem,) = caught.value.problems
+    assert problem.endswith("pip install torch; or save the model as model.safetensors")

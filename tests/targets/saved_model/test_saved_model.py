@@ -1,0 +1,299 @@
+"""The exported model, in a fresh process and against `sample` and the callback."""
+
+import json
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import minigpt
+from minigpt.config import GPTConfig
+from minigpt.errors import UserError
+from minigpt.generation.step_models import CachedGPT
+from minigpt.models import build_gpt
+from minigpt.targets.exporting import export_run
+from minigpt.targets.saved_model.writing import export_saved_model
+from minigpt.tokenizers import learn_tokenizer, load_tokenizer
+from tests.conftest import tiny_text
+from tests.settings import NEVER_COMPILED, tokenizer_config
+
+PROMPTS = ["Ana sat", "", "Čeněk sat on the roof and ate 3 figs. \x00 \u2581 \U0001f600 " * 4]
+
+
+# With any short prompt, a capacity of 48 tokens: the export is compiled for few shapes.
+NEW = 32
+
+
+@pytest.fixture
+def served(signatures):
+    return signatures
+
+
+def serve(served, prompts, new=NEW, temperature=1.0, top_k=1, top_p=1.0, seed=0):
+    texts = served["serving_default"](
+        prompt=tf.constant(prompts, tf.string),
+        max_new_tokens=tf.constant(new),
+        temperature=tf.constant(temperature),
+        top_k=tf.constant(top_k),
+        top_p=tf.constant(top_p),
+        seed=tf.constant(seed),
+    )["text"]
+    return [text.decode("utf-8") for text in texts.numpy()]
+
+
+FRESH = """
+import json, sys
+import tensorflow as tf, tensorflow_text
+served = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+texts = served(prompt=tf.constant(json.loads(sys.argv[2])), max_new_tokens=tf.constant(32),
+    temperature=tf.constant(1.0), top_k=tf.constant(1), top_p=tf.constant(1.0), seed=tf.constant(0))
+assert not any(name.split(".")[0] == "minigpt" for name in sys.modules)
+print(json.dumps([text.decode() for text in texts["text"].numpy()]))
+"""
+
+
+def test_answers_in_a_fresh_process_as_sample_does(tiny_run, opened, tmp_path):
+    script = tmp_path / "fresh.py"
+    script.write_text(FRESH)
+    out = subprocess.run(
+        [
+            sys.executable,
+            str(script),
+            str(tiny_run.saved_model_folder.absolute()),
+            json.dumps(PROMPTS),
+        ],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert json.loads(out) == opened.generate(PROMPTS, NEW, top_k=1)
+
+
+def test_greedy_text_is_the_same_everywhere(opened, served, monkeypatch):
+    """Export, sample, callback, and a naive loop over the `logits` signature."""
+    exported = serve(served, PROMPTS)
+    assert exported == opened.generate(PROMPTS, NEW, top_k=1)
+    assert exported == opened.generate(PROMPTS, NEW, temperature=0.0)
+
+    # The callback has a decoder of its own.
+    monkeypatch.setattr(CachedGPT, "jit_compile", NEVER_COMPILED)
+    shown = []
+    callback = minigpt.TextGenerator(
+        opened.tokenizer, PROMPTS, NEW, top_k=1, show=lambda prompt, text: shown.append(text)
+    )
+    callback.set_model(opened.model)
+    callback.on_epoch_end(0)
+    assert shown == exported
+
+    tokenizer, max_len = opened.tokenizer, opened.model.max_len
+    for prompt, text in zip(PROMPTS, exported, strict=True):
+        encoded = served["tokenize"](text=tf.constant([prompt]))
+        ids = encoded["token_ids"].numpy()[0, : encoded["lengths"].numpy()[0]].tolist()
+        start = len(ids)
+        context = list(ids) or [tokenizer.end_id]
+        for _ in range(NEW):
+            window = tf.constant([context[-max_len:]], tf.int32)
+            logits = served["logits"](token_ids=window)["logits"].numpy()[0, -1]
+            logits[list(tokenizer.undrawable_ids)] = -np.inf
+            if logits.argmax() == tokenizer.end_id:
+                break
+            context.append(int(logits.argmax()))
+            ids.append(context[-1])
+        whole = (
+            served["detokenize"](
+                token_ids=tf.constant([ids], tf.int32), lengths=tf.constant([len(ids)])
+            )["text"]
+            .numpy()[0]
+            .decode()
+        )
+        assert whole == prompt + text
+        assert len(ids) > start
+
+
+def test_equal_prompts_and_seeds_give_equal_text_in_any_batch(served):
+    alone = serve(served, ["Ana sat"], top_k=0, seed=5)
+    beside = serve(served, [PROMPTS[2], "Ana sat", "Ana sat"], top_k=0, seed=5)
+    assert beside[1] == beside[2] == alone[0]
+    assert serve(served, ["", "Ana sat", PROMPTS[2]], top_k=0, seed=5)[1] == alone[0]
+    assert serve(served, ["Ana sat"], top_k=0, seed=6) != alone
+
+
+def test_sampled_text_equals_samples_with_the_same_settings(opened, served):
+    settings = {"temperature": 0.7, "top_k": 5, "top_p": 0.9, "seed": 11}
+    assert serve(served, PROMPTS, **settings) == opened.generate(PROMPTS, NEW, **settings)
+
+
+def test_logits_and_latents(opened, served):
+    ids = np.array([[5, 6, 7], [8, 9, 10]], "int32")
+    out = served["logits"](token_ids=tf.constant(ids))
+    np.testing.assert_allclose(out["logits"], opened.logits(ids), atol=1e-5)
+    np.testing.assert_allclose(out["latents"], opened.latents(ids), atol=1e-5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at most max_len = 16 tokens"):
+        served["logits"](token_ids=tf.zeros([1, 17], tf.int32))
+
+
+def test_tokenize_and_detokenize_round_trip(served):
+    encoded = served["tokenize"](text=tf.constant(PROMPTS))
+    again = served["detokenize"](**encoded)["text"].numpy()
+    assert [text.decode() for text in again] == PROMPTS
+
+
+def generate(served, prompts, new=NEW, **settings):
+    """Calls the signature with all settings; the defaults have no effect."""
+    numbers = {"temperature": 1.0, "top_k": 1, "top_p": 1.0, "min_p": 0.0, "seed": 0}
+    numbers |= {"repetition_penalty": 1.0, "beams": 1, "length_penalty": 1.0, "num_samples": 1}
+    texts = served["generate"](
+        prompt=tf.constant(prompts, tf.string),
+        max_new_tokens=tf.constant(new),
+        stop=tf.constant(settings.pop("stop", []), tf.string),
+        banned_tokens=tf.constant(settings.pop("banned_tokens", []), tf.int32),
+        **{name: tf.constant(value) for name, value in (numbers | settings).items()},
+    )["text"].numpy()
+    assert texts.shape[0] == len(prompts)
+    return [text.decode("utf-8") for text in texts.reshape(-1)]
+
+
+def test_max_new_tokens_is_limited(served):
+    most = 2**31 - 1
+    assert serve(served, [], most) == generate(served, [], most) == []
+    # Without a stop string that the model writes, this would not end.
+    (start,) = generate(served, ["Ana sat"], 8)
+    (text,) = generate(served, ["Ana sat"], most, stop=[start[-1]])
+    assert start.startswith(text) and len(text) < len(start)
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("answer", [serve, generate])
+def test_values_out_of_range_are_accepted(served, answer):
+    """According to the docstring of `TextToText`, for both signatures."""
+    assert answer(served, [], 5) == []
+    assert len(answer(served, [""])[0]) > 0
+    for none in (0, -3, -(2**31)):
+        assert answer(served, ["Ana"], none) == [""]
+    greedy = answer(served, ["Ana"])
+    for odd in [
+        *({"temperature": t} for t in (0.0, -1.0, NAN, -INF)),
+        *({"top_p": p} for p in (0.0, -1.0, NAN, -INF)),
+    ]:
+        assert answer(served, ["Ana"], top_k=0, **odd) == greedy, odd
+    free = answer(served, ["Ana"], top_k=0)
+    assert free != greedy
+    for odd in ({"top_k": 10**9}, {"top_k": -1}, {"top_k": 0, "top_p": INF}):
+        assert answer(served, ["Ana"], **odd) == free, odd
+    assert len(answer(served, ["Ana"], top_k=0, temperature=INF)) == 1
+    assert answer(served, [b"\xff Ana \xc3"]) == answer(served, ["\ufffd Ana \ufffd"])
+    assert len(answer(served, ["a\0b"])) == 1
+
+
+@pytest.mark.parametrize("answer", [serve, generate])
+def test_a_long_prompt_is_read_from_its_newest_tokens(opened, served, answer):
+    sentence = "Ana sat on the hill. "
+    assert len(opened.tokenizer.encode(sentence * 3)) > opened.model.max_len
+    assert answer(served, [sentence * 50_000], 20) == answer(served, [sentence * 3], 20)
+
+
+def test_values_out_of_range_of_generate(served):
+    greedy, free = generate(served, ["Ana"]), generate(served, ["Ana"], top_k=0)
+    for odd in ({"min_p": 1.0}, {"min_p": INF}, {"min_p": NAN}):
+        assert generate(served, ["Ana"], top_k=0, **odd) == greedy, odd
+    for odd in (
+        {"min_p": -1.0},
+        *({"repetition_penalty": penalty} for penalty in (0.0, -1.0, NAN)),
+        {"beams": 0},
+        {"num_samples": -1},
+        {"stop": [""]},
+        {"stop": [b"\xff"]},
+        {"banned_tokens": [-1, 10**6]},
+    ):
+        assert generate(served, ["Ana"], top_k=0, **odd) == free, odd
+    assert generate(served, ["Ana"], banned_tokens=list(range(320))) == [""]
+    assert generate(served, ["Ana"], beams=2, length_penalty=NAN) == generate(
+        served, ["Ana"], beams=2, length_penalty=0.0
+    )
+    assert generate(served, [], beams=2) == []
+    assert generate(served, ["Ana"], -1, beams=2) == [""]
+
+
+def test_ids_out_of_range(served):
+    assert served["logits"](token_ids=tf.zeros([0, 3], tf.int32))["logits"].shape == (0, 3, 320)
+    for outside in (-1, 320, 10**6):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="should be from 0 to 319"):
+            served["logits"](token_ids=tf.constant([[5, outside]]))
+
+    def text(ids, lengths):
+        ids = tf.constant(ids, tf.int32)
+        return served["detokenize"](token_ids=ids, lengths=tf.constant(lengths))["text"].numpy()
+
+    assert list(text([[70, -5, 10**6, 71]], [4])) == list(text([[70, 71]], [9]))
+    assert list(text([[70, 71]], [-1])) == [b""]
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        text([[70, 71]], [1, 1])
+    (length,) = served["tokenize"](text=tf.constant(["a\0b"]))["lengths"].numpy()
+    assert length == 3
+    empty = served["tokenize"](text=tf.constant([], tf.string))
+    assert empty["token_ids"].shape[0] == 0 and empty["lengths"].shape == (0,)
+
+
+@pytest.mark.parametrize("kind", ["word", "character"])
+def test_other_tokenizers(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(CachedGPT, "jit_compile", NEVER_COMPILED)
+    tokenizer = learn_tokenizer(
+        [tiny_text(50)], tokenizer_config(kind=kind, vocab_size=13, lowercase=True)
+    )
+    sizes = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 1}
+    model = build_gpt(GPTConfig(**sizes), tokenizer.vocab_size)
+    export_saved_model(model, tokenizer, tmp_path / "a" / "b")
+    served = tf.saved_model.load(str(tmp_path / "a" / "b")).signatures
+    prompts = ["ANA sat", "", "unseen ż"]
+    assert serve(served, prompts, top_k=0) == minigpt.TextModel(model, tokenizer).generate(
+        prompts, NEW, top_k=0
+    )
+
+
+def test_a_full_folder_is_not_overwritten(tiny_run, tmp_path):
+    (tmp_path / "kept.txt").write_text("mine")
+    problems = {
+        "saved_model": "is not empty; should be a new or empty directory",
+        "keras": "exists; should be a new file",
+    }
+    for format, problem in problems.items():
+        with pytest.raises(UserError, match=problem):
+            export_run(tiny_run, format, tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["kept.txt"]
+
+
+def test_keras_export(tiny_run, opened, tmp_path):
+    import keras
+
+    export_run(tiny_run, "keras", tmp_path / "new.keras")
+    model = keras.models.load_model(tmp_path / "new.keras")
+    ids = np.array([[5, 6, 7]], "int32")
+    np.testing.assert_array_equal(model(ids), opened.logits(ids))
+    with zipfile.ZipFile(tmp_path / "new.keras") as archive:
+        archive.extractall(tmp_path)
+    tokenizer = load_tokenizer(tmp_path / "minigpt_tokenizer")
+    assert tokenizer.fingerprint() == tiny_run.load_tokenizer().fingerprint()
+
+
+def test_export_run_takes_the_folder_by_both_names(tiny_run, tmp_path):
+    minigpt.export_run(tiny_run, "keras", output=tmp_path / "a")
+    minigpt.export_run(tiny_run, "keras", folder=tmp_path / "b")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a", "b"]
+    with pytest.raises(ValueError, match="`format` must be one of saved_model, keras, huggingface"):
+        minigpt.export_run(tiny_run, "tensorrt", tmp_path / "c")
+    with pytest.raises(TypeError, match="`output`"):
+        minigpt.export_run(tiny_run, "keras")
+
+
+def test_a_run_is_exported_by_its_directory(tiny_run, tmp_path):
+    export_run(tiny_run.path, "keras", tmp_path / "new")
+    assert (tmp_path / "new").is_file()
+    with pytest.raises(TypeError, match=r"`run` must be a Run or the path of one. Received: None"):
+        export_run(None, "keras", tmp_path / "other")

@@ -1,0 +1,114 @@
+"""The exported translator, in a fresh process and against `translate`."""
+
+import json
+import subprocess
+import sys
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import minigpt
+from minigpt.targets.exporting import export_run
+from minigpt.tokenizers import load_tokenizer
+from tests.conftest import letters
+
+LONG = " ".join("abcdefgh" * 3)
+SOURCES = ["a b c", "", "  h g f e \n", " \t", "d", *letters(5, seed=8)]
+
+
+@pytest.fixture(scope="module")
+def served(pair_run):
+    return tf.saved_model.load(str(pair_run.saved_model_folder)).signatures
+
+
+def serve(served, texts, new=20, beams=1, length_penalty=1.0):
+    found = served["serving_default"](
+        text=tf.constant(texts, tf.string),
+        max_new_tokens=tf.constant(new),
+        beams=tf.constant(beams),
+        length_penalty=tf.constant(length_penalty),
+    )["text"]
+    return [text.decode("utf-8") for text in found.numpy()]
+
+
+FRESH = """
+import json, sys
+import tensorflow as tf, tensorflow_text
+served = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+texts = served(text=tf.constant(json.loads(sys.argv[2])), max_new_tokens=tf.constant(20),
+    beams=tf.constant(int(sys.argv[3])), length_penalty=tf.constant(1.0))
+assert not any(name.split(".")[0] == "minigpt" for name in sys.modules)
+print(json.dumps([text.decode() for text in texts["text"].numpy()]))
+"""
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_answers_in_a_fresh_process_as_translate_does(pair_run, tmp_path, beams):
+    script = tmp_path / "fresh.py"
+    script.write_text(FRESH)
+    folder = str(pair_run.saved_model_folder.absolute())
+    command = [sys.executable, "-I", str(script), folder, json.dumps(SOURCES), str(beams)]
+    out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = json.loads(out.stdout)
+    assert found == minigpt.load(pair_run).translate(SOURCES, beams=beams)
+    assert found[:5] == ["c b a", "", "e f g h", "", found[4]]
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+def test_a_sentence_does_not_depend_on_its_batch(served, beams):
+    together = serve(served, SOURCES, beams=beams)
+    assert together == [serve(served, [text], beams=beams)[0] for text in SOURCES]
+
+
+def test_no_sentences_and_no_tokens(served):
+    assert serve(served, []) == []
+    assert serve(served, SOURCES, new=0) == [""] * len(SOURCES)
+    assert [len(text) for text in serve(served, ["a b c d e"], new=3)] == [3]
+
+
+def test_a_long_source_is_cut_with_a_warning(pair_run, served, capfd):
+    """max_len is 20: 19 tokens and the end token. Other sources are not affected."""
+    with pytest.warns(UserWarning, match="source 2 has 48 tokens.*only the first 19"):
+        expected = minigpt.load(pair_run).translate(["a b c", LONG])
+    assert serve(served, ["a b c", LONG]) == expected
+    assert "only the first 19 tokens are read: [1]" in capfd.readouterr().err
+    assert serve(served, [LONG[:19]]) == expected[1:]
+    serve(served, [LONG[:19]])
+    assert "are read" not in capfd.readouterr().err
+
+
+def test_logits_are_those_of_the_model(pair_run, served):
+    draw = np.random.default_rng(0)
+    source, target = (draw.integers(3, 11, (2, n)).astype("int32") for n in (5, 7))
+    lengths = np.array([5, 2], "int32")
+    found = served["logits"](
+        source_ids=tf.constant(source),
+        source_lengths=tf.constant(lengths),
+        target_ids=tf.constant(target),
+    )["logits"]
+    expected = pair_run.load_model()((source, lengths, target))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_tokenize_and_detokenize(pair_run, served):
+    tokenizer = load_tokenizer(pair_run.tokenizer_folder)
+    found = served["tokenize"](text=tf.constant(["a b", "h"]))
+    assert found["lengths"].numpy().tolist() == [3, 1]
+    assert found["token_ids"].numpy()[0].tolist() == tokenizer.encode("a b").tolist()
+    back = served["detokenize"](token_ids=found["token_ids"], lengths=found["lengths"])
+    assert back["text"].numpy().tolist() == [b"a b", b"h"]
+
+
+def test_both_formats(pair_run, tmp_path):
+    export_run(pair_run, "saved_model", tmp_path / "a" / "saved")
+    again = tf.saved_model.load(str(tmp_path / "a" / "saved")).signatures
+    assert serve(again, ["a b c"]) == ["c b a"]
+    export_run(pair_run, "keras", tmp_path / "pairs.keras")
+    model = keras.models.load_model(tmp_path / "pairs.keras")
+    with zipfile.ZipFile(tmp_path / "pairs.keras") as archive:
+        archive.extractall(tmp_path)
+    tokenizer = load_tokenizer(tmp_path / "minigpt_tokenizer")
+    assert minigpt.TranslationModel(model, tokenizer).translate("a b c") == ["c b a"]
