@@ -52,7 +52,6 @@ KNOWN = {
     ("training/start.py", "distribution"),
     ("training/tasks/language_modeling.py", "distribution"),
     ("training/tasks/task.py", "distribution"),
-    ("training/tasks/task.py", "insight"),
     ("training/tasks/translation.py", "distribution"),
 }
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigpt.corpus.batches import eval_windows
-from minigpt.insight.breakdown import PASSAGE_TOKENS, PASSAGES, LossBreakdown
+from minigpt.evaluation.breakdown import PASSAGE_TOKENS, PASSAGES, LossBreakdown
 from minigpt.tokenizers.character import CharacterTokenizer
 
 TEXT = "Ana sat on the hill and ate figs. Béla did not. " * 60
