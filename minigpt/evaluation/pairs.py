@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from minigpt.corpus.pair_batches import Buckets, Pairs
-from minigpt.distribution.replicas import Replicas
 from minigpt.errors import UserError
+from minigpt.evaluation.replicas import Replicas
 from minigpt.evaluation.scores import PairEvaluation, bits_per_byte, perplexity
 from minigpt.evaluation.text import Record, mean_loss
 from minigpt.generation.translation import Translator, translate_ids

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.corpus.batches import eval_windows
-from minigpt.distribution.replicas import Replicas
+from minigpt.evaluation.replicas import Replicas
 from minigpt.models import GPT, EncoderDecoder
 
 # Called with the inputs, targets, weights and losses of each batch.

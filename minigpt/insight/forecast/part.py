@@ -13,7 +13,7 @@ import numpy as np
 
 from minigpt.config import Config
 from minigpt.corpus.pair_batches import Pairs
-from minigpt.distribution.replicas import Replicas
+from minigpt.evaluation.replicas import Replicas
 from minigpt.evaluation.text import Record
 from minigpt.generation.translation import BATCH_ROWS, Translator
 from minigpt.models import GPT, EncoderDecoder

@@ -9,8 +9,8 @@ import tensorflow as tf
 from minigpt.corpus.batches import check_fills_batch, training_batch, windows_in_pass
 from minigpt.corpus.datasets import batch_dataset
 from minigpt.corpus.sources import source_name
-from minigpt.distribution.replicas import Replicas
 from minigpt.evaluation import baselines, score
+from minigpt.evaluation.replicas import Replicas
 from minigpt.evaluation.text import Evaluator
 from minigpt.generation.prompts import unknown_tokens_message
 from minigpt.models import GPT

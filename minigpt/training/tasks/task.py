@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from minigpt.config import Config, FilesConfig, PairsConfig
 from minigpt.corpus.store_files import Corpus
-from minigpt.distribution.replicas import Replicas
 from minigpt.evaluation.breakdown import LossBreakdown
+from minigpt.evaluation.replicas import Replicas
 from minigpt.training.callbacks.callback import Callback
 from minigpt.training.callbacks.display import Display
 

@@ -10,9 +10,9 @@ from minigpt.config import PairsConfig
 from minigpt.corpus.datasets import pair_dataset
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.corpus.sources import source_name
-from minigpt.distribution.replicas import Replicas
 from minigpt.evaluation import pair_baselines
 from minigpt.evaluation.pairs import PairEvaluator, skipped_pairs_message
+from minigpt.evaluation.replicas import Replicas
 from minigpt.evaluation.scores import perplexity
 from minigpt.models import EncoderDecoder
 from minigpt.models.losses.smoothed_crossentropy import SmoothedCrossentropy
