@@ -56,7 +56,7 @@ class PairEvaluator:
             )
         self.buckets = Buckets(pairs, min(batch_size, len(self.indices)), MAX_BUCKETS)
         self.translator = Translator(
-            model, tokenizer.end_id, tokenizer.undrawable_ids, tokenizer.start_id
+            model, tokenizer.end_id, tokenizer.never_sampled_ids, tokenizer.start_id
         )
         self._mean_loss = mean_loss(model, replicas)
 

@@ -54,7 +54,7 @@ def build_decoder(
     else:
         step_model = _uncached(model, tokenizer, max_len, output)
     unused_ids = range(tokenizer.vocab_size or step_model.vocab_size, step_model.vocab_size)
-    return Decoder(step_model, tokenizer.end_id, [*tokenizer.undrawable_ids, *unused_ids])
+    return Decoder(step_model, tokenizer.end_id, [*tokenizer.never_sampled_ids, *unused_ids])
 
 
 def _uncached(

@@ -38,16 +38,16 @@ class Decoder(tf.Module):
     Args:
       model: a GPT, or another model's adapter. Its weights are read at every call.
       end_id: the token that ends a text; it is not part of the continuation.
-      undrawable_ids: tokens that are never generated: padding, `[UNK]`, untrained bytes.
+      never_sampled_ids: tokens that are never generated: padding, `[UNK]`, untrained bytes.
     """
 
     def __init__(
-        self, model: GPT | StepModel, end_id: int, undrawable_ids: Sequence[int] = ()
+        self, model: GPT | StepModel, end_id: int, never_sampled_ids: Sequence[int] = ()
     ) -> None:
         super().__init__(name="decoder")
         self.model = model if isinstance(model, StepModel) else CachedGPT(model)
         self.end_id = end_id
-        self.undrawable_ids = sorted(set(undrawable_ids))
+        self.never_sampled_ids = sorted(set(never_sampled_ids))
         state = DecodeState(
             token_ids=_TOKEN_IDS,
             lengths=_LENGTHS,
@@ -244,8 +244,8 @@ class Decoder(tf.Module):
         )
 
     def _banned(self, banned_tokens):  # type: ignore[no-untyped-def]
-        """bool[V], including the undrawable tokens."""
-        ids = tf.concat([tf.constant(self.undrawable_ids, tf.int32), banned_tokens], 0)
+        """bool[V], including those of `never_sampled_ids`."""
+        ids = tf.concat([tf.constant(self.never_sampled_ids, tf.int32), banned_tokens], 0)
         return tf.reduce_any(tf.range(self.model.vocab_size)[:, None] == ids, 1)
 
 

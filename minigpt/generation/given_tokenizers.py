@@ -41,8 +41,8 @@ class WordList(Vocabulary):
         super().__init__([word.encode() for word in words])
         # A class variable of our own tokenizers.
         self.separator = separator.encode()  # type: ignore[misc]
-        self.undrawable_ids = tuple(i for i, w in enumerate(words) if w in ("", UNKNOWN))
-        if len(self.undrawable_ids) == len(words):
+        self.never_sampled_ids = tuple(i for i, w in enumerate(words) if w in ("", UNKNOWN))
+        if len(self.never_sampled_ids) == len(words):
             raise ValueError(
                 f"none of its {len(words)} entries is a word; call `adapt()` of a layer first"
             )
@@ -99,7 +99,7 @@ class GivenTokenizer(Vocabulary):
     Args:
       tokenizer: the object. If it has them, these attributes or methods are used: the number of ids
         (`vocab_size`; or its length), the end token (`end_id`), and ids that are never drawn
-        (`undrawable_ids`), or what transformers and sentencepiece call them.
+        (`never_sampled_ids`), or what transformers and sentencepiece call them.
     """
 
     unknown_id = None
@@ -112,9 +112,9 @@ class GivenTokenizer(Vocabulary):
         self.end_id = NO_END if end is None else end
         self._start_id = next((i for i in (start, end, padding) if i is not None), None)
         others = [_number(tokenizer, (name,)) for name in _OTHERS]
-        given = getattr(tokenizer, "undrawable_ids", ())
+        given = getattr(tokenizer, "never_sampled_ids", ())
         never = {int(i) for i in (start, padding, *others, *given) if i is not None}
-        self.undrawable_ids = tuple(sorted(never - {self.end_id}))
+        self.never_sampled_ids = tuple(sorted(never - {self.end_id}))
         # They begin and end texts, and are not part of them.
         self._marks = {start, padding, end}
 

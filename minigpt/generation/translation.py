@@ -21,7 +21,7 @@ class Translator(tf.Module):
     Args:
       model: its weights are read at every call.
       end_id: the token that ends a sentence.
-      undrawable_ids: tokens that are never generated: the start token, `[UNK]`, untrained bytes.
+      never_sampled_ids: tokens that are never generated: the start token, `[UNK]`, untrained bytes.
       start_id: the decoder's first input; the end token if None.
     """
 
@@ -29,14 +29,14 @@ class Translator(tf.Module):
         self,
         model: EncoderDecoder,
         end_id: int,
-        undrawable_ids: Sequence[int] = (),
+        never_sampled_ids: Sequence[int] = (),
         start_id: int | None = None,
     ) -> None:
         super().__init__(name="translator")
         self.model = model
         self.end_id = end_id
         self.start_id = end_id if start_id is None else start_id
-        self.undrawable_ids = sorted(set(undrawable_ids))
+        self.never_sampled_ids = sorted(set(never_sampled_ids))
 
     @tf.function(
         autograph=False,
@@ -72,8 +72,8 @@ class Translator(tf.Module):
             1 + limit,
             (source, self.model.empty_caches(rows, limit)),
         )
-        undrawable = tf.constant(self.undrawable_ids, tf.int32)
-        banned = tf.reduce_any(tf.range(self.model.vocab_size)[:, None] == undrawable, 1)
+        never_sampled = tf.constant(self.never_sampled_ids, tf.int32)
+        banned = tf.reduce_any(tf.range(self.model.vocab_size)[:, None] == never_sampled, 1)
 
         def step(token_ids, lengths, caches):  # type: ignore[no-untyped-def]
             return step_model.step(token_ids, lengths, caches, banned)

@@ -37,7 +37,7 @@ class TranslationModel:
     def _translator(self) -> Translator:
         tokenizer = self.tokenizer
         return Translator(
-            self.model, tokenizer.end_id, tokenizer.undrawable_ids, tokenizer.start_id
+            self.model, tokenizer.end_id, tokenizer.never_sampled_ids, tokenizer.start_id
         )
 
     def translate(

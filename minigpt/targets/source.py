@@ -54,7 +54,7 @@ class ExportSource:
             "max_len": model.max_len,
             "vocab_size": model.vocab_size,
             "end_id": tokenizer.end_id,
-            "undrawable_ids": sorted(tokenizer.undrawable_ids),
+            "undrawable_ids": sorted(tokenizer.never_sampled_ids),
             "config": public_settings(self.run.config),
             "training": best_facts(self.run),
         }

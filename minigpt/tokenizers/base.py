@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class Tokenizer(Vocabulary):
     """Maps text to token ids and back, with a fixed vocabulary. Does not use TensorFlow.
 
-    A subclass defines `kind`, the attributes `end_id`, `unknown_id` and `undrawable_ids`, and the abstract
-    methods. `graph()` returns the same tokenizer in TensorFlow operations.
+    A subclass defines `kind`, the attributes `end_id`, `unknown_id` and `never_sampled_ids`, and the
+    abstract methods. `graph()` returns the same tokenizer in TensorFlow operations.
 
     Attributes:
       format: the number of the format of `tokenizer.json`. If a kind changes what it learns or how it
@@ -68,7 +68,7 @@ class Tokenizer(Vocabulary):
         vocabulary of a kind that does not reserve it stays as it is.
         """
         tokenizer = copy.copy(self)
-        if 0 in self.undrawable_ids:
+        if 0 in self.never_sampled_ids:
             tokenizer.own_start_id = 0
         return tokenizer
 
@@ -187,7 +187,7 @@ class Tokenizer(Vocabulary):
             tokenizer = cls._from_settings(state, folder)
             if "start_id" in state:
                 tokenizer.own_start_id = setting(state, "start_id", int)
-                if tokenizer.own_start_id not in tokenizer.undrawable_ids:
+                if tokenizer.own_start_id not in tokenizer.never_sampled_ids:
                     raise ValueError("start_id is not a reserved id")
             return tokenizer
         except (KeyError, TypeError, ValueError) as error:

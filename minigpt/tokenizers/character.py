@@ -62,7 +62,7 @@ class CharacterTokenizer(Tokenizer):
         self.byte_table[needed] = self.byte_ids
         self.table = id_table(characters, first_character, other=-1)
         untrained = set(needed) - set(bytes_in_text)
-        self.undrawable_ids = (0, *sorted(self.byte_table[list(untrained)].tolist()))
+        self.never_sampled_ids = (0, *sorted(self.byte_table[list(untrained)].tolist()))
         pieces = [bytes([byte]) for byte in needed] + [c.encode() for c in characters]
         super().__init__([b""] * SPECIAL_TOKENS + pieces, lowercase)
 

@@ -28,7 +28,7 @@ class ClosedCharacterTokenizer(Tokenizer):
     kind: ClassVar[str] = "character"
     end_id = 2
     unknown_id = 1
-    undrawable_ids = (0, 1)
+    never_sampled_ids = (0, 1)
 
     def __init__(self, characters: Sequence[str], lowercase: bool) -> None:
         """

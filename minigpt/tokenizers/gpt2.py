@@ -111,7 +111,7 @@ class GPT2Tokenizer(Tokenizer):
         # end token in a text does too, but that ends a document.
         strips = any(token.lstrip or token.rstrip for token in added)
         self.lossless = splitting == "gpt2" and not strips
-        self.undrawable_ids = tuple(
+        self.never_sampled_ids = tuple(
             i for i, piece in enumerate(pieces) if not piece and i != end_id
         )
 

@@ -13,7 +13,7 @@ _UTF_8 = codecs.getincrementaldecoder("utf-8")
 class Vocabulary(abc.ABC):
     """The tokens of a tokenizer, and how text is made of them.
 
-    A subclass defines `encode` and the attributes `end_id`, `unknown_id` and `undrawable_ids`.
+    A subclass defines `encode` and the attributes `end_id`, `unknown_id` and `never_sampled_ids`.
 
     Attributes:
       pieces: the bytes that each id adds to decoded text; b"" for special tokens.
@@ -21,7 +21,7 @@ class Vocabulary(abc.ABC):
       end_id: the id of the end token. No text is encoded to it, not even the literal "<end>", except by
         an imported tokenizer that finds the name of the token in a text.
       unknown_id: the id of `[UNK]`; None if every text can be encoded without it.
-      undrawable_ids: the ids that a sampler must never draw.
+      never_sampled_ids: the ids that a sampler must never draw.
       padding_id: an id after the last token of a prompt of token ids, which is not part of the prompt.
       own_start_id: the id of the beginning-of-sentence token of a vocabulary for pairs. No text is encoded
         to it, and it is never drawn. None if there is none.
@@ -32,7 +32,7 @@ class Vocabulary(abc.ABC):
     separator: ClassVar[bytes] = b""
     end_id: int
     unknown_id: int | None
-    undrawable_ids: tuple[int, ...]
+    never_sampled_ids: tuple[int, ...]
     padding_id: int | None = None
     own_start_id: int | None = None
     byte_ids: tuple[int, ...] = ()

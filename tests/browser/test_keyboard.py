@@ -159,11 +159,11 @@ def test_a_branch_is_the_continuation_of_its_tokens(written, gpt):
     model, tokenizer = gpt.portable(), gpt.built.tokenizer
     prompt = tokenizer.encode("Ana sat").tolist()
     scores = model.logits([[*prompt, *ids[:3]]])[0, -1]
-    scores[tokenizer.undrawable_ids] = -np.inf
+    scores[tokenizer.never_sampled_ids] = -np.inf
     best, second = np.argsort(-scores)[:2].tolist()
     assert best == ids[3]
     kept = [*ids[:3], second]
-    model._engine.set_sampling(0.0, 0, 1.0, 0.0, 1.0, 0, tokenizer.undrawable_ids)
+    model._engine.set_sampling(0.0, 0, 1.0, 0.0, 1.0, 0, tokenizer.never_sampled_ids)
     model._engine.start([*prompt, *kept], 24, added=4)
     tokens = [*kept, *model._engine.add_tokens(24)]
     expected = tokenizer.decode([*prompt, *tokens])[len("Ana sat") :]

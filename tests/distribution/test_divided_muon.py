@@ -32,7 +32,7 @@ def changes(optimizer: keras.optimizers.Optimizer) -> tuple[list[np.ndarray], li
     start = [draw.normal(size=shape).astype("float32") for shape in SHAPES]
     gradients = [draw.normal(size=shape).astype("float32") for shape in SHAPES]
     variables = [keras.Variable(value) for value in start]
-    variables[0].column_parts = (16, 32)
+    variables[0].muon_parts = (16, 32)
     optimizer.apply(gradients, variables)
     state = [variable.numpy() for variable in optimizer.variables]
     return [v.numpy() - value for v, value in zip(variables, start, strict=True)], state

@@ -40,18 +40,18 @@ def naive(prompt: Sequence[int], new: int, choose: Callable[[list[int], int], in
     return ids[len(prompt) or 1 :]
 
 
-def naive_greedy(model, prompt, new, undrawable=()):
+def naive_greedy(model, prompt, new, never_sampled=()):
     def choose(ids, step):
-        return int(newest_logits(model, ids, undrawable).argmax())
+        return int(newest_logits(model, ids, never_sampled).argmax())
 
     return naive(prompt, new, choose)
 
 
-def naive_drawn(model, prompt, new, seed, top_k, temperature, undrawable):
+def naive_drawn(model, prompt, new, seed, top_k, temperature, never_sampled):
     """Sampling by inverse transform, with TensorFlow's own random numbers, without XLA."""
 
     def choose(ids, step):
-        logits = newest_logits(model, ids, undrawable)
+        logits = newest_logits(model, ids, never_sampled)
         likeliest = np.argsort(-logits, kind="stable")[: top_k or None]
         shares = np.exp((logits[likeliest] - logits.max()) / temperature)
         noise = tf.random.stateless_uniform([], [seed, step], alg="philox").numpy()

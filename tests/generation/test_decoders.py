@@ -74,8 +74,8 @@ def by_full_passes(model, tokenizer, prompt, count, max_len):
         outputs = model(np.array([padded], np.int32))
         outputs = outputs[0] if isinstance(outputs, list) else outputs
         logits = np.array(outputs)[0, len(window) - 1, : tokenizer.vocab_size]
-        logits[list(tokenizer.undrawable_ids)] = -np.inf
-        logits[list(tokenizer.undrawable_ids)] = -np.inf
+        logits[list(tokenizer.never_sampled_ids)] = -np.inf
+        logits[list(tokenizer.never_sampled_ids)] = -np.inf
         if logits.argmax() == tokenizer.end_id:
             break
         ids.append(int(logits.argmax()))

@@ -67,11 +67,11 @@ def model(decoder):
     return decoder.model.model
 
 
-def without_xla(model, undrawable=()) -> Decoder:
+def without_xla(model, never_sampled=()) -> Decoder:
     """A decoder that takes any shape without being compiled again."""
     steps = CachedGPT(model)
     steps.jit_compile = False
-    return Decoder(steps, END, undrawable)
+    return Decoder(steps, END, never_sampled)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_drawn_tokens_are_those_of_a_naive_loop_even_past_the_context(top_k, dec
     seeds = [5, 6, 7, 8]
     how = {"top_k": top_k, "temperature": 0.7}
     expected = [
-        naive_drawn(model, prompt, 12, seed, **how, undrawable=[0, END])
+        naive_drawn(model, prompt, 12, seed, **how, never_sampled=[0, END])
         for prompt, seed in zip(PROMPTS, seeds, strict=True)
     ]
     assert continuation(decoder, PROMPTS, 12, seeds=seeds, banned=[END], **how) == expected
@@ -168,7 +168,7 @@ def test_stops_at_the_end_token(decoder, model):
         assert continuation(decoder, PROMPTS, 12) == [[]] * 4
 
 
-def test_undrawable_tokens_are_never_generated(decoder, model):
+def test_tokens_of_never_sampled_ids_are_never_generated(decoder, model):
     bias = tf.one_hot(0, VOCAB_SIZE, on_value=100.0) + tf.one_hot(4, VOCAB_SIZE) * 90
     with changed(model.head.bias, bias):
         assert 0 in continuation(without_xla(model), [[3]])[0]

@@ -26,7 +26,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def translator(model):
-    return Translator(model, END, undrawable_ids=(0, START), start_id=START)
+    return Translator(model, END, never_sampled_ids=(0, START), start_id=START)
 
 
 def log_probabilities(model, source, targets):

@@ -88,8 +88,8 @@ def test_parts_of_kernels_that_muon_updates_by_themselves(tmp_path):
         model.save(tmp_path / "model.keras")
         for found in (model, keras.models.load_model(tmp_path / "model.keras")):
             for layer in found.blocks:
-                assert getattr(layer.attention.qkv.kernel, "column_parts", None) == projections
-                assert layer.expand.kernel.column_parts == gates
+                assert getattr(layer.attention.qkv.kernel, "muon_parts", None) == projections
+                assert layer.expand.kernel.muon_parts == gates
 
 
 def expected_parameters(config: TransformerConfig, vocab_size: int) -> int:

@@ -86,4 +86,4 @@ def test_parts_of_kernels_that_muon_updates_by_themselves(tmp_path):
             layers = [block.attention for block in found.encoder_blocks]
             layers += [block.cross_attention for block in found.decoder_blocks]
             for layer in layers:
-                assert getattr(layer.key_value.kernel, "column_parts", None) == parts
+                assert getattr(layer.key_value.kernel, "muon_parts", None) == parts

@@ -65,8 +65,8 @@ def test_only_bytes_of_the_text_are_drawn():
     tokenizer = learned("aaabbb東c", vocab_size=4)
     assert tokenizer.characters == ["a", "b"]
     trained = {tokenizer.byte_table[b] for b in "東c".encode()}
-    assert set(tokenizer.undrawable_ids) == {0, *tokenizer.byte_ids} - trained
-    assert learned("aaabbb東c").undrawable_ids == (0, *learned("aaabbb東c").byte_ids)
+    assert set(tokenizer.never_sampled_ids) == {0, *tokenizer.byte_ids} - trained
+    assert learned("aaabbb東c").never_sampled_ids == (0, *learned("aaabbb東c").byte_ids)
     assert all(i >= 0 for i in trained)
 
 

@@ -113,7 +113,7 @@ def test_a_start_token_is_added_to_the_vocabulary(tokenizer, tmp_path):
     with_start = tokenizer.with_start()
     start = with_start.start_id
     assert start == tokenizer.vocab_size == with_start.vocab_size - 1
-    assert start in with_start.undrawable_ids and with_start.end_id == tokenizer.end_id
+    assert start in with_start.never_sampled_ids and with_start.end_id == tokenizer.end_id
     assert (with_start.piece(start), with_start.decode([start])) == ("<start>", "")
     for text in ["<|startoftext|> the end", "\0\xff"]:
         np.testing.assert_array_equal(with_start.encode(text), tokenizer.encode(text))
@@ -229,12 +229,12 @@ def test_a_vocabulary_that_sentencepiece_would_merge_differently_is_refused():
 def test_unused_ids_are_never_drawn():
     tokenizer = GPT2Tokenizer.from_files(ENCODER.read_bytes(), MERGES.read_bytes(), size=410)
     assert tokenizer.vocab_size == 410
-    assert tokenizer.undrawable_ids == tuple(range(400, 410))
+    assert tokenizer.never_sampled_ids == tuple(range(400, 410))
     assert tokenizer.encode(LINES[0][0]).tolist() == LINES[0][1]
     padded = GPT2Tokenizer.from_files(
         ENCODER.read_bytes(), MERGES.read_bytes(), special={"<pad>": 401}, size=402
     )
-    assert padded.undrawable_ids == (400, 401) and padded.end_id == 399
+    assert padded.never_sampled_ids == (400, 401) and padded.end_id == 399
     assert padded.decode([401, *LINES[0][1], 400]) == LINES[0][0]
     assert padded.encode("<pad>").tolist() == tokenizer.encode("<pad>").tolist()
     with pytest.raises(UserError, match="has the id 399; should be below"):

@@ -131,7 +131,9 @@ def test_empty_inputs(tokenizer):
 def test_special_tokens_add_no_text(tokenizer):
     ids = tokenizer.encode("the king").tolist()
     special = [i for i, piece in enumerate(tokenizer.pieces) if not piece]
-    assert special == sorted({tokenizer.end_id, *tokenizer.undrawable_ids} - {*tokenizer.byte_ids})
+    assert special == sorted(
+        {tokenizer.end_id, *tokenizer.never_sampled_ids} - {*tokenizer.byte_ids}
+    )
     assert tokenizer.decode(special + ids[:1] + special + ids[1:] + special) == "the king"
 
 
@@ -208,7 +210,7 @@ def test_a_start_token_is_in_no_text_and_adds_none(tokenizer, tmp_path):
     with_start = tokenizer.with_start()
     start = with_start.start_id
     assert tokenizer.start_id == tokenizer.end_id != start
-    assert start in with_start.undrawable_ids and with_start.vocab_size == tokenizer.vocab_size
+    assert start in with_start.never_sampled_ids and with_start.vocab_size == tokenizer.vocab_size
     assert (with_start.piece(start), with_start.decode([start])) == ("<start>", "")
     for text in [*CORPUS, *TRAPS, "<start>"]:
         assert start not in with_start.encode(text)

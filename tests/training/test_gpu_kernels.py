@@ -129,10 +129,10 @@ def test_generation(model, precision):
     """Drawing, greedy decoding and beam search, within the context and beyond it."""
     built = build(model, "muon", precision)
     if model == "translation":
-        owner: Any = Translator(built, end_id=1, undrawable_ids=[0])
+        owner: Any = Translator(built, end_id=1, never_sampled_ids=[0])
         loops = [owner.translate]
     else:
-        owner = Decoder(built, end_id=1, undrawable_ids=[0])
+        owner = Decoder(built, end_id=1, never_sampled_ids=[0])
         loops = [owner.generate, owner.beam_search]
     assert int(tf.function(lambda x: x + 1, jit_compile=True)(1)) == 2
     for loop in loops:

@@ -118,7 +118,7 @@ class TranslationPart(TaskPart, Translation):
         self.evaluator.translator = Translator(
             model,
             translator.end_id,
-            [*translator.undrawable_ids, translator.end_id],
+            [*translator.never_sampled_ids, translator.end_id],
             translator.start_id,
         )
         self._loss = self.evaluator.loss

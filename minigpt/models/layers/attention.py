@@ -137,7 +137,7 @@ class Attention(keras.layers.Layer):
         projection.build(input_shape)
         if self.config.is_modern:
             # Muon updates each matrix by itself, as if they were several layers.
-            projection.kernel.column_parts = widths
+            projection.kernel.muon_parts = widths
         return projection
 
     def normalize_query(self, query: Any) -> Any:

@@ -99,7 +99,7 @@ class Block(keras.layers.Layer):
         self.expand.build(input_shape)
         ff_size = self.config.ff_size
         # Muon updates the matrix of a gate by itself, as if it were another layer's.
-        self.expand.kernel.column_parts = (ff_size,) * (self.expand.units // ff_size)
+        self.expand.kernel.muon_parts = (ff_size,) * (self.expand.units // ff_size)
         self.contract.build((*input_shape[:-1], ff_size))
         self.norm1.build(input_shape)
         self.norm2.build(input_shape)

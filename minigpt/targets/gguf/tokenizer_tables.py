@@ -36,7 +36,7 @@ def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
       lowercase: bool.
       end_id, unknown_id: int; -1 if there is no unknown token.
       start_id: int, the beginning-of-sentence token of a vocabulary for pairs; missing if there is none.
-      undrawable_ids: int32[N].
+      undrawable_ids: int32[N], the `never_sampled_ids` of the tokenizer.
       pieces: uint8[N], the bytes of all pieces.
       piece_ends: uint32[V], where the bytes of each piece end.
       ranks: int32[V], the priority of each piece in merging; -1 for tokens that are not pieces of text.
@@ -58,7 +58,7 @@ def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
         "end_id": tokenizer.end_id,
         **({} if start_id is None else {"start_id": start_id}),
         "unknown_id": -1 if tokenizer.unknown_id is None else tokenizer.unknown_id,
-        "undrawable_ids": np.array(tokenizer.undrawable_ids, np.int32),
+        "undrawable_ids": np.array(tokenizer.never_sampled_ids, np.int32),
         "pieces": np.frombuffer(b"".join(tokenizer.pieces), np.uint8),
         "piece_ends": np.cumsum([len(piece) for piece in tokenizer.pieces], dtype=np.uint32),
         "ranks": ranks,

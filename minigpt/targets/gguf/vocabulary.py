@@ -17,7 +17,7 @@ class PortableTokenizer(Vocabulary):
       engine: an engine with the file.
       lock: held while the engine is called.
     Attributes:
-      kind, lowercase, own_start_id, undrawable_ids, byte_ids, lossless: as in
+      kind, lowercase, own_start_id, never_sampled_ids, byte_ids, lossless: as in
         `minigpt.tokenizers.Tokenizer`.
     """
 
@@ -37,8 +37,8 @@ class PortableTokenizer(Vocabulary):
         self.own_start_id = None if start_id is None else int(start_id)
         unknown_id = int(key("unknown_id"))
         self.unknown_id = None if unknown_id < 0 else unknown_id
-        undrawable = key("undrawable_ids")
-        self.undrawable_ids = () if undrawable is None else tuple(undrawable.tolist())
+        never_sampled = key("undrawable_ids")
+        self.never_sampled_ids = () if never_sampled is None else tuple(never_sampled.tolist())
         # Only these two kinds have words or characters that are not in the vocabulary.
         self._counts_unknown = self.kind in ("character", "word")
         has_bytes = self.kind == "character" and self.unknown_id is None

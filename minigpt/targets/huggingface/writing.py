@@ -83,7 +83,7 @@ def _generation_settings(tokenizer: Tokenizer) -> dict[str, Any]:
     It has no `max_length`: transformers would warn each time that a program passes `max_new_tokens`.
     """
     padding = padding_id(tokenizer)
-    never = sorted(tokenizer.undrawable_ids)
+    never = sorted(tokenizer.never_sampled_ids)
     return {
         "bos_token_id": tokenizer.end_id,
         "eos_token_id": tokenizer.end_id,

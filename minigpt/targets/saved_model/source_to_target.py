@@ -18,7 +18,7 @@ class SourceToTarget(TextModule):
         super().__init__(model, tokenizer)
         self.end_id = tokenizer.end_id
         self.translator = Translator(
-            model, tokenizer.end_id, tokenizer.undrawable_ids, tokenizer.start_id
+            model, tokenizer.end_id, tokenizer.never_sampled_ids, tokenizer.start_id
         )
 
     def signatures(self) -> Mapping[str, Any]:

@@ -34,7 +34,7 @@ class TextToText(TextModule):
 
     def __init__(self, model: GPT, tokenizer: Tokenizer) -> None:
         super().__init__(model, tokenizer)
-        self.decoder = Decoder(model, tokenizer.end_id, tokenizer.undrawable_ids)
+        self.decoder = Decoder(model, tokenizer.end_id, tokenizer.never_sampled_ids)
 
     def signatures(self) -> Mapping[str, Any]:
         return {

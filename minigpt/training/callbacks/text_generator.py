@@ -201,7 +201,7 @@ def check_banned_tokens(
         raise UserError(
             f"{name}: {', '.join(map(str, unknown))}: should be ids from 0 to {vocab_size - 1}"
         )
-    if len({*banned_tokens, *tokenizer.undrawable_ids}) == vocab_size:
+    if len({*banned_tokens, *tokenizer.never_sampled_ids}) == vocab_size:
         raise UserError(
             f"{name}: bans all {vocab_size:,} tokens of the vocabulary; should leave at least one"
         )

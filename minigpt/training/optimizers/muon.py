@@ -20,7 +20,7 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
     smaller square matrix. The update of all other variables is traced once per shape instead of once
     per variable.
 
-    A Keras variable with an attribute `column_parts`, the widths of several matrices side by side, is
+    A Keras variable with an attribute `muon_parts`, the widths of several matrices side by side, is
     updated as if each of them were a variable of its own.
     """
 
@@ -56,7 +56,7 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
     def _parts(self, variable: Any) -> tuple[int, ...]:
         """Returns the widths of the matrices that a variable consists of."""
         keras_variable = self._trainable_variables[self._get_variable_index(variable)]
-        return getattr(keras_variable, "column_parts", (variable.shape[1],))
+        return getattr(keras_variable, "muon_parts", (variable.shape[1],))
 
     def _bias_correction(self) -> Any:
         """float32[], the factor of Adam's learning rate (Kingma & Ba 2015, end of section 2)."""

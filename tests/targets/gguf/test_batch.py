@@ -109,7 +109,7 @@ def test_choices_biases_and_penalties(tmp_path):
     """Against the logits that the engine computes of whole texts."""
     engine, path = opened(build(GPT_SHAPES["modern"]), tmp_path)
     model = minigpt.load_portable(path)
-    banned = set(range(model.vocab_size)) - set(model.tokenizer.undrawable_ids)
+    banned = set(range(model.vocab_size)) - set(model.tokenizer.never_sampled_ids)
     biases = {token: float(np.sin(token)) for token in range(0, model.vocab_size, 2)}
     biases[max(banned)] = -np.inf
     greedy = Settings(max_new_tokens=20, temperature=0.0)
@@ -121,7 +121,7 @@ def test_choices_biases_and_penalties(tmp_path):
         logits = model.logits([ids])[0, -1].astype(np.float64)
         probabilities = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
         changed = logits.copy()
-        changed[list(model.tokenizer.undrawable_ids)] = -np.inf
+        changed[list(model.tokenizer.never_sampled_ids)] = -np.inf
         for token, value in biases.items():
             changed[token] += value
         for token, count in seen.items():

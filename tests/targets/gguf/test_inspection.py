@@ -88,7 +88,7 @@ def test_a_text_is_continued_after_an_inspection(tmp_path):
     model, inspector = minigpt.load_portable(path), Inspector(path)
     (expected,) = model.samples("Ana sat", 30, seed=2)
     ids = built.tokenizer.encode("Ana sat").tolist()
-    inspector.engine.set_sampling(1.0, 10, 1.0, 0.0, 1.0, 2, built.tokenizer.undrawable_ids)
+    inspector.engine.set_sampling(1.0, 10, 1.0, 0.0, 1.0, 2, built.tokenizer.never_sampled_ids)
     inspector.open(ids)
     inspector.inspect(1, 4)
     inspector.engine.start(ids, 30)

@@ -122,7 +122,7 @@ def compare_texts(built: Built, file: Any, prompts: list[str], new_tokens: int) 
         if at is None:
             at = min(len(sample.tokens), len(expected.tokens))
         text = [*built.tokenizer.encode(prompt), *expected.tokens[:at]]
-        banned = [*built.tokenizer.undrawable_ids, *settings.get("banned_tokens", [])]
+        banned = [*built.tokenizer.never_sampled_ids, *settings.get("banned_tokens", [])]
         logits = newest_logits(built.model, text or [built.tokenizer.end_id], banned)
         checked = Settings(new_tokens, **settings)
         assert is_near_tie(logits, text, checked, number, at), (prompt, settings, sample, expected)
@@ -320,7 +320,7 @@ def test_equal_weights_are_ordered_by_logits(tmp_path):
     built = build(GPT_SHAPES["modern"])
     model = portable(built, tmp_path)
     ids = built.tokenizer.encode("Ana sat")
-    logits = newest_logits(built.model, ids, built.tokenizer.undrawable_ids)
+    logits = newest_logits(built.model, ids, built.tokenizer.never_sampled_ids)
     best = set(np.argsort(-logits)[:5].tolist())
     drawn = [model.samples("Ana sat", 1, seed=s, temperature=1e9, top_k=5) for s in range(40)]
     tokens = {tuple(sample.tokens) for (sample,) in drawn}

@@ -88,7 +88,7 @@ def test_the_tokenizer_of_qwen3(qwen3, tmp_path):
     chat = "<|im_start|>user\nIt's 12 o'clock.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
     check(ours, qwen3, [chat])
     assert ours.encode(chat).tolist().count(ours.end_id) == 1
-    assert ours.undrawable_ids == ()
+    assert ours.never_sampled_ids == ()
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_added_tokens_in_a_portable_file(tmp_path):
         ids = theirs.encode(line).ids
         assert opened.tokenizer.encode(line).tolist() == ids
         assert opened.tokenizer.decode(ids) == ours.decode(ids)
-    assert opened.tokenizer.undrawable_ids == ours.undrawable_ids == ()
+    assert opened.tokenizer.never_sampled_ids == ours.never_sampled_ids == ()
 
 
 def test_cutting_long_texts_changes_nothing(qwen3, tmp_path, monkeypatch):

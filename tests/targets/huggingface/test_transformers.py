@@ -155,7 +155,7 @@ def test_auto_tokenizer_gives_the_same_ids_and_text(kind, vocab_size, name, tmp_
 def test_what_is_never_sampled_here_is_not_sampled_there(kind, vocab_size, tmp_path):
     tokenizer = learned(kind, vocab_size)
     _, theirs = pair(SIZES["one layer"], tokenizer, tmp_path / "folder")
-    assert tokenizer.undrawable_ids
+    assert tokenizer.never_sampled_ids
 
     def drawn(**settings) -> set[int]:
         torch.manual_seed(0)
@@ -166,7 +166,7 @@ def test_what_is_never_sampled_here_is_not_sampled_there(kind, vocab_size, tmp_p
         # Padding follows the end.
         return {i for row in found.tolist() for i in row[: (row + row[:1]).index(row[0], 1)]}
 
-    banned = set(tokenizer.undrawable_ids)
+    banned = set(tokenizer.never_sampled_ids)
     assert drawn() == set(range(tokenizer.vocab_size)) - banned
     assert drawn(suppress_tokens=[]) & banned
 

@@ -197,7 +197,7 @@ class Opened:
         self.session = onnxruntime.InferenceSession(graph.SerializeToString())
         self.tokenizer = tokenizer
         step_model = CachedGPT(model, jit_compile=False)
-        self.decoder = Decoder(step_model, tokenizer.end_id, tokenizer.undrawable_ids)
+        self.decoder = Decoder(step_model, tokenizer.end_id, tokenizer.never_sampled_ids)
 
     def run(self, prompts, *settings) -> list[np.ndarray]:
         types = ("int32", "float32", "int32", "float32", "int32")

@@ -99,7 +99,7 @@ def test_greedy_text_is_the_same_everywhere(opened, served, monkeypatch):
         for _ in range(NEW):
             window = tf.constant([context[-max_len:]], tf.int32)
             logits = served["logits"](token_ids=window)["logits"].numpy()[0, -1]
-            logits[list(tokenizer.undrawable_ids)] = -np.inf
+            logits[list(tokenizer.never_sampled_ids)] = -np.inf
             if logits.argmax() == tokenizer.end_id:
                 break
             context.append(int(logits.argmax()))

@@ -237,7 +237,7 @@ def test_any_object_that_encodes_and_decodes():
     with pytest.raises(ValueError, match=r"^`decode` of Reversed failed .* IndexError.*vocab_size"):
         sampled(create_model(9), 20, "abc", Reversed())
     tokenizer = Reversed()
-    tokenizer.vocab_size, tokenizer.end_id, tokenizer.undrawable_ids = 8, 3, [0, 1]
+    tokenizer.vocab_size, tokenizer.end_id, tokenizer.never_sampled_ids = 8, 3, [0, 1]
     model = create_model(9)
     ((_, text),) = sampled(model, 50, "abc", tokenizer, temperature=3.0, banned_tokens=[3])
     assert set(text) == set("abcdefgh") - set("hg") - {"e"}

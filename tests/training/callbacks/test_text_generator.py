@@ -79,7 +79,7 @@ def test_models_that_map_ids_to_logits(build, tokenizer):
         window = ids[-T:]
         padded = np.array([window + [0] * (T - len(window))], "int32")
         logits = np.array(model(padded))[0, len(window) - 1]
-        logits[tokenizer.undrawable_ids] = -np.inf
+        logits[tokenizer.never_sampled_ids] = -np.inf
         ids.append(int(logits.argmax()))
         if ids[-1] == tokenizer.end_id:
             ids.pop()

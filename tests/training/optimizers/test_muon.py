@@ -61,7 +61,7 @@ def test_parts_of_a_matrix_are_updated_like_matrices(parts):
     start = draw.normal(size=(12, 48)).astype("float32")
     ends = np.cumsum(parts)[:-1]
     whole = keras.Variable(start)
-    whole.column_parts = parts
+    whole.muon_parts = parts
     pieces = [keras.Variable(piece) for piece in np.split(start, ends, axis=1)]
     ours, keras_own = Muon(learning_rate=0.02), keras.optimizers.Muon(learning_rate=0.02)
     for _ in range(3):

@@ -99,7 +99,7 @@ def test_validation_loss_is_that_of_a_plain_loop(pair_run):
 def test_a_beginning_of_sentence_token_of_its_own(pair_run):
     tokenizer = minigpt.load(pair_run).tokenizer
     start = tokenizer.start_id
-    assert start != tokenizer.end_id and start in tokenizer.undrawable_ids
+    assert start != tokenizer.end_id and start in tokenizer.never_sampled_ids
     corpus = open_run_corpus(pair_run)
     assert corpus.tokenizer.start_id == start
     for part in (corpus.train, corpus.val):

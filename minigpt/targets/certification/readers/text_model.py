@@ -83,7 +83,7 @@ class OpenedModel(ExportedModel):
         # The texts are generated once: compiling the loop would take longer.
         assert isinstance(self._model, GPT)
         step_model = CachedGPT(self._model, jit_compile=False)
-        return Decoder(step_model, self._tokenizer.end_id, self._tokenizer.undrawable_ids)
+        return Decoder(step_model, self._tokenizer.end_id, self._tokenizer.never_sampled_ids)
 
 
 def _padded(texts: Sequence[np.ndarray]) -> np.ndarray:

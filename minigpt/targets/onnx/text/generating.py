@@ -27,13 +27,13 @@ class Generator:
     Args:
       step: the model.
       end_id: the token that ends a text.
-      undrawable_ids: tokens that are never generated.
+      never_sampled_ids: tokens that are never generated.
     """
 
-    def __init__(self, step: CachedStep, end_id: int, undrawable_ids: Any) -> None:
+    def __init__(self, step: CachedStep, end_id: int, never_sampled_ids: Any) -> None:
         self._step, self._end_id = step, end_id
         self._max_len = step.model.max_len
-        self._banned = np.isin(np.arange(step.model.vocab_size), list(undrawable_ids))
+        self._banned = np.isin(np.arange(step.model.vocab_size), list(never_sampled_ids))
         self._cache_specs = step.signature(None, None)[2:]
 
     def begin(self, ids: Any, lengths: Any, max_new_tokens: Any, seed: Any) -> Tensors:

@@ -49,7 +49,7 @@ def build_text_graph(step: CachedStep, tokenizer: Tokenizer, weights: WeightsTyp
     """
     from onnx import TensorProto, helper
 
-    generator = Generator(step, tokenizer.end_id, tokenizer.undrawable_ids)
+    generator = Generator(step, tokenizer.end_id, tokenizer.never_sampled_ids)
     nodes, initializers = hashing()
     for graph in (
         _reading(generator, tokenizer),
