@@ -68,5 +68,7 @@ def report_failed_writes(run: Run) -> Iterator[None]:
 
 
 def _last_checkpoint(run: Run) -> str:
+    if not run.path.exists():
+        return "the run was removed or renamed; a renamed run can be resumed by its new name"
     path = last_checkpoint(run)
     return f"the last checkpoint is {path}" if path else "no checkpoint was saved yet"

@@ -91,7 +91,10 @@ def test_a_run_that_is_removed_during_the_training(
     chain = Chain(warm, folder, no_export=True)
     ended = chain.go_on(remove_before=name, removed=str(chain.path))
     assert ended.is_one_clear_line, ended
-    assert "run: cannot be written: No such file or directory; no checkpoint was saved" in ended.err
+    assert (
+        "run: cannot be written: No such file or directory; the run was removed or renamed;"
+        in ended.err
+    )
     assert not chain.path.exists()
     tally(rounds=1, faults=1)
 

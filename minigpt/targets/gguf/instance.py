@@ -1,6 +1,8 @@
 """The engine in Python: an instance of engine.wasm with an open file. Needs NumPy and wasmtime only."""
 
 import functools
+import struct
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ import wasmtime
 
 from minigpt.errors import UserError
 
+# The key of the CRC-32 of a file with 0 in its place. It comes before any text of the user.
+_CHECKSUM = b"minigpt.crc32" + struct.pack("<I", 4)
 _FILE = Path(__file__).parent / "engine" / "engine.wasm"
 # The type numbers of GGUF.
 _DTYPES = {0: "u1", 4: "<u4", 5: "<i4", 6: "<f4", 7: "?"}
@@ -50,9 +54,13 @@ class Engine:
         self._banned: tuple[int, ...] | None = None
         try:
             address, size = self._load(path)
+            # Before the engine brings the weights into another form in place.
+            is_whole = _matches_checksum(self._view(address, size))
             self._checked("open_file", address, size)
         except OSError as error:
             raise UserError(f"{path}: {error.strerror or error}") from None
+        if not is_whole:
+            raise EngineError(f"{path}: damaged, its bytes do not match its checksum")
 
     def _load(self, path: Path) -> tuple[int, int]:
         with path.open("rb") as file:
@@ -216,6 +224,15 @@ class Engine:
             raise RuntimeError("an address is outside the memory of the engine")
         memory = np.ctypeslib.as_array(self._memory.data_ptr(self._store), (end,))
         return memory[address : address + size]
+
+
+def _matches_checksum(file: Any) -> bool:
+    """Returns whether the bytes of a file match its checksum; true if it has none."""
+    place = bytes(file[:1024]).find(_CHECKSUM) + len(_CHECKSUM)
+    if place < len(_CHECKSUM) or len(file) < place + 4:
+        return True
+    before = zlib.crc32(bytes(4), zlib.crc32(file[:place]))
+    return zlib.crc32(file[place + 4 :], before) == int(file[place : place + 4].view("<u4")[0])
 
 
 _ADDRESSES = {

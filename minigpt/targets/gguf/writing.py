@@ -1,6 +1,9 @@
 """Writing the portable file: a whole model in one GGUF file (docs/portable-file.md)."""
 
 import json
+import mmap
+import struct
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -22,6 +25,7 @@ from minigpt.tokenizers import Tokenizer
 
 FORMAT = 1
 OWN = "minigpt"
+_CHECKSUM = "minigpt.crc32"
 
 WeightsType = Literal["float32", "float16", "int8"]
 _TENSOR_TYPES = {"float32": TensorType.F32, "float16": TensorType.F16, "int8": TensorType.Q8_0}
@@ -94,6 +98,7 @@ def write_portable(
     architecture = architecture_of(model, vocabulary)
     with atomic_file(path) as unfinished:
         writer = gguf.GGUFWriter(unfinished, architecture)
+        writer.add_uint32(_CHECKSUM, 0)
         _write_general(writer, config, name, weights_type)
         _write_own(writer, config, model, tokenizer, training or {})
         if architecture != OWN:
@@ -106,6 +111,17 @@ def write_portable(
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
         writer.close()
+        _write_checksum(unfinished)
+
+
+def _write_checksum(path: Path) -> None:
+    """Replaces the value of the key `_CHECKSUM`, which is 0, by the CRC-32 of the file as it is."""
+    with path.open("r+b") as file:
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            # One of the first keys: before any text that the user chooses.
+            file.seek(data.find(_CHECKSUM.encode()) + len(_CHECKSUM) + 4)
+            checksum = zlib.crc32(data)
+        file.write(struct.pack("<I", checksum))
 
 
 def portable_problem(model: TransformerConfig, tokenizer: Tokenizer) -> str | None:

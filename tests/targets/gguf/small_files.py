@@ -82,5 +82,7 @@ def small_files(folder: Path) -> dict[str, File]:
         data = built(KINDS[kind](), weights_type, sizes, folder / f"{name}.gguf")
         files[name] = parsed(data)
         assert files[name].data() == data
+        # A checksum would refuse every change before the engine reads it.
+        files[name].keys = [key for key in files[name].keys if key.name != b"minigpt.crc32"]
         files[name].keys.append(key_record(b"general.alignment", struct.pack("<II", 4, 32)))
     return files

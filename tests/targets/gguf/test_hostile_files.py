@@ -22,7 +22,7 @@ from minigpt.tokenizers.word import WordTokenizer
 from tests.targets.gguf.gguf_parts import ARRAY, STRING, File, key_record, tensor_record
 from tests.targets.gguf.mutations import FLOATS, mutated, written
 from tests.targets.gguf.reshaping import F32, reshape
-from tests.targets.gguf.small_files import MODELS, TEXT, built, small_files
+from tests.targets.gguf.small_files import KINDS, MODELS, TEXT, built, small_files
 
 MANY = 100_000
 # The limits of one file. A valid one takes about 10^6 instructions and 1 MB; 10^8 take a tenth of a second.
@@ -171,6 +171,19 @@ def test_100_000_mutated_files(files, limited, tmp_path, tally):
     outcomes = use_many(files, range(MANY), tmp_path / "model.gguf")
     tally(inputs=MANY)
     assert outcomes["used"] > MANY / 5 and len(outcomes) > 200
+
+
+def test_a_changed_byte_is_found(tmp_path):
+    """Of the header, the keys, the tokenizer and the weights: none changes what the model writes."""
+    kind, weights_type, sizes = MODELS["modern"]
+    data, path = built(KINDS[kind](), weights_type, sizes, tmp_path / "a.gguf"), tmp_path / "b.gguf"
+    assert opened(tmp_path / "a.gguf") == "used"
+    for place in random.Random(0).sample(range(len(data)), 100):
+        changed = bytearray(data)
+        changed[place] ^= 1
+        path.write_bytes(changed)
+        # Without its name there is no checksum.
+        assert opened(path) != "used" or b"minigpt.crc32" not in changed, place
 
 
 def reshaped(files: dict[str, File], number: int) -> bytes:
