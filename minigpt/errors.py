@@ -6,6 +6,7 @@ import re
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Integral
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
@@ -55,10 +56,32 @@ def as_path(name: str, value: object) -> Path:
 
     Raises:
       TypeError: it is not a path.
+      UserError: it has a character that no path can have.
     """
     if not isinstance(value, str | os.PathLike):
         raise TypeError(f"`{name}` must be a path. Received: {value!r}")
-    return Path(value)
+    path = Path(value)
+    try:
+        is_possible = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        is_possible = False
+    if not is_possible:
+        raise UserError(ArgumentProblem(name, path, "contains a character that no path can have"))
+    return path
+
+
+def as_integer(name: str, value: object, least: int | None = None) -> int:
+    """Returns the integer that an argument holds.
+
+    Raises:
+      TypeError: it is not an integer.
+      ValueError: it is less than `least`.
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"`{name}` must be an integer. Received: {value!r}")
+    if least is not None and value < least:
+        raise ValueError(f"`{name}` must be at least {least}. Received: {value}")
+    return int(value)
 
 
 class UserError(Exception):

@@ -79,8 +79,10 @@ def sampling_config(**settings: Any) -> SamplingConfig:
     Raises:
       UserError: with one line for each problem, which names the argument.
     """
+    # NumPy's numbers and arrays become those of Python.
+    values = {n: v.tolist() if hasattr(v, "tolist") else v for n, v in settings.items()}
     try:
-        return SamplingConfig.model_validate(settings)
+        return SamplingConfig.model_validate(values)
     except ValidationError as error:
         raise UserError(*map(_sampling_problem, error.errors())) from None
 
@@ -100,6 +102,8 @@ def _load(
     is_record: bool = False,
 ) -> Config:
     check_overrides(overrides)
+    if isinstance(text, str) or not isinstance(text, Sequence):
+        raise TypeError(f"`text` must be a list of paths, such as ['book.txt']. Received: {text!r}")
     origin, raw = _read(source)
     try:
         sections = migrate(raw, is_record)

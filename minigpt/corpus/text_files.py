@@ -45,9 +45,13 @@ class TextFiles:
     structured: ClassVar[tuple[str, ...]] = (".json", ".jsonl", ".ndjson", ".csv", ".tsv")
 
     def __init__(self, paths: Sequence[str | Path], separator: str | None = None):
-        if isinstance(paths, str | bytes | os.PathLike):
+        if (
+            isinstance(paths, str | bytes)
+            or not isinstance(paths, Sequence)
+            or not all(isinstance(path, str | os.PathLike) for path in paths)
+        ):
             raise UserError(
-                ArgumentProblem("paths", paths, f"should be a list of paths, such as [{paths!r}]")
+                ArgumentProblem("paths", paths, "should be a list of paths, such as ['book.txt']")
             )
         self._separator = separator.encode() if separator else None
         self._files: list[Path] = []

@@ -1,11 +1,15 @@
 """Checks of the arguments that all text models have."""
 
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, as_integer
+
+# That of `sampling.beams`.
+MAX_BEAMS = 1000
 
 
 def seeds_of(seed: Any, count: int) -> list[int]:
@@ -40,6 +44,33 @@ def check_seeds(seeds: Sequence[int], num_samples: int) -> None:
         raise UserError(*problems)
 
 
+def check_search(beams: Any, length_penalty: Any) -> None:
+    """Checks the arguments of a beam search.
+
+    Raises:
+      TypeError: one is not a number.
+      ValueError: one is out of range.
+    """
+    if as_integer("beams", beams, 1) > MAX_BEAMS:
+        raise ValueError(f"`beams` must be at most {MAX_BEAMS}. Received: {beams}")
+    if not isinstance(length_penalty, int | float | np.integer | np.floating):
+        raise TypeError(f"`length_penalty` must be a number. Received: {length_penalty!r}")
+    if not -1e30 <= length_penalty <= 1e30:
+        raise ValueError(f"`length_penalty` must be from -1e30 to 1e30. Received: {length_penalty}")
+
+
+def translation_limit(max_new_tokens: Any, max_len: int) -> int:
+    """Returns the largest number of tokens of a translation.
+
+    Raises:
+      TypeError: `max_new_tokens` is neither an integer nor None.
+      ValueError: it is less than 0.
+    """
+    if max_new_tokens is None:
+        return max_len
+    return min(as_integer("max_new_tokens", max_new_tokens, 0), max_len)
+
+
 def as_token_ids(token_ids: Any, max_len: int, vocab_size: int) -> np.ndarray:
     """Returns token ids as int32[B, T].
 
@@ -47,7 +78,12 @@ def as_token_ids(token_ids: Any, max_len: int, vocab_size: int) -> np.ndarray:
       TypeError: the ids are not integers.
       ValueError: their shape is not [B, T] with T ≤ max_len, or an id is outside the vocabulary.
     """
-    ids = np.asarray(token_ids)
+    try:
+        ids = np.asarray(token_ids)
+    except ValueError:
+        raise ValueError(
+            f"`token_ids` must have rows of the same length. Received: {reprlib.repr(token_ids)}"
+        ) from None
     if ids.size and ids.dtype.kind not in "iu":
         raise TypeError(f"`token_ids` must be integers. Received: an array of {ids.dtype}")
     if ids.ndim != 2 or ids.shape[1] > max_len:

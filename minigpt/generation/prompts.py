@@ -22,7 +22,9 @@ def unknown_tokens_message(name: str, count: int, tokenizer: Vocabulary) -> str:
 
 
 def check_prompt(prompt: str, name: str = "prompt") -> None:
-    """Raises a `UserError` if the argument `name` is not valid Unicode."""
+    """Raises a `UserError` if the argument `name` is not valid Unicode, a `TypeError` if not a string."""
+    if not isinstance(prompt, str):
+        raise TypeError(f"`{name}` must be a string. Received: {prompt!r}")
     # Bytes on a command line that are not UTF-8 arrive as lone surrogates.
     surrogate = re.search("[\ud800-\udfff]", prompt)
     if surrogate:

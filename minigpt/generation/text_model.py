@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from minigpt.config import sampling_config
 from minigpt.corpus.token_ids import encode_texts
-from minigpt.errors import UserError
+from minigpt.errors import UserError, as_integer
 from minigpt.evaluation import Evaluation, score
 from minigpt.evaluation.text import Evaluator
 from minigpt.generation.arguments import as_token_ids, seeds_of
@@ -119,11 +119,10 @@ class TextModel:
     ) -> Iterator[Sample]:
         prompts = as_texts("prompts", prompts)
         seeds = seeds_of(seed, len(prompts))
-        if not isinstance(num_samples, int | np.integer):
-            raise TypeError(f"`num_samples` must be an integer. Received: {num_samples!r}")
+        num_samples = as_integer("num_samples", num_samples)
         sampling = sampling_config(max_new_tokens=max_new_tokens, **settings)
         self._warn_of_unknown(prompts, stacklevel=4)
-        return generate(self._decoder, self.tokenizer, prompts, seeds, sampling, int(num_samples))
+        return generate(self._decoder, self.tokenizer, prompts, seeds, sampling, num_samples)
 
     def stream(
         self, prompt: str = "", max_new_tokens: int = 40, *, seed: int = 0, **settings: Any
@@ -136,8 +135,6 @@ class TextModel:
           UserError: a setting or the prompt cannot be used; several beams cannot be streamed.
           TypeError: `prompt` is not a string, or `seed` not an integer.
         """
-        if not isinstance(prompt, str):
-            raise TypeError(f"`prompt` must be a string. Received: {prompt!r}")
         (seed,) = seeds_of(seed, 1)
         sampling = sampling_config(max_new_tokens=max_new_tokens, **settings)
         self._warn_of_unknown([prompt], stacklevel=3)
@@ -150,13 +147,15 @@ class TextModel:
 
         Raises:
           UserError: the text is not valid Unicode.
+          TypeError: it is not a string.
         """
-        check_prompt(text)
+        check_prompt(text, "text")
         return self.tokenizer.count_unknown(text)
 
     def _warn_of_unknown(self, prompts: Sequence[str], stacklevel: int) -> None:
         for prompt in prompts:
-            if unknown := self.unknown_tokens(prompt):
+            check_prompt(prompt)
+            if unknown := self.tokenizer.count_unknown(prompt):
                 message = unknown_tokens_message(f"prompt {prompt!r}", unknown, self.tokenizer)
                 warnings.warn(message, stacklevel=stacklevel)
 
@@ -192,12 +191,14 @@ class TextModel:
         """Scores the model on texts, each one document.
 
         Raises:
-          UserError: all texts are empty.
+          UserError: all texts are empty, or one is not valid Unicode.
           TypeError: `texts` contains something other than strings.
         """
         documents = as_texts("texts", texts)
         if not any(documents):
             raise UserError("texts: empty; expected at least one character")
+        for document in documents:
+            check_prompt(document, "texts")
         part = encode_texts(documents, self.tokenizer)
         loss = Evaluator(self.model).loss(part.ids)
         return score(loss, part, self.tokenizer.lossless)

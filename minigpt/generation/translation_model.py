@@ -1,8 +1,10 @@
 """TranslationModel: an encoder-decoder together with its tokenizer."""
 
+import reprlib
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +14,8 @@ from minigpt.corpus.token_ids import encode_texts
 from minigpt.errors import UserError
 from minigpt.evaluation import PairEvaluation
 from minigpt.evaluation.pairs import evaluate_pairs
-from minigpt.generation.prompts import WHITE_SPACE, as_texts, check_prompt, describe
+from minigpt.generation.arguments import check_search, translation_limit
+from minigpt.generation.prompts import WHITE_SPACE, as_list, as_texts, check_prompt, describe
 from minigpt.generation.translation import Translator, translate_ids
 from minigpt.models import EncoderDecoder
 from minigpt.tokenizers import Tokenizer
@@ -60,14 +63,11 @@ class TranslationModel:
           max_new_tokens: maximum number of tokens of a translation; the model's max_len if None.
         Raises:
           UserError: a text is not valid Unicode.
-          TypeError: `texts` contains something other than strings.
-          ValueError: beams is less than 1, or max_new_tokens less than 0.
+          TypeError: an argument has the wrong type.
+          ValueError: a number is out of range.
         """
-        if beams < 1 or (max_new_tokens or 0) < 0:
-            raise ValueError(
-                "`beams` must be at least 1 and `max_new_tokens` 0. "
-                f"Received: beams={beams}, max_new_tokens={max_new_tokens}"
-            )
+        check_search(beams, length_penalty)
+        limit = translation_limit(max_new_tokens, self.model.max_len)
         texts = as_texts("texts", texts)
         for text in texts:
             check_prompt(text, "texts")
@@ -86,7 +86,7 @@ class TranslationModel:
         targets = translate_ids(
             self._translator,
             [sources[index] for index in nonempty],
-            max_len if max_new_tokens is None else max_new_tokens,
+            limit,
             beams,
             length_penalty,
         )
@@ -102,10 +102,12 @@ class TranslationModel:
 
     def source_tokens(self, text: str) -> int:
         """Returns the number of tokens of a source, end token included; at most max_len are read."""
+        check_prompt(text, "text")
         return len(self._sources([text])[0])
 
     def unknown_tokens(self, text: str) -> int:
         """Returns the number of words or characters of a text that the vocabulary does not contain."""
+        check_prompt(text, "text")
         return self.tokenizer.count_unknown(text.strip(WHITE_SPACE))
 
     def evaluate(
@@ -114,9 +116,12 @@ class TranslationModel:
         """Computes loss and BLEU on pairs of source and reference.
 
         Raises:
-          UserError: there is no pair, or a sentence is empty.
+          UserError: there is no pair, or a sentence is empty or not valid Unicode.
+          TypeError: an argument has the wrong type.
+          ValueError: a number is out of range.
         """
-        sentences = [sentence.strip(WHITE_SPACE) for pair in pairs for sentence in pair]
+        check_search(beams, length_penalty)
+        sentences = [sentence.strip(WHITE_SPACE) for sentence in _sentences(pairs)]
         if not sentences or not all(sentences):
             raise UserError("pairs: expected at least one pair, without empty sentences")
         part = encode_texts(
@@ -125,3 +130,20 @@ class TranslationModel:
         tokenizer = self.tokenizer
         encoded = Pairs(part.ids, tokenizer.end_id, self.model.max_len, tokenizer.start_id)
         return evaluate_pairs(self.model, self.tokenizer, encoded, 32, beams, length_penalty)
+
+
+def _sentences(pairs: Any) -> list[str]:
+    """Returns the sentences of all pairs, source and reference in turn."""
+    pairs = as_list(pairs)
+    sentences = []
+    for pair in pairs if isinstance(pairs, list) else [pairs]:
+        both = as_list(pair)
+        if not isinstance(both, list) or [isinstance(s, str) for s in both] != [True, True]:
+            raise TypeError(
+                "`pairs` must be a list of pairs of source and reference. "
+                f"Received: {reprlib.repr(pair)}"
+            )
+        for sentence in both:
+            check_prompt(sentence, "pairs")
+        sentences += both
+    return sentences

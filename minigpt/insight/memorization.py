@@ -11,7 +11,7 @@ import numpy as np
 from minigpt.corpus.sources import open_source
 from minigpt.corpus.store_files import Corpus
 from minigpt.corpus.text_files import TextFiles
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, as_integer
 from minigpt.insight.draws import Draw, draw_samples, draw_translations
 from minigpt.insight.state_model import State, as_state, open_state
 from minigpt.insight.token_bytes import TokenBytes, TokenText
@@ -109,9 +109,11 @@ def measure_memorization(
       weights: the values of `model.weights` in this state, without LoRA, if they are at hand.
     Raises:
       UserError: the run has no such model, was imported, or its text has changed since training.
+      TypeError, ValueError: `tokens` is not a positive integer.
     """
     run = as_run(run)
     state = as_state(state)
+    tokens = as_integer("tokens", tokens, 1)
     corpus = corpus or _corpus(run)
     token_bytes = TokenBytes(corpus.tokenizer)
     is_pairs = run.config.data.source == "pairs"

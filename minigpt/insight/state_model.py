@@ -28,7 +28,7 @@ class StateModel(NamedTuple):
 
 def as_state(state: str) -> State:
     """Returns a state; raises a `UserError` if it is neither "best" nor "last"."""
-    if state not in get_args(State):
+    if not isinstance(state, str) or state not in get_args(State):
         raise UserError(ArgumentProblem("state", state, "should be best or last"))
     return cast(State, state)
 

@@ -49,10 +49,10 @@ def export_run(
         the format. Nothing is written.
       ValueError: the format or the kind of weights is unknown, or the format has no other weights.
     """
-    if format not in FORMATS:
+    if not isinstance(format, str) or format not in FORMATS:
         raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
     described = FORMATS[format]
-    if weights not in described.weights:
+    if not isinstance(weights, str) or weights not in described.weights:
         kinds = ", ".join(described.weights)
         raise ValueError(f"`weights` must be one of {kinds} for {format!r}. Received: {weights!r}")
     output = folder if output is None else output

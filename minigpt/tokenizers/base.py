@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from minigpt.errors import UserError
+from minigpt.errors import UserError, as_path
 from minigpt.storage.atomic import replace_file
 from minigpt.tokenizers import grouping
 from minigpt.tokenizers.tokenizer_file import read_state, setting, state_path
@@ -78,13 +78,14 @@ class Tokenizer(Vocabulary):
         Returns:
           int32[T].
         Raises:
+          TypeError: `text` is not a string.
           ValueError: `text` contains half of a surrogate pair, which UTF-8 cannot represent.
         """
         return self.encode_many([text])[0]
 
     def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes every text as `encode` does, on all cores."""
-        cut_texts = [list(grouping.cut(text, self.cut_after)) for text in texts]
+        cut_texts = [list(grouping.cut(text, self.cut_after)) for text in grouping.strings(texts)]
         groups = list(grouping.in_groups(chain.from_iterable(cut_texts)))
         if len(groups) == 1:
             encoded = iter(self._encode_group(groups[0]))
@@ -148,11 +149,12 @@ class Tokenizer(Vocabulary):
         # Only vocabularies for pairs have it.
         return state if self.own_start_id is None else {**state, "start_id": self.own_start_id}
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: str | Path) -> None:
         """Writes the tokenizer's files into `folder`, and creates the folder if it does not exist.
 
         `tokenizer.json` is the last one; it holds the hashes of the others.
         """
+        folder = as_path("folder", folder)
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in self.saved_files().items():
             replace_file(folder / name, data)
@@ -163,12 +165,14 @@ class Tokenizer(Vocabulary):
         return {**self._files(), state_path(Path()).name: text.encode("ascii")}
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
+    def load(cls, folder: str | Path) -> Self:
         """Reads a tokenizer that `save` wrote: one of this class, or `Tokenizer.load` one of any kind.
 
         Raises:
           UserError: a file is missing, damaged, or belongs to a different kind or format of tokenizer.
+          TypeError: `folder` is not a path.
         """
+        folder = as_path("folder", folder)
         if cls is Tokenizer:
             from minigpt.tokenizers.kinds import load_tokenizer
 

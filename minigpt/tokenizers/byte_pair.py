@@ -15,6 +15,7 @@ import numpy as np
 import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
+from minigpt.errors import as_integer
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair_learning import BASE_SIZE, WORD, learn_model, merged
 from minigpt.tokenizers.escapes import SPACE, escaped, unescaped
@@ -58,6 +59,7 @@ class BytePairTokenizer(Tokenizer):
 
         Among equally frequent pairs, the shorter one is merged first, then the first by code points.
         """
+        vocab_size = as_integer("vocab_size", vocab_size, BASE_SIZE + 1)
         words: Counter[str] = Counter()
         for text in checked(texts):
             words.update(WORD.findall(_prepare(text, lowercase)))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from minigpt.errors import as_integer
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.code_points import characters_by_frequency, code_points, id_table, look_up
 from minigpt.tokenizers.tokenizer_file import setting
@@ -74,8 +75,8 @@ class CharacterTokenizer(Tokenizer):
           vocab_size: limit for the number of characters and special tokens. The byte tokens are not
             counted, because their number does not depend on the text.
         """
+        size = as_integer("vocab_size", vocab_size, SPECIAL_TOKENS + 1) - SPECIAL_TOKENS
         found = characters_by_frequency(texts, lowercase)
-        size = vocab_size - SPECIAL_TOKENS
         return cls(found[:size], bytes(set("".join(found[size:]).encode())), lowercase)
 
     @property

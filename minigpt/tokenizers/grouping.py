@@ -1,6 +1,7 @@
 """Cutting long texts and grouping short ones, so that all cores can encode."""
 
 import re
+import reprlib
 from collections.abc import Iterable, Iterator
 
 GROUP_SIZE = 1 << 20  # characters that one core encodes at a time
@@ -24,13 +25,30 @@ def cut(text: str, after: re.Pattern[str]) -> Iterator[str]:
     yield text[start:]
 
 
+def strings(texts: Iterable[str]) -> Iterator[str]:
+    """Yields the texts.
+
+    Raises:
+      TypeError: `texts` is a single string, whose characters would be texts, or no texts.
+    """
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise TypeError(f"`texts` must be a list of strings. Received: {reprlib.repr(texts)}")
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(
+                f"text should be a string. Received: {reprlib.repr(text)} of type {type(text).__name__}"
+            )
+        yield text
+
+
 def checked(texts: Iterable[str]) -> Iterator[str]:
     """Yields the texts.
 
     Raises:
+      TypeError: see `strings`.
       ValueError: a text contains half of a surrogate pair.
     """
-    for text in texts:
+    for text in strings(texts):
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from minigpt.errors import as_integer
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.chunks import encode_chunks
 from minigpt.tokenizers.grouping import checked
@@ -56,6 +57,7 @@ class WordTokenizer(Tokenizer):
     @classmethod
     def learn(cls, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Self:
         """Takes the most frequent words. Ties are broken by the order of code points."""
+        size = as_integer("vocab_size", vocab_size, SPECIAL_TOKENS + 1) - SPECIAL_TOKENS
         chunks: Counter[str] = Counter()
         for text in checked(texts):
             chunks.update(text.split())
@@ -64,7 +66,7 @@ class WordTokenizer(Tokenizer):
             for word in _split_chunk(chunk, lowercase):
                 words[word] += count
         ranked = sorted(words, key=lambda word: (-words[word], word))
-        return cls([word.encode() for word in ranked[: vocab_size - SPECIAL_TOKENS]], lowercase)
+        return cls([word.encode() for word in ranked[:size]], lowercase)
 
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
         # No word and no rule of lower-casing extends across white space.

@@ -11,6 +11,7 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import minigpt
 from minigpt.errors import UserError
 from minigpt.tokenizers import grouping, learn_tokenizer, load_tokenizer
 from tests.settings import tokenizer_config
@@ -316,3 +317,27 @@ def test_inside_a_saved_model_in_a_fresh_process(tmp_path):
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == expected
+
+
+@pytest.mark.parametrize(
+    "kind", [minigpt.WordTokenizer, minigpt.CharacterTokenizer, minigpt.BytePairTokenizer]
+)
+def test_wrong_arguments_are_named(kind, tmp_path):
+    for texts in ("a text", 5, None):
+        with pytest.raises(TypeError, match=r"^`texts` must be a list of strings. Received: "):
+            kind.learn(texts, 300, False)
+    with pytest.raises(TypeError, match=r"^text should be a string. Received: 5 of type int$"):
+        kind.learn([5], 300, False)
+    with pytest.raises(TypeError, match=r"^`vocab_size` must be an integer. Received: 300.0$"):
+        kind.learn(["a text"], 300.0, False)
+    with pytest.raises(ValueError, match=r"^`vocab_size` must be at least \d+. Received: -1$"):
+        kind.learn(["a text"], -1, False)
+
+
+def test_a_folder_may_be_a_string(tmp_path):
+    tokenizer = minigpt.WordTokenizer.learn(["a text"], 300, False)
+    tokenizer.save(str(tmp_path / "words"))
+    again = minigpt.Tokenizer.load(str(tmp_path / "words"))
+    assert again.fingerprint() == tokenizer.fingerprint()
+    with pytest.raises(TypeError, match=r"^`folder` must be a path. Received: 5$"):
+        minigpt.Tokenizer.load(5)

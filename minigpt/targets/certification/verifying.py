@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.environment import install_command
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.runs.run import Run, as_run
 from minigpt.targets.certification.certificate import certify
 from minigpt.targets.certification.exported import ExportedModel
@@ -26,8 +26,9 @@ def verify(path: str | Path, against: Run | str | Path) -> dict[str, Any]:
       A certificate. `certificate["problems"]` is empty if the export is within its tolerance.
     Raises:
       UserError: `path` is no export, or it or the run cannot be read.
+      TypeError: an argument is not a path.
     """
-    run, path = as_run(against), Path(path)
+    run, path = as_run(against), as_path("path", path)
     format = format_of(path)
     certificate = certify(path, run, format, export=_opened(path, format))
     record_certificate(run, path, certificate)

@@ -73,13 +73,18 @@ def settings_of(values: dict[str, Any]) -> Settings:
       UserError: a name is unknown, or a value cannot be used.
     """
     known = [field.name for field in fields(Settings)]
-    values = {name: value for name, value in values.items() if name not in _WITHOUT_EFFECT}
+    # NumPy's numbers and arrays become those of Python.
+    values = {
+        name: value.tolist() if hasattr(value, "tolist") else value
+        for name, value in values.items()
+        if name not in _WITHOUT_EFFECT
+    }
     if unknown := [name for name in values if name not in known]:
         raise UserError(
             *(ArgumentProblem(name, values[name], _unknown(name, known)) for name in unknown)
         )
     checked = Settings(**values)
-    # NumPy's numbers become those of Python, which WebAssembly takes.
+    # WebAssembly distinguishes integers from other numbers.
     numbers_of: dict[str, Any] = {
         name: (int if name in _INTEGERS else float)(getattr(checked, name)) for name in _NUMBERS
     }

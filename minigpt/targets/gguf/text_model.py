@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import minigpt
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, as_integer
 from minigpt.generation.arguments import as_token_ids, check_seeds, seeds_of
 from minigpt.generation.prompts import as_texts, check_prompt, unknown_tokens_message
 from minigpt.generation.sample import Sample
@@ -90,8 +90,9 @@ class PortableModel:
 
         Raises:
           UserError: the text is not valid Unicode.
+          TypeError: it is not a string.
         """
-        check_prompt(text)
+        check_prompt(text, "text")
         return self.tokenizer.count_unknown(text)
 
 
@@ -163,15 +164,14 @@ class PortableTextModel(PortableModel):
     ) -> Iterator[Sample]:
         prompts = as_texts("prompts", prompts)
         seeds = seeds_of(seed, len(prompts))
-        if not isinstance(num_samples, int | np.integer):
-            raise TypeError(f"`num_samples` must be an integer. Received: {num_samples!r}")
+        num_samples = as_integer("num_samples", num_samples)
         checked = self._checked(max_new_tokens, settings)
-        check_seeds(seeds, int(num_samples))
+        check_seeds(seeds, num_samples)
         self._warn_of_unknown(prompts, stacklevel=4)
         return (
             self._sample(prompt, first + i, checked)
             for prompt, first in zip(prompts, seeds, strict=True)
-            for i in range(int(num_samples))
+            for i in range(num_samples)
         )
 
     def stream(
@@ -183,8 +183,6 @@ class PortableTextModel(PortableModel):
           UserError: a setting or the prompt cannot be used, or the text does not fit into memory.
           TypeError: `prompt` is not a string, or `seed` not an integer.
         """
-        if not isinstance(prompt, str):
-            raise TypeError(f"`prompt` must be a string. Received: {prompt!r}")
         (seed,) = seeds_of(seed, 1)
         checked = self._checked(max_new_tokens, settings)
         check_seeds([seed], 1)
@@ -254,7 +252,8 @@ class PortableTextModel(PortableModel):
 
     def _warn_of_unknown(self, prompts: Sequence[str], stacklevel: int) -> None:
         for prompt in prompts:
-            if unknown := self.unknown_tokens(prompt):
+            check_prompt(prompt)
+            if unknown := self.tokenizer.count_unknown(prompt):
                 message = unknown_tokens_message(f"prompt {prompt!r}", unknown, self.tokenizer)
                 warnings.warn(message, stacklevel=stacklevel)
 

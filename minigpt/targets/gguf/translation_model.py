@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from minigpt.errors import ArgumentProblem, UserError
+from minigpt.generation.arguments import check_search, translation_limit
 from minigpt.generation.prompts import WHITE_SPACE, as_texts, check_prompt
 from minigpt.targets.gguf.text_model import PortableModel
 
@@ -24,21 +25,17 @@ class PortableTranslationModel(PortableModel):
 
         Raises:
           UserError: a text is not valid Unicode, or there are several beams.
-          TypeError: `texts` contains something other than strings.
-          ValueError: beams is less than 1, or max_new_tokens less than 0.
+          TypeError: an argument has the wrong type.
+          ValueError: a number is out of range.
         """
-        if beams < 1 or (max_new_tokens or 0) < 0:
-            raise ValueError(
-                "`beams` must be at least 1 and `max_new_tokens` 0. "
-                f"Received: beams={beams}, max_new_tokens={max_new_tokens}"
-            )
+        check_search(beams, length_penalty)
+        limit = translation_limit(max_new_tokens, self.max_len)
         if beams > 1:
             problem = "should be 1: a portable file has no beam search; minigpt.load has"
             raise UserError(ArgumentProblem("beams", beams, problem))
         texts = as_texts("texts", texts)
         for text in texts:
             check_prompt(text, "texts")
-        limit = self.max_len if max_new_tokens is None else min(int(max_new_tokens), self.max_len)
         return [self._translate(text, number, limit) for number, text in enumerate(texts, 1)]
 
     def _translate(self, text: str, number: int, max_new_tokens: int) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 
 from minigpt.targets.gguf.instance import Engine
 from minigpt.tokenizers.escapes import unescaped
+from minigpt.tokenizers.grouping import checked, strings
 from minigpt.tokenizers.vocabulary import Vocabulary
 
 
@@ -50,14 +51,16 @@ class PortableTokenizer(Vocabulary):
         """Returns int32[T], the token ids of a text, without an end token.
 
         Raises:
+          TypeError: `text` is not a string.
           ValueError: `text` contains half of a surrogate pair, which UTF-8 cannot represent.
         """
+        (text,) = checked([text])
         with self._lock:
             return self._engine.encode(text)[0]
 
     def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes every text as `encode` does."""
-        return [self.encode(text) for text in texts]
+        return [self.encode(text) for text in strings(texts)]
 
     def count_unknown(self, text: str) -> int:
         """Returns the number of words or characters of a text that the vocabulary does not contain."""

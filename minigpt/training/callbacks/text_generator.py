@@ -7,7 +7,6 @@ from numbers import Integral
 from typing import Any, get_overloads, overload
 
 import keras
-import numpy as np
 
 from minigpt.config import SamplingConfig, sampling_config
 from minigpt.errors import UserError
@@ -235,9 +234,8 @@ def _sampling(settings: dict[str, Any], called: dict[str, str]) -> SamplingConfi
     """Checks the settings; `called` has the names of arguments in the call, for messages."""
     if "translations" in settings:  # A setting of the section `[sampling]`, of pairs only.
         raise TypeError("TextGenerator() got an unexpected keyword argument 'translations'")
-    numbers = {n: v.item() if isinstance(v, np.generic) else v for n, v in settings.items()}
     try:
-        return sampling_config(**numbers)
+        return sampling_config(**settings)
     except UserError as error:
         lines = [line.partition(" = ") for line in error.problems]
         raise UserError(*(called.get(name, name) + eq + rest for name, eq, rest in lines)) from None
