@@ -125,6 +125,9 @@ class Protocol(H11Protocol):
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             error = RequestError(400, "the request is not valid HTTP/1.1").response()
             self._write(error)
+        if self.cycle is not None:
+            # What is wrong may be in a body: the application's answer would be a second one.
+            self.cycle.disconnected = True
         self.transport.close()
 
     def _write(self, response: Response) -> None:

@@ -87,7 +87,7 @@ def run_server(
         http=Protocol,
         lifespan="on",
         log_config=None,
-        log_level="warning",
+        log_level="error",
         access_log=False,
         server_header=False,
         proxy_headers=False,

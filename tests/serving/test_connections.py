@@ -123,6 +123,19 @@ def test_a_malformed_head(impatient, head):
     assert error(400, connection) == "the request is not valid HTTP/1.1"
 
 
+def test_malformed_requests_leave_no_line_where_the_server_runs(impatient):
+    """The application answers at the head, before it is known that the body is malformed."""
+    before = len(impatient.lines)
+    head = "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked"
+    connection = sent(impatient, head + "\r\nHost: localhost\r\n\r\nzz\r\n")
+    assert error(400, connection) == "the request is not valid HTTP/1.1"
+    upgrade = sent(impatient, "GET /healthz HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket")
+    with upgrade:
+        assert answer(upgrade)[0] == 200
+    time.sleep(0.3)
+    assert impatient.lines[before:] == []
+
+
 def test_too_many_connections(impatient):
     idle = [socket.create_connection((impatient.host, impatient.port)) for _ in range(4)]
     try:
