@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from minigpt.generation.text_model import TextModel as TextModel
     from minigpt.generation.translation_model import TranslationModel as TranslationModel
     from minigpt.insight.examination import examine as examine
-    from minigpt.insight.forecast.forecast import Forecast as Forecast
+    from minigpt.insight.forecast.plan import Forecast as Forecast
     from minigpt.insight.forecast.plan import plan as plan
     from minigpt.insight.memorization import Memorization as Memorization
     from minigpt.insight.memorization import measure_memorization as measure_memorization
@@ -92,7 +92,7 @@ _MODULES = {
     "Config": "minigpt.config",
     "EncoderDecoder": "minigpt.models",
     "Evaluation": "minigpt.evaluation",
-    "Forecast": "minigpt.insight.forecast.forecast",
+    "Forecast": "minigpt.insight.forecast.plan",
     "GPT": "minigpt.models",
     "GPT2Tokenizer": "minigpt.tokenizers.gpt2",
     "Memorization": "minigpt.insight.memorization",

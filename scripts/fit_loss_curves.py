@@ -1,4 +1,4 @@
-"""Fits the constants of `minigpt.insight.forecast.loss_curves` to the records below, with their errors.
+"""Fits the constants of `minigpt.insight.forecast.expected_loss` to the records below, with their errors.
 
     python scripts/fit_loss_curves.py
 
@@ -19,7 +19,7 @@ class Record:
 
     Attributes:
       name: what it was.
-      xz: bits per byte of a sample of the text, compressed; see `loss_curves.compressed_bits`.
+      xz: bits per byte of a sample of the text, compressed; see `expected_loss.compressed_bits`.
       weights: of the blocks, in millions.
       unique: bytes of the training text, in millions.
       trained: bytes that were trained on, repetitions included, in millions.

@@ -99,7 +99,6 @@ def _plan(
     with option_names(NEW_RUN | OVERRIDES):
         settings = _settings(config, text, run, overrides)
         plan = minigpt.plan  # Imports TensorFlow, which is part of the time to forecast.
-        from minigpt.insight.forecast.plan_text import plan_text
         from minigpt.training.process import seconds_of_process
 
         arguments = [
@@ -119,7 +118,7 @@ def _plan(
     if as_json:
         print_json(forecast.as_dict())
     else:
-        print_text(plan_text(forecast))
+        print_text(forecast.in_words())
 
 
 def _settings(

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.insight.forecast.curve_fit import fit_power_law
 from minigpt.insight.history import History
+from minigpt.insight.power_law import fit_power_law
 from minigpt.insight.verdict import Verdict
 from minigpt.runs.records import number
 

@@ -1,29 +1,105 @@
-"""The forecast of a training, for which a few steps of it are made and measured."""
+"""The forecast of a training run, for which its first updates are made and measured."""
 
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from minigpt.config import Config
-from minigpt.config.fit import TextSize
-from minigpt.corpus.store_files import Corpus
-from minigpt.insight.forecast.alternatives import Measured, alternatives
-from minigpt.insight.forecast.expected_loss import LossForecast
-from minigpt.insight.forecast.forecast import Forecast
+from minigpt.insight.forecast.alternatives import Alternative, Measured
+from minigpt.insight.forecast.expected_loss import ExpectedLoss, LossForecast
 from minigpt.insight.forecast.measuring import measure
-from minigpt.insight.forecast.training_time import Schedule, times
+from minigpt.insight.forecast.training_time import Times, times
 from minigpt.interrupts import stop_if_interrupted
 from minigpt.models.lora import count_merged
+from minigpt.training.console import count, duration, rounded
 from minigpt.training.device import enough_memory, set_up_device
-from minigpt.training.new_training import NewTraining, new_training
+from minigpt.training.new_training import new_training
 from minigpt.training.pipeline import compile_model
 from minigpt.training.process import peak_memory, reset_peak_memory
 from minigpt.training.summary import parameters_by_part, summary_lines
 from minigpt.training.tasks import build_task
 from minigpt.training.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The forecast of a training run: time, memory, loss; see `docs/guide.md`, "Before a training".
+
+    Attributes:
+      text: what is trained on: source, bytes, documents, split.
+      tokens: the tokenizer and the numbers of tokens.
+      model: the settings of `[model]`, all resolved.
+      training: sizes of the batches, updates, epochs, passes over the text.
+      parameters: number of weights by part, and in total as "total".
+      memory_bytes: peak of the resident memory of the process.
+      times: seconds.
+      loss: the expected validation loss.
+      alternatives: settings for other time limits.
+      device: the device that was measured.
+      lines: the summary for people, by subject.
+    """
+
+    text: dict[str, Any]
+    tokens: dict[str, Any]
+    model: dict[str, Any]
+    training: dict[str, Any]
+    parameters: dict[str, int]
+    memory_bytes: int
+    times: Times
+    loss: ExpectedLoss
+    alternatives: Sequence[Alternative]
+    device: str
+    lines: Mapping[str, str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the forecast as JSON values; the names are stable."""
+        return {
+            "text": self.text,
+            "tokens": self.tokens,
+            "model": self.model,
+            "training": self.training,
+            "parameters": self.parameters,
+            "device": self.device,
+            "memory_bytes": self.memory_bytes,
+            "first_epoch_seconds": round(self.times.first_epoch, 1),
+            "total_seconds": round(self.times.total, 1),
+            "seconds": {part: round(seconds, 2) for part, seconds in self.times.parts.items()},
+            **self.loss.as_dict(),
+            "alternatives": [alternative.as_dict() for alternative in self.alternatives],
+        }
+
+    def in_words(self) -> str:
+        """Returns one line per subject, and two for each alternative."""
+        times, training = self.times, self.training
+        planned = training["epochs"] * training["steps_per_epoch"]
+        accumulated = f" x {training['accumulate_steps']}" * (training["accumulate_steps"] > 1)
+        length = training["sequence_length"]
+        parts = [f"{k} {duration(seconds)}" for k, seconds in times.parts.items() if seconds >= 0.5]
+        lines = dict(self.lines) | {
+            "Training": f"{count(training['epochs'], 'epoch')} of "
+            f"{count(training['steps_per_epoch'], 'step')} of {training['batch_size']}{accumulated}"
+            + (f" x {length} tokens" if length else " pairs")
+            + f"; {rounded(training['passes'])} passes over the text in {count(times.steps, 'step')}"
+        }
+        if times.steps < planned:
+            lines["Time limit"] = (
+                f"training ends after about {times.steps:,} of {planned:,} steps "
+                f"(training.max_minutes = {training['max_minutes']:g})"
+            )
+        lines |= {
+            "Memory": f"about {self.memory_bytes / 1e6:,.0f} MB at its peak",
+            "Time": f"about {duration(times.first_epoch)} for the first epoch, "
+            f"{duration(times.total)} in all ({', '.join(parts)})",
+            "Loss": self.loss.in_words,
+        }
+        text = [f"{name:<12}{line}" for name, line in lines.items()]
+        for alternative in self.alternatives:
+            text += [f"{alternative.minutes:g} min: {alternative.command}"]
+            text += [f"  {alternative.loss.in_words}"]
+        return "\n".join(text)
 
 
 def plan(
@@ -35,17 +111,17 @@ def plan(
     command: str = "minigpt train",
     seconds_before: float = 0.0,
 ) -> Forecast:
-    """Forecasts what `train` with the same arguments would take and give, and does nothing else.
+    """Forecasts the time, the memory and the loss of `train` with the same arguments.
 
-    The model is built and compiled, trained for a few updates, validated on a part of the held-out text,
-    saved and exported, in a temporary directory that is removed. This takes about as long as compiling and
-    exporting, half a minute for a small model. The token ids are written to the cache folder, as a
-    training does, which will read them.
+    The model is built and compiled, trained for 24 updates, validated on a part of the held-out text, saved
+    and exported, in a temporary directory that is removed. This takes about as long as compiling and
+    exporting, half a minute for a small model. The token ids are written to the cache folder, where `train`
+    reads them. Nothing else is written.
 
     Args:
       config, run, overrides, name: as for `train`.
       command: how the user calls `train`, for the suggested commands.
-      seconds_before: seconds before this call that the training would take too: of imports.
+      seconds_before: seconds before this call that training would take too: of imports.
     Raises:
       UserError: as `train`.
       KeyboardInterrupt: after Ctrl-C; nothing is left but token ids.
@@ -54,69 +130,61 @@ def plan(
     start = new_training(config, overrides, run, name)
     stop_if_interrupted()
     device = set_up_device(start.config.training)
-    corpus, not_repeated = _open_corpus(start)
+    opened = time.perf_counter()
+    corpus = start.open_corpus()
+    if not corpus.from_cache:
+        # Training will find the token ids, and need no memory to learn a tokenizer.
+        began += time.perf_counter() - opened
+        corpus = start.open_corpus()
+        reset_peak_memory()
     task = build_task(start.config, corpus)
     with enough_memory(task.config, corpus.tokenizer.vocab_size):
         model = start.build_model(task)
         compile_model(task, model)
         lines = summary_lines(task, model, device, start.fine_tuning)
         stop_if_interrupted()
-        preparation = seconds_before + time.perf_counter() - began - not_repeated
+        preparation = seconds_before + time.perf_counter() - began
         parameters = parameters_by_part(model) | {"total": count_merged(model)}
         with tempfile.TemporaryDirectory(prefix="minigpt-plan-") as folder:
-            durations = measure(task, model, Path(folder))
+            durations = replace(measure(task, model, Path(folder)), preparation=preparation)
     stop_if_interrupted()
-    durations = replace(durations, preparation=preparation)
-    found = times(durations, _schedule(task.config))
-    losses = LossForecast(task)
-    measured = Measured(
-        given=start.given,
-        config=task.config,
-        text=_text_size(task),
-        vocab_size=corpus.tokenizer.vocab_size,
-        tokens_per_step=_tokens_per_step(task),
-        bytes_per_token=losses.bytes_per_token,
-        durations=durations,
-    )
-    trained = found.steps * measured.tokens_per_step
+    training, is_stories = task.config.training, task.config.data.source == "stories"
+    found = times(durations, training, task.config.sampling.print_every)
+    losses = LossForecast(corpus, task.baselines, is_stories)
+    tokens_per_step = task.tokens_per_batch * training.accumulate_steps
+    trained = found.steps * tokens_per_step
+    # The file of the token ids is mapped: memory contains what was read of it.
+    passes = found.steps * training.accumulate_steps / task.batches_in_pass
+    memory = peak_memory() + int(corpus.train.ids.nbytes * min(1.0, passes))
+    measured = Measured(start.given, task.config, corpus, tokens_per_step, durations, losses)
     return Forecast(
         text=_text(task),
-        tokens=_tokens(task),
+        tokens={
+            "train_tokens": corpus.train.tokens,
+            "val_tokens": corpus.val.tokens,
+            "kind": corpus.tokenizer.kind,
+            "vocab_size": corpus.tokenizer.vocab_size,
+            "bytes_per_token": round(losses.bytes_per_token, 4),
+        },
         model=task.config.model.model_dump(),
-        training=_training(task, found.steps),
+        training={
+            "epochs": training.epochs,
+            "steps_per_epoch": training.steps_per_epoch,
+            "batch_size": training.batch_size,
+            "accumulate_steps": training.accumulate_steps,
+            "sequence_length": task.sequence_length,
+            "max_minutes": training.max_minutes,
+            "steps": found.steps,
+            "tokens": round(trained),
+            "passes": round(passes, 3),
+        },
         parameters=parameters,
-        memory_bytes=peak_memory() + _mapped_bytes(task, found.steps),
+        memory_bytes=memory,
         times=found,
         loss=losses.expected(task.config, trained, losses.bytes_per_token),
-        alternatives=alternatives(measured, command, losses.expected),
+        alternatives=measured.alternatives(command),
         device=device,
         lines=lines,
-    )
-
-
-def _open_corpus(start: NewTraining) -> tuple[Corpus, float]:
-    """Returns the corpus, and the seconds that a training after this will not take: tokenizing."""
-    began = time.perf_counter()
-    corpus = start.open_corpus()
-    if corpus.from_cache:
-        return corpus, 0.0
-    made = time.perf_counter()
-    corpus = start.open_corpus()
-    # Learning a tokenizer takes memory that the training will not need.
-    reset_peak_memory()
-    return corpus, made - began
-
-
-def _schedule(config: Config) -> Schedule:
-    training = config.training
-    assert training.steps_per_epoch is not None  # Resolved.
-    return Schedule(
-        epochs=training.epochs,
-        steps_per_epoch=training.steps_per_epoch,
-        max_minutes=training.max_minutes,
-        print_every=config.sampling.print_every,
-        checkpoint_every_seconds=training.checkpoint_every_seconds,
-        checkpoint_every_steps=training.checkpoint_every_steps,
     )
 
 
@@ -132,49 +200,3 @@ def _text(task: Task) -> dict[str, Any]:
         "duplicates": task.corpus.duplicates,
         "split": task.split,
     }
-
-
-def _tokens(task: Task) -> dict[str, Any]:
-    train, val, tokenizer = task.corpus.train, task.corpus.val, task.corpus.tokenizer
-    return {
-        "train_tokens": train.tokens,
-        "val_tokens": val.tokens,
-        "kind": tokenizer.kind,
-        "vocab_size": tokenizer.vocab_size,
-        "bytes_per_token": round(train.bytes / train.tokens, 4),
-    }
-
-
-def _training(task: Task, steps: int) -> dict[str, Any]:
-    training = task.config.training
-    return {
-        "epochs": training.epochs,
-        "steps_per_epoch": training.steps_per_epoch,
-        "batch_size": training.batch_size,
-        "accumulate_steps": training.accumulate_steps,
-        "sequence_length": task.sequence_length,
-        "max_minutes": training.max_minutes,
-        "steps": steps,
-        "tokens": round(steps * _tokens_per_step(task)),
-        "passes": round(steps * training.accumulate_steps / task.batches_in_pass, 3),
-    }
-
-
-def _tokens_per_step(task: Task) -> float:
-    return task.tokens_per_batch * task.config.training.accumulate_steps
-
-
-def _text_size(task: Task) -> TextSize:
-    """Returns the size of the text as `corpus.fit` measures it; the characters are an estimate."""
-    train, val, tokenizer = task.corpus.train, task.corpus.val, task.corpus.tokenizer
-    size = train.bytes + val.bytes
-    tokens = train.tokens + val.tokens
-    characters = min(size, tokens) if tokenizer.kind == "character" else size
-    return TextSize(size, characters, tokenizer.vocab_size, train.bytes / size)
-
-
-def _mapped_bytes(task: Task, steps: int) -> int:
-    """Returns the memory of the token ids, whose file is mapped, after so many updates."""
-    batches = steps * task.config.training.accumulate_steps
-    ids = task.corpus.train.ids
-    return int(ids.nbytes * min(1.0, batches / task.batches_in_pass))

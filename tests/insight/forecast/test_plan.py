@@ -11,8 +11,8 @@ import pytest
 import minigpt
 from minigpt.errors import UserError
 from minigpt.insight.forecast import plan as planning
-from minigpt.insight.forecast.plan_text import plan_text
 from minigpt.insight.forecast.training_time import Durations
+from minigpt.training.new_training import NewTraining
 from tests.cli.running import SMALL, called, refused, started
 from tests.conftest import tiny_settings, tiny_text
 from tests.run_files import records
@@ -25,7 +25,16 @@ KEYS = {
 SECONDS = {
     *("preparation", "compilation", "steps", "validation", "samples", "checkpoints", "export"),
 }
-DURATIONS = Durations(0.0, 8.0, 8.0, 0.1, 3.0, 2.0, 7.0, 4.0, 3.0, 0.25, 10.0)
+DURATIONS = Durations(
+    preparation=0.0,
+    compilation=8.0,
+    first_epochs=6.0,
+    step=0.1,
+    validation=2.0,
+    samples=3.0,
+    checkpoint=0.25,
+    export=10.0,
+)
 
 
 def leftovers(folder):
@@ -35,8 +44,7 @@ def leftovers(folder):
 
 @pytest.fixture(autouse=True)
 def short(without_xla, monkeypatch, tmp_path):
-    """Few updates; temporary files in a folder of their own."""
-    monkeypatch.setattr("minigpt.insight.forecast.measuring.STEADY_SECONDS", 0.0)
+    """Temporary files in a folder of their own."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     yield
@@ -82,8 +90,8 @@ def test_of_pairs(pair_run, tmp_path, monkeypatch):
     assert values["training"]["sequence_length"] is None
     assert values["expected_bits_per_byte"] is None
     assert values["expected_loss"] is None
-    assert "no forecast: there are no measurements of pairs" in plan_text(forecast)
-    assert "pairs" in plan_text(forecast)
+    assert "no forecast: there are no measurements of pairs" in forecast.in_words()
+    assert "pairs" in forecast.in_words()
 
 
 def test_accumulated_batches(tiny_file, measured):
@@ -101,10 +109,10 @@ def test_a_limit_limits_the_time(tiny_file, measured):
     forecast = minigpt.plan(settings)
     # 0.99 of the limit without the compilation; then validation, samples and a checkpoint.
     assert forecast.times.steps == int((118.8 - 8) / 0.1)
-    assert forecast.times.training == pytest.approx(118.8 + 10.25, abs=0.2)
+    assert forecast.times.training == pytest.approx(118.8 + 11.25, abs=0.2)
     steps = f"{forecast.times.steps:,} of 10,000 steps"
     line = f"training ends after about {steps} (training.max_minutes = 2)"
-    assert f"\nTime limit  {line}\n" in plan_text(forecast)
+    assert f"\nTime limit  {line}\n" in forecast.in_words()
 
 
 def test_settings_for_other_times(tiny_file, measured):
@@ -153,7 +161,7 @@ def test_token_ids_that_are_made_are_not_part_of_the_time(tiny_file, tmp_path, m
     monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(planning, "measure", lambda *_: replace(DURATIONS))
     opened = []
-    original = planning.NewTraining.open_corpus
+    original = NewTraining.open_corpus
 
     def slow_at_first(self):
         corpus = original(self)
@@ -162,7 +170,7 @@ def test_token_ids_that_are_made_are_not_part_of_the_time(tiny_file, tmp_path, m
             time.sleep(5)
         return corpus
 
-    monkeypatch.setattr(planning.NewTraining, "open_corpus", slow_at_first)
+    monkeypatch.setattr(NewTraining, "open_corpus", slow_at_first)
     forecast = minigpt.plan(tiny_settings(tiny_file))
     assert opened == [False, True]
     assert list((tmp_path / "cache/tokens").iterdir())

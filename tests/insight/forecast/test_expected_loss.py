@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from minigpt.insight.forecast import loss_curves
-from minigpt.insight.forecast.loss_curves import (
+from minigpt.insight.forecast import expected_loss
+from minigpt.insight.forecast.expected_loss import (
     STORIES,
     TEXTS,
     Curve,
@@ -20,7 +20,6 @@ from minigpt.insight.forecast.loss_curves import (
     expected_bits,
     unique_equivalent,
 )
-from minigpt.insight.forecast.plan_text import loss_text
 
 
 def test_repeated_text_counts_less():
@@ -57,7 +56,7 @@ def test_what_is_not_covered_has_a_wider_range():
     large = Size(weights=9e6, unique=5e6, trained=5e6)
     unknown = expected_bits(large, None, ["Greek"])
     low, high = unknown.bits_per_byte
-    assert math.log(high / low) == pytest.approx(2 * STORIES.error * loss_curves.WIDER**2)
+    assert math.log(high / low) == pytest.approx(2 * STORIES.error * expected_loss.WIDER**2)
 
 
 def test_the_words_about_a_range():
@@ -83,8 +82,8 @@ def test_the_words_about_a_range():
         "1,800,000), and 9,500 bytes that are trained on are fewer than those runs had (50,000 to "
         "32,000,000)"
     )
-    assert loss_text(two) == f"no forecast: {two.basis}"
-    assert loss_text(replace(one, loss=(2.0, 4.0))).startswith("2.00 to 4.00 nats per token, ")
+    assert two.in_words == f"no forecast: {two.basis}"
+    assert replace(one, loss=(2.0, 4.0)).in_words.startswith("2.00 to 4.00 nats per token, ")
 
 
 def test_a_range_is_a_forecast_if_its_error_was_measured():
@@ -105,7 +104,7 @@ def test_a_text_that_compresses_worse_is_harder():
 def test_a_short_text_has_a_wider_range():
     found = expected_bits(Size(weights=0.8e6, unique=1e5, trained=1e6), 3.0)
     low, high = found.bits_per_byte
-    assert math.log(high / low) == pytest.approx(2 * loss_curves.SHORT_ERROR)
+    assert math.log(high / low) == pytest.approx(2 * expected_loss.SHORT_ERROR)
     assert "the text is short" in found.basis
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from minigpt.insight.forecast.curve_fit import fit_power_law
+from minigpt.insight.power_law import fit_power_law
 
 
 @pytest.mark.parametrize("floor, exponent", [(0.0, 0.2), (1.5, 0.5), (2.0, 1.0)])
