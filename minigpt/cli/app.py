@@ -1,6 +1,7 @@
 """The program: its commands, its options, and how a command ends."""
 
 import importlib
+import os
 import sys
 from collections.abc import Iterable
 from typing import Annotated
@@ -82,9 +83,11 @@ def run_command() -> None:
     app = build_app([first] if first in COMMANDS else COMMANDS)
     try:
         status = app(standalone_mode=False, prog_name="minigpt")
+        sys.stdout.flush()
     except UserError as error:
         for problem in error.problems:
-            print_message(f"minigpt: {problem}")
+            # A file name may contain a newline.
+            print_message(f"minigpt: {problem}".replace("\n", "\\n"))
         sys.exit(2)
     except NoArgsIsHelpError as error:
         print(error.format_message())
@@ -93,6 +96,19 @@ def run_command() -> None:
         message = error.format_message().replace(" is not one of", ": should be one of")
         print_message(f"minigpt: {message}")
         sys.exit(2)
+    except OSError:
+        try:
+            # Fails too if the error is that of standard output.
+            print(flush=True)
+        except OSError as error:
+            # A reader such as `head` has all that it wants.
+            is_pipe = isinstance(error, BrokenPipeError)
+            if not is_pipe:
+                print_message(f"minigpt: standard output: cannot be written: {error.strerror}")
+            # Python writes what is left in the buffer when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1 if is_pipe else 2)
+        raise
     except typer.Abort:
         status = INTERRUPTED
     # typer turns KeyboardInterrupt into this status.

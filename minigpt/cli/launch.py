@@ -17,7 +17,7 @@ def launch(
         list[str] | None,
         typer.Argument(metavar="-- train ...", help="The command that every worker runs."),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Number of processes.")] = 2,
 ) -> None:
     """Train with several processes on this machine.
 

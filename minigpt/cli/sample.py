@@ -15,7 +15,7 @@ from minigpt.cli.opening import OpenedModel
 from minigpt.cli.options import JsonOption, ModelArgument, VerboseOption
 from minigpt.cli.output import SampleHeadings, print_json, print_message, print_text
 from minigpt.cli.sampling_options import check_options, chosen_seed, sampling_settings
-from minigpt.generation.prompts import unknown_tokens_message
+from minigpt.generation.prompts import shortened, unknown_tokens_message
 
 OPTIONS = {
     "run": "RUN",
@@ -76,7 +76,7 @@ def sample(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
     num_samples: Annotated[
-        int, typer.Option(min=1, help="Samples per prompt; sample i uses seed + i.")
+        int, typer.Option(min=1, max=1_000_000, help="Samples per prompt; sample i uses seed + i.")
     ] = 1,
     as_stream: Annotated[
         bool, typer.Option("--stream", help="Print text while it is generated.")
@@ -116,7 +116,7 @@ def sample(
 
     def print_samples(text: str, seed: int, headings: SampleHeadings) -> None:
         if unknown := model.unknown_tokens(text):
-            name = f"--prompt {text!r}" if prompt else f"prompt {text!r}"
+            name = f"{'--prompt' if prompt else 'prompt'} {shortened(text)!r}"
             print_message(unknown_tokens_message(name, unknown, model.tokenizer))
         if as_stream:
             for sample_seed in range(seed, seed + num_samples):

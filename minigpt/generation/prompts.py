@@ -21,6 +21,11 @@ def unknown_tokens_message(name: str, count: int, tokenizer: Vocabulary) -> str:
     return f"{name}: {count} of its {unit} are unknown to the tokenizer and are read as {form}"
 
 
+def shortened(text: str) -> str:
+    """Returns a text, or the beginning of a long one, for a message."""
+    return text if len(text) <= 100 else f"{text[:100]}..."
+
+
 def check_prompt(prompt: str, name: str = "prompt") -> None:
     """Raises a `UserError` if the argument `name` is not valid Unicode, a `TypeError` if not a string."""
     if not isinstance(prompt, str):
@@ -32,7 +37,7 @@ def check_prompt(prompt: str, name: str = "prompt") -> None:
             f"not valid Unicode at character {surrogate.start()} (half of a surrogate pair, or a byte "
             "that is not UTF-8); should be UTF-8"
         )
-        raise UserError(ArgumentProblem(name, prompt, problem))
+        raise UserError(ArgumentProblem(name, shortened(prompt), problem))
 
 
 class Prompt(NamedTuple):

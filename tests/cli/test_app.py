@@ -103,6 +103,25 @@ def test_closed_standard_streams(trained):
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 2)
 
 
+@pytest.mark.parametrize("arguments", ["configs", "--help", "runs ."])
+def test_an_output_that_cannot_be_written(arguments):
+    done = subprocess.run(
+        f"{sys.executable} -m minigpt {arguments} > /dev/full",
+        shell=True,
+        cwd=FIXTURES,
+        capture_output=True,
+        text=True,
+    )
+    problem = "standard output: cannot be written: No space left on device"
+    assert (done.stderr, done.returncode) == (f"minigpt: {problem}\n", 2)
+
+
+@pytest.mark.parametrize("arguments", [("sample", "a\nb"), ("train", "--text", "a\nb")])
+def test_a_name_with_a_newline(arguments, tmp_path):
+    (line,) = refused(*arguments, cwd=tmp_path)
+    assert "a\\nb" in line
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("sample", "x" * 300), ("train", "--run", "x" * 300), ("train", "--text", "x" * 300)],

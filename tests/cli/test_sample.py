@@ -50,6 +50,7 @@ def test_sample_warns_of_what_the_tokenizer_has_never_seen(trained):
         (["--ban=100000"], ["--ban 100000"]),
         (["--beams=2", "--num-samples=3"], ["--num-samples 3: should be at most --beams 2"]),
         (["--seed=2147483647", "--num-samples=2"], ["--seed 2147483647"]),
+        (["--num-samples=3000000000"], ["'--num-samples': Input should be less than or equal to"]),
         (["--prompt", b"Ana \xff"], ["not valid Unicode at character 4"]),
     ],
 )
@@ -149,3 +150,11 @@ def test_asks_for_prompts_on_a_terminal(trained):
     assert shown.count("Ana sat") == 4
     first, second = re.findall(r"Seed (\d+)", shown)
     assert first != second
+
+
+def test_a_message_about_a_long_prompt_is_short(trained):
+    folder, _ = trained
+    arguments = ("sample", "runs/book-1", "--max-new-tokens", 1, "--prompt")
+    assert "read as bytes" in (unknown := called(*arguments, "漢" * 1000, cwd=folder).stderr)
+    (refusal,) = refused(*arguments, os.fsdecode(b"a" * 1000 + b"\xff"), cwd=folder)
+    assert max(len(unknown), len(refusal)) < 300
