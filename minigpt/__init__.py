@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from minigpt.pages.report_page import write_report as write_report
     from minigpt.runs.run import Run as Run
     from minigpt.targets.certification.verifying import verify as verify
-    from minigpt.targets.exporting import export_run as export_run
+    from minigpt.targets.export import export_run as export_run
     from minigpt.targets.gguf.loading import load_portable as load_portable
     from minigpt.targets.gguf.text_model import PortableTextModel as PortableTextModel
     from minigpt.targets.gguf.translation_model import (
@@ -113,7 +113,7 @@ _MODULES = {
     "config_for_text": "minigpt.corpus.fit",
     "evaluate_run": "minigpt.evaluation",
     "examine": "minigpt.insight.examination",
-    "export_run": "minigpt.targets.exporting",
+    "export_run": "minigpt.targets.export",
     "import_run": "minigpt.targets.huggingface.importing",
     "list_runs": "minigpt.insight.run_list",
     "load": "minigpt.generation.loading",

@@ -26,7 +26,7 @@ import minigpt
 from minigpt.corpus.stories import stories
 from minigpt.models import build_model
 from minigpt.targets.certification.certificate import certify
-from minigpt.targets.formats import FORMATS
+from minigpt.targets.targets import TARGETS
 from minigpt.tokenizers import learn_tokenizer
 
 CONFIGURATIONS = (
@@ -37,7 +37,7 @@ CONFIGURATIONS = (
     "imdb_keras_example",
     "translate_eng_deu",
 )
-EXPORTS = (*FORMATS, "gguf:int8", "litert:int8", "onnx:int8", "transformers_js:int8")
+EXPORTS = (*TARGETS, "gguf:int8", "litert:int8", "onnx:int8", "transformers_js:int8")
 COLUMNS = (
     "configuration",
     "format",

@@ -13,7 +13,7 @@ import pytest
 
 import minigpt
 from minigpt.environment import install_command
-from minigpt.targets import formats
+from minigpt.targets import targets
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -84,7 +84,7 @@ def parts(requirement: str) -> tuple[str, frozenset[str]]:
 
 
 def test_without_a_package_of_a_format(tiny_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(formats, "find_spec", lambda name: None)
+    monkeypatch.setattr(targets, "find_spec", lambda name: None)
     for name in ("litert", "onnx"):
         with pytest.raises(minigpt.UserError) as caught:
             minigpt.export_run(tiny_run, name, tmp_path / "export")

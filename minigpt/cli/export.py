@@ -11,22 +11,15 @@ from minigpt.cli.certificates import print_certificate
 from minigpt.cli.command import command
 from minigpt.cli.options import RunArgument
 from minigpt.errors import UserError
-from minigpt.targets.formats import FORMATS
-from minigpt.targets.output import check_output
+from minigpt.targets.export import check_output
+from minigpt.targets.targets import TARGETS, target_named
 
-
-class Format(StrEnum):
-    saved_model = "saved_model"
-    keras = "keras"
-    huggingface = "huggingface"
-    gguf = "gguf"
-    html = "html"
-    litert = "litert"
-    onnx = "onnx"
-    transformers_js = "transformers_js"
-
-
-WITH_WEIGHTS = [format for format in Format if len(FORMATS[format].weights) > 1]
+# Their modules import no TensorFlow.
+WITH_WEIGHTS = [name for name in TARGETS if len(target_named(name).weights) > 1]
+THEIR_NAMES = f"{', '.join(WITH_WEIGHTS[:-1])} and {WITH_WEIGHTS[-1]}"
+# mypy reads only literal members.
+Format = StrEnum("Format", {name: name for name in TARGETS})  # type: ignore[misc]
+DEFAULT = Format("saved_model")
 
 
 class Weights(StrEnum):
@@ -46,24 +39,20 @@ def export(
             "the others.",
         ),
     ],
-    format: Annotated[Format, typer.Option(help="Format to write.")] = Format.saved_model,
+    format: Annotated[Format, typer.Option(help="Format to write.")] = DEFAULT,
     weights: Annotated[
         Weights | None,
-        typer.Option(
-            help="For gguf, html, litert, onnx and transformers_js: how weights are stored. Default: "
-            "float32."
-        ),
+        typer.Option(help=f"For {THEIR_NAMES}: how weights are stored. Default: float32."),
     ] = None,
 ) -> None:
     """Export a run's best model for other programs, and check it against the run."""
     if weights is not None and format not in WITH_WEIGHTS:
-        names = ", ".join(WITH_WEIGHTS[:-1])
         raise UserError(
-            f"--weights {weights.value}: has an effect only with --format {names} or {WITH_WEIGHTS[-1]}"
+            f"--weights {weights.value}: has an effect only with --format {THEIR_NAMES}"
         )
     # Both before TensorFlow is imported.
     source = minigpt.Run(run)
-    check_output(output, FORMATS[format].is_folder)
+    check_output(output, target_named(format).is_folder)
     kind = (weights or Weights.float32).value
     certificate = minigpt.export_run(source, format.value, output, weights=kind, certificate=True)
     assert certificate

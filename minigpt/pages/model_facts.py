@@ -14,7 +14,7 @@ from minigpt.runs.records import numbers, read_lines
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.loading import load_portable
 from minigpt.targets.gguf.run_file import best_facts
-from minigpt.targets.gguf.writing import WeightsType
+from minigpt.targets.targets import WeightsType
 
 # Epochs whose samples are shown.
 _MOST_EPOCHS = 100

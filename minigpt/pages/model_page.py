@@ -12,7 +12,7 @@ from minigpt.runs.run import Run
 from minigpt.targets.gguf.loading import load_portable
 from minigpt.targets.gguf.run_file import best_facts, write_run_file
 from minigpt.targets.gguf.text_model import PortableModel
-from minigpt.targets.gguf.writing import WeightsType
+from minigpt.targets.targets import WeightsType
 
 _FOLDERS = [Path(__file__).parent / name for name in ("shared", "model")]
 # Each is as large as the model in int8.

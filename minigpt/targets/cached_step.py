@@ -5,8 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from minigpt.errors import ArgumentProblem, UserError
-from minigpt.models import GPT, EncoderDecoder, build_gpt
+from minigpt.models import GPT, build_gpt
 
 
 class CachedStep(tf.Module):
@@ -18,20 +17,12 @@ class CachedStep(tf.Module):
 
     Args:
       model: the GPT. Its weights are used in float32.
-      format: the format's name, for messages.
     Attributes:
       cache_names: `key_0`, `value_0`, `key_1`, ...
-    Raises:
-      UserError: the model is not a GPT.
     """
 
-    def __init__(self, model: GPT | EncoderDecoder, format: str) -> None:
+    def __init__(self, model: GPT) -> None:
         super().__init__(name="minigpt")
-        if not isinstance(model, GPT):
-            kind = type(model).__name__
-            raise UserError(
-                ArgumentProblem("format", format, f"the model is a {kind}; should be a GPT")
-            )
         if model.compute_dtype != "float32":
             copy = build_gpt(model.config, model.vocab_size)
             copy.set_weights(model.get_weights())

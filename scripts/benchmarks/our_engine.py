@@ -11,7 +11,7 @@ from benchmarks.our_sampling import model_settings
 from benchmarks.sizes import ENGINE_2M, ENGINE_20M, GPT2_124M
 
 if TYPE_CHECKING:
-    from minigpt.targets.gguf.writing import WeightsType
+    from minigpt.targets.targets import WeightsType
 
 SIZES = {"2m": ENGINE_2M, "20m": ENGINE_20M, "124m": GPT2_124M}
 # One token. Its computation is in our time, but not in that of llama.cpp.

@@ -10,7 +10,7 @@ from minigpt.corpus.token_store import open_corpus
 from minigpt.runs.checkpoints import checkpoint_name, remove_checkpoints, write_checkpoint
 from minigpt.runs.progress import ClockState, TrainingProgress
 from minigpt.runs.run import Run
-from minigpt.targets.exporting import export_run
+from minigpt.targets.export import export_run
 from tests.settings import data_config, tokenizer_config
 
 PROGRESS = TrainingProgress(

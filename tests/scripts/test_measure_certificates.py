@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 import measure_certificates
 
 from minigpt.config import shipped_configs
-from minigpt.targets.formats import FORMATS
+from minigpt.targets.targets import TARGETS, target_named
 from tests.pages.report_runs import CERTIFICATE
 from tests.targets.certification.test_certificates import SMALL
 
@@ -24,8 +24,10 @@ def test_six_configurations_and_all_formats():
     configurations = set(measure_certificates.CONFIGURATIONS)
     assert len(configurations) == 6 and configurations <= shipped_configs().keys()
     kinds = [kind.split(":") for kind in measure_certificates.EXPORTS]
-    assert {format for format, *_ in kinds} == FORMATS.keys()
-    assert all(weights in FORMATS[format].weights for format, *rest in kinds for weights in rest)
+    assert {format for format, *_ in kinds} == TARGETS.keys()
+    assert all(
+        weights in target_named(format).weights for format, *rest in kinds for weights in rest
+    )
 
 
 def test_the_table(tiny_run, monkeypatch, capsys):

@@ -15,15 +15,13 @@ from minigpt.storage.files import sha256_of
 from minigpt.targets.certification.comparison import compare
 from minigpt.targets.certification.exported import ExportedModel
 from minigpt.targets.certification.material import pair_material, text_material
-from minigpt.targets.certification.readers import open_exported
 from minigpt.targets.certification.readers.text_model import OpenedModel
 from minigpt.targets.certification.tolerances import problems_of
+from minigpt.targets.targets import target_named
 from minigpt.tokenizers import Tokenizer
 
 FORMAT = 1
 CERTIFICATE_FILE = "certificate.json"
-# They compute in the precision of the training; others in float32.
-_IN_PRECISION_OF_TRAINING = ("saved_model", "keras")
 
 
 def certify(
@@ -47,22 +45,23 @@ def certify(
     Raises:
       UserError: the run cannot be read, or its model has other sizes than the export.
     """
+    target = target_named(format)
     checkpoint = best_state(run.checkpoints_folder)
     model, tokenizer = source or (run.load_model(), run.load_tokenizer())
     material_of = text_material if isinstance(model, GPT) else pair_material
     material = material_of(run, tokenizer, model.max_len)
-    if format not in _IN_PRECISION_OF_TRAINING and model.compute_dtype != "float32":
+    if not target.keeps_precision and model.compute_dtype != "float32":
         copy = build_model(model.config, model.vocab_size, "float32")
         copy.set_weights(model.get_weights())
         model = copy
-    export = export or open_exported(path, format)
+    export = export or target.open(path)
     measured = compare(OpenedModel(model, tokenizer), export, material, model.max_len)
     files = _files(path)
     return {
         "certificate": FORMAT,
         "format": format,
         "weights": export.weights,
-        "problems": problems_of(measured, export.weights),
+        "problems": problems_of(measured, target.tolerance(export.weights)),
         **measured,
         "bytes": sum(file.stat().st_size for file in files.values()),
         "parameters": model.count_params(),

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from minigpt.targets.targets import WeightsType
+
 
 class ExportedTexts(abc.ABC):
     """What maps texts to token ids and to continuations."""
@@ -23,7 +25,7 @@ class ExportedTexts(abc.ABC):
 class ExportedModel(ExportedTexts):
     """An exported file or folder, opened with the packages that its users have.
 
-    A subclass reads one format; see `minigpt.targets.certification.readers`.
+    A subclass reads one format; see `Target.open`.
 
     Args:
       path: the file or folder.
@@ -37,7 +39,7 @@ class ExportedModel(ExportedTexts):
 
     packages: tuple[str, ...]
     has_logits: bool = True
-    weights: str = "float32"
+    weights: WeightsType = "float32"
     max_len: int | None = None
     text_graph: ExportedTexts | None = None
 

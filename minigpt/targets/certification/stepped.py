@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minigpt.targets.certification.documented_tokenizer import DocumentedTokenizer
 from minigpt.targets.certification.exported import ExportedModel
+from minigpt.targets.documents import DocumentedTokenizer
 
 Caches = dict[str, np.ndarray]
 

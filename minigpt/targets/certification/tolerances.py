@@ -1,44 +1,22 @@
 """How much an export may differ from its source (docs/certificates.md)."""
 
-from dataclasses import dataclass
 from typing import Any
 
+from minigpt.targets.targets import Tolerance
 
-@dataclass(frozen=True)
-class Tolerance:
-    """Limits for one kind of weights.
-
-    Attributes:
-      logits: largest difference of a logit, as a share of the largest logit, or of 1 if that is smaller;
-        None if there is no limit.
-      bits_per_byte: largest relative difference of the bits per byte.
-      gap: largest `second_largest_gap` of formats whose logits cannot be compared; None: twice the limit
-        of the logits.
-    """
-
-    logits: float | None
-    bits_per_byte: float
-    gap: float | None = None
-
-
-TOLERANCES = {
-    "float32": Tolerance(logits=1e-3, bits_per_byte=1e-4),
-    "float16": Tolerance(logits=2e-2, bits_per_byte=1e-3),
-    "int8": Tolerance(logits=None, bits_per_byte=5e-3, gap=1.0),
-}
 # The share of greedy texts of `text_to_text.onnx` that may not be those of `model.onnx`: both have the same
 # matrices, but rounding decides between tokens that are almost equally probable.
 _DIFFERENT_TEXTS = 0.1
 
 
-def problems_of(measured: dict[str, Any], weights: str) -> list[str]:
+def problems_of(measured: dict[str, Any], tolerance: Tolerance) -> list[str]:
     """Returns what is outside the tolerance; nothing if all is well.
 
     Args:
       measured: what `compare` returns.
-      weights: how matrices are stored.
+      tolerance: the limits.
     """
-    tolerance, found = TOLERANCES[weights], []
+    found = []
     logits, bits = measured["logits"], measured["bits_per_byte"]
     parts = {"": measured}
     if "text_to_text" in measured:

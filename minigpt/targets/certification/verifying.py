@@ -8,8 +8,8 @@ from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.runs.run import Run, as_run
 from minigpt.targets.certification.certificate import certify
 from minigpt.targets.certification.exported import ExportedModel
-from minigpt.targets.certification.readers import format_of, open_exported
 from minigpt.targets.certification.record import record_certificate
+from minigpt.targets.targets import Target, target_of
 
 _MOST_CHARACTERS = 200
 
@@ -29,21 +29,21 @@ def verify(path: str | Path, against: Run | str | Path) -> dict[str, Any]:
       TypeError: an argument is not a path.
     """
     run, path = as_run(against), as_path("path", path)
-    format = format_of(path)
-    certificate = certify(path, run, format, export=_opened(path, format))
+    target = target_of(path)
+    certificate = certify(path, run, target.name, export=_opened(path, target))
     record_certificate(run, path, certificate)
     return certificate
 
 
-def _opened(path: Path, format: str) -> ExportedModel:
+def _opened(path: Path, target: Target) -> ExportedModel:
     """Opens a file or folder that may be damaged: each library has exceptions of its own for that."""
     try:
-        return open_exported(path, format)
+        return target.open(path)
     except (UserError, MemoryError):
         raise
     except ModuleNotFoundError as error:
-        problem = f"{error.name} is not installed: {install_command(format)}"
+        problem = f"{error.name} is not installed: {install_command(target.name)}"
     except Exception as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        problem = f"cannot be read as {format}: {reason[:_MOST_CHARACTERS]}"
+        problem = f"cannot be read as {target.name}: {reason[:_MOST_CHARACTERS]}"
     raise UserError(ArgumentProblem("path", path, problem))

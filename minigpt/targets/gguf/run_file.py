@@ -23,7 +23,8 @@ from minigpt.runs.checkpoints import (
 from minigpt.runs.epoch_files import epoch_file_name
 from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run
-from minigpt.targets.gguf.writing import WeightsType, write_portable
+from minigpt.targets.gguf.writing import write_portable
+from minigpt.targets.targets import WeightsType
 from minigpt.tokenizers import Tokenizer
 
 

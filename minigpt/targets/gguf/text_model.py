@@ -17,6 +17,7 @@ from minigpt.generation.sample import Sample
 from minigpt.targets.gguf.instance import Engine
 from minigpt.targets.gguf.settings import Settings, settings_of
 from minigpt.targets.gguf.vocabulary import PortableTokenizer
+from minigpt.targets.targets import WeightsType
 from minigpt.tokenizers.continuation import ContinuationText
 
 # New tokens between two looks for stop strings, and for Ctrl-C.
@@ -46,9 +47,11 @@ class PortableModel:
         self.vocab_size: int = engine.key("minigpt.model.vocab_size")
         self.kind: str = engine.key("minigpt.model.kind")
         # llama.cpp's names for the types: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
-        types = {0: "float32", 1: "float16", 7: "int8"}
+        types: dict[int, WeightsType] = {0: "float32", 1: "float16", 7: "int8"}
         file_type = engine.key("general.file_type")
-        self.weights: str = types.get(file_type if isinstance(file_type, int) else 0, "float32")
+        self.weights: WeightsType = types.get(
+            file_type if isinstance(file_type, int) else 0, "float32"
+        )
         self._texts = {name: engine.key(name) for name in ("minigpt.config", "minigpt.training")}
 
     def __repr__(self) -> str:

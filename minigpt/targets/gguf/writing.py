@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import gguf
 import numpy as np
@@ -21,13 +21,13 @@ from minigpt.storage.atomic import atomic_file
 from minigpt.targets.gguf.llama_vocabulary import LlamaVocabulary, llama_vocabulary
 from minigpt.targets.gguf.tokenizer_tables import tokenizer_problem, tokenizer_tables
 from minigpt.targets.gguf.weights import named_tensors
+from minigpt.targets.targets import WeightsType
 from minigpt.tokenizers import Tokenizer
 
 FORMAT = 1
 OWN = "minigpt"
 _CHECKSUM = "minigpt.crc32"
 
-WeightsType = Literal["float32", "float16", "int8"]
 _TENSOR_TYPES = {"float32": TensorType.F32, "float16": TensorType.F16, "int8": TensorType.Q8_0}
 _FILE_TYPES = {
     "float32": gguf.LlamaFileType.ALL_F32,

@@ -6,7 +6,6 @@ from pathlib import Path
 from minigpt.config import Config, SamplingConfig, load_config
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.models import build_gpt
-from minigpt.notices import Sink, deprecated_report
 from minigpt.runs.paths import check_new_run
 from minigpt.runs.run import Run
 from minigpt.targets.huggingface.architectures import architecture_of_folder
@@ -18,7 +17,7 @@ from minigpt.targets.huggingface.weights import open_weights
 logger = logging.getLogger(__name__)
 
 
-def import_run(folder: str | Path, run: str | Path, report: Sink | None = None) -> Run:
+def import_run(folder: str | Path, run: str | Path) -> Run:
     """Copies `config.json`, the weights and the tokenizer of a folder into a new run directory.
 
     The run has no text. It can be evaluated on named files, and fine-tuned with `training.init_from`.
@@ -27,7 +26,6 @@ def import_run(folder: str | Path, run: str | Path, report: Sink | None = None) 
       folder: a folder written by `save_pretrained` of `GPT2LMHeadModel` or `Qwen3ForCausalLM`, and of
         the tokenizer.
       run: the run directory, new or empty.
-      report: deprecated. Messages go through `logging.getLogger("minigpt")`.
     Returns:
       The new run.
     Raises:
@@ -37,28 +35,27 @@ def import_run(folder: str | Path, run: str | Path, report: Sink | None = None) 
       TypeError: `folder` or `run` is not a path.
     """
     folder, run = as_path("folder", folder), as_path("run", run)
-    with deprecated_report(report):
-        check_new_run(run)
-        path = folder / "config.json"
-        if not path.is_file():
-            problem = "contains no config.json" if folder.is_dir() else "does not exist"
-            problem += "; expected a Hugging Face folder of a GPT-2 or a Qwen3"
-            raise UserError(ArgumentProblem("folder", folder, problem))
-        content = read_json_object(path)
-        architecture = architecture_of_folder(content, str(path))
-        described = architecture.read_settings(ConfigReader(content, str(path)))
-        tokenizer = read_tokenizer(folder, described.vocab_size, described.end_id, architecture)
-        with open_weights(folder, architecture) as weights:
-            shapes = architecture.tensor_shapes(described.model, described.vocab_size)
-            weights.check(shapes, described.model.tie_embeddings)
-            logger.info("reading %s", folder)
-            model = build_gpt(described.model, described.vocab_size)
-            architecture.assign(model, weights.read)
-        settings = {"kind": tokenizer.kind, "vocab_size": described.vocab_size}
-        config = Config(
-            tokenizer=load_config({"tokenizer": settings}).tokenizer,
-            model=described.model,
-            # Not the default prompts, which suit the bundled stories.
-            sampling=SamplingConfig(),
-        )
-        return Run.create(run, config, tokenizer, None, model)
+    check_new_run(run)
+    path = folder / "config.json"
+    if not path.is_file():
+        problem = "contains no config.json" if folder.is_dir() else "does not exist"
+        problem += "; expected a Hugging Face folder of a GPT-2 or a Qwen3"
+        raise UserError(ArgumentProblem("folder", folder, problem))
+    content = read_json_object(path)
+    architecture = architecture_of_folder(content, str(path))
+    described = architecture.read_settings(ConfigReader(content, str(path)))
+    tokenizer = read_tokenizer(folder, described.vocab_size, described.end_id, architecture)
+    with open_weights(folder, architecture) as weights:
+        shapes = architecture.tensor_shapes(described.model, described.vocab_size)
+        weights.check(shapes, described.model.tie_embeddings)
+        logger.info("reading %s", folder)
+        model = build_gpt(described.model, described.vocab_size)
+        architecture.assign(model, weights.read)
+    settings = {"kind": tokenizer.kind, "vocab_size": described.vocab_size}
+    config = Config(
+        tokenizer=load_config({"tokenizer": settings}).tokenizer,
+        model=described.model,
+        # Not the default prompts, which suit the bundled stories.
+        sampling=SamplingConfig(),
+    )
+    return Run.create(run, config, tokenizer, None, model)

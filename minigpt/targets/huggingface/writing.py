@@ -6,20 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.models import GPT, EncoderDecoder
+from minigpt.models import GPT
 from minigpt.storage.tensor_file import write_tensors
-from minigpt.targets.huggingface.architectures import architecture_of_model, export_problems
+from minigpt.targets.export import output_folder
+from minigpt.targets.huggingface.architectures import architecture_of_model
 from minigpt.targets.huggingface.tokenizer_export import padding_id, tokenizer_files
 from minigpt.targets.huggingface.tokenizer_import import OWN_FOLDER
-from minigpt.targets.output import output_folder
-from minigpt.targets.source import ExportSource
+from minigpt.targets.targets import target_named
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
-
-
-def write_huggingface(source: ExportSource, folder: Path, weights: str) -> None:
-    """Writes the files into an empty folder; see `export_huggingface`."""
-    _write(source.model, source.tokenizer, folder)
 
 
 def export_huggingface(model: GPT, tokenizer: Tokenizer, output: Path) -> None:
@@ -32,18 +27,19 @@ def export_huggingface(model: GPT, tokenizer: Tokenizer, output: Path) -> None:
     models give equal bytes. `minigpt.import_run` reads the folder.
 
     Raises:
-      UserError: the model is neither a GPT-2 nor a Qwen3, with one problem per difference; `output` is
-        not empty, or cannot be written.
+      UserError: the model is neither a GPT-2 nor a Qwen3; `output` is not empty, or cannot be written.
     """
+    if problem := target_named("huggingface").problem(model.config, tokenizer):
+        raise UserError(ArgumentProblem("format", "huggingface", problem))
     with output_folder(output) as folder:
-        _write(model, tokenizer, folder)
+        write_folder(model, tokenizer, folder)
 
 
-def _write(model: GPT | EncoderDecoder, tokenizer: Tokenizer, folder: Path) -> None:
-    for name, content in described_files(model, tokenizer, "huggingface").items():
+def write_folder(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
+    """Writes the files of a model that `transformers` has into an empty folder."""
+    for name, content in described_files(model, tokenizer).items():
         # newline="" keeps carriage returns of the vocabulary.
         (folder / name).write_text(content, encoding="utf-8", newline="")
-    assert isinstance(model, GPT)
     if not isinstance(tokenizer, GPT2Tokenizer):
         tokenizer.save(folder / OWN_FOLDER)
     # transformers writes and expects the format "pt".
@@ -51,23 +47,8 @@ def _write(model: GPT | EncoderDecoder, tokenizer: Tokenizer, folder: Path) -> N
     write_tensors(folder / "model.safetensors", tensors, {"format": "pt"})
 
 
-def described_files(
-    model: GPT | EncoderDecoder, tokenizer: Tokenizer, format: str
-) -> dict[str, str]:
-    """Returns the files of a folder that describe a model and hold its tokenizer, name → content.
-
-    Raises:
-      UserError: the model is neither a GPT-2 nor a Qwen3, or `transformers` does not have the tokenizer;
-        one problem per difference, of the format with this name.
-    """
-    if not isinstance(model, GPT):
-        kind = type(model).__name__
-        problems = [f"the model is a {kind}; GPT-2 is a decoder without an encoder"]
-    else:
-        problems = export_problems(model.config, tokenizer)
-    if problems:
-        raise UserError(*(ArgumentProblem("format", format, problem) for problem in problems))
-    assert isinstance(model, GPT)
+def described_files(model: GPT, tokenizer: Tokenizer) -> dict[str, str]:
+    """Returns the files of a folder that describe a model and hold its tokenizer, name → content."""
     architecture = architecture_of_model(model.config)
     config = architecture.config_json(model.config, model.vocab_size, tokenizer.end_id)
     return {

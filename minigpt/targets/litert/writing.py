@@ -11,9 +11,10 @@ import keras
 import tensorflow as tf
 
 from minigpt.environment import hide_tensorflow_log
+from minigpt.models import GPT
 from minigpt.targets.cached_step import CachedStep
-from minigpt.targets.gguf.writing import WeightsType
-from minigpt.targets.source import ExportSource
+from minigpt.targets.documents import documents
+from minigpt.targets.targets import ExportSource, WeightsType
 
 # A prompt is read in parts of up to this many tokens.
 _PREFILL_TOKENS = 64
@@ -29,10 +30,10 @@ def write_litert(source: ExportSource, path: Path, weights: WeightsType) -> None
       path: the new file.
       weights: how matrices are stored. With "int8", products are computed in 8 bits too.
     Raises:
-      UserError: the model is not a GPT.
       OSError: the file cannot be written.
     """
-    step = CachedStep(source.model, "litert")
+    assert isinstance(source.model, GPT)
+    step = CachedStep(source.model)
     with tempfile.TemporaryDirectory() as folder, hide_tensorflow_log():
         _save(step, folder)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
@@ -42,7 +43,7 @@ def write_litert(source: ExportSource, path: Path, weights: WeightsType) -> None
             converter.target_spec.supported_types = [tf.float16]
         path.write_bytes(converter.convert())
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in source.documents(weights).items():
+        for name, data in documents(source, weights).items():
             # A fixed date: equal models give equal bytes.
             archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
 

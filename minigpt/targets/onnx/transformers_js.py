@@ -12,11 +12,11 @@ from minigpt.models import GPT
 from minigpt.models.layers.attention import CausalSelfAttention, attend
 from minigpt.models.layers.positions import POSITIONS
 from minigpt.targets.cached_step import CachedStep
-from minigpt.targets.gguf.writing import WeightsType
+from minigpt.targets.documents import SETTINGS_FILE, documents
 from minigpt.targets.huggingface.writing import as_json, described_files
 from minigpt.targets.onnx.conversion import converted, rename
 from minigpt.targets.onnx.weights import store_weights
-from minigpt.targets.source import ExportSource
+from minigpt.targets.targets import ExportSource, WeightsType
 
 # How matrices are stored → the name that transformers.js has for it, and its file.
 DTYPES = {
@@ -41,13 +41,13 @@ def write_transformers_js(source: ExportSource, folder: Path, weights: WeightsTy
       folder: an empty folder.
       weights: how matrices are stored. They are read as float32.
     Raises:
-      UserError: the model is neither a GPT-2 nor a Qwen3, with one problem per difference.
       OSError: a file cannot be written.
     """
     import onnx
 
-    files = described_files(source.model, source.tokenizer, "transformers_js")
-    documents = source.documents(weights)
+    assert isinstance(source.model, GPT)
+    files = described_files(source.model, source.tokenizer)
+    settings_file = documents(source, weights)[SETTINGS_FILE]
     dtype, model_file = DTYPES[weights]
     # Otherwise the dtype would have to be named in browsers, where the default is another one.
     config = json.loads(files["config.json"]) | {"transformers.js_config": {"dtype": dtype}}
@@ -56,9 +56,9 @@ def write_transformers_js(source: ExportSource, folder: Path, weights: WeightsTy
     settings.setdefault("pad_token", settings["eos_token"])
     files |= {"config.json": as_json(config), "tokenizer_config.json": as_json(settings)}
     with hide_tensorflow_log():
-        model = CachedStep(source.model, "transformers_js").model
+        model = CachedStep(source.model).model
         graph = store_weights(build_graph(model, source.tokenizer.end_id), weights)
-    onnx.helper.set_model_props(graph, {"minigpt": documents["minigpt.json"].decode()})
+    onnx.helper.set_model_props(graph, {"minigpt": settings_file.decode()})
     onnx.checker.check_model(graph)
     (folder / "onnx").mkdir()
     onnx.save(graph, folder / "onnx" / model_file)

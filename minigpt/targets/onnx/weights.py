@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.targets.gguf.writing import WeightsType
+from minigpt.targets.targets import WeightsType
 
 # Smaller tensors, such as gains, stay in float32.
 _SMALLEST = 1024

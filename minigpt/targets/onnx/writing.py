@@ -4,13 +4,14 @@ import logging
 from pathlib import Path
 
 from minigpt.environment import hide_tensorflow_log
+from minigpt.models import GPT
 from minigpt.targets.cached_step import CachedStep
-from minigpt.targets.gguf.writing import WeightsType
+from minigpt.targets.documents import documents
 from minigpt.targets.onnx.conversion import converted
 from minigpt.targets.onnx.text.encoders import encoder_problem
 from minigpt.targets.onnx.text.writing import build_text_graph
 from minigpt.targets.onnx.weights import store_weights
-from minigpt.targets.source import ExportSource
+from minigpt.targets.targets import ExportSource, WeightsType
 
 MODEL_FILE, TEXT_FILE = "model.onnx", "text_to_text.onnx"
 logger = logging.getLogger(__name__)
@@ -26,13 +27,13 @@ def write_onnx(source: ExportSource, folder: Path, weights: WeightsType) -> None
       folder: an empty folder.
       weights: how matrices are stored. They are read as float32.
     Raises:
-      UserError: the model is not a GPT.
       OSError: a file cannot be written.
     """
     import onnx
 
-    step = CachedStep(source.model, "onnx")
-    documents = source.documents(weights)
+    assert isinstance(source.model, GPT)
+    step = CachedStep(source.model)
+    files = documents(source, weights)
     problem = encoder_problem(source.tokenizer)
     with hide_tensorflow_log():
         graph = converted(step.step, step.signature(None, None))
@@ -42,9 +43,9 @@ def write_onnx(source: ExportSource, folder: Path, weights: WeightsType) -> None
     if problem is not None:
         logger.warning("%s is not written: %s", TEXT_FILE, problem)
     for name, graph in graphs.items():
-        onnx.helper.set_model_props(graph, {"minigpt": documents["minigpt.json"].decode()})
+        onnx.helper.set_model_props(graph, {"minigpt": files["minigpt.json"].decode()})
         onnx.checker.check_model(graph)
         onnx.save(graph, folder / name)
-    for name, data in documents.items():
+    for name, data in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(data)

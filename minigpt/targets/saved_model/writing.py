@@ -4,17 +4,11 @@ from pathlib import Path
 
 from minigpt.environment import hide_tensorflow_log
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.targets.output import output_folder
+from minigpt.targets.export import output_folder
 from minigpt.targets.saved_model.source_to_target import SourceToTarget
 from minigpt.targets.saved_model.text_module import TextModule
 from minigpt.targets.saved_model.text_to_text import TextToText
-from minigpt.targets.source import ExportSource
 from minigpt.tokenizers import Tokenizer
-
-
-def write_saved_model(source: ExportSource, folder: Path, weights: str) -> None:
-    """Writes a SavedModel into an empty folder; see `export_saved_model`."""
-    build_text_module(source.model, source.tokenizer).save(folder)
 
 
 def export_saved_model(model: GPT | EncoderDecoder, tokenizer: Tokenizer, output: Path) -> None:

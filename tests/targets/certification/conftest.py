@@ -3,13 +3,13 @@ from pathlib import Path
 import pytest
 
 import minigpt
-from minigpt.targets.formats import FORMATS
+from minigpt.targets.targets import target_named
 
 
 @pytest.fixture(scope="session")
 def onnx_folder(tiny_run, tmp_path_factory) -> Path:
     """An ONNX export of `tiny_run`. Tests copy it before they change it."""
-    for package in FORMATS["onnx"].packages:
+    for package in target_named("onnx").packages:
         pytest.importorskip(package, reason="needs the extra onnx")
     folder = tmp_path_factory.mktemp("onnx") / "a"
     minigpt.export_run(tiny_run, "onnx", folder)

@@ -11,9 +11,7 @@ import minigpt
 from minigpt.errors import UserError
 from minigpt.targets.certification.certificate import certificate_path, certify
 from minigpt.targets.certification.material import pair_material
-from minigpt.targets.certification.readers import READERS, format_of
-from minigpt.targets.formats import FORMATS
-from minigpt.targets.source import ExportSource
+from minigpt.targets.targets import TARGETS, ExportSource, target_named, target_of
 
 SMALL = {"LINES": 60, "PROMPTS": 5, "TOKENS": 100}
 
@@ -26,8 +24,8 @@ def _short(monkeypatch):
 
 
 def exported(run, format: str, path, weights: str = "float32") -> dict:
-    if FORMATS[format].packages:
-        for package in FORMATS[format].packages:
+    if target_named(format).packages:
+        for package in target_named(format).packages:
             pytest.importorskip(package, reason=f"needs the extra {format}")
     return minigpt.export_run(run, format, path, weights=weights, certificate=True)
 
@@ -40,7 +38,7 @@ SLOW = ("saved_model", "keras")
     "format",
     [
         pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
-        for name in FORMATS
+        for name in TARGETS
         if name != "huggingface"
     ],
 )
@@ -48,7 +46,7 @@ def test_every_format_has_a_certificate(tiny_run, tmp_path, format):
     path = tmp_path / "exported"
     certificate = exported(tiny_run, format, path)
     assert certificate["problems"] == []
-    assert path.is_dir() == FORMATS[format].is_folder
+    assert path.is_dir() == target_named(format).is_folder
     assert json.loads(certificate_path(path).read_text()) == certificate
     assert certificate["text"] == "held-out text of the run"
     assert certificate["logits"]["largest_difference"] < 1e-4
@@ -63,14 +61,10 @@ def test_every_format_has_a_certificate(tiny_run, tmp_path, format):
         for file in ([path] if path.is_file() else path.rglob("*"))
         if file.is_file() and file.name != "certificate.json"
     )
-    assert format_of(path) == format
+    assert target_of(path).name == format
     again = minigpt.verify(path, tiny_run)
     for key in ("sha256", "logits", "bits_per_byte", "greedy", "tokenizer", "problems"):
         assert again[key] == certificate[key]
-
-
-def test_every_format_has_a_reader():
-    assert READERS.keys() == FORMATS.keys()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +126,7 @@ def test_other_weights_are_seen_and_nothing_is_left(tiny_run, tmp_path, monkeypa
         other = Damaged(run, lambda values: values + 0.05 * np.sign(values))
         return original(path, run, format, (other.model, other.tokenizer))
 
-    monkeypatch.setattr("minigpt.targets.exporting.certify", certify_another)
+    monkeypatch.setattr("minigpt.targets.certification.certificate.certify", certify_another)
     with pytest.raises(UserError, match=problem) as raised:
         minigpt.export_run(tiny_run, "gguf", tmp_path / "a.gguf", certificate=True)
     assert all(text.startswith("format = 'gguf': ") for text in raised.value.problems)

@@ -12,9 +12,9 @@ from minigpt.environment import install_command
 from minigpt.errors import UserError
 from minigpt.models import build_gpt
 from minigpt.runs.run import Run
-from minigpt.targets.certification import verifying
 from minigpt.targets.certification.material import PROMPTS, text_material
 from minigpt.targets.certification.tolerances import problems_of
+from minigpt.targets.targets import TOLERANCES, target_named
 from minigpt.tokenizers import learn_tokenizer
 from tests.cli.running import called
 from tests.conftest import tiny_text
@@ -56,7 +56,7 @@ def test_without_the_extra(tiny_run, tmp_path, monkeypatch):
     def fail(*arguments):
         raise ModuleNotFoundError("No module named 'onnxruntime'", name="onnxruntime")
 
-    monkeypatch.setattr(verifying, "open_exported", fail)
+    monkeypatch.setattr(target_named("onnx"), "open", fail)
     (tmp_path / "model.onnx").touch()
     with pytest.raises(UserError) as caught:
         minigpt.verify(tmp_path, tiny_run)
@@ -158,5 +158,5 @@ LOGITS = {"largest_difference": 0.3, "largest_of_source": 20.0}
     ],
 )
 def test_int8(same_as_model, gap, logits, problem):
-    found = problems_of(measured(same_as_model, gap, logits), "int8")
+    found = problems_of(measured(same_as_model, gap, logits), TOLERANCES["int8"])
     assert [each[: len(problem or "")] for each in found] == ([problem] if problem else [])

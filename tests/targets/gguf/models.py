@@ -8,7 +8,8 @@ import numpy as np
 import minigpt
 from minigpt.config import Config, load_config
 from minigpt.models import build_model
-from minigpt.targets.gguf.writing import WeightsType, write_portable
+from minigpt.targets.gguf.writing import write_portable
+from minigpt.targets.targets import WeightsType
 from minigpt.tokenizers import Tokenizer, learn_tokenizer
 from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer

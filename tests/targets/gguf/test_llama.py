@@ -16,7 +16,8 @@ import pytest
 from minigpt.config import Config, GPTConfig
 from minigpt.models import build_model
 from minigpt.targets.gguf.instance import Engine
-from minigpt.targets.gguf.writing import WeightsType, write_portable
+from minigpt.targets.gguf.writing import write_portable
+from minigpt.targets.targets import WeightsType
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer

@@ -54,7 +54,8 @@ assert not run.portable_file.exists() and not run.epoch_files()
 expected = "Ana sat" + minigpt.load(run).generate("Ana sat", 12, temperature=0)[0] + "\\n"
 done = called("sample", "run", "--prompt=Ana sat", "--max-new-tokens=12")
 assert (done.returncode, done.stdout, done.stderr) == (0, expected, ""), done
-assert refused("export", "run", "--format=gguf", "--output=a.gguf", cwd=".") == [f"minigpt: {problem}"]
+refusal = refused("export", "run", "--format=gguf", "--output=a.gguf", cwd=".")
+assert refusal == [f"minigpt: --format gguf: {problem}"], refusal
 with pytest.raises(UserError, match="attention_gain"):
     OpenedModel(run.path, "gpt").portable_file(Path.cwd())  # That of `minigpt serve`.
 # With its default, the setting changes nothing, and the file is written.

@@ -9,11 +9,11 @@ import minigpt
 from minigpt.errors import UserError
 from minigpt.models import build_gpt
 from minigpt.runs.run import Run
-from minigpt.targets.formats import FORMATS
 from minigpt.targets.huggingface.importing import import_run
+from minigpt.targets.targets import target_named
 from tests.targets.huggingface.folders import difference, huggingface_folder
 
-for package in FORMATS["transformers_js"].packages:
+for package in target_named("transformers_js").packages:
     pytest.importorskip(package, reason="needs the extra transformers_js")
 
 import onnxruntime  # noqa: E402

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt.targets.certification.documented_tokenizer import DocumentedTokenizer
 from minigpt.targets.certification.stepped import Caches, SteppedModel
+from minigpt.targets.documents import DocumentedTokenizer
 
 
 class LiteRTFile(SteppedModel):

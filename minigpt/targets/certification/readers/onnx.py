@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.targets.certification.documented_tokenizer import DocumentedTokenizer
 from minigpt.targets.certification.readers.onnx_text import OnnxTextGraph
 from minigpt.targets.certification.stepped import Caches, SteppedModel
+from minigpt.targets.documents import DocumentedTokenizer
 
 
 class OnnxFolder(SteppedModel):

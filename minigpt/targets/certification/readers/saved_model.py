@@ -14,7 +14,7 @@ from minigpt.errors import ArgumentProblem, UserError
 from minigpt.targets.certification.exported import ExportedModel
 
 
-class SavedModel(ExportedModel):
+class SavedModelFolder(ExportedModel):
     """The signatures `tokenize`, `logits` and `serving_default`."""
 
     packages = ("tensorflow", "tensorflow-text")

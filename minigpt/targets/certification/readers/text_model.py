@@ -17,8 +17,8 @@ from minigpt.generation.samples import generate
 from minigpt.generation.step_models import CachedGPT
 from minigpt.generation.translation_model import TranslationModel
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.targets.certification.documented_tokenizer import TOKENIZER_FOLDER
 from minigpt.targets.certification.exported import ExportedModel
+from minigpt.targets.documents import TOKENIZER_FOLDER
 from minigpt.targets.huggingface import importing
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 

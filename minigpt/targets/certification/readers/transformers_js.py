@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.targets.certification.documented_tokenizer import SETTINGS_FILE, DocumentedTokenizer
 from minigpt.targets.certification.stepped import Caches, SteppedModel
+from minigpt.targets.documents import SETTINGS_FILE, DocumentedTokenizer
+from minigpt.targets.targets import WeightsType
 
 _PAST, _PRESENT = "past_key_values.", "present."
-_WEIGHTS = {"model": "float32", "model_fp16": "float16", "model_quantized": "int8"}
+_WEIGHTS: dict[str, WeightsType] = {
+    "model": "float32",
+    "model_fp16": "float16",
+    "model_quantized": "int8",
+}
 
 
 class TransformersJsFolder(SteppedModel):

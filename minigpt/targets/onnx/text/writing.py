@@ -6,7 +6,6 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.targets.cached_step import CachedStep
-from minigpt.targets.gguf.writing import WeightsType
 from minigpt.targets.onnx.conversion import FEW_OPTIMIZATIONS, converted, rename
 from minigpt.targets.onnx.text.characters import characters
 from minigpt.targets.onnx.text.detokenizing import Detokenizer
@@ -20,6 +19,7 @@ from minigpt.targets.onnx.text.strings import (
     padded_to_power_of_two,
 )
 from minigpt.targets.onnx.weights import store_weights
+from minigpt.targets.targets import WeightsType
 from minigpt.tokenizers import Tokenizer
 
 # The first one with StringConcat.

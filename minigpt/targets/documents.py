@@ -1,4 +1,7 @@
-"""Reads the tokenizer of formats whose users tokenize: `tokenizer.json`, or minigpt's own files."""
+"""Settings and tokenizer in the files of formats whose users tokenize and run the decoding loop.
+
+The tokenizer is `tokenizer.json`, or the files that minigpt saves.
+"""
 
 import json
 import tempfile
@@ -6,16 +9,52 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import minigpt
+from minigpt.targets.targets import ExportSource
 from minigpt.tokenizers import load_tokenizer
 
 SETTINGS_FILE, TOKENIZER_FOLDER = "minigpt.json", "minigpt_tokenizer"
+
+
+def documents(source: ExportSource, weights: str) -> dict[str, bytes]:
+    """Returns the files that describe a model: settings and tokenizer.
+
+    `tokenizer.json` is for the tokenizers package; a tokenizer that it does not have is written as
+    minigpt saves it.
+
+    Args:
+      source: the run.
+      weights: how the matrices of the export are stored.
+    """
+    # The library of GGUF takes time to import.
+    from minigpt.targets.gguf.run_file import best_facts
+    from minigpt.targets.gguf.writing import public_settings
+    from minigpt.targets.huggingface.tokenizer_export import export_problem, tokenizer_files
+
+    model, tokenizer = source.model, source.tokenizer
+    files = {f"{TOKENIZER_FOLDER}/{name}": data for name, data in tokenizer.saved_files().items()}
+    if export_problem(tokenizer) is None:
+        text = tokenizer_files(tokenizer, model.max_len)["tokenizer.json"]
+        files = {"tokenizer.json": text.encode()}
+    settings = {
+        "format": 1,
+        "minigpt": minigpt.__version__,
+        "weights": weights,
+        "max_len": model.max_len,
+        "vocab_size": model.vocab_size,
+        "end_id": tokenizer.end_id,
+        "undrawable_ids": sorted(tokenizer.never_sampled_ids),
+        "config": public_settings(source.run.config),
+        "training": best_facts(source.run),
+    }
+    return {SETTINGS_FILE: (json.dumps(settings, indent=1) + "\n").encode(), **files}
 
 
 class DocumentedTokenizer:
     """The tokenizer among the files of an export.
 
     Args:
-      files: the contents of the files by name; see `ExportSource.documents`.
+      files: the contents of the files by name; see `documents`.
     Raises:
       ValueError: a file is missing or damaged.
     Attributes:

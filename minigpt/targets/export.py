@@ -1,0 +1,146 @@
+"""export_run: writes a run's best model in one of the formats, whole or not at all, and checks it.
+
+Imports TensorFlow only when it writes.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from minigpt.errors import ArgumentProblem, UserError, as_path, write_problem
+from minigpt.runs.run import Run, as_run
+from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
+from minigpt.targets.targets import TARGETS, ExportSource, target_named
+
+
+def export_run(
+    run: Run | str | Path,
+    format: str,
+    output: str | Path,
+    *,
+    weights: str = "float32",
+    certificate: bool = False,
+) -> dict[str, Any] | None:
+    """Writes a run's best model for other programs.
+
+    Damaged checkpoints, and the one that is used instead, are logged as warnings.
+
+    Args:
+      run: a run, or its directory.
+      format: one of `TARGETS`.
+      output: for "saved_model", "huggingface", "onnx" and "transformers_js", a new or empty folder; for
+        the others, a new file.
+      weights: how matrices are stored: "float32"; for "gguf", "html", "litert", "onnx" and
+        "transformers_js" also "float16" or "int8".
+      certificate: whether to compare what was written with the run. The certificate is written too:
+        `certificate.json` in a folder, `NAME.certificate.json` beside a file. It is also recorded in the
+        run directory, and the report of the run shows it.
+    Returns:
+      The certificate; None without one.
+    Raises:
+      UserError: the run has no model, the format does not support the model or needs a package that is not
+        installed, the output exists or cannot be written, or the certificate is outside the tolerance of
+        the format. Nothing is written.
+      ValueError: the format or the kind of weights is unknown, or the format has no other weights.
+    """
+    if format not in TARGETS:
+        raise ValueError(f"`format` must be one of {', '.join(TARGETS)}. Received: {format!r}")
+    target = target_named(format)
+    if weights not in target.weights:
+        kinds = ", ".join(target.weights)
+        raise ValueError(f"`weights` must be one of {kinds} for {format!r}. Received: {weights!r}")
+    target.check_packages()
+    source, output = ExportSource(as_run(run)), as_path("output", output)
+    check_output(output, target.is_folder)
+    if problem := target.problem(source.run.config.model, source.tokenizer):
+        raise UserError(ArgumentProblem("format", format, problem))
+    new = output_folder if target.is_folder else output_file
+    with new(output) as unfinished:
+        target.write(source, unfinished, weights)
+        if not certificate:
+            return None
+        # It imports TensorFlow.
+        from minigpt.targets.certification.certificate import (
+            certificate_bytes,
+            certificate_path,
+            certify,
+        )
+        from minigpt.targets.certification.record import record_certificate
+
+        found = certify(unfinished, source.run, format, (source.model, source.tokenizer))
+        if found["problems"]:
+            raise UserError(
+                *(ArgumentProblem("format", format, problem) for problem in found["problems"])
+            )
+        place = unfinished if target.is_folder else output
+        replace_file(certificate_path(place), certificate_bytes(found))
+    record_certificate(source.run, output, found)
+    return found
+
+
+def check_output(output: Path, is_folder: bool) -> None:
+    """Checks that an export would replace nothing.
+
+    Raises:
+      UserError: `output` exists, and is not an empty folder if `is_folder`.
+    """
+    if not output.exists() or (is_folder and output.is_dir() and not any(output.iterdir())):
+        return
+    problem = "exists; should be a new file"
+    if is_folder:
+        state = "is not empty" if output.is_dir() else "is a file"
+        problem = f"{state}; should be a new or empty directory"
+    raise UserError(ArgumentProblem("output", output, problem))
+
+
+@contextmanager
+def output_folder(output: Path) -> Iterator[Path]:
+    """Yields an empty folder that becomes `output` when the block ends without an exception.
+
+    Raises:
+      UserError: `output` is not empty, or cannot be written.
+    """
+    with _reported(output):
+        check_output(output, is_folder=True)
+        with _parents_of(output), atomic_folder(output) as folder:
+            yield folder
+
+
+@contextmanager
+def output_file(output: Path) -> Iterator[Path]:
+    """Yields a path for a file that becomes `output` when the block ends without an exception.
+
+    Raises:
+      UserError: `output` exists, or cannot be written.
+    """
+    with _reported(output):
+        check_output(output, is_folder=False)
+        with _parents_of(output), atomic_file(output) as unfinished:
+            yield unfinished
+
+
+@contextmanager
+def _parents_of(output: Path) -> Iterator[None]:
+    """Creates the parents of a path, and removes them after an exception."""
+    missing = [folder for folder in output.parents if not folder.exists()]
+    output.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for folder in missing:
+            with suppress(OSError):  # Another process may have written there.
+                folder.rmdir()
+        raise
+
+
+@contextmanager
+def _reported(output: Path) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        # TensorFlow has exceptions of its own for files.
+        if not (isinstance(error, OSError) or type(error).__module__.startswith("tensorflow")):
+            raise
+        problem = f"cannot be written: {write_problem(error)}"
+        raise UserError(ArgumentProblem("output", output, problem)) from None

@@ -1,0 +1,26 @@
+"""The page of a model as an export."""
+
+from pathlib import Path
+
+from minigpt.targets.certification.exported import ExportedModel
+from minigpt.targets.gguf.target import Gguf
+from minigpt.targets.targets import ExportSource, WeightsType
+
+
+class Html(Gguf):
+    """A page, which holds a portable file and the engine; see docs/model-page.md."""
+
+    name = "html"
+
+    def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
+        from minigpt.pages.model_page import write_page
+
+        write_page(source.run, path, weights)
+
+    def recognizes(self, path: Path, beginning: bytes) -> bool:
+        return beginning.lower().startswith(b"<!doctype html")
+
+    def open(self, path: Path) -> ExportedModel:
+        from minigpt.targets.certification.readers.portable import Page
+
+        return Page(path)

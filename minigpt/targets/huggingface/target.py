@@ -1,0 +1,35 @@
+"""The folder for Hugging Face's `transformers` as an export."""
+
+from pathlib import Path
+
+from minigpt.config import TransformerConfig
+from minigpt.targets.certification.exported import ExportedModel
+from minigpt.targets.targets import ExportSource, Target, WeightsType, gpt_problem
+from minigpt.tokenizers import Tokenizer
+
+
+class HuggingFace(Target):
+    """A folder for `from_pretrained`; see `export_huggingface`."""
+
+    name = "huggingface"
+    is_folder = True
+
+    def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
+        from minigpt.targets.huggingface.architectures import export_problems
+
+        return gpt_problem(config) or "; ".join(export_problems(config, tokenizer)) or None
+
+    def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
+        from minigpt.models import GPT
+        from minigpt.targets.huggingface.writing import write_folder
+
+        assert isinstance(source.model, GPT)
+        write_folder(source.model, source.tokenizer, path)
+
+    def recognizes(self, path: Path, beginning: bytes) -> bool:
+        return (path / "model.safetensors").is_file()
+
+    def open(self, path: Path) -> ExportedModel:
+        from minigpt.targets.certification.readers.text_model import HuggingFaceFolder
+
+        return HuggingFaceFolder(path)

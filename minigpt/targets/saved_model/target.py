@@ -1,0 +1,27 @@
+"""The SavedModel as an export."""
+
+from pathlib import Path
+
+from minigpt.targets.certification.exported import ExportedModel
+from minigpt.targets.targets import ExportSource, Target, WeightsType
+
+
+class SavedModel(Target):
+    """A folder that maps text to text, for programs that have TensorFlow and do not have minigpt."""
+
+    name = "saved_model"
+    is_folder = True
+    keeps_precision = True
+
+    def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
+        from minigpt.targets.saved_model.writing import build_text_module
+
+        build_text_module(source.model, source.tokenizer).save(path)
+
+    def recognizes(self, path: Path, beginning: bytes) -> bool:
+        return (path / "saved_model.pb").is_file()
+
+    def open(self, path: Path) -> ExportedModel:
+        from minigpt.targets.certification.readers.saved_model import SavedModelFolder
+
+        return SavedModelFolder(path)

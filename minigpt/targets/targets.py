@@ -1,0 +1,181 @@
+"""The formats of an export, one class each. Listing them imports no TensorFlow."""
+
+import abc
+import functools
+import importlib
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+
+from minigpt.config import TransformerConfig
+from minigpt.environment import install_command
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.runs.run import Run
+from minigpt.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from minigpt.models import GPT, EncoderDecoder
+    from minigpt.targets.certification.exported import ExportedModel
+
+# Name → module and class, in the folder of the target.
+TARGETS = {
+    "saved_model": "saved_model.target.SavedModel",
+    "keras": "keras_file.target.KerasFile",
+    "huggingface": "huggingface.target.HuggingFace",
+    "gguf": "gguf.target.Gguf",
+    "html": "html.target.Html",
+    "litert": "litert.target.LiteRT",
+    "onnx": "onnx.target.Onnx",
+    "transformers_js": "onnx.target.TransformersJs",
+}
+# How matrices are stored.
+WeightsType = Literal["float32", "float16", "int8"]
+STORED: tuple[WeightsType, ...] = get_args(WeightsType)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How much an export with one kind of weights may differ from its source.
+
+    Attributes:
+      logits: largest difference of a logit, as a share of the largest logit, or of 1 if that is smaller;
+        None if there is no limit.
+      bits_per_byte: largest relative difference of the bits per byte.
+      gap: largest `second_largest_gap` of formats whose logits cannot be compared; None: twice the limit
+        of the logits.
+    """
+
+    logits: float | None
+    bits_per_byte: float
+    gap: float | None = None
+
+
+# docs/certificates.md describes them.
+TOLERANCES = {
+    "float32": Tolerance(logits=1e-3, bits_per_byte=1e-4),
+    "float16": Tolerance(logits=2e-2, bits_per_byte=1e-3),
+    "int8": Tolerance(logits=None, bits_per_byte=5e-3, gap=1.0),
+}
+
+
+class ExportSource:
+    """A run, and its best model and tokenizer, which are loaded when they are first needed.
+
+    Args:
+      run: the run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    @cached_property
+    def model(self) -> "GPT | EncoderDecoder":
+        return self.run.load_model()
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return self.run.load_tokenizer()
+
+
+class Target(abc.ABC):
+    """A format of an export: a file or folder that other programs read.
+
+    The module of a target imports TensorFlow, and the packages of its format, in its methods only.
+
+    Attributes:
+      name: its name, the value of `--format`.
+      is_folder: whether it is a folder.
+      weights: the ways in which it can store matrices.
+      packages: the modules that it needs, of the extra with its name.
+      keeps_precision: whether it computes in the precision of the training; others compute in float32.
+    """
+
+    name: ClassVar[str]
+    is_folder: ClassVar[bool]
+    weights: ClassVar[tuple[WeightsType, ...]] = ("float32",)
+    packages: ClassVar[tuple[str, ...]] = ()
+    keeps_precision: ClassVar[bool] = False
+
+    def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
+        """Returns in one line what the format cannot express; None if it has the model.
+
+        Args:
+          config: the description of the model.
+          tokenizer: its tokenizer.
+        """
+        return None
+
+    @abc.abstractmethod
+    def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
+        """Writes the best model of a run that has no `problem`.
+
+        Args:
+          source: the run.
+          path: an empty folder, or the path of a new file.
+          weights: how matrices are stored, one of `weights`.
+        Raises:
+          UserError: the run has no model.
+          OSError: a file cannot be written.
+        """
+
+    @abc.abstractmethod
+    def recognizes(self, path: Path, beginning: bytes) -> bool:
+        """Returns whether a file or folder has this format.
+
+        Args:
+          path: the file or folder.
+          beginning: the first bytes of a file; b"" for a folder.
+        """
+
+    @abc.abstractmethod
+    def open(self, path: Path) -> "ExportedModel":
+        """Opens what `write` has written, with the packages that the users of the format have.
+
+        Raises:
+          UserError: it cannot be read.
+        """
+
+    def tolerance(self, weights: WeightsType) -> Tolerance:
+        """Returns how much the export may differ from the run."""
+        return TOLERANCES[weights]
+
+    def check_packages(self) -> None:
+        """Raises a `UserError` if a package that the format needs is not installed."""
+        absent = [package for package in self.packages if find_spec(package) is None]
+        if absent:
+            problem = f"{', '.join(absent)} not installed: {install_command(self.name)}"
+            raise UserError(ArgumentProblem("format", self.name, problem))
+
+
+@functools.cache
+def target_named(name: str) -> Target:
+    """Returns the target with a name, a key of `TARGETS`."""
+    module, _, cls = f"{__package__}.{TARGETS[name]}".rpartition(".")
+    target: Target = getattr(importlib.import_module(module), cls)()
+    return target
+
+
+def target_of(path: Path) -> Target:
+    """Returns the target of an exported file or folder, from what it contains.
+
+    Raises:
+      UserError: nothing is there, or it has no known format.
+    """
+    beginning = b""
+    if not path.is_dir():
+        try:
+            with path.open("rb") as file:
+                beginning = file.read(16)
+        except OSError as error:
+            raise UserError(ArgumentProblem("path", path, error.strerror or str(error))) from None
+    for name in TARGETS:
+        if (target := target_named(name)).recognizes(path, beginning):
+            return target
+    raise UserError(ArgumentProblem("path", path, f"is none of the formats {', '.join(TARGETS)}"))
+
+
+def gpt_problem(config: TransformerConfig) -> str | None:
+    """Returns why a format that has only decoders does not have a model."""
+    return None if config.kind == "gpt" else f"the model is a {config.kind}; should be a gpt"
