@@ -44,10 +44,10 @@ def export_run(
         the format. Nothing is written.
       ValueError: the format or the kind of weights is unknown, or the format has no other weights.
     """
-    if format not in TARGETS:
+    if not isinstance(format, str) or format not in TARGETS:
         raise ValueError(f"`format` must be one of {', '.join(TARGETS)}. Received: {format!r}")
     target = target_named(format)
-    if weights not in target.weights:
+    if not isinstance(weights, str) or weights not in target.weights:
         kinds = ", ".join(target.weights)
         raise ValueError(f"`weights` must be one of {kinds} for {format!r}. Received: {weights!r}")
     target.check_packages()
