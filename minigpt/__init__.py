@@ -44,6 +44,8 @@ os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND") or "tensorflow"
 
 if TYPE_CHECKING:
     # An alias marks a name as public for type checkers.
+    from minigpt.app import resume as resume
+    from minigpt.app import train as train
     from minigpt.config import Config as Config
     from minigpt.config import load_config as load_config
     from minigpt.corpus.fit import config_for_text as config_for_text
@@ -82,8 +84,6 @@ if TYPE_CHECKING:
     from minigpt.tokenizers.gpt2 import GPT2Tokenizer as GPT2Tokenizer
     from minigpt.tokenizers.word import WordTokenizer as WordTokenizer
     from minigpt.training.callbacks.text_generator import TextGenerator as TextGenerator
-    from minigpt.training.pipeline import resume as resume
-    from minigpt.training.pipeline import train as train
 
 # Importing TensorFlow takes seconds, so a module is imported when its name is first used.
 _MODULES = {
@@ -121,8 +121,8 @@ _MODULES = {
     "load_portable": "minigpt.targets.gguf.loading",
     "measure_memorization": "minigpt.insight.memorization",
     "plan": "minigpt.insight.forecast.plan",
-    "resume": "minigpt.training.pipeline",
-    "train": "minigpt.training.pipeline",
+    "resume": "minigpt.app",
+    "train": "minigpt.app",
     "verify": "minigpt.targets.certification.verifying",
     "write_report": "minigpt.pages.report_page",
 }

@@ -89,14 +89,12 @@ def measure(arguments: argparse.Namespace, devices: int) -> dict[str, Any]:
     import tensorflow as tf
 
     from minigpt.corpus.token_store import open_corpus
+    from minigpt.distribution import devices as module
     from minigpt.distribution.cluster import find_cluster
     from minigpt.distribution.divided_muon import DividedMuon
-    from minigpt.distribution.replicated_step import ReplicatedStep
-    from minigpt.training.device import set_up_replicas
-    from minigpt.training.optimizers import build
+    from minigpt.distribution.step import ReplicatedStep
     from minigpt.training.optimizers.muon import Muon
-    from minigpt.training.pipeline import compile_model
-    from minigpt.training.start import replicated_model
+    from minigpt.training.start import initial_model
     from minigpt.training.tasks import build_task
 
     settings = {
@@ -108,10 +106,12 @@ def measure(arguments: argparse.Namespace, devices: int) -> dict[str, Any]:
         "training.devices": devices,
     }
     config = load_config("default", [f"{name}={value}" for name, value in settings.items()])
-    _, replicas = set_up_replicas(config.training, find_cluster())
+    strategy = module.Devices()
+    _, replicas = module.set_up_replicas(config.training, find_cluster())
+    strategy.replicas = replicas
     assert replicas
     task = build_task(config, open_corpus(config.data, config.tokenizer))
-    model = replicated_model(task, None, replicas)
+    model = strategy.build_model(lambda: initial_model(task, None))
 
     class Measured(DividedMuon):
         """Updates in either mode, and compiles what an update and a step have in common once."""
@@ -129,8 +129,8 @@ def measure(arguments: argparse.Namespace, devices: int) -> dict[str, Any]:
             return compiled[key]
 
     compiled: dict[Any, Callable[..., Any]] = {}
-    build.DividedMuon = Measured  # type: ignore[misc]
-    compile_model(task, model, replicas)
+    module.DividedMuon = Measured  # type: ignore[misc]
+    strategy.compile(task, model)
     optimizer: Any = model.optimizer
     values = [
         tf.random.stateless_normal(variable.shape, (0, index))

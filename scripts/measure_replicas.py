@@ -122,20 +122,21 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
     from minigpt.corpus.token_store import open_corpus
     from minigpt.distribution.cluster import find_cluster
-    from minigpt.distribution.replicated_step import ReplicatedStep
-    from minigpt.training.device import set_up_replicas
-    from minigpt.training.pipeline import compile_model
-    from minigpt.training.start import initial_model, replicated_model
+    from minigpt.distribution.devices import Devices, set_up_replicas
+    from minigpt.distribution.step import ReplicatedStep
+    from minigpt.training.start import initial_model
     from minigpt.training.tasks import build_task
 
     sizes = [f"model.num_layers={arguments.layers}", f"model.embed_dim={arguments.width}"]
     rows = f"training.batch_size={arguments.rows}"
     config = load_config("default", [*sizes, f"model.ff_dim={4 * arguments.width}", rows])
     cluster = find_cluster()
+    strategy = Devices()
     _, replicas = set_up_replicas(config.training, cluster)
+    strategy.replicas = replicas
     task = build_task(config, open_corpus(config.data, config.tokenizer))
-    model = replicated_model(task, None, replicas) if replicas else initial_model(task, None)
-    compile_model(task, model, replicas)
+    model = strategy.build_model(lambda: initial_model(task, None))
+    strategy.compile(task, model)
     inputs, targets, _ = task.batch(0)
     share = len(targets) // (replicas.count if replicas else 1)
     gradients = tf.function(model.loss_and_gradients, jit_compile=True, autograph=False)

@@ -122,7 +122,7 @@ def without_xla(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_export(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trainings end without an export, which takes longer than all else in a small one."""
-    monkeypatch.setattr("minigpt.training.pipeline.export_best", lambda run, task: {})
+    monkeypatch.setattr("minigpt.training.pipeline.export_best", lambda *_: {})
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ import minigpt
 def test_the_argument_is_named(name, call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # Fails before anything is trained, if the argument is not checked.
-    monkeypatch.setattr("minigpt.training.pipeline.set_up_replicas", None)
+    monkeypatch.setattr("minigpt.distribution.devices.set_up_replicas", None)
     monkeypatch.setattr("minigpt.insight.forecast.plan.set_up_device", None)
     with pytest.raises(TypeError, match=f"^`{name}` must be .*Received: 5$"):
         call(tmp_path / "new")

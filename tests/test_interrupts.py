@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from minigpt.interrupts import remember_interrupts, stopping_signals
-from minigpt.training.callbacks.interrupt import Interrupt
+from minigpt.training.callbacks.ending import Interrupt
 
 
 @pytest.fixture(autouse=True)

@@ -1,92 +1,99 @@
 """Writes analysis.json and report.html."""
 
 import math
+import shlex
 import time
 from typing import Any
 
 import minigpt
 from minigpt.insight.doctor import as_records, diagnose
 from minigpt.insight.history import read_history
-from minigpt.insight.measuring import measurements
+from minigpt.insight.measuring import Measurement, measurements
 from minigpt.insight.record import read_analysis, write_analysis
-from minigpt.insight.verdict import Verdict
+from minigpt.insight.verdict import Verdict, runnable
 from minigpt.pages.report_page import write_report
 from minigpt.runs.run import Run
-from minigpt.training.callbacks.callback import Callback
-from minigpt.training.callbacks.checkpointing import Checkpointing
-from minigpt.training.failures import OptionalOutput
-from minigpt.training.tasks.task import Task
+from minigpt.training.hooks import Hook
+from minigpt.training.loop import TrainingLoop
 
 # Share of the training time that analysis and report may take.
 SHARE = 0.01
 
 
-class Reporter(Callback):
+class Reporter(Hook):
     """Examines the training after every epoch, and writes what was found and the report.
 
-    It must be called after `checkpointing`: the report is about a state that training can resume from. An
-    epoch is passed over if the reports would take more than `SHARE` of the training time, but never the
-    first one of a process.
+    An epoch is passed over if the reports would take more than `SHARE` of the training time, but never
+    the first one of a process.
 
     Args:
-      run: the run.
-      task: corpus, settings, and the losses of the held-out tokens.
-      checkpointing: counts epochs and steps.
+      command: how the user calls minigpt, for the suggested commands.
 
     Attributes:
       seconds: time spent here, in this process.
-      output: the report, which training can do without.
     """
 
-    def __init__(self, run: Run, task: Task, checkpointing: Checkpointing) -> None:
-        super().__init__()
-        self.run = run
-        self.task = task
-        self.clock = checkpointing.clock
-        self.checkpointing = checkpointing
-        self.seconds = self._last_seconds = 0.0
-        self.output = OptionalOutput(run.report_file.name)
-        self._measurements = measurements(run, task.corpus, task.config)
-        self._analysis: dict[str, Any] = {}
+    name = "report.html"
 
-    def on_train_begin(self, logs: Any = None) -> None:
-        if self._analysis:
-            return  # `fit` is called a second time, after the rest of an epoch.
+    def __init__(self, command: str = "minigpt") -> None:
+        self.command = command
+        self.seconds = self._last_seconds = 0.0
+        self._analysis: dict[str, Any] = {}
+        self._was_finished = False
+
+    def started(self, loop: TrainingLoop) -> None:
+        self.run, self.task, self.clock = loop.run, loop.task, loop.clock
+        self.checkpointing = loop.checkpointing
+        self._measurements = measurements(loop.run, loop.task.corpus, loop.task.config)
         is_new = not self.clock.step
         known = {} if is_new else read_analysis(self.run)
+        if loop.is_over:
+            # An earlier process has ended the training, and perhaps not recorded it.
+            self._was_finished = known.get("state") == "finished"
+            self._analysis = known
+            return
         resumed_at = known.get("resumed_at")
         earlier = resumed_at if isinstance(resumed_at, list) else []
-        accumulated = self.task.config.training.accumulate_steps
         # It is about a state that training goes on from.
         known.pop("memorization", None)
         self._analysis = known | {
             "version": minigpt.__version__,
-            "tokens_per_step": self.task.tokens_per_batch * accumulated,
+            "tokens_per_step": self.task.tokens_per_batch * loop.training.accumulate_steps,
             "resumed_at": earlier if is_new else [*earlier, self.clock.step],
         }
 
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        assert logs is not None
-        with self.output.writing():
-            self._report_epoch(logs)
-
-    def _report_epoch(self, logs: dict[str, Any]) -> None:
+    def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
         loss, bits = logs["val_loss"], logs["val_bits_per_byte"]
         self._analysis["bytes_per_token"] = loss / math.log(2) / bits if bits else None
         if not self.seconds or self.seconds + self._last_seconds <= self._allowed:
             self.report("training")
 
+    def finished(self, run: Run, state: str) -> list[str]:
+        """Writes the last report; returns the verdicts of the doctor and what was not measured."""
+        if self._was_finished or not self._analysis:
+            return []
+        verdicts, path = self.report(state), shlex.quote(str(run.path))
+        lines = [
+            f"Doctor: {verdict.title}. {verdict.evidence} "
+            f"{runnable(verdict.action, run.path, self.command)}"
+            for verdict in verdicts
+        ]
+        if not lines:
+            lines = ["Doctor: no problems found."]
+        # It would have taken too long.
+        if left := [each.subject for each in self._measurements if self._is_due(each, True)]:
+            lines.append(
+                f"Not measured, to save time: {', '.join(left)}. To measure it: {self.command} doctor "
+                f"{path}"
+            )
+        return lines
+
     @property
     def _allowed(self) -> float:
         return SHARE * self.clock.process_seconds
 
-    @property
-    def not_measured(self) -> list[str]:
-        """What was left out at the end of training, because it would have taken too long."""
-        epoch = self.checkpointing.epoch
-        return [
-            each.subject for each in self._measurements if each.is_due(self._analysis, epoch, True)
-        ]
+    def _is_due(self, measurement: Measurement, is_finished: bool) -> bool:
+        return measurement.is_due(self._analysis, self.checkpointing.epoch, is_finished)
 
     def report(self, state: str) -> list[Verdict]:
         """Writes analysis.json and report.html.
@@ -94,20 +101,17 @@ class Reporter(Callback):
         Args:
           state: "training", "finished", "interrupted" or "failed".
         Returns:
-          The verdicts of the doctor; none if training has not begun.
+          The verdicts of the doctor.
         Raises:
           OSError: a file cannot be written.
         """
-        # Nothing was left to train: an earlier process ended before it had recorded the end.
-        self._analysis = self._analysis or read_analysis(self.run)
-        if not self._analysis:
-            return []
         start = time.perf_counter()
         for measurement in self._measurements:
             spent = self.seconds + time.perf_counter() - start
-            if measurement.is_due(
-                self._analysis, self.checkpointing.epoch, state == "finished"
-            ) and (spent + measurement.seconds <= self._allowed):
+            if (
+                self._is_due(measurement, state == "finished")
+                and spent + measurement.seconds <= self._allowed
+            ):
                 self._analysis |= measurement.measure(self._analysis)
         if self.task.breakdown:
             self._analysis |= self.task.breakdown.as_dict()

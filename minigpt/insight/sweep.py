@@ -16,10 +16,9 @@ from minigpt.models.state import arrays_of, restore
 from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.callback import Callback, training_loss
-from minigpt.training.device import set_up_device
 from minigpt.training.fine_tuning import fine_tuning
-from minigpt.training.pipeline import compile_model
 from minigpt.training.start import initial_model
+from minigpt.training.strategy import Strategy, set_up_device
 from minigpt.training.tasks import build_task
 
 # Neighboring learning rates of the sweep differ by FACTOR; at most MOST are tried in each direction.
@@ -73,7 +72,7 @@ def sweep_learning_rates(run: Run, report: Callable[[str], object] = lambda line
     set_up_device(config.training)
     task = build_task(config, corpus)
     model = initial_model(task, fine_tuning(config))
-    compile_model(task, model)
+    Strategy().compile(task, model)
     initial = {name: array.copy() for name, array in arrays_of(model).items()}
     own = config.training.learning_rate
     accumulated = config.training.accumulate_steps

@@ -8,7 +8,6 @@ from minigpt.errors import UserError
 from minigpt.models import GPT
 from minigpt.runs.paths import check_run
 from minigpt.runs.run import Run
-from minigpt.targets.huggingface.architectures import export_problems
 from minigpt.tokenizers import Tokenizer
 
 # Settings of [model] that may differ from the run's: they affect training only.
@@ -42,12 +41,6 @@ class FineTuning:
                 "hold a GPT"
             )
         return model
-
-    def export_problems(self) -> list[str]:
-        """Returns why a model that was imported cannot be written for `transformers` again."""
-        if self.run.corpus_file.is_file():
-            return []  # It was trained here.
-        return export_problems(self.config.model, self.tokenizer)
 
 
 def fine_tuning(config: Config) -> FineTuning | None:

@@ -1,8 +1,12 @@
-"""Training as a whole: corpus, task, model, restore, fit, export, report."""
+"""Training as a whole: corpus, task, model, restore, fit, export.
 
+`minigpt.train` is `app.train`, which adds what is around the core: the report, portable files, replicas.
+"""
+
+import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,38 +15,20 @@ import keras
 from rich.console import Console
 
 from minigpt.config import Config
-from minigpt.config.overrides import check_overrides
-from minigpt.distribution.cluster import find_cluster, is_first_worker
-from minigpt.distribution.connection import lost_workers
-from minigpt.distribution.replicas import Replicas
-from minigpt.distribution.workers import (
-    announce_run,
-    check_weights,
-    check_workers,
-    follow,
-    wait_for_first,
-)
 from minigpt.errors import ArgumentProblem, UserError, as_path
-from minigpt.insight.record import read_analysis
-from minigpt.insight.tensorboard import check_tensorboard
 from minigpt.interrupts import Interrupted, stop_if_interrupted
+from minigpt.models import GPT, EncoderDecoder
+from minigpt.models.lora import count_merged
 from minigpt.notices import notices_to
-from minigpt.runs.facts import write_facts
-from minigpt.runs.run import Run, as_run, save_model
-from minigpt.storage.atomic import atomic_folder
-from minigpt.targets.gguf.run_file import write_run_file
-from minigpt.targets.saved_model.writing import build_text_module
+from minigpt.runs.facts import Baselines, Facts
+from minigpt.runs.run import Run, save_model
 from minigpt.training import messages
 from minigpt.training.console import new_console, show
-from minigpt.training.device import enough_memory, set_up_replicas, uses_xla
-from minigpt.training.facts import run_facts
-from minigpt.training.failures import OptionalOutput, report_failed_writes
+from minigpt.training.failures import report_failed_writes
+from minigpt.training.hooks import Hook, Hooks
 from minigpt.training.loop import TrainingLoop
-from minigpt.training.new_training import new_training
-from minigpt.training.optimizers.build import build_optimizer
-from minigpt.training.resumed_training import resumed_training
-from minigpt.training.start import Start
-from minigpt.training.summary import summary
+from minigpt.training.start import Start, new_training, resumed_training
+from minigpt.training.strategy import Strategy, enough_memory
 from minigpt.training.tasks import build_task
 from minigpt.training.tasks.task import Task
 
@@ -58,45 +44,20 @@ def train(
     command: str = "minigpt",
     command_line: str | None = None,
     console: Console | None = None,
+    hooks: Sequence[Hook] = (),
+    strategy: Strategy | None = None,
 ) -> Run:
-    """Trains a model from text, shows what it generates, and exports the best one.
-
-    With `training.deterministic` on a CPU, training that was interrupted and resumed any number of times
-    ends with the same bytes in every weight and optimizer slot, the same metrics (except times) and the
-    same samples as uninterrupted training.
-
-    Several processes that are described by TF_CONFIG or Slurm's variables train together if each calls this
-    function with the same arguments: see docs/distributed.md. The first one prints and writes.
+    """Trains a model. `minigpt.train` describes the arguments, the result and the errors.
 
     Args:
-      config: settings: a `Config`, a nested dictionary, a path or the name of a shipped configuration.
-        None for the default configuration.
-      run: the run directory, new or empty; `runs/NAME-N` if None.
-      resume_from: a run directory. Training resumes from its newest undamaged checkpoint, or from its
-        first step if there is none, with the run's settings; `config` and `run` must be None.
-      overrides: `"SECTION.KEY=VALUE"` strings, such as `"training.epochs=9"`. When training is
-        resumed, all settings of `[sampling]` and some of `[training]` can change. The learning rate is
-        then the same as if the setting had been changed at the beginning.
-      callbacks: Keras callbacks. They see `val_loss` and the other scores in the logs of every epoch.
-        See `UserCallbacks` for the order and for training that is resumed.
-      name: NAME of the default run directory; the configuration's if None.
-      command: how the user calls minigpt, for the suggested commands.
-      command_line: the command line that starts the training, which the run records; None from Python.
-      console: where to print; standard output if None.
-    Returns:
-      The finished run.
-    Raises:
-      UserError: a setting, the text or the directory cannot be used; a new run leaves no files. Or another
-        worker differs or ends. Or
-        the loss became nan or infinite, or the run cannot be written; earlier checkpoints stay. Or the
-        run to resume does not exist, is in use by another process, or has no undamaged checkpoint.
-      TypeError: an argument has the wrong type.
-      KeyboardInterrupt: after Ctrl-C, with the state saved.
+      hooks: what is written or shown beside training.
+      strategy: computes the steps; None for one device.
     """
     began = time.perf_counter()
     _check_arguments(config, run, resume_from, callbacks)
-    is_first = is_first_worker()
-    # Only the first of several workers prints.
+    strategy = strategy or Strategy()
+    is_first = strategy.is_first
+    # Only the first of several processes prints.
     console = (console or new_console()) if is_first else Console(quiet=True)
     with ExitStack() as contexts:
         contexts.enter_context(notices_to(partial(show, console)))
@@ -105,42 +66,38 @@ def train(
             start = new_training(config, overrides, run, name, is_first)
         else:
             start = contexts.enter_context(resumed_training(resume_from, overrides, is_first))
+        for hook in hooks:
+            hook.check(start.config)
 
-        # 1. Devices and corpus.
+        # 1. Device and corpus.
         stop_if_interrupted()
-        check_tensorboard(start.config.training)
-        cluster = find_cluster(start.config.training.workers)
-        device, replicas = set_up_replicas(start.config.training, cluster)
-        contexts.enter_context(lost_workers(replicas))
+        device = contexts.enter_context(strategy.open(start.config.training))
         corpus = start.open_corpus()
-        check_workers(replicas, start, corpus)
+        strategy.check_start(start, corpus)
 
         # 2. Task.
         task = build_task(start.config, corpus)
         contexts.enter_context(enough_memory(task.config, corpus.tokenizer.vocab_size))
 
         # 3. Model.
-        model = start.build_model(task, replicas)
-        compile_model(task, model, replicas)
-        description = summary(task, model, device, start.fine_tuning)
+        model = strategy.build_model(partial(start.build_model, task))
+        strategy.compile(task, model)
+        description = messages.summary(task, model, device, start.fine_tuning)
         facts = run_facts(task, model, device, command_line)
         stop_if_interrupted()
 
         # 4. Restore.
-        if replicas and not is_first:
-            return follow(replicas, start, task, model, callbacks)
+        if not is_first:
+            return strategy.follow(start, task, model, callbacks)
         trained = contexts.enter_context(start.run_directory(task, facts))
         contexts.enter_context(report_failed_writes(trained))
-        loop = TrainingLoop(trained, task, model, callbacks, console, replicas)
-        contexts.callback(wait_for_first, replicas, loop)
+        loop = TrainingLoop(trained, task, model, callbacks, console, hooks, strategy)
+        contexts.callback(strategy.wait, loop)
         loop.restore(start.checkpoint)
-        if not trained.facts:
-            write_facts(trained.facts_file, facts)  # An earlier version began the run.
-        is_exported = trained.model_file.is_file() and trained.saved_model_folder.is_dir()
-        announce_run(replicas, trained, trains=not loop.is_over)
-        if loop.is_over and is_exported:
-            if read_analysis(trained).get("state") != "finished":
-                loop.reporter.report("finished")
+        strategy.announce(trained, trains=not loop.is_over)
+        if loop.is_over and trained.model_file.is_file():
+            loop.hooks.started(loop)
+            loop.hooks.finished(trained, "finished")
             show(console, messages.how_to_extend(loop, command))
             return trained
         start.discard_later_results(loop.checkpointing)
@@ -149,93 +106,68 @@ def train(
             if not loop.is_over:
                 show(console, description)
                 show(console, start.describe(trained, loop.clock.step, loop.clock.end))
-                check_weights(replicas, model)
+            loop.hooks.started(loop)
+            if not loop.is_over:
+                strategy.check_weights(model)
                 loop.fit()
                 for line in messages.why_it_ended(loop, command):
                     show(console, line)
             # 6. Export.
             show(console, "Exporting the best model.")
-            scores = export_best(trained, task)
-            # 7. Report.
-            with loop.reporter.output.writing():
-                verdicts = loop.reporter.report("finished")
-                for line in messages.doctor(loop.reporter, verdicts, command):
-                    show(console, line)
+            scores = export_best(trained, task, loop.hooks)
+            for line in loop.hooks.finished(trained, "finished"):
+                show(console, line)
         except KeyboardInterrupt:
             show(console, messages.interrupted(loop, command))
-            with loop.reporter.output.writing():
-                loop.reporter.report("interrupted")
+            loop.hooks.finished(trained, "interrupted")
             raise Interrupted from None
         except UserError:
             with suppress(Exception):
-                loop.reporter.report("failed")
+                loop.hooks.finished(trained, "failed")
             raise
         seconds = time.perf_counter() - began
         show(console, messages.finished(loop, scores, seconds, command))
     return trained
 
 
-def resume(
-    run: Run | str | Path,
-    changes: Sequence[str] = (),
-    *,
-    callbacks: Sequence[keras.callbacks.Callback] = (),
-    command: str = "minigpt",
-    console: Console | None = None,
-) -> Run:
-    """Resumes training from the newest undamaged checkpoint, or extends training that has ended.
-
-    Equivalent to `train(resume_from=run, overrides=changes)`, which describes the arguments. `run` may
-    also be a `Run`.
-    """
-    check_overrides(changes, "changes")
-    return train(
-        resume_from=as_run(run).path,
-        overrides=changes,
-        callbacks=callbacks,
-        command=command,
-        console=console,
-    )
-
-
-def compile_model(task: Task, model: keras.Model, replicas: Replicas | None = None) -> None:
-    """Compiles a model for its task, and creates every variable that a checkpoint holds.
-
-    Args:
-      task: what the model is trained for.
-      model: built within the scope of the replicas.
-      replicas: of the model; None for the default device.
-    """
-    training = task.config.training
-    jit_compile = uses_xla(training)
-    with replicas.scope() if replicas else nullcontext():
-        optimizer = build_optimizer(training, model, replicas)
-    # The metrics are created outside: they hold the loss of all replicas.
-    model.compile(optimizer=optimizer, jit_compile=jit_compile, **task.objective())
-    task.set_model(model, replicas)
-
-
-def export_best(run: Run, task: Task) -> dict[str, Any]:
-    """Writes the best model into the run: for Keras, as a SavedModel and as a portable file.
-
-    If one of the last two cannot be written, a warning says why. TensorFlow runs the model all the same.
+def export_best(run: Run, task: Task, hooks: Hooks) -> dict[str, Any]:
+    """Writes the best model into the run: the files of the hooks, then model.keras.
 
     Returns:
       Final scores of the model; see `Task.final_scores`.
     Raises:
-      OSError: the model cannot be written for Keras.
+      OSError: model.keras cannot be written.
     """
     best = run.load_model()
-    with (
-        OptionalOutput(run.saved_model_folder.name).writing(),
-        atomic_folder(run.saved_model_folder, replace=True) as folder,
-    ):
-        build_text_module(best, task.corpus.tokenizer).save(folder)
-    with OptionalOutput(run.portable_file.name).writing():
-        write_run_file(run, run.portable_file, weights=best.get_weights())
+    hooks.best_ready(run, best)
     # Last: if this file exists, the others are written, or cannot be.
     save_model(best, run.model_file)
     return task.final_scores(best)
+
+
+def run_facts(
+    task: Task, model: GPT | EncoderDecoder, device: str, command_line: str | None
+) -> Facts:
+    """Returns the content of facts.json, which a run has before its first step.
+
+    Args:
+      task: corpus and baselines.
+      model: the model, perhaps with LoRA.
+      device: the device's name.
+      command_line: how training was started; None from Python.
+    """
+    uniform, unigram = task.baselines
+    return Facts(
+        command=command_line,
+        parameters=count_merged(model),
+        # Not a number if no held-out pair fits the model.
+        baselines=Baselines(uniform=uniform, unigram=unigram if math.isfinite(unigram) else None),
+        train_bytes=task.corpus.train.bytes,
+        train_tokens=task.corpus.train.tokens,
+        val_tokens=task.corpus.val.tokens,
+        device=device,
+        text=task.split,
+    )
 
 
 def _check_arguments(

@@ -1,21 +1,70 @@
-"""The common interface of new and resumed training."""
+"""What training starts from: a new run, or the newest checkpoint of an earlier one."""
 
 import abc
-from contextlib import AbstractContextManager
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import keras
 
-from minigpt.config import Config
+from minigpt.config import Config, TrainingConfig, load_config, load_record
+from minigpt.config.record import FORMAT
+from minigpt.corpus.fit import fit_to_text
 from minigpt.corpus.store_files import Corpus
-from minigpt.distribution.replicas import Replicas
+from minigpt.corpus.token_store import open_corpus
+from minigpt.errors import UserError, as_path
 from minigpt.models import GPT, build_model
 from minigpt.models.lora import enable_lora
-from minigpt.runs.checkpoints import Checkpoint
+from minigpt.runs.checkpoints import (
+    BrokenCheckpointError,
+    Checkpoint,
+    checkpoint_paths,
+    newest_checkpoint,
+    read_checkpoint,
+    remove_checkpoints,
+)
+from minigpt.runs.corpus import open_run_corpus
+from minigpt.runs.epoch_files import remove_epoch_files
 from minigpt.runs.facts import Facts
+from minigpt.runs.lock import run_lock
+from minigpt.runs.paths import check_new_run, new_run_path, run_error
+from minigpt.runs.progress import TrainingProgress
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.checkpointing import Checkpointing
-from minigpt.training.fine_tuning import FineTuning
+from minigpt.training.fine_tuning import FineTuning, fine_tuning
 from minigpt.training.tasks.task import Task
+
+logger = logging.getLogger(__name__)
+
+# Settings of [training] that may change. All settings of [sampling] may change. The other settings
+# determine the weights and the optimizer's state.
+CHANGEABLE = {
+    "epochs",
+    "max_minutes",
+    "learning_rate",
+    "schedule",
+    "min_learning_rate",
+    "warmup_steps",
+    "adam_beta_2",
+    "adam_epsilon",
+    "weight_decay",
+    "clip_norm",
+    "label_smoothing",
+    "early_stopping_patience",
+    "checkpoint_every_steps",
+    "checkpoint_every_seconds",
+    "keep_checkpoints",
+    "keep_epochs",
+    "tensorboard",
+    "device",
+    "devices",
+    "workers",
+    "jit_compile",
+    "deterministic",
+}
 
 
 class Start(abc.ABC):
@@ -45,18 +94,13 @@ class Start(abc.ABC):
           UserError: the text cannot be used.
         """
 
-    def build_model(self, task: Task, replicas: Replicas | None = None) -> keras.Model:
+    def build_model(self, task: Task) -> keras.Model:
         """Returns the model before its first step. A checkpoint is not restored yet.
 
-        Args:
-          task: what it is trained for.
-          replicas: where its variables are created; None for the default device.
         Raises:
           UserError: the run to start from has no model that can be used.
         """
-        if replicas is None:
-            return initial_model(task, self.fine_tuning)
-        return replicated_model(task, self.fine_tuning, replicas)
+        return initial_model(task, self.fine_tuning)
 
     @abc.abstractmethod
     def run_directory(self, task: Task, facts: Facts) -> AbstractContextManager[Run]:
@@ -69,6 +113,294 @@ class Start(abc.ABC):
     def describe(self, run: Run, step: int, end: int) -> str:
         """Returns the lines about the run directory and the first step that precede training."""
         return f"Run         {run.path}"
+
+
+def new_training(
+    config: Config | Mapping[str, Any] | str | Path | None,
+    overrides: Sequence[str],
+    run: str | Path | None,
+    name: str | None,
+    is_first: bool = True,
+) -> "NewTraining":
+    """Checks the settings and the run directory of a new run. The arguments are those of `train`.
+
+    Args:
+      is_first: whether this process is the first of several workers, which creates the directory.
+    Raises:
+      UserError: a setting or the directory cannot be used.
+    """
+    config = "default" if config is None else config
+    if not isinstance(name, str | None):
+        raise TypeError(f"`name` must be a string. Received: {name!r}")
+    name = name or (Path(config).stem if isinstance(config, str | Path) else "run")
+    if isinstance(config, Config) and overrides:
+        config = {"format": FORMAT} | config.model_dump(exclude_unset=True)
+    config = config if isinstance(config, Config) else load_config(config, overrides)
+    path = None if run in (None, "") else as_path("run", run)
+    if is_first:
+        check_new_run(path or new_run_path(name))
+    given, config = config, fit_to_text(config)
+    start = fine_tuning(config)
+    if start is None:
+        check_trains_all_positions(config)
+    return NewTraining(start.config if start else config, start, path, name, given)
+
+
+def check_trains_all_positions(config: Config) -> None:
+    """Raises a `UserError` if the table of learned positions is longer than the training sequences."""
+    length, max_len = config.sequence_length, config.model.max_len
+    if config.model.position == "learned" and config.data.source != "pairs" and length < max_len:
+        raise UserError(
+            f"training.sequence_length = {length}: should be model.max_len = {max_len} or unset: with "
+            "model.position = 'learned' and without training.init_from, later positions are never trained"
+        )
+
+
+class NewTraining(Start):
+    """The start of a new run.
+
+    Args:
+      config: the settings.
+      fine_tuning: the run whose weights it starts from, if any.
+      path: the run directory; `runs/NAME-N` if None.
+      name: NAME.
+      given: the settings before any were chosen for the text.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        fine_tuning: FineTuning | None,
+        path: Path | None,
+        name: str,
+        given: Config,
+    ) -> None:
+        super().__init__(config, fine_tuning)
+        self.given = given
+        self.path = path
+        self.name = name
+
+    def open_corpus(self) -> Corpus:
+        tokenizer = self.fine_tuning.tokenizer if self.fine_tuning else None
+        return open_corpus(self.config.data, self.config.tokenizer, tokenizer)
+
+    @contextmanager
+    def run_directory(self, task: Task, facts: Facts) -> Iterator[Run]:
+        corpus = task.corpus
+        content = (task.config, corpus.tokenizer, {"fingerprint": corpus.fingerprint})
+        if self.path:
+            run = Run.create(self.path, *content, facts=facts)
+        else:
+            run = Run.create_numbered(self.name, *content, facts=facts)
+        with run_lock(run.path):
+            yield run
+
+    def discard_later_results(self, checkpointing: Checkpointing) -> None:
+        pass  # A new run holds no results.
+
+
+@contextmanager
+def resumed_training(
+    path: str | Path, overrides: Sequence[str], is_first: bool = True
+) -> Iterator["ResumedTraining"]:
+    """Locks a run, reads its newest undamaged checkpoint, and checks the changed settings.
+
+    Args:
+      path: the run directory.
+      overrides: changed settings, as for `train`.
+      is_first: whether this process is the first of several workers, which alone locks the run.
+    Raises:
+      UserError: the run cannot be resumed, or a setting cannot change.
+    """
+    run = Run(path)
+    if not run.corpus_file.is_file():
+        raise run_error(
+            run.path,
+            "was imported, not trained; a new run can start from it: set training.init_from",
+        )
+    for folder in (run.checkpoints_folder, run.epochs_folder):
+        if folder.is_symlink():
+            # The link may lead to the files of another run, which this run's lock does not protect.
+            raise run_error(run.path, f"its {folder.name} is a symbolic link; should be a folder")
+    with run_lock(run.path) if is_first else nullcontext():
+        config = load_record(run.config_file, overrides)
+        checkpoint = _newest_checkpoint(run)
+        previous = load_record(checkpoint.progress.config) if checkpoint else run.config
+        _check_changes(run, previous, config)
+        if checkpoint:
+            _check_epochs(config.training, checkpoint.progress)
+        config = _with_given_limits(config, checkpoint)
+        yield ResumedTraining(run, config, checkpoint)
+
+
+class ResumedTraining(Start):
+    """The start of training that is resumed.
+
+    Args:
+      run: the run, locked for this process.
+      config: the settings.
+      checkpoint: the state to resume from; None for the first step.
+    """
+
+    def __init__(self, run: Run, config: Config, checkpoint: Checkpoint | None) -> None:
+        super().__init__(config, None if checkpoint else fine_tuning(config), checkpoint)
+        self.run = run
+
+    def open_corpus(self) -> Corpus:
+        corpus = open_run_corpus(self.run)
+        if corpus is None:
+            raise run_error(
+                self.run.path,
+                f"its text (data.source = {self.config.data.source!r}) has changed since training "
+                "began; should be unchanged, or train a new run",
+            )
+        return corpus
+
+    def run_directory(self, task: Task, facts: Facts) -> AbstractContextManager[Run]:
+        return nullcontext(self.run)  # Locked already.
+
+    def discard_later_results(self, checkpointing: Checkpointing) -> None:
+        run, checkpoint = self.run, self.checkpoint
+        run.remove_unfinished()
+        for file in (run.metrics_file, run.samples_file):
+            run.cut_lines(file, checkpointing.epoch)
+        run.cut_lines(run.steps_file, checkpointing.clock.step, "step")
+        remove_epoch_files(run.epochs_folder, checkpointing.epoch)
+        # The user may have removed the folder to start again.
+        run.checkpoints_folder.mkdir(exist_ok=True)
+        names = [path.name for path in checkpoint_paths(run.checkpoints_folder)]
+        if checkpoint and names[-1] == checkpoint.path.name:
+            # The process may have been killed just before it removed them.
+            checkpointing.remove_old(names[-1])
+        else:
+            # Damaged ones are kept for inspection until the next checkpoint is written.
+            remove_checkpoints(run.checkpoints_folder, keep=names)
+        run.replace_config(checkpointing.config_with_limits())
+
+    def describe(self, run: Run, step: int, end: int) -> str:
+        source = (
+            f"from {self.checkpoint.path}"
+            if self.checkpoint
+            else "from the beginning: no checkpoint was saved"
+        )
+        return (
+            f"{super().describe(run, step, end)}\nResuming    at step {step:,} of {end:,}, {source}"
+        )
+
+
+def keeps_limits(checkpoint: Checkpoint, config: Config) -> bool:
+    """Returns whether the step limits of a checkpoint are still valid: no setting asks for others."""
+    previous = load_record(checkpoint.progress.config).training
+    training = config.training
+    return (previous.epochs, previous.max_minutes) == (training.epochs, training.max_minutes)
+
+
+def settings_to_extend(
+    training: TrainingConfig, epoch: int, epochs_since_best: int, ended_by_time: bool
+) -> list[str]:
+    """Returns the changes of settings, the smallest if they count epochs, with which training goes on.
+
+    Args:
+      training: the settings of a run that would make no further update.
+      epoch: epochs that have ended.
+      epochs_since_best: epochs that have ended since the best one.
+      ended_by_time: whether the time limit has ended the training.
+    """
+    settings = []
+    if epoch >= training.epochs:
+        settings.append(f"training.epochs={epoch + 1}")
+    if training.early_stopping_patience and epochs_since_best >= training.early_stopping_patience:
+        settings.append(f"training.early_stopping_patience={epochs_since_best + 1}")
+    if ended_by_time and training.max_minutes:
+        settings.append(f"training.max_minutes={2 * training.max_minutes:g}")
+    return settings
+
+
+def _newest_checkpoint(run: Run) -> Checkpoint | None:
+    """Returns the newest undamaged checkpoint, or None; removes its best epoch if that is lost."""
+    folder = run.checkpoints_folder
+    found = newest_checkpoint(folder)
+    if found is None:
+        if broken := checkpoint_paths(folder):
+            raise UserError(
+                f"{folder}: contains no undamaged checkpoint ({len(broken)} are damaged); should contain "
+                "one, or be empty to start from the first step"
+            )
+        if run.model_file.exists():
+            raise run_error(
+                run.path,
+                "has a finished model and no checkpoint to resume from; a new run can start from it: "
+                "set training.init_from",
+            )
+        return None
+    best = found.progress.best
+    # If there is a model.keras, it is the best model at the earlier end of training.
+    if best and best.checkpoint != found.path.name and not run.model_file.is_file():
+        path = folder / best.checkpoint
+        try:
+            read_checkpoint(path)
+        except BrokenCheckpointError as broken:
+            logger.warning("%s: the best epoch so far was damaged and is ignored: %s", path, broken)
+            return replace(found, progress=found.progress.model_copy(update={"best": None}))
+    return found
+
+
+def _check_changes(run: Run, previous: Config, config: Config) -> None:
+    """Logs every setting that has changed.
+
+    Raises:
+      UserError: some of them cannot change; one line each.
+    """
+    changes, problems = [], []
+    old, new = _settings(previous), _settings(config)
+    for name, value in new.items():
+        section, key = name.split(".")
+        if name not in old or value == old[name] or name == "training.step_limits":
+            continue
+        if section == "sampling" or (section == "training" and key in CHANGEABLE):
+            changes.append((name, old[name], value))
+        else:
+            problems.append(
+                f"{name} = {value!r}: cannot change; the run {run.path} was started with {old[name]!r}"
+            )
+    if problems:
+        raise UserError(*problems)
+    for change in changes:
+        logger.info("%s changed from %r to %r", *change)
+
+
+def _check_epochs(training: TrainingConfig, progress: TrainingProgress) -> None:
+    """Raises a `UserError` if more epochs have ended than the settings ask for."""
+    if training.epochs >= progress.epoch:
+        return
+    ended_by_time = bool(progress.plan) and progress.step >= progress.plan[-1][1]
+    others = settings_to_extend(
+        training, progress.epoch, progress.epochs_since_best, ended_by_time
+    )[1:]
+    also = f", together with {' '.join(others)}" if others else ""
+    raise UserError(
+        f"training.epochs = {training.epochs}: {progress.epoch} epochs are done; should be at least "
+        f"{progress.epoch + 1} to train further{also}"
+    )
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    return {
+        f"{section}.{key}": value
+        for section, settings in config.model_dump().items()
+        for key, value in settings.items()
+    }
+
+
+def _with_given_limits(config: Config, checkpoint: Checkpoint | None) -> Config:
+    """Returns the settings with the step limits that the user gave, not those that the clock has set."""
+    if checkpoint is None:
+        # The clock's are written with the first checkpoint.
+        return config
+    limits = checkpoint.progress.given_plan if keeps_limits(checkpoint, config) else []
+    return config.model_copy(
+        update={"training": config.training.model_copy(update={"step_limits": limits})}
+    )
 
 
 def initial_model(task: Task, fine_tuning: FineTuning | None) -> keras.Model:
@@ -88,18 +420,3 @@ def initial_model(task: Task, fine_tuning: FineTuning | None) -> keras.Model:
         assert isinstance(model, GPT)
         enable_lora(model, config.training.lora_rank)
     return model
-
-
-def replicated_model(task: Task, fine_tuning: FineTuning | None, replicas: Replicas) -> keras.Model:
-    """Returns the model of a task before its first step, with a copy on every replica.
-
-    Raises:
-      UserError: the run to start from has no model that can be used.
-    """
-    model = initial_model(task, fine_tuning)
-    with replicas.scope():
-        copies = initial_model(task, None)
-    # Random initial values would depend on the number of replicas.
-    for variable, value in zip(copies.variables, model.variables, strict=True):
-        variable.assign(value)
-    return copies

@@ -14,32 +14,35 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from minigpt.config import load_config
+from minigpt.config import Config, load_config
 from minigpt.corpus.token_store import open_corpus
-from minigpt.distribution.cluster import find_cluster
+from minigpt.distribution.devices import Devices
 from minigpt.distribution.divided_muon import DividedMuon
-from minigpt.distribution.replicated_step import ReplicatedStep
-from minigpt.training.device import set_up_replicas, uses_xla
-from minigpt.training.pipeline import compile_model
-from minigpt.training.start import initial_model, replicated_model
+from minigpt.distribution.step import ReplicatedStep
+from minigpt.training.start import initial_model
+from minigpt.training.strategy import uses_xla
 from minigpt.training.tasks import build_task
 
 
 def train(settings: dict[str, Any], steps: int) -> dict[str, Any]:
     """Returns the losses of the batches, the states of the replicas, and scores of the initial weights."""
     config = load_config(settings)
-    _, replicas = set_up_replicas(config.training, find_cluster())
+    devices = Devices()
+    with devices.open(config.training):
+        return train_on(devices, config, steps)
+
+
+def train_on(devices: Devices, config: Config, steps: int) -> dict[str, Any]:
+    replicas = devices.replicas
     task = build_task(config, open_corpus(config.data, config.tokenizer))
+    model = devices.build_model(lambda: initial_model(task, None))
+    devices.compile(task, model)
     if replicas is None:
-        model = initial_model(task, None)
-        compile_model(task, model)
         train_step = tf.function(model.train_step, jit_compile=uses_xla(config.training))
 
         def step(number: int) -> dict[str, Any]:
             return train_step(task.batch(number))
     else:
-        model = replicated_model(task, None, replicas)
-        compile_model(task, model, replicas)
         step = ReplicatedStep(task, model, replicas)
     losses = []
     for number in range(steps):

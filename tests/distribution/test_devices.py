@@ -4,10 +4,10 @@ import pytest
 import tensorflow as tf
 
 from minigpt.config.training import TrainingConfig
+from minigpt.distribution import devices
 from minigpt.distribution.cluster import Cluster
+from minigpt.distribution.devices import set_up_replicas
 from minigpt.errors import UserError
-from minigpt.training import device
-from minigpt.training.device import set_up_replicas
 
 
 @pytest.fixture
@@ -23,10 +23,10 @@ def machine(monkeypatch):
     monkeypatch.setattr(
         tf.distribute, "MirroredStrategy", lambda devices: asked.append(("mirrored", devices))
     )
-    monkeypatch.setattr(device, "connect", lambda cluster: asked.append(("connect", cluster)) or 1)
-    monkeypatch.setattr(device, "Replicas", lambda *arguments: arguments)
-    monkeypatch.setattr(device, "_name", lambda gpus: "A GPU")
-    monkeypatch.setattr(device, "_used_together", None)
+    monkeypatch.setattr(devices, "connect", lambda cluster: asked.append(("connect", cluster)) or 1)
+    monkeypatch.setattr(devices, "Replicas", lambda *arguments: arguments)
+    monkeypatch.setattr(devices, "device_name", lambda gpus: "A GPU")
+    monkeypatch.setattr(devices, "_used_together", None)
     return asked
 
 
@@ -92,7 +92,7 @@ def test_another_number_of_devices_in_the_same_process(machine):
 def test_tensorflow_was_used_before_with_fewer_devices(monkeypatch):
     """Nothing is replaced here: the other tests of this process have used its only CPU."""
     assert float(tf.constant(1.0) + 1) == 2
-    monkeypatch.setattr(device, "_used_together", None)
+    monkeypatch.setattr(devices, "_used_together", None)
     with pytest.raises(
         UserError, match="devices = 2: TensorFlow was used before in this process, with 1"
     ):

@@ -44,5 +44,5 @@ def learned_by_heart(tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
         training={"epochs": 3, "steps_per_epoch": 120, "keep_epochs": False},
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("minigpt.training.pipeline.export_best", lambda run, task: {})
+        patch.setattr("minigpt.training.pipeline.export_best", lambda *_: {})
         return minigpt.train(settings, folder / "run")

@@ -12,7 +12,7 @@ from minigpt.models import build_model
 from minigpt.models.memory_estimate import block_weights
 from minigpt.training import expected_time
 from minigpt.training.expected_time import SHARE_OF_PRODUCTS, expected_seconds
-from minigpt.training.summary import expected
+from minigpt.training.messages import expected
 
 V = 50
 

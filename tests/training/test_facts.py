@@ -8,9 +8,8 @@ import pytest
 import minigpt
 from minigpt.corpus.token_store import open_corpus
 from minigpt.models.lora import count_merged
-from minigpt.training.device import set_up_device
-from minigpt.training.pipeline import compile_model
-from minigpt.training.summary import summary
+from minigpt.training.messages import summary
+from minigpt.training.strategy import Strategy, set_up_device
 from minigpt.training.tasks import build_task
 from tests.conftest import tiny_settings
 
@@ -48,7 +47,7 @@ def test_of_pairs(pair_run):
 
 def test_they_are_those_of_the_summary(tiny_run, monkeypatch):
     """And the baselines are computed once for both."""
-    from minigpt.training.facts import run_facts
+    from minigpt.training.pipeline import run_facts
     from minigpt.training.tasks import language_modeling
 
     calls = []
@@ -62,7 +61,7 @@ def test_they_are_those_of_the_summary(tiny_run, monkeypatch):
     config = tiny_run.config
     task = build_task(config, open_corpus(config.data, config.tokenizer))
     model = tiny_run.load_model()
-    compile_model(task, model)
+    Strategy().compile(task, model)
     device = set_up_device(config.training)
     shown = summary(task, model, device, None)
     facts = run_facts(task, model, device, None)

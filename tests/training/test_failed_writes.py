@@ -124,7 +124,7 @@ def test_no_extra_of_a_run_ends_its_training(failing, reason, tiny_file, tmp_pat
         "minigpt.targets.gguf.run_file.write_portable",
         "minigpt.insight.reporter.write_report",
         "minigpt.insight.tensorboard._markdown",
-        "minigpt.training.pipeline.build_text_module",
+        "minigpt.targets.run_files.build_text_module",
     ):
         monkeypatch.setattr(name, failing)
     sections = settings(tiny_file, tensorboard=True) | {"sampling": {"prompts": ["Ana"]}}

@@ -15,7 +15,7 @@ from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.evaluation import evaluate_run
-from minigpt.training.new_training import check_trains_all_positions
+from minigpt.training.start import check_trains_all_positions
 from tests.conftest import tiny_settings, tiny_text
 from tests.run_files import METRICS, RUN_FILES, names_in, records
 
@@ -148,9 +148,9 @@ def test_two_trainings_without_a_directory_get_one_each(
             runs[0] = minigpt.train(settings, name="tiny")
         return summary(task, *arguments)
 
-    from minigpt.training.summary import summary
+    from minigpt.training.messages import summary
 
-    monkeypatch.setattr("minigpt.training.pipeline.summary", train_another)
+    monkeypatch.setattr("minigpt.training.messages.summary", train_another)
     runs.append(minigpt.train(settings, name="tiny"))
     assert [str(run.path) for run in runs] == ["runs/tiny-1", "runs/tiny-2"]
     assert all(len(records(run.metrics_file)) == 1 for run in runs)
@@ -276,7 +276,7 @@ def test_a_run_with_positions_that_were_never_trained_is_resumed(
         training={"sequence_length": 4, "epochs": 1, "steps_per_epoch": 2},
     )
     with monkeypatch.context() as patched:
-        check = "minigpt.training.new_training.check_trains_all_positions"
+        check = "minigpt.training.start.check_trains_all_positions"
         patched.setattr(check, lambda config: None)
         run = minigpt.train(settings, tmp_path / "run")
     run = minigpt.resume(run, ["training.epochs=2"])

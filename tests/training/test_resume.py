@@ -17,9 +17,9 @@ from minigpt.interrupts import Interrupted
 from minigpt.runs import checkpoints
 from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
 from minigpt.training.callbacks.checkpointing import Checkpointing
-from minigpt.training.callbacks.learning_rate import LearningRate
-from minigpt.training.callbacks.recorder import Recorder
-from minigpt.training.callbacks.stop_at_nan import StopAtNaN
+from minigpt.training.callbacks.clock import LearningRate
+from minigpt.training.callbacks.ending import StopAtNaN
+from minigpt.training.callbacks.records import Recorder
 from tests.conftest import pair_settings
 from tests.same_runs import assert_same, lines
 from tests.training.interrupting import killed, settings

@@ -9,8 +9,7 @@ import pytest
 
 import minigpt
 from minigpt.config import load_config
-from minigpt.training.callbacks.clock import ADJUSTED_AT, LATEST, Clock
-from minigpt.training.step_limits import StepLimits
+from minigpt.training.callbacks.clock import ADJUSTED_AT, LATEST, Clock, StepLimits
 from tests.conftest import tiny_settings
 from tests.run_files import records
 

@@ -15,11 +15,10 @@ from minigpt.insight.forecast.training_time import Times, times
 from minigpt.interrupts import stop_if_interrupted
 from minigpt.models.lora import count_merged
 from minigpt.training.console import count, duration, rounded
-from minigpt.training.device import enough_memory, set_up_device
-from minigpt.training.new_training import new_training
-from minigpt.training.pipeline import compile_model
+from minigpt.training.messages import parameters_by_part, summary_lines
 from minigpt.training.process import peak_memory, reset_peak_memory
-from minigpt.training.summary import parameters_by_part, summary_lines
+from minigpt.training.start import new_training
+from minigpt.training.strategy import Strategy, enough_memory, set_up_device
 from minigpt.training.tasks import build_task
 from minigpt.training.tasks.task import Task
 
@@ -140,7 +139,7 @@ def plan(
     task = build_task(start.config, corpus)
     with enough_memory(task.config, corpus.tokenizer.vocab_size):
         model = start.build_model(task)
-        compile_model(task, model)
+        Strategy().compile(task, model)
         lines = summary_lines(task, model, device, start.fine_tuning)
         stop_if_interrupted()
         preparation = seconds_before + time.perf_counter() - began

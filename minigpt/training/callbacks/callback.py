@@ -1,16 +1,36 @@
-"""The base class of the callbacks, and what several of them use."""
+"""The base class of the callbacks, their order, and what several of them use."""
 
+from enum import IntEnum, auto
 from typing import Any
 
 import keras
 
 
+class Stage(IntEnum):
+    """When a callback is called after a batch or an epoch."""
+
+    COUNT = auto()  # Steps and seconds, which the others read.
+    SCORE = auto()  # Adds the scores on the held-out text to the logs.
+    SHOW = auto()  # Displays and records them.
+    JUDGE = auto()  # Ends training, or notes the best epoch.
+    USER = auto()  # The user's callbacks, which may change weights.
+    KEEP = auto()  # Files that a checkpoint promises.
+    SAVE = auto()  # The checkpoint.
+    REPORT = auto()  # Is about a state that training can be resumed from.
+    END = auto()  # Ctrl-C, after everything is saved.
+
+
 class Callback(keras.callbacks.Callback):
-    """A Keras callback whose state is saved in checkpoints.
+    """A Keras callback with a place among the others, whose state is saved in checkpoints.
 
     The dictionaries of all callbacks together are the record `runs.progress.TrainingProgress`, so their
     keys must be distinct.
+
+    Attributes:
+      stage: when it is called.
     """
+
+    stage = Stage.SHOW
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what another process needs to continue, as JSON values; {} if there is no state."""

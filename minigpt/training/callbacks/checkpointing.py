@@ -1,5 +1,6 @@
-"""Saves and restores the state of training."""
+"""Saves and restores the state of training, and tracks the best epoch."""
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,10 +19,9 @@ from minigpt.runs.checkpoints import (
     remove_checkpoints,
     write_checkpoint,
 )
-from minigpt.runs.progress import TrainingProgress
+from minigpt.runs.progress import Best, TrainingProgress
 from minigpt.runs.run import Run
-from minigpt.training.callbacks.best_epoch import BestEpoch
-from minigpt.training.callbacks.callback import Callback
+from minigpt.training.callbacks.callback import Callback, Stage
 from minigpt.training.callbacks.clock import Clock
 from minigpt.training.failures import diverged
 
@@ -29,11 +29,58 @@ from minigpt.training.failures import diverged
 MIN_INTERVAL = 50
 
 
+class BestEpoch(Callback):
+    """Tracks the best epoch by validation loss, and stops training when it no longer improves.
+
+    Args:
+      clock: counts the steps.
+      patience: epochs without improvement after which training stops; None for no limit.
+
+    Attributes:
+      best: the best epoch; None before the first has ended.
+      epochs_since: epochs that have ended since then.
+    """
+
+    stage = Stage.JUDGE
+
+    def __init__(self, clock: Clock, patience: int | None) -> None:
+        super().__init__()
+        self.clock = clock
+        self.patience = patience
+        self.best: Best | None = None
+        self.epochs_since = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "best": self.best.model_dump() if self.best else None,
+            "epochs_since_best": self.epochs_since,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.best = Best(**state["best"]) if state["best"] else None
+        self.epochs_since = state["epochs_since_best"]
+
+    @property
+    def is_out_of_patience(self) -> bool:
+        return self.patience is not None and self.epochs_since >= self.patience
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        assert logs is not None
+        loss = logs["val_loss"]
+        self.epochs_since += 1
+        if math.isfinite(loss) and (self.best is None or loss < self.best.val_loss):
+            self.epochs_since = 0
+            name = checkpoint_name(self.clock.step, epoch + 1)
+            self.best = Best(val_loss=loss, epoch=epoch + 1, checkpoint=name)
+        if self.is_out_of_patience:
+            self.model.stop_training = True
+
+
 class Checkpointing(Callback):
     """Saves everything that is needed to continue training as if it had not been interrupted.
 
     It saves at the end of every epoch, and within an epoch by steps or seconds; always between two
-    weight updates. It must be called after the callbacks that write at the end of an epoch: a checkpoint
+    weight updates. It is called after the callbacks that write at the end of an epoch: a checkpoint
     guarantees that the lines of all its epochs are on disk.
 
     Args:
@@ -49,6 +96,8 @@ class Checkpointing(Callback):
       seconds: time spent on saving, in this process.
       before_saving: called before a checkpoint is written.
     """
+
+    stage = Stage.SAVE
 
     def __init__(
         self, run: Run, config: Config, clock: Clock, best: BestEpoch, writes: bool = True

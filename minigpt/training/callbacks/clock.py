@@ -1,14 +1,15 @@
-"""Counts updates and seconds, and enforces the time limit."""
+"""Counts updates and seconds, enforces the time limit, and sets the learning rate."""
 
 import math
 import statistics
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from minigpt.config import TrainingConfig
-from minigpt.training.callbacks.callback import Callback
-from minigpt.training.step_limits import StepLimits
+from minigpt.training.callbacks.callback import Callback, Stage
+from minigpt.training.optimizers.learning_rate import learning_rate
 
 # Shares of the time limit at which the number of steps is adjusted. They are late enough to know the speed,
 # and few, so that the learning rate does not follow every fluctuation of the speed.
@@ -16,6 +17,45 @@ ADJUSTED_AT = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98)
 # Training that would end after LATEST of the limit is shortened. One that was shortened and would end
 # before EARLIEST is extended. Both then end at TARGET.
 LATEST, TARGET, EARLIEST = 1.01, 0.99, 0.96
+
+
+class StepLimits:
+    """Which weight update is the last one, and what share of training is done.
+
+    The learning rate follows `progress`. When the limit changes, the remaining part of the schedule is
+    stretched or shortened; the part that is done stays as it was. The list of changes suffices to
+    repeat the run without a clock.
+
+    Args:
+      total_steps: the total number of updates without any change.
+      changes: pairs (step, end): from update `step` on, `end` is the total number of updates.
+    """
+
+    def __init__(self, total_steps: int, changes: Sequence[Sequence[int]] = ()) -> None:
+        self.total_steps = total_steps
+        self.changes = [list(change) for change in changes]
+
+    def end(self, step: int) -> int:
+        """Returns the total number of updates that was valid at update `step`."""
+        return next(
+            (end for start, end in reversed(self.changes) if start <= step), self.total_steps
+        )
+
+    def progress(self, step: int) -> float:
+        """Returns the share of training that is done after `step` updates, 0 to 1."""
+        progress, previous, end = 0.0, 0, self.total_steps
+        for start, new_end in [*self.changes, [step, 0]]:
+            start = min(start, step)
+            progress += (1 - progress) * (start - previous) / max(1, end - previous)
+            previous, end = start, new_end
+            if start == step:
+                break
+        return min(1.0, progress)
+
+    def change(self, step: int, end: int) -> None:
+        """Makes `end` the total number of updates from update `step` on."""
+        self.changes = [change for change in self.changes if change[0] < step]
+        self.changes.append([step, end])
 
 
 class Clock(Callback):
@@ -34,6 +74,8 @@ class Clock(Callback):
         which includes compilation.
       limits: the number of updates.
     """
+
+    stage = Stage.COUNT
 
     def __init__(self, config: TrainingConfig, limits: StepLimits, tokens_per_step: float) -> None:
         super().__init__()
@@ -182,3 +224,19 @@ class Clock(Callback):
         # A batch of a new shape includes compilation, and is left out.
         longest = 8 * statistics.median(self._recent)
         return statistics.fmean(seconds for seconds in self._recent if seconds <= longest)
+
+
+class LearningRate(Callback):
+    """Sets the learning rate before every update, by the share of training that is done."""
+
+    stage = Stage.COUNT
+
+    def __init__(self, config: TrainingConfig, clock: Clock) -> None:
+        super().__init__()
+        self.config = config
+        self.clock = clock
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self.model.optimizer.learning_rate = learning_rate(
+            self.config, self.clock.step, self.clock.limits.progress(self.clock.step)
+        )

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from minigpt.training.callbacks.callback import Callback
+from minigpt.training.callbacks.callback import Callback, Stage
 from minigpt.training.callbacks.checkpointing import Checkpointing
 
 
@@ -22,6 +22,8 @@ class UserCallbacks(Callback):
       epochs: total number of epochs.
       checkpointing: counts epochs and batches.
     """
+
+    stage = Stage.USER
 
     def __init__(
         self,

@@ -1,20 +1,21 @@
 """The optimizer of a configuration."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import keras
 
 from minigpt.config import TrainingConfig
-from minigpt.distribution.divided_muon import DividedMuon
-from minigpt.distribution.replicas import Replicas
 from minigpt.training.optimizers.local_updates import SGD, Adam, AdamW
 from minigpt.training.optimizers.muon import Muon
 
 
 def build_optimizer(
-    config: TrainingConfig, model: keras.Model, replicas: Replicas | None = None
+    config: TrainingConfig,
+    model: keras.Model,
+    *,
+    muon: Callable[..., Muon] = Muon,
+    compiles_updates: bool = False,
 ) -> keras.optimizers.Optimizer:
     """Returns the optimizer of a configuration, built for `model`.
 
@@ -23,10 +24,9 @@ def build_optimizer(
     Args:
       config: the settings.
       model: built.
-      replicas: those of the model; None for the default device.
+      muon: builds the optimizer `muon`.
+      compiles_updates: whether an update is compiled with XLA by itself, and not with the whole step.
     """
-    # These update within a condition, where replicas cannot exchange tensors.
-    is_conditional = config.accumulate_steps > 1 or model.dtype_policy.name == "mixed_float16"
     shared: dict[str, Any] = {
         "learning_rate": config.learning_rate,
         "weight_decay": config.weight_decay,
@@ -40,10 +40,7 @@ def build_optimizer(
         optimizer = SGD(momentum=0.9, nesterov=True, **shared)
     elif config.optimizer == "muon":
         # Muon updates the blocks' matrices, AdamW the tables and the head (Jordan et al. 2024).
-        kind: Callable[..., Muon] = Muon
-        if replicas and replicas.count > 1 and not is_conditional:
-            kind = partial(DividedMuon, replicas)
-        optimizer = kind(
+        optimizer = muon(
             adam_beta_2=config.adam_beta_2,
             epsilon=config.adam_epsilon,
             adam_weight_decay=config.weight_decay,
@@ -58,8 +55,7 @@ def build_optimizer(
     optimizer.exclude_from_weight_decay(
         var_list=[v for v in model.trainable_variables if len(v.shape) < 2]
     )
-    # Without replicas, the whole step is compiled.
-    optimizer.compiles_updates = replicas is not None and replicas.jit_compile
+    optimizer.compiles_updates = compiles_updates
     if model.dtype_policy.name == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer, name="loss_scale_optimizer")
     optimizer.build(model.trainable_variables)

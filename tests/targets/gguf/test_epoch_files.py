@@ -17,9 +17,9 @@ from minigpt.models.state import assign, weight_arrays
 from minigpt.runs import epoch_files
 from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
 from minigpt.runs.run import Run
-from minigpt.targets.gguf import epoch_files as callback
+from minigpt.targets import run_files
 from minigpt.targets.gguf import run_file
-from minigpt.targets.gguf.epoch_files import EpochFiles, keeps_epochs
+from minigpt.targets.run_files import EpochFiles, keeps_epochs
 from tests.conftest import tiny_settings
 from tests.run_files import records
 from tests.same_runs import contents, lines
@@ -57,7 +57,7 @@ def ended(tiny_file, tmp_path_factory) -> Run:
 
     compile_model = keras.Model.compile
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("minigpt.training.pipeline.export_best", lambda run, task: {})
+        patch.setattr("minigpt.training.pipeline.export_best", lambda *_: {})
         patch.setattr(
             keras.Model,
             "compile",
@@ -126,7 +126,7 @@ def test_the_default_depends_on_the_size(ended, monkeypatch):
     assert training.keep_epochs is None
     model = build_model(ended.config.model, 320)
     assert keeps_epochs(training, model)
-    monkeypatch.setattr(callback, "MAX_PARAMETERS", model.count_params() - 1)
+    monkeypatch.setattr(run_files, "MAX_PARAMETERS", model.count_params() - 1)
     assert not keeps_epochs(training, model)
     for value in (True, False):
         changed = load_config({}, [f"training.keep_epochs={str(value).lower()}"]).training
@@ -157,7 +157,7 @@ def test_files_after_the_checkpoint_are_replaced(copied):
     for file in copied.epoch_files():
         file.write_bytes(b"")
     (copied.epochs_folder / "epoch-0009.gguf").write_bytes(b"")
-    killed(lambda: minigpt.resume(copied), EpochFiles, "on_epoch_end", 1)
+    killed(lambda: minigpt.resume(copied), EpochFiles, "epoch_ended", 1)
     assert names(copied) == numbered(1)
     minigpt.resume(copied)
     assert names(copied) == numbered(1, 2, 3)

@@ -8,7 +8,7 @@ import pytest
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.training.callbacks.learning_rate import LearningRate
+from minigpt.training.callbacks.clock import LearningRate
 from tests.conftest import tiny_settings
 
 

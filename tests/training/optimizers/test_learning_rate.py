@@ -7,9 +7,9 @@ import pytest
 from minigpt.config import load_config
 from minigpt.errors import UserError
 from minigpt.models import GPT
+from minigpt.training.callbacks.clock import StepLimits
 from minigpt.training.optimizers.build import build_optimizer
 from minigpt.training.optimizers.learning_rate import learning_rate
-from minigpt.training.step_limits import StepLimits
 
 DECAYING = ["linear", "cosine", "wsd"]
 

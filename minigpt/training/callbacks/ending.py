@@ -1,15 +1,20 @@
-"""Stops training on Ctrl-C and similar signals."""
+"""Ends training: on Ctrl-C and similar signals, and when the loss is nan or infinite."""
 
+import math
 import signal
 from types import FrameType
 from typing import Any
 
 from rich.console import Console
 
+from minigpt.config import TrainingConfig
 from minigpt.interrupts import stopping_signals
-from minigpt.training.callbacks.callback import Callback
+from minigpt.runs.run import Run
+from minigpt.training.callbacks.callback import Callback, Stage, training_loss
 from minigpt.training.callbacks.checkpointing import Checkpointing
+from minigpt.training.callbacks.clock import Clock
 from minigpt.training.console import show
+from minigpt.training.failures import diverged
 
 
 class Interrupt(Callback):
@@ -26,6 +31,8 @@ class Interrupt(Callback):
     Attributes:
       requested: whether a signal has arrived.
     """
+
+    stage = Stage.END
 
     def __init__(self, checkpointing: Checkpointing, console: Console, stops: bool = True) -> None:
         super().__init__()
@@ -70,3 +77,26 @@ class Interrupt(Callback):
 
 class TrainingInterrupted(Exception):
     """Leaves `fit` between two weight updates, or after the end of an epoch."""
+
+
+class StopAtNaN(Callback):
+    """Raises a `UserError` if the loss is nan or infinite, before the weights are saved.
+
+    Args:
+      run: the run, whose last checkpoint the message names.
+      config: the settings.
+      clock: counts the steps.
+    """
+
+    stage = Stage.JUDGE
+
+    def __init__(self, run: Run, config: TrainingConfig, clock: Clock) -> None:
+        super().__init__()
+        self.run = run
+        self.config = config
+        self.clock = clock
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        assert logs is not None
+        if not math.isfinite(loss := training_loss(logs)):
+            raise diverged(self.run, self.config, self.clock.step, loss)

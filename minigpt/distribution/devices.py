@@ -1,0 +1,283 @@
+"""Training on several devices and in several processes."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+from rich.console import Console
+
+import minigpt
+from minigpt.config import Config, TrainingConfig
+from minigpt.corpus.store_files import Corpus
+from minigpt.distribution.cluster import Cluster, find_cluster, is_first_worker
+from minigpt.distribution.connection import LOST, check_equal, connect, lost_workers
+from minigpt.distribution.divided_muon import DividedMuon
+from minigpt.distribution.fit import replicated_fit
+from minigpt.distribution.replicas import Replicas
+from minigpt.distribution.step import ReplicatedStep
+from minigpt.errors import UserError
+from minigpt.interrupts import Interrupted
+from minigpt.runs.run import Run
+from minigpt.training.loop import TrainingLoop
+from minigpt.training.optimizers.build import build_optimizer
+from minigpt.training.start import Start
+from minigpt.training.strategy import (
+    Strategy,
+    device_name,
+    make_visible,
+    seed,
+    selected_gpus,
+    uses_xla,
+)
+from minigpt.training.tasks.task import Task
+
+# Paths, which may differ between machines. The text and the weights are compared by their contents.
+_OWN = {"data.paths", "training.init_from"}
+# The number of devices that earlier training in this process used together.
+_used_together: int | None = None
+
+
+class Devices(Strategy):
+    """Trains on the devices that the settings select, and with the processes of the environment.
+
+    With one device in one process it is the same as `Strategy`.
+    """
+
+    replicas: Replicas | None
+
+    def __init__(self) -> None:
+        self.is_first = is_first_worker()
+        self.replicas = None
+        self._step: ReplicatedStep | None = None
+
+    @contextmanager
+    def open(self, config: TrainingConfig) -> Iterator[str]:
+        """Selects the devices, connects to the other processes, and seeds random number generators.
+
+        Raises:
+          UserError: a device or a worker does not exist, or there are more replicas than rows in a
+            batch. While it is open: another worker has ended or cannot be reached.
+        """
+        name, self.replicas = set_up_replicas(config, find_cluster(config.workers))
+        with lost_workers(self.replicas):
+            yield name
+
+    def check_start(self, start: Start, corpus: Corpus) -> None:
+        """Checks that all workers train the same model on the same text with the same version.
+
+        Raises:
+          UserError: in every worker, with each difference from the first worker.
+        """
+        if (replicas := self._several_workers) is None:
+            return
+        checkpoint = start.checkpoint
+        record: dict[str, Any] = {
+            "minigpt": minigpt.__version__,
+            "tensorflow": tf.__version__,
+            "keras": keras.__version__,
+            "text": corpus.fingerprint[:12],
+            "checkpoint": checkpoint.path.name if checkpoint else None,
+        }
+        what = {"text": "SHA-256 of the tokens"}
+        check_equal(replicas, record | _settings(start.config), what)
+
+    def build_model(self, build: Callable[[], keras.Model]) -> keras.Model:
+        """Returns the model that `build` returns, with a copy on every replica."""
+        model = build()
+        if self.replicas is None:
+            return model
+        with self.replicas.scope():
+            copies = build()
+        # Random initial values would depend on the number of replicas.
+        for variable, value in zip(copies.variables, model.variables, strict=True):
+            variable.assign(value)
+        return copies
+
+    def compile(self, task: Task, model: keras.Model) -> None:
+        if self.replicas is None:
+            super().compile(task, model)
+            return
+        training, replicas = task.config.training, self.replicas
+        # These update within a condition, where replicas cannot exchange tensors.
+        is_conditional = training.accumulate_steps > 1 or model.dtype_policy.name == "mixed_float16"
+        kind = (
+            {}
+            if is_conditional or replicas.count == 1
+            else {"muon": partial(DividedMuon, replicas)}
+        )
+        with replicas.scope():
+            optimizer = build_optimizer(
+                training, model, compiles_updates=replicas.jit_compile, **kind
+            )
+        # The metrics are created outside: they hold the loss of all replicas.
+        model.compile(optimizer=optimizer, jit_compile=replicas.jit_compile, **task.objective())
+        task.set_model(model, replicas)
+
+    def announce(self, run: Run, trains: bool) -> None:
+        if self.replicas:
+            self.replicas.from_first({"path": str(run.path.absolute()), "trains": trains})
+
+    def follow(
+        self,
+        start: Start,
+        task: Task,
+        model: keras.Model,
+        callbacks: Sequence[keras.callbacks.Callback],
+    ) -> Run:
+        """Trains along with the first worker, and writes nothing.
+
+        Raises:
+          UserError: the run directory of the first worker cannot be seen.
+          KeyboardInterrupt: after Ctrl-C in any worker.
+        """
+        assert self.replicas
+        announced = self.replicas.from_first(None)
+        path = Path(announced["path"])
+        if not path.is_dir():
+            raise UserError(
+                f"{path}: the run directory of worker 0 does not exist here; should be in a folder that "
+                "all workers share"
+            )
+        run = Run(path)
+        if announced["trains"]:
+            quiet = Console(quiet=True)
+            loop = TrainingLoop(run, task, model, callbacks, quiet, strategy=self)
+            loop.restore(start.checkpoint)
+            self.check_weights(model)
+            try:
+                loop.fit()
+            except KeyboardInterrupt:
+                raise Interrupted from None  # The first worker says what was saved.
+            finally:
+                self.wait(loop)
+        return run
+
+    def check_weights(self, model: keras.Model) -> None:
+        """Checks that all workers begin with the same weights and the same state of the optimizer.
+
+        Raises:
+          UserError: in every worker, with those that differ from the first one.
+        """
+        if (replicas := self._several_workers) is None:
+            return
+        digest = hashlib.sha256()
+        for variable in (*model.variables, *model.optimizer.variables):
+            digest.update(keras.ops.convert_to_numpy(variable).tobytes())
+        what = {"weights": "SHA-256 of the weights"}
+        check_equal(replicas, {"weights": digest.hexdigest()[:12]}, what)
+
+    def fit(
+        self,
+        loop: TrainingLoop,
+        callbacks: list[keras.callbacks.Callback],
+        epochs: int,
+        steps_per_epoch: int,
+    ) -> None:
+        if self.replicas is None:
+            super().fit(loop, callbacks, epochs, steps_per_epoch)
+            return
+        self._step = self._step or ReplicatedStep(loop.task, loop.model, self.replicas)
+        replicated_fit(self._step, loop, callbacks, epochs, steps_per_epoch)
+
+    def wait(self, loop: TrainingLoop) -> None:
+        """Waits until the first worker has written everything; TensorFlow warns if one ends before."""
+        if self.replicas and loop.ended_together:
+            # The first worker has written everything, whether or not the others are still there.
+            with suppress(*LOST) if self.is_first else nullcontext():
+                self.replicas.from_first(None)
+
+    @property
+    def _several_workers(self) -> Replicas | None:
+        return self.replicas if self.replicas and self.replicas.workers > 1 else None
+
+
+def set_up_replicas(config: TrainingConfig, cluster: Cluster | None) -> tuple[str, Replicas | None]:
+    """Selects the devices, connects to the other workers, and seeds all random number generators.
+
+    Args:
+      config: the settings.
+      cluster: the workers; None for one process.
+    Returns:
+      The devices' name, and the replicas; None for one device.
+    Raises:
+      UserError: a device or a worker does not exist, or there are more replicas than rows in a batch.
+    """
+    workers = len(cluster.addresses) if cluster else 1
+    gpus = selected_gpus(config)
+    if config.devices == "auto":
+        # Each device needs a row of the batch.
+        gpus = gpus[: max(1, config.batch_size // workers)]
+    devices = len(gpus) or (1 if config.devices == "auto" else config.devices)
+    if devices * workers > config.batch_size:
+        raise UserError(
+            f"training.batch_size = {config.batch_size}: should be at least {devices * workers}, the "
+            "number of devices that share a batch; or lower training.devices"
+        )
+    gpus = make_visible(gpus)
+    if not gpus and devices > 1:
+        _simulate_devices(devices, cluster)
+    # Before anything initializes TensorFlow.
+    strategy: tf.distribute.Strategy | None = connect(cluster) if cluster else None
+    seed(config)
+    name = device_name(gpus)
+    if devices * workers == 1:
+        return name, None
+    kind = "GPU" if gpus else "CPU"
+    _check_devices(kind, devices)
+    if strategy is None:
+        strategy = tf.distribute.MirroredStrategy([f"{kind}:{i}" for i in range(devices)])
+    if devices > 1:
+        name = f"{devices} x {name}" if gpus else f"{name}, simulating {devices} devices"
+    if cluster:
+        name = f"{len(cluster.addresses)} workers, each with {name}"
+    return name, Replicas(strategy, cluster, uses_xla(config))
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    return {
+        f"{section}.{key}": value
+        for section, settings in config.model_dump(mode="json").items()
+        for key, value in settings.items()
+        if f"{section}.{key}" not in _OWN
+    }
+
+
+def _simulate_devices(devices: int, cluster: Cluster | None) -> None:
+    """Divides the CPU into several devices, which show how several GPUs would train."""
+    if cluster:
+        raise UserError(
+            f"training.devices = {devices}: should be 1 for each of several CPU workers"
+        )
+    # If TensorFlow is already initialized, it refuses. The number of its devices is checked later.
+    with suppress(RuntimeError):
+        tf.config.set_logical_device_configuration(
+            tf.config.list_physical_devices("CPU")[0],
+            [tf.config.LogicalDeviceConfiguration()] * devices,
+        )
+
+
+def _check_devices(kind: str, devices: int) -> None:
+    """Checks that TensorFlow can use so many devices together in this process.
+
+    Raises:
+      UserError: it was initialized with fewer, or has used another number of them together, of which it
+        keeps a record: it would wait forever, or fail at the first sum.
+    """
+    global _used_together
+    found = len(tf.config.list_logical_devices(kind))
+    if found < devices:
+        raise UserError(
+            f"training.devices = {devices}: TensorFlow was used before in this process, with {found}; "
+            "should be the first thing that uses it"
+        )
+    if _used_together not in (None, devices):
+        raise UserError(
+            f"training.devices = {devices}: an earlier training of this process had {_used_together}; "
+            "start another process"
+        )
+    _used_together = devices if devices > 1 else _used_together

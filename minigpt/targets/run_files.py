@@ -1,0 +1,124 @@
+"""The exports that every run has: a portable file, those of its epochs, and a SavedModel."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from minigpt.config import TrainingConfig
+from minigpt.models import GPT
+from minigpt.models.lora import count_merged, merged_weights
+from minigpt.notices import LOGGER
+from minigpt.runs.epoch_files import remove_epoch_files
+from minigpt.runs.run import Run
+from minigpt.storage.atomic import atomic_folder
+from minigpt.targets.gguf.run_file import write_epoch_file, write_run_file
+from minigpt.targets.gguf.writing import portable_problem
+from minigpt.targets.huggingface.architectures import export_problems
+from minigpt.targets.saved_model.writing import build_text_module
+from minigpt.training.callbacks.callback import Stage
+from minigpt.training.hooks import Hook
+from minigpt.training.loop import TrainingLoop
+
+# The largest model whose epochs are kept if training.keep_epochs is not set.
+MAX_PARAMETERS = 20_000_000
+
+
+class PortableFile(Hook):
+    """Writes model.gguf at the end, if the format has the model; says so before training if not."""
+
+    name = "model.gguf"
+
+    def __init__(self) -> None:
+        self._problem: str | None = None
+
+    def started(self, loop: TrainingLoop) -> None:
+        self._problem = portable_problem(loop.task.config.model, loop.task.corpus.tokenizer)
+        if self._problem and not loop.is_over:
+            LOGGER.warning("%s will not be written: %s", self.name, self._problem)
+
+    def best_ready(self, run: Run, model: keras.Model) -> None:
+        if self._problem is None:
+            write_run_file(run, run.portable_file, weights=model.get_weights())
+
+
+class EpochFiles(Hook):
+    """Writes a portable file with matrices in int8 at the end of every epoch.
+
+    At a checkpoint, the files of its epochs are on disk, unless a warning has said why not: they have the
+    weights of the checkpoint. Files that are no longer kept are removed after it is written.
+    """
+
+    name = "the file of the epoch"
+    stage = Stage.KEEP
+
+    def __init__(self) -> None:
+        self._loop: TrainingLoop | None = None
+
+    def started(self, loop: TrainingLoop) -> None:
+        config, tokenizer = loop.task.config, loop.task.corpus.tokenizer
+        if not keeps_epochs(config.training, loop.model):
+            return
+        if portable_problem(config.model, tokenizer) is None:
+            self._loop = loop
+            self._remove_old()
+
+    def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
+        if (loop := self._loop) is None:
+            return
+        self._remove_old()
+        weights = _weights(loop)
+        if not all(np.isfinite(array).all() for array in weights):
+            return  # The checkpoint reports it.
+        record = {**logs, "epoch": epoch, "step": loop.clock.step}
+        write_epoch_file(loop.run, loop.task.config, loop.task.corpus.tokenizer, weights, record)
+
+    def finished(self, run: Run, state: str) -> list[str]:
+        if self._loop:
+            self._remove_old()
+        return []
+
+    def _remove_old(self) -> None:
+        """Removes the files that are not kept at the newest checkpoint."""
+        assert self._loop
+        remove_epoch_files(self._loop.run.epochs_folder, self._loop.checkpointing.epoch)
+
+
+class SavedModelFolder(Hook):
+    """Writes saved_model/ at the end."""
+
+    name = "saved_model"
+
+    def best_ready(self, run: Run, model: keras.Model) -> None:
+        with atomic_folder(run.saved_model_folder, replace=True) as folder:
+            build_text_module(model, run.load_tokenizer()).save(folder)
+
+
+class HuggingFaceNotice(Hook):
+    """Says before training if a model that was imported cannot be written for `transformers` again."""
+
+    name = "the notice about Hugging Face"
+
+    def started(self, loop: TrainingLoop) -> None:
+        config = loop.task.config
+        source = config.training.init_from
+        if loop.is_over or source is None or Run(source).corpus_file.is_file():
+            return
+        if problems := export_problems(config.model, loop.task.corpus.tokenizer):
+            LOGGER.warning("--format huggingface will be refused: %s", "; ".join(problems))
+
+
+def keeps_epochs(training: TrainingConfig, model: keras.Model) -> bool:
+    """Returns whether the weights of each epoch are kept: `training.keep_epochs`, or its default."""
+    if training.keep_epochs is None:
+        return count_merged(model) <= MAX_PARAMETERS
+    return training.keep_epochs
+
+
+def _weights(loop: TrainingLoop) -> list[np.ndarray]:
+    """Returns the weights of a model without LoRA."""
+    if loop.training.lora_rank is None:
+        weights: list[np.ndarray] = loop.model.get_weights()
+        return weights
+    assert isinstance(loop.model, GPT)
+    return merged_weights(loop.model)

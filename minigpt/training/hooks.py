@@ -1,0 +1,108 @@
+"""What is written or shown beside training: portable files, the report, TensorBoard.
+
+`train` knows none of them. `minigpt/app.py` hands them in.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from minigpt.config import Config
+from minigpt.runs.run import Run
+from minigpt.training.callbacks.callback import Callback, Stage
+from minigpt.training.failures import OptionalOutput
+
+if TYPE_CHECKING:
+    from minigpt.training.loop import TrainingLoop
+
+
+class Hook:
+    """Something that training can do without. A method that fails prints one line, and training goes on.
+
+    Attributes:
+      name: what the hook writes, for that line.
+      stage: when `step_ended` and `epoch_ended` are called, among the callbacks of training.
+    """
+
+    name = "an output"
+    stage = Stage.REPORT
+
+    def check(self, config: Config) -> None:
+        """Raises a `UserError` if the settings ask for something that this machine does not have.
+
+        It is called before anything is written, and its errors end the training.
+        """
+
+    def started(self, loop: "TrainingLoop") -> None:
+        """Called before the first step of this process, also if none is left: see `loop.is_over`."""
+
+    def step_ended(self, logs: dict[str, Any]) -> None:
+        """Called after each batch, with the training loss of the epoch so far."""
+
+    def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
+        """Called after each epoch, with its scores.
+
+        Args:
+          epoch: epochs that have ended.
+          logs: `loss`, `val_loss` and the other scores.
+        """
+
+    def best_ready(self, run: Run, model: keras.Model) -> None:
+        """Called after training, with the best model."""
+
+    def finished(self, run: Run, state: str) -> list[str]:
+        """Called last; returns lines to print.
+
+        Args:
+          run: the run.
+          state: "finished", "interrupted" or "failed".
+        """
+        return []
+
+
+class Hooks:
+    """Calls hooks, and turns their failures into lines.
+
+    Args:
+      hooks: the hooks.
+    """
+
+    def __init__(self, hooks: "tuple[Hook, ...]" = ()) -> None:
+        self._hooks = [(hook, OptionalOutput(hook.name)) for hook in hooks]
+
+    def callbacks(self) -> list[Callback]:
+        """Returns a callback for each hook, which calls `step_ended` and `epoch_ended`."""
+        return [_HookCallback(hook, output) for hook, output in self._hooks]
+
+    def started(self, loop: "TrainingLoop") -> None:
+        for hook, output in self._hooks:
+            with output.writing():
+                hook.started(loop)
+
+    def best_ready(self, run: Run, model: keras.Model) -> None:
+        for hook, output in self._hooks:
+            with output.writing():
+                hook.best_ready(run, model)
+
+    def finished(self, run: Run, state: str) -> list[str]:
+        lines: list[str] = []
+        for hook, output in self._hooks:
+            with output.writing():
+                lines += hook.finished(run, state)
+        return lines
+
+
+class _HookCallback(Callback):
+    def __init__(self, hook: Hook, output: OptionalOutput) -> None:
+        super().__init__()
+        self.hook = hook
+        self.output = output
+        self.stage = hook.stage
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        with self.output.writing():
+            self.hook.step_ended(logs or {})
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        with self.output.writing():
+            self.hook.epoch_ended(epoch + 1, logs or {})

@@ -1,0 +1,193 @@
+"""Where the steps of training are computed: the device, its memory, and `Model.fit`."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import keras
+import tensorflow as tf
+
+from minigpt.config import Config, TrainingConfig
+from minigpt.corpus.store_files import Corpus
+from minigpt.environment import available_cores
+from minigpt.errors import UserError
+from minigpt.evaluation.replicas import Replicas
+from minigpt.models.memory_estimate import check_training_fits, needed_to_train
+from minigpt.runs.run import Run
+from minigpt.training.optimizers.build import build_optimizer
+from minigpt.training.tasks.task import Task
+
+if TYPE_CHECKING:
+    from minigpt.training.loop import TrainingLoop
+    from minigpt.training.start import Start
+
+
+class Strategy:
+    """Trains on one device with `Model.fit`.
+
+    `minigpt.distribution.devices.Devices` overrides the methods for several devices and processes.
+
+    Attributes:
+      is_first: whether this process prints and writes. The others only compute.
+      replicas: what shares the batches of a validation; None for one device.
+    """
+
+    is_first = True
+    replicas: Replicas | None = None
+
+    @contextmanager
+    def open(self, config: TrainingConfig) -> Iterator[str]:
+        """Selects the device, seeds all random number generators, and yields the device's name.
+
+        Raises:
+          UserError: the device does not exist.
+        """
+        yield set_up_device(config)
+
+    def check_start(self, start: "Start", corpus: Corpus) -> None:
+        """Raises a `UserError` if the processes do not train the same."""
+
+    def build_model(self, build: Callable[[], keras.Model]) -> keras.Model:
+        """Returns the model that `build` returns, with a copy on each device."""
+        return build()
+
+    def compile(self, task: Task, model: keras.Model) -> None:
+        """Compiles a model for its task, and creates every variable that a checkpoint holds."""
+        training = task.config.training
+        optimizer = build_optimizer(training, model)
+        model.compile(optimizer=optimizer, jit_compile=uses_xla(training), **task.objective())
+        task.set_model(model)
+
+    def announce(self, run: Run, trains: bool) -> None:
+        """Tells the other processes the run directory, and whether there is something left to train."""
+
+    def follow(
+        self,
+        start: "Start",
+        task: Task,
+        model: keras.Model,
+        callbacks: Sequence[keras.callbacks.Callback],
+    ) -> Run:
+        """Trains along with the first process and writes nothing; called if `is_first` is False."""
+        raise RuntimeError("there is one process, which is the first")
+
+    def check_weights(self, model: keras.Model) -> None:
+        """Raises a `UserError` if the processes do not begin with the same weights."""
+
+    def fit(
+        self,
+        loop: "TrainingLoop",
+        callbacks: list[keras.callbacks.Callback],
+        epochs: int,
+        steps_per_epoch: int,
+    ) -> None:
+        """Trains from the loop's next batch on, until this number of epochs have ended.
+
+        Args:
+          loop: the batches that are done, the model and the task.
+          callbacks: Keras callbacks, in their order.
+          epochs: number of the last epoch.
+          steps_per_epoch: batches of an epoch, of the rest of an epoch that is partly done.
+        """
+        batches, training = loop.clock.batches, loop.training
+        left = loop.clock.limits.total_steps * training.accumulate_steps - batches
+        loop.model.fit(
+            loop.task.batches(batches, left),
+            initial_epoch=loop.checkpointing.epoch,
+            epochs=epochs,
+            steps_per_epoch=steps_per_epoch,
+            callbacks=callbacks,
+            shuffle=False,
+            verbose=0,
+        )
+
+    def wait(self, loop: "TrainingLoop") -> None:
+        """Waits until the first process has written everything."""
+
+
+def set_up_device(config: TrainingConfig) -> str:
+    """Selects the device, the first of several, and seeds all random number generators.
+
+    Returns:
+      The device's name.
+    Raises:
+      UserError: the device does not exist.
+    """
+    gpus = make_visible(selected_gpus(config)[:1])
+    seed(config)
+    return device_name(gpus)
+
+
+def uses_xla(config: TrainingConfig) -> bool:
+    """Returns whether the training step is compiled with XLA: `training.jit_compile`, or its default."""
+    return not config.deterministic if config.jit_compile is None else config.jit_compile
+
+
+def selected_gpus(config: TrainingConfig) -> list[Any]:
+    """Returns the GPUs that the settings select; none for the CPU.
+
+    Raises:
+      UserError: a GPU does not exist.
+    """
+    gpus = tf.config.list_physical_devices("GPU")
+    kind, _, number = config.device.partition(":")
+    asked = 1 if config.devices == "auto" else config.devices
+    if kind == "gpu" and int(number or 0) >= len(gpus):
+        raise UserError(
+            f"training.device = {config.device!r}: this machine has {len(gpus)} GPUs that TensorFlow "
+            "can use; should be 'cpu' or 'auto'"
+        )
+    if kind == "cpu" or not gpus:
+        return []
+    if number:
+        if asked > 1:
+            raise UserError(
+                f"training.devices = {asked}: training.device = {config.device!r} is one device; "
+                "should be 'auto' or 'gpu'"
+            )
+        return gpus[int(number) :][:1]
+    if asked > len(gpus):
+        raise UserError(f"training.devices = {asked}: this machine has {len(gpus)} GPUs")
+    return gpus if config.devices == "auto" else gpus[:asked]
+
+
+def make_visible(gpus: list[Any]) -> list[Any]:
+    """Makes TensorFlow use these GPUs, or the CPU; returns those that it uses."""
+    try:
+        tf.config.set_visible_devices(gpus, "GPU")
+    except RuntimeError:
+        # TensorFlow is already initialized, for example in a notebook. Its devices cannot change.
+        return [gpu for gpu in gpus if gpu in tf.config.get_visible_devices("GPU")]
+    return gpus
+
+
+def seed(config: TrainingConfig) -> None:
+    """Seeds all random number generators, and makes operations deterministic if that is set."""
+    keras.utils.set_random_seed(config.seed)
+    if config.deterministic:
+        tf.config.experimental.enable_op_determinism()
+
+
+def device_name(gpus: list[Any]) -> str:
+    """Returns the name of the first GPU, or of the CPU."""
+    if gpus:
+        return tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU")
+    return f"CPU, {available_cores()} cores"
+
+
+@contextmanager
+def enough_memory(config: Config, vocab_size: int) -> Iterator[None]:
+    """Rejects training that cannot fit, before memory is allocated; turns out-of-memory into one line.
+
+    The check comes first because Linux overcommits memory: without it the kernel may kill the process.
+    The memory of a GPU is not checked in advance.
+
+    Raises:
+      UserError: with the sizes, an estimate of what they need, and the setting to lower.
+    """
+    if not tf.config.get_visible_devices("GPU"):
+        check_training_fits(config, vocab_size)
+    try:
+        yield
+    except (MemoryError, tf.errors.ResourceExhaustedError):
+        raise UserError(f"out of memory: {needed_to_train(config, vocab_size)}") from None
