@@ -92,10 +92,10 @@ def run_hooks(command: str = "minigpt") -> list[Hook]:
     """
     return [
         HuggingFaceNotice(),
+        TensorBoard(),
         EpochFiles(),
         SavedModelFolder(),
         PortableFile(),
-        TensorBoard(),
         Reporter(command),
     ]
 

@@ -12,7 +12,7 @@ from minigpt.environment import install_command
 from minigpt.errors import UserError
 from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run
-from minigpt.training.callbacks.callback import training_loss
+from minigpt.training.callbacks.callback import Stage, training_loss
 from minigpt.training.callbacks.records import is_recorded
 from minigpt.training.hooks import Hook
 from minigpt.training.loop import TrainingLoop
@@ -29,6 +29,7 @@ class TensorBoard(Hook):
     """
 
     name = "tensorboard/"
+    stage = Stage.KEEP
 
     def __init__(self) -> None:
         self._loop: TrainingLoop | None = None

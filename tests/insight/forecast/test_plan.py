@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from minigpt.training.new_training import NewTraining
+from minigpt.training.start import NewTraining
 
 import minigpt
 from minigpt.errors import UserError
