@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from minigpt.models import EncoderDecoder as EncoderDecoder
     from minigpt.pages.report_page import write_report as write_report
     from minigpt.runs.run import Run as Run
-    from minigpt.targets.certification.verifying import verify as verify
+    from minigpt.targets.certificate import verify as verify
     from minigpt.targets.export import export_run as export_run
     from minigpt.targets.gguf.loading import load_portable as load_portable
     from minigpt.targets.gguf.text_model import PortableTextModel as PortableTextModel
@@ -123,7 +123,7 @@ _MODULES = {
     "plan": "minigpt.insight.forecast.plan",
     "resume": "minigpt.app",
     "train": "minigpt.app",
-    "verify": "minigpt.targets.certification.verifying",
+    "verify": "minigpt.targets.certificate",
     "write_report": "minigpt.pages.report_page",
 }
 _lock = threading.RLock()

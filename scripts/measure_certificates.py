@@ -25,7 +25,7 @@ import numpy as np
 import minigpt
 from minigpt.corpus.stories import stories
 from minigpt.models import build_model
-from minigpt.targets.certification.certificate import certify
+from minigpt.targets.certificate import certify
 from minigpt.targets.targets import TARGETS
 from minigpt.tokenizers import learn_tokenizer
 

@@ -35,7 +35,6 @@ KNOWN: set[tuple[str, str]] = {
     ("pages/analysis_values.py", "insight"),
     ("pages/model_facts.py", "targets"),
     ("pages/model_page.py", "targets"),
-    ("targets/certification/material.py", "insight"),
 }
 
 

@@ -61,12 +61,12 @@ def export_run(
         if not certificate:
             return None
         # It imports TensorFlow.
-        from minigpt.targets.certification.certificate import (
+        from minigpt.targets.certificate import (
             certificate_bytes,
             certificate_path,
             certify,
+            record_certificate,
         )
-        from minigpt.targets.certification.record import record_certificate
 
         found = certify(unfinished, source.run, format, (source.model, source.tokenizer))
         if found["problems"]:

@@ -17,7 +17,7 @@ from minigpt.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from minigpt.models import GPT, EncoderDecoder
-    from minigpt.targets.certification.exported import ExportedModel
+    from minigpt.targets.opened import Opened
 
 # Name → module and class, in the folder of the target.
 TARGETS = {
@@ -130,7 +130,7 @@ class Target(abc.ABC):
         """
 
     @abc.abstractmethod
-    def open(self, path: Path) -> "ExportedModel":
+    def open(self, path: Path) -> "Opened":
         """Opens what `write` has written, with the packages that the users of the format have.
 
         Raises:

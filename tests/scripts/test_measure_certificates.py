@@ -13,7 +13,7 @@ import measure_certificates
 from minigpt.config import shipped_configs
 from minigpt.targets.targets import TARGETS, target_named
 from tests.pages.report_runs import CERTIFICATE
-from tests.targets.certification.test_certificates import SMALL
+from tests.targets.test_certificate import SMALL
 
 
 def cells_of(line: str) -> list[str]:
@@ -32,7 +32,7 @@ def test_six_configurations_and_all_formats():
 
 def test_the_table(tiny_run, monkeypatch, capsys):
     for name, value in SMALL.items():
-        monkeypatch.setattr(f"minigpt.targets.certification.material.{name}", value)
+        monkeypatch.setattr(f"minigpt.targets.material.{name}", value)
     monkeypatch.setattr(measure_certificates, "train", lambda *_: tiny_run)
     # The tiny model has no shape that transformers reads.
     arguments = ["default", "--formats", "gguf", "huggingface", "gguf:int8"]

@@ -1,9 +1,11 @@
 """The portable file `model.gguf` as an export."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from minigpt.config import TransformerConfig
-from minigpt.targets.certification.exported import ExportedModel
+from minigpt.targets.opened import Opened
 from minigpt.targets.targets import STORED, ExportSource, Target, WeightsType
 from minigpt.tokenizers import Tokenizer
 
@@ -28,7 +30,22 @@ class Gguf(Target):
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return beginning.startswith(b"GGUF")
 
-    def open(self, path: Path) -> ExportedModel:
-        from minigpt.targets.certification.readers.portable import PortableFile
+    def open(self, path: Path) -> Opened:
+        from minigpt.targets.gguf.loading import load_portable
+        from minigpt.targets.gguf.text_model import PortableTextModel
 
-        return PortableFile(path)
+        model = load_portable(path)
+
+        def encode(lines: Sequence[str]) -> list[list[int]]:
+            return [model.tokenizer.encode(line).tolist() for line in lines]
+
+        def continue_greedily(prompts: Sequence[str], max_new_tokens: int) -> list[str]:
+            if isinstance(model, PortableTextModel):
+                return model.generate(list(prompts), max_new_tokens, temperature=0.0)
+            return model.translate(list(prompts), max_new_tokens=max_new_tokens)
+
+        opened = Opened(encode, continue_greedily, ("wasmtime",), model.weights, model.max_len)
+        if not isinstance(model, PortableTextModel):
+            return opened  # The engine translates, and does not score translations.
+        score = model.logits
+        return replace(opened, logits=lambda texts, _: (score(ids[None])[0] for ids in texts))

@@ -1,9 +1,11 @@
 """The folder for Hugging Face's `transformers` as an export."""
 
+import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 from minigpt.config import TransformerConfig
-from minigpt.targets.certification.exported import ExportedModel
+from minigpt.targets.opened import Opened
 from minigpt.targets.targets import ExportSource, Target, WeightsType, gpt_problem
 from minigpt.tokenizers import Tokenizer
 
@@ -29,7 +31,14 @@ class HuggingFace(Target):
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return (path / "model.safetensors").is_file()
 
-    def open(self, path: Path) -> ExportedModel:
-        from minigpt.targets.certification.readers.text_model import HuggingFaceFolder
+    def open(self, path: Path) -> Opened:
+        from minigpt.targets.huggingface import importing
+        from minigpt.targets.opened_model import opened_model
 
-        return HuggingFaceFolder(path)
+        # It logs which folder it reads: here an unfinished one.
+        quiet = patch.object(importing.logger, "disabled", True)
+        with quiet, tempfile.TemporaryDirectory() as folder:
+            run = importing.import_run(path, Path(folder) / "run")
+            return opened_model(
+                run.load_model(), run.load_tokenizer(), ("safetensors", "tensorflow")
+            )

@@ -1,11 +1,13 @@
 """The model as a `.keras` file, with its tokenizer inside."""
 
+import tempfile
 import zipfile
 from pathlib import Path
 
-from minigpt.targets.certification.exported import ExportedModel
 from minigpt.targets.documents import TOKENIZER_FOLDER
+from minigpt.targets.opened import Opened
 from minigpt.targets.targets import ExportSource, Target, WeightsType
+from minigpt.tokenizers import load_tokenizer
 
 
 class KerasFile(Target):
@@ -33,7 +35,18 @@ class KerasFile(Target):
         with zipfile.ZipFile(path) as archive:
             return "model.weights.h5" in archive.namelist()
 
-    def open(self, path: Path) -> ExportedModel:
-        from minigpt.targets.certification.readers.text_model import KerasFile
+    def open(self, path: Path) -> Opened:
+        import keras
 
-        return KerasFile(path)
+        from minigpt.targets.opened_model import opened_model
+
+        with tempfile.TemporaryDirectory() as folder:
+            # Keras opens only names that end so.
+            named = Path(folder) / "model.keras"
+            named.symlink_to(path.absolute())
+            model = keras.models.load_model(named)
+            with zipfile.ZipFile(path) as archive:
+                names = [n for n in archive.namelist() if n.startswith(TOKENIZER_FOLDER + "/")]
+                for name in names:
+                    (Path(folder) / Path(name).name).write_bytes(archive.read(name))
+            return opened_model(model, load_tokenizer(Path(folder)))

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from minigpt.config import TransformerConfig
-from minigpt.targets.certification.exported import ExportedModel
 from minigpt.targets.huggingface.target import HuggingFace
+from minigpt.targets.opened import Opened
 from minigpt.targets.targets import STORED, ExportSource, Target, WeightsType, gpt_problem
 from minigpt.tokenizers import Tokenizer
 
@@ -33,10 +33,10 @@ class Onnx(Target):
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return (path / "model.onnx").is_file()
 
-    def open(self, path: Path) -> ExportedModel:
-        from minigpt.targets.certification.readers.onnx import OnnxFolder
+    def open(self, path: Path) -> Opened:
+        from minigpt.targets.onnx.reading import open_onnx
 
-        return OnnxFolder(path)
+        return open_onnx(path)
 
 
 class TransformersJs(HuggingFace):
@@ -54,7 +54,7 @@ class TransformersJs(HuggingFace):
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return any((path / "onnx").glob("*.onnx"))
 
-    def open(self, path: Path) -> ExportedModel:
-        from minigpt.targets.certification.readers.transformers_js import TransformersJsFolder
+    def open(self, path: Path) -> Opened:
+        from minigpt.targets.onnx.reading import open_transformers_js
 
-        return TransformersJsFolder(path)
+        return open_transformers_js(path)

@@ -15,15 +15,9 @@ from minigpt.targets.cached_step import CachedStep
 from minigpt.targets.documents import SETTINGS_FILE, documents
 from minigpt.targets.huggingface.writing import as_json, described_files
 from minigpt.targets.onnx.conversion import converted, rename
-from minigpt.targets.onnx.weights import store_weights
+from minigpt.targets.onnx.weights import MODEL_FILES, store_weights
 from minigpt.targets.targets import ExportSource, WeightsType
 
-# How matrices are stored → the name that transformers.js has for it, and its file.
-DTYPES = {
-    "float32": ("fp32", "model.onnx"),
-    "float16": ("fp16", "model_fp16.onnx"),
-    "int8": ("q8", "model_quantized.onnx"),
-}
 # transformers.js creates the empty cache from the names of its axes.
 BATCH, NEW, PAST, ALL = (
     "batch_size",
@@ -48,7 +42,7 @@ def write_transformers_js(source: ExportSource, folder: Path, weights: WeightsTy
     assert isinstance(source.model, GPT)
     files = described_files(source.model, source.tokenizer)
     settings_file = documents(source, weights)[SETTINGS_FILE]
-    dtype, model_file = DTYPES[weights]
+    dtype, model_file = MODEL_FILES[weights]
     # Otherwise the dtype would have to be named in browsers, where the default is another one.
     config = json.loads(files["config.json"]) | {"transformers.js_config": {"dtype": dtype}}
     settings = json.loads(files["tokenizer_config.json"])

@@ -6,6 +6,12 @@ import numpy as np
 
 from minigpt.targets.targets import WeightsType
 
+# How matrices are stored → the name that transformers.js has for it, and its file.
+MODEL_FILES: dict[WeightsType, tuple[str, str]] = {
+    "float32": ("fp32", "model.onnx"),
+    "float16": ("fp16", "model_fp16.onnx"),
+    "int8": ("q8", "model_quantized.onnx"),
+}
 # Smaller tensors, such as gains, stay in float32.
 _SMALLEST = 1024
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from minigpt.targets.certification.exported import ExportedModel
+from minigpt.targets.opened import Opened
 from minigpt.targets.targets import ExportSource, Target, WeightsType
 
 
@@ -21,7 +21,7 @@ class SavedModel(Target):
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return (path / "saved_model.pb").is_file()
 
-    def open(self, path: Path) -> ExportedModel:
-        from minigpt.targets.certification.readers.saved_model import SavedModelFolder
+    def open(self, path: Path) -> Opened:
+        from minigpt.targets.saved_model.reading import open_saved_model
 
-        return SavedModelFolder(path)
+        return open_saved_model(path)

@@ -11,7 +11,7 @@ from minigpt.generation.sampling import SamplingSettings
 from minigpt.generation.step_models import CachedGPT
 from minigpt.models import build_gpt
 from minigpt.targets.cached_step import CachedStep
-from minigpt.targets.certification.material import _HARD_LINES
+from minigpt.targets.material import _HARD_LINES
 from minigpt.targets.onnx.text.detokenizing import Detokenizer, valid_utf8
 from minigpt.targets.onnx.text.encoders import build_encoder, encoder_problem
 from minigpt.targets.onnx.text.random_numbers import uniform

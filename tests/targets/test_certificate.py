@@ -3,14 +3,17 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.targets.certification.certificate import certificate_path, certify
-from minigpt.targets.certification.material import pair_material
+from minigpt.targets import certificate as certificates
+from minigpt.targets.certificate import certificate_path, certify
+from minigpt.targets.material import pair_material
+from minigpt.targets.onnx import reading
 from minigpt.targets.targets import TARGETS, ExportSource, target_named, target_of
 
 SMALL = {"LINES": 60, "PROMPTS": 5, "TOKENS": 100}
@@ -20,7 +23,7 @@ SMALL = {"LINES": 60, "PROMPTS": 5, "TOKENS": 100}
 def _short(monkeypatch):
     """Compares less text: the tiny model has seen little."""
     for name, value in SMALL.items():
-        monkeypatch.setattr(f"minigpt.targets.certification.material.{name}", value)
+        monkeypatch.setattr(f"minigpt.targets.material.{name}", value)
 
 
 def exported(run, format: str, path, weights: str = "float32") -> dict:
@@ -120,13 +123,13 @@ class Damaged(ExportSource):
 
 @pytest.mark.parametrize("problem", ["logits differ", "bits per byte"])
 def test_other_weights_are_seen_and_nothing_is_left(tiny_run, tmp_path, monkeypatch, problem):
-    original = minigpt.targets.certification.certificate.certify
+    original = certificates.certify
 
     def certify_another(path, run, format, source):
         other = Damaged(run, lambda values: values + 0.05 * np.sign(values))
         return original(path, run, format, (other.model, other.tokenizer))
 
-    monkeypatch.setattr("minigpt.targets.certification.certificate.certify", certify_another)
+    monkeypatch.setattr(certificates, "certify", certify_another)
     with pytest.raises(UserError, match=problem) as raised:
         minigpt.export_run(tiny_run, "gguf", tmp_path / "a.gguf", certificate=True)
     assert all(text.startswith("format = 'gguf': ") for text in raised.value.problems)
@@ -153,35 +156,32 @@ def test_another_tokenizer_is_seen(tiny_run, tmp_path):
 
 def test_a_wrong_decoding_loop_is_seen(tiny_run, onnx_folder, monkeypatch):
     """The logits of a full pass are right, those of the steps are not."""
-    from minigpt.targets.certification.readers.onnx import OnnxFolder
+    original = reading.opened_step
 
-    step = OnnxFolder.step
+    def wrong(step, *arguments):
+        def rolled(*inputs):
+            logits, caches = step(*inputs)
+            return np.roll(logits, 1), caches
 
-    def wrong(self, *arguments):
-        logits, caches = step(self, *arguments)
-        return np.roll(logits, 1), caches
+        return original(rolled, *arguments)
 
-    monkeypatch.setattr(OnnxFolder, "step", wrong)
+    monkeypatch.setattr(reading, "opened_step", wrong)
     problems = minigpt.verify(onnx_folder, tiny_run)["problems"]
     assert any("greedy continuations" in problem for problem in problems)
     assert not any("logits" in problem or "bits" in problem for problem in problems)
 
 
 @pytest.mark.parametrize(
-    ("output", "problem"), [("text", "greedy continuations"), ("prompt_ids", "other tokens")]
+    ("part", "problem"),
+    [("continue_greedily", "greedy continuations"), ("encode", "other tokens")],
 )
-def test_a_wrong_text_graph_is_seen(tiny_run, onnx_folder, monkeypatch, output, problem):
-    from minigpt.targets.certification.readers.onnx_text import OnnxTextGraph
-
-    run = OnnxTextGraph._run
-
-    def wrong(self, name, prompts, max_new_tokens):
-        found = run(self, name, prompts, max_new_tokens)
-        if name != output:
-            return found
-        return [text[::-1] for text in found] if output == "text" else found[:, ::-1]
-
-    monkeypatch.setattr(OnnxTextGraph, "_run", wrong)
+def test_a_wrong_text_graph_is_seen(tiny_run, onnx_folder, monkeypatch, part, problem):
+    target = target_named("onnx")
+    found = target.open(onnx_folder)
+    right = getattr(found.text_graph, part)
+    changes = {part: lambda *arguments: [each[::-1] for each in right(*arguments)]}
+    wrong = replace(found, text_graph=replace(found.text_graph, **changes))
+    monkeypatch.setattr(target, "open", lambda path: wrong)
     problems = minigpt.verify(onnx_folder, tiny_run)["problems"]
     assert all(each.startswith("text_to_text.onnx: ") for each in problems)
     assert any(problem in each for each in problems)

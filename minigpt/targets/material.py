@@ -9,7 +9,6 @@ from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.store_files import Corpus
 from minigpt.corpus.stories import stories
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.insight.token_bytes import TokenBytes
 from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer
@@ -174,7 +173,11 @@ def _documents(ids: np.ndarray, tokenizer: Tokenizer) -> list[str]:
 
 
 def _bytes(ids: np.ndarray, tokenizer: Tokenizer) -> int:
-    return len(TokenBytes(tokenizer).join(ids[ids != tokenizer.end_id]))
+    """Returns the UTF-8 bytes of token ids without end tokens; an unknown word counts as one byte."""
+    sizes = [len(piece + tokenizer.separator) if piece else 0 for piece in tokenizer.pieces]
+    if tokenizer.unknown_id is not None:
+        sizes[tokenizer.unknown_id] = 1 + len(tokenizer.separator)
+    return int(np.take(sizes, ids[ids != tokenizer.end_id]).sum())
 
 
 def _spread(lines: list[str], count: int) -> list[str]:

@@ -8,16 +8,16 @@ import pytest
 
 import minigpt
 from minigpt.runs.run import Run
-from minigpt.targets.certification.record import record_certificate
+from minigpt.targets.certificate import record_certificate
 from tests.pages.report_file import ReportFile
 from tests.pages.report_runs import write_state
-from tests.targets.certification.test_certificates import SMALL
+from tests.targets.test_certificate import SMALL
 
 
 @pytest.fixture
 def run(tiny_run, tmp_path, monkeypatch):
     for name, value in SMALL.items():
-        monkeypatch.setattr(f"minigpt.targets.certification.material.{name}", value)
+        monkeypatch.setattr(f"minigpt.targets.material.{name}", value)
     return Run(
         shutil.copytree(
             tiny_run.path, tmp_path / "run", ignore=shutil.ignore_patterns("certificates")

@@ -1,0 +1,225 @@
+"""Certificates: how an exported model compares with the run it was made from.
+
+An export is opened as its users open it, and compared with the best model of the run on text that the run
+has not been trained on. docs/certificates.md describes the comparison and its limits.
+"""
+
+import datetime
+import hashlib
+import json
+import logging
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import minigpt
+from minigpt.environment import install_command
+from minigpt.errors import ArgumentProblem, UserError, as_path
+from minigpt.models import GPT, EncoderDecoder, build_model
+from minigpt.pages.report_page import write_report
+from minigpt.runs.checkpoints import best_state
+from minigpt.runs.run import Run, as_run
+from minigpt.storage.atomic import replace_file
+from minigpt.storage.files import sha256_of
+from minigpt.targets.comparison import compare
+from minigpt.targets.material import pair_material, text_material
+from minigpt.targets.opened import Opened
+from minigpt.targets.opened_model import opened_model
+from minigpt.targets.targets import Target, Tolerance, target_named, target_of
+from minigpt.tokenizers import Tokenizer
+
+FORMAT = 1
+CERTIFICATE_FILE = "certificate.json"
+# The share of the greedy texts of `text_to_text.onnx` that may not be those of `model.onnx`: both have the
+# same matrices, but rounding decides between tokens that are almost equally probable.
+_DIFFERENT_TEXTS = 0.1
+_MOST_CHARACTERS = 200
+logger = logging.getLogger(__name__)
+
+
+def verify(path: str | Path, against: Run | str | Path) -> dict[str, Any]:
+    """Checks an exported file or folder, of any format, against the run it was made from.
+
+    The certificate is also recorded in the run directory, and its report shows it.
+
+    Args:
+      path: the file or folder.
+      against: the run, or its directory.
+    Returns:
+      A certificate. `certificate["problems"]` is empty if the export is within its tolerance.
+    Raises:
+      UserError: `path` is no export, or it or the run cannot be read.
+      TypeError: an argument is not a path.
+    """
+    run, path = as_run(against), as_path("path", path)
+    target = target_of(path)
+    certificate = certify(path, run, target.name, export=_opened(path, target))
+    record_certificate(run, path, certificate)
+    return certificate
+
+
+def certify(
+    path: Path,
+    run: Run,
+    format: str,
+    source: tuple[GPT | EncoderDecoder, Tokenizer] | None = None,
+    export: Opened | None = None,
+) -> dict[str, Any]:
+    """Compares an exported file or folder with the best model of a run.
+
+    Args:
+      path: the file or folder.
+      run: the run.
+      format: its format.
+      source: the best model and its tokenizer, if they are loaded already.
+      export: the exported model, if it is open already.
+    Returns:
+      The certificate, JSON values; see docs/certificates.md. "problems" lists what is outside the
+      tolerance.
+    Raises:
+      UserError: the run cannot be read, or its model has other sizes than the export.
+    """
+    target = target_named(format)
+    checkpoint = best_state(run.checkpoints_folder)
+    model, tokenizer = source or (run.load_model(), run.load_tokenizer())
+    material_of = text_material if isinstance(model, GPT) else pair_material
+    material = material_of(run, tokenizer, model.max_len)
+    if not target.keeps_precision and model.compute_dtype != "float32":
+        copy = build_model(model.config, model.vocab_size, "float32")
+        copy.set_weights(model.get_weights())
+        model = copy
+    export = export or target.open(path)
+    measured = compare(opened_model(model, tokenizer), export, material, model.max_len)
+    files = _files(path)
+    return {
+        "certificate": FORMAT,
+        "format": format,
+        "weights": export.weights,
+        "problems": problems_of(measured, target.tolerance(export.weights)),
+        **measured,
+        "bytes": sum(file.stat().st_size for file in files.values()),
+        "parameters": model.count_params(),
+        "sha256": {name: sha256_of(file) for name, file in files.items()},
+        "checkpoint": checkpoint,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "versions": {
+            "minigpt": minigpt.__version__,
+            "python": platform.python_version(),
+            **export.versions(),
+        },
+    }
+
+
+def problems_of(measured: dict[str, Any], tolerance: Tolerance) -> list[str]:
+    """Returns what is outside the tolerance; nothing if all is well.
+
+    Args:
+      measured: what `compare` returns.
+      tolerance: the limits.
+    """
+    found = []
+    logits, bits = measured["logits"], measured["bits_per_byte"]
+    parts = {"": measured}
+    if "text_to_text" in measured:
+        graph = parts["text_to_text.onnx: "] = measured["text_to_text"]
+        prompts = graph["greedy"]["prompts"]
+        different = prompts - graph["same_as_model"]
+        if different > max(1, _DIFFERENT_TEXTS * prompts):
+            found.append(
+                f"text_to_text.onnx: {different} of {prompts} greedy texts are not those of model.onnx"
+            )
+    gap_limit = None if logits else tolerance.gap
+    if logits and logits["largest_difference"] is None:
+        found.append("logits are nan or infinite")
+    elif tolerance.logits is not None:
+        limit = tolerance.logits * max(1.0, logits["largest_of_source"] if logits else 1.0)
+        if logits and logits["largest_difference"] > limit:
+            found.append(
+                f"logits differ by up to {logits['largest_difference']:.3g}; should be at most {limit:.3g}"
+            )
+        gap_limit = 2 * limit
+    for name, part in parts.items():
+        greedy, gap = part["greedy"], part["greedy"]["second_largest_gap"]
+        if gap_limit is not None and (gap is None or gap > gap_limit):
+            found.append(
+                f"{name}only {greedy['same_texts']} of {greedy['prompts']} greedy continuations are "
+                "the same, and the others are less probable"
+            )
+    difference = bits["relative_difference"] if bits else 0.0
+    if difference is not None and difference > tolerance.bits_per_byte:
+        found.append(
+            f"{bits['export']:.4f} bits per byte in place of {bits['source']:.4f}; should differ by at "
+            f"most {tolerance.bits_per_byte:.2%}"
+        )
+    for name, part in parts.items():
+        lines = part["tokenizer"]["lines"]
+        if different := lines - part["tokenizer"]["same"]:
+            found.append(f"{name}{different} of {lines} lines have other tokens")
+    return found
+
+
+def record_certificate(run: Run, export: Path, certificate: dict[str, Any]) -> None:
+    """Writes a certificate into the run directory, and the report of the run anew if there is one.
+
+    An earlier certificate of an export with the same name, format and kind of weights is replaced. If the
+    directory cannot be written to, a warning is logged.
+
+    Args:
+      run: the run.
+      export: the file or folder that was compared. Its name is recorded, its folder is not.
+      certificate: the certificate.
+    """
+    name = export.absolute().name
+    try:
+        run.certificates_folder.mkdir(exist_ok=True)
+        file = run.certificates_folder / _file_name(name, certificate)
+        replace_file(file, certificate_bytes({"name": name, **certificate}))
+        if run.report_file.is_file():
+            write_report([run], run.report_file)
+    except (OSError, UserError) as error:
+        reason = error.strerror or error if isinstance(error, OSError) else error
+        logger.warning("The report of %s will not show this certificate: %s", run.path, reason)
+
+
+def _file_name(name: str, certificate: dict[str, Any]) -> str:
+    # A name may have characters that the file system of the run does not.
+    digest = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:8]
+    return f"{certificate['format']}-{certificate['weights']}-{digest}.json"
+
+
+def certificate_path(export: Path) -> Path:
+    """Returns where the certificate of an export is: inside a folder, beside a file."""
+    if export.is_dir():  # A file may not exist yet.
+        return export / CERTIFICATE_FILE
+    return export.with_name(f"{export.name}.{CERTIFICATE_FILE}")
+
+
+def certificate_bytes(certificate: dict[str, Any]) -> bytes:
+    """Returns the content of the file."""
+    return (json.dumps(certificate, indent=1) + "\n").encode()
+
+
+def _files(path: Path) -> dict[str, Path]:
+    """Returns the files of an export by name, without its certificate."""
+    if path.is_file():
+        return {path.name: path}
+    names = {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*"))}
+    return {
+        name: file for name, file in names.items() if file.is_file() and name != CERTIFICATE_FILE
+    }
+
+
+def _opened(path: Path, target: Target) -> Opened:
+    """Opens a file or folder that may be damaged: each library has exceptions of its own for that."""
+    try:
+        return target.open(path)
+    except (UserError, MemoryError):
+        raise
+    except ModuleNotFoundError as error:
+        problem = f"{error.name} is not installed: {install_command(target.name)}"
+    except Exception as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        problem = f"cannot be read as {target.name}: {reason[:_MOST_CHARACTERS]}"
+    raise UserError(ArgumentProblem("path", path, problem))

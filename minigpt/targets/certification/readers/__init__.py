@@ -1,1 +1,0 @@
-"""Readers of exported models, one file for each way of opening them."""

@@ -1,0 +1,87 @@
+"""A Keras model and its tokenizer as `Opened`: the source of an export, and exports that Keras reads."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from minigpt.config import sampling_config
+from minigpt.generation.decoding import Decoder
+from minigpt.generation.samples import generate
+from minigpt.generation.step_models import CachedGPT
+from minigpt.generation.translation_model import TranslationModel
+from minigpt.models import GPT, EncoderDecoder
+from minigpt.targets.opened import Opened, Sources, Texts
+from minigpt.tokenizers import Tokenizer
+
+# Of the logits that are computed at a time.
+_BATCH_BYTES = 2**27
+
+
+def opened_model(
+    model: GPT | EncoderDecoder,
+    tokenizer: Tokenizer,
+    packages: tuple[str, ...] = ("keras", "tensorflow"),
+) -> Opened:
+    """Returns a model and its tokenizer in this process.
+
+    Args:
+      model: the model.
+      tokenizer: its tokenizer.
+      packages: what reads the format.
+    """
+
+    def encode(lines: Sequence[str]) -> list[list[int]]:
+        return [ids.tolist() for ids in tokenizer.encode_many(list(lines))]
+
+    def decode(prompt_ids: Sequence[int], new_ids: Sequence[int]) -> str:
+        prompt, new = (np.array(ids, np.int32) for ids in (prompt_ids, new_ids))
+        return tokenizer.continuation(prompt, new)
+
+    def logits(texts: Texts, sources: Sources) -> Iterator[np.ndarray]:
+        longest = max(map(len, texts), default=1)
+        # In batches: a call without a graph takes 0.2 s for eight blocks, whatever it computes.
+        rows = max(1, _BATCH_BYTES // (4 * longest * model.vocab_size))
+        for start in range(0, len(texts), rows):
+            batch = texts[start : start + rows]
+            # The model is causal: no token sees the padding after it.
+            inputs: Any = _padded(batch)
+            if sources[start] is not None:
+                read = [ids for ids in sources[start : start + rows] if ids is not None]
+                inputs = (_padded(read), np.array([len(ids) for ids in read], np.int32), inputs)
+            scores = model(inputs).numpy()
+            yield from (row[: len(ids)] for row, ids in zip(scores, batch, strict=True))
+
+    @cache
+    def decoder() -> Decoder:
+        # The texts are generated once: compiling the loop would take longer.
+        assert isinstance(model, GPT)
+        step_model = CachedGPT(model, jit_compile=False)
+        return Decoder(step_model, tokenizer.end_id, tokenizer.never_sampled_ids)
+
+    def continue_greedily(prompts: Sequence[str], max_new_tokens: int) -> list[str]:
+        if isinstance(model, EncoderDecoder):
+            translator = TranslationModel(model, tokenizer)
+            return translator.translate(list(prompts), max_new_tokens=max_new_tokens)
+        sampling = sampling_config(max_new_tokens=max_new_tokens, temperature=0.0)
+        seeds = [0] * len(prompts)
+        samples = generate(decoder(), tokenizer, list(prompts), seeds, sampling, 1)
+        return [sample.text for sample in samples]
+
+    return Opened(
+        encode,
+        continue_greedily,
+        packages,
+        max_len=model.max_len,
+        logits=logits,
+        decode=decode,
+    )
+
+
+def _padded(texts: Texts) -> np.ndarray:
+    """Returns int32[B, T] of texts of up to T tokens."""
+    padded = np.zeros([len(texts), max(map(len, texts))], np.int32)
+    for row, ids in zip(padded, texts, strict=True):
+        row[: len(ids)] = ids
+    return padded
