@@ -11,6 +11,8 @@ from typing import Any
 
 from minigpt.environment import printable
 
+# Styles and scripts of all pages.
+SHARED = Path(__file__).parent / "shared"
 # Base64 characters in an element. A multiple of 4: every element is decoded alone.
 _PART_CHARACTERS = 4 * 2**20
 

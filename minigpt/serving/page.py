@@ -38,8 +38,8 @@ class ServedPage:
 
     def _write(self, path: Path) -> None:
         # Importing this takes as long as starting the server.
-        from minigpt.pages.model_page import write_file_page, write_page
         from minigpt.runs.run import Run
+        from minigpt.targets.html.writing import write_file_page, write_page
 
         if self._run is None:
             write_file_page(self._file, path)

@@ -7,7 +7,10 @@ import minigpt
 from tests.browser.tabs import Browser, Tab
 
 _PACKAGE = Path(minigpt.__file__).parent
-_SCRIPTS = [_PACKAGE / "pages" / "model" / f"{name}.js" for name in ("engine", "decoding", "model")]
+_SCRIPTS = [
+    _PACKAGE / "targets" / "html" / "page" / f"{name}.js"
+    for name in ("engine", "decoding", "model")
+]
 _ENGINE = _PACKAGE / "targets" / "gguf" / "engine" / "engine.wasm"
 
 

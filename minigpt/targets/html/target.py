@@ -21,7 +21,7 @@ class Html(Gguf):
     name = "html"
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
-        from minigpt.pages.model_page import write_page
+        from minigpt.targets.html.writing import write_page
 
         write_page(source.run, path, weights)
 

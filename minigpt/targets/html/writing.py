@@ -6,18 +6,18 @@ from typing import Any
 
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
-from minigpt.pages.inlining import data_elements, json_element, template
-from minigpt.pages.model_facts import file_facts, model_facts
+from minigpt.pages.inlining import SHARED, data_elements, json_element, template
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.loading import load_portable
 from minigpt.targets.gguf.run_file import best_facts, write_run_file
 from minigpt.targets.gguf.text_model import PortableModel
+from minigpt.targets.html.facts import file_facts, model_facts
 from minigpt.targets.targets import WeightsType
 
-_FOLDERS = [Path(__file__).parent / name for name in ("shared", "model")]
+_PAGE = Path(__file__).parent / "page"
 # Each is as large as the model in int8.
 _MOST_EPOCHS = 12
-_ENGINES = Path(__file__).parent.parent / "targets" / "gguf" / "engine"
+_ENGINES = Path(__file__).parents[1] / "gguf" / "engine"
 
 
 def write_page(run: Run, output: Path, weights: WeightsType = "float32") -> None:
@@ -58,7 +58,7 @@ def _write(run: Run, model: Path, weights: WeightsType, output: Path) -> None:
 
 
 def _write_page(facts: dict[str, Any], models: dict[str, Path], output: Path) -> None:
-    before, after = template(facts["title"], *_FOLDERS, runs_engine=True)
+    before, after = template(facts["title"], SHARED, _PAGE, runs_engine=True)
     with output.open("w", encoding="utf-8", newline="\n") as page:
         page.write(before)
         page.write(json_element("facts", facts))
