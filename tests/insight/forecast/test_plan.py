@@ -7,12 +7,12 @@ import time
 from dataclasses import replace
 
 import pytest
-from minigpt.training.start import NewTraining
 
 import minigpt
 from minigpt.errors import UserError
 from minigpt.insight.forecast import plan as planning
 from minigpt.insight.forecast.training_time import Durations
+from minigpt.training.start import NewTraining
 from tests.cli.running import SMALL, called, refused, started
 from tests.conftest import tiny_settings, tiny_text
 from tests.run_files import records
