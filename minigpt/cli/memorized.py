@@ -8,7 +8,7 @@ import minigpt
 from minigpt.cli.command import command
 from minigpt.cli.options import JsonOption, RunArgument
 from minigpt.cli.output import print_json, print_text
-from minigpt.insight.passages import MIN_CHARACTERS, MIN_WORDS
+from minigpt.insight.verbatim import MIN_CHARACTERS, MIN_WORDS
 
 # A larger difference between the two shares is more than chance.
 NOTICEABLE = 0.05

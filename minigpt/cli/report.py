@@ -9,7 +9,7 @@ import typer
 import minigpt
 from minigpt.cli.command import command
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.insight.record import read_analysis
+from minigpt.insight.history import read_analysis
 from minigpt.pages.report_page import REPORT_FILE, is_own_report, write_report
 from minigpt.runs.run import Run
 

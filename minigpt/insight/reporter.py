@@ -7,9 +7,8 @@ from typing import Any
 
 import minigpt
 from minigpt.insight.doctor import as_records, diagnose
-from minigpt.insight.history import read_history
-from minigpt.insight.measuring import Measurement, measurements
-from minigpt.insight.record import read_analysis, write_analysis
+from minigpt.insight.examination import Measurement, measurements
+from minigpt.insight.history import read_analysis, read_history, write_analysis
 from minigpt.insight.verdict import Verdict, runnable
 from minigpt.pages.report_page import write_report
 from minigpt.runs.run import Run

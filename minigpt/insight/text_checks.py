@@ -22,25 +22,60 @@ Found too, and rightly: headers in all files of a project (TensorFlow), document
 (manual pages), quotations of one author with the name below each.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from minigpt.config import Config, PairsConfig
 from minigpt.corpus.store_files import Corpus
-from minigpt.insight.boilerplate import gutenberg_lines, html_share, shared_line
 from minigpt.insight.repetition import (
+    MIN_LINE_CHARACTERS,
     copied_paragraphs,
+    has_words,
     measure_repetition,
     most_repeated_line,
 )
-from minigpt.insight.text_encoding import (
-    Damage,
-    control_characters,
-    lone_carriage_returns,
-    mojibake,
-    replacement_characters,
-)
 from minigpt.insight.text_sample import Passage, sample_text
+
+# The characters that stand for the bytes 0x80 to 0xBF of UTF-8, read as Latin-1 or Windows-1252.
+_CONTINUATION = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
+# UTF-8 that was read as Latin-1 or Windows-1252: "Ã©", "â€™", "Ð¿Ñ€", "ä½\xa0å¥½", "ðŸ˜€". Only first
+# letters that do not occur before these characters in any language, or sequences of two: "Spaß“" is German.
+_MOJIBAKE = re.compile(
+    f"[ÂÃ]{_CONTINUATION}|â€|ï»¿|(?:[ÐÑ]{_CONTINUATION}){{2,}}"
+    f"|(?:[à-ï]{_CONTINUATION}{{2}}){{2,}}|ðŸ{_CONTINUATION}{{2}}"
+    # Windows-1251 that was read as Latin-1: words of accented letters only.
+    "|[À-ÖØ-öø-ÿ]{5,}"
+)
+_REPLACEMENT = re.compile("\ufffd+")
+# Tab, line ends and form feed are in many good texts; backspace underlines. The C1 characters, from 0x80
+# on, remain of Windows-1252 that was read as Latin-1. Bells that follow each other count once.
+_CONTROL = re.compile("[\x00-\x07\x0e-\x1f\x7f-\x9f]+")
+_LONE_CR = re.compile("\r(?!\n)")
+# Of the text on both sides of what is shown.
+_CONTEXT_CHARACTERS = 15
+
+# The lines that Project Gutenberg writes before and after a book, of all years.
+_GUTENBERG = re.compile(
+    r"\*\*\* ?(?:START|END) OF (?:THE|THIS) PROJECT GUTENBERG|"
+    r"This e?text was prepared .{0,80}Project Gutenberg|"
+    r"Project Gutenberg(?:-tm|™|\(TM\)) (?:License|electronic works?)",
+    re.IGNORECASE,
+)
+# Not <br>, <i> and <b>, which are in reviews and posts, and no other names, which may be of people.
+_TAG = re.compile(
+    r"<(?:!doctype|/?(?:html|head|body|title|meta|link|script|style|div|span|p|a|img|h[1-6]|[uo]l|li|d[ldt]"
+    r"|table|thead|tbody|t[rhd]|nav|header|footer|main|section|article|aside|form|input|button|label))"
+    r"(?:\s[^<>]{0,300})?/?>",
+    re.IGNORECASE,
+)
+_ENTITY = re.compile(r"&(?:nbsp|amp|lt|gt|quot|#\d{2,6});")
+# A program begins with them.
+_IMPORT = re.compile(r"(?:from|import|#include|using|package|use|require|@import)\b")
+_END_LINES = 3
+_MIN_DOCUMENTS = 20
+
 
 MAX_DUPLICATES = 0.15
 MAX_LINE_SHARE = 0.15
@@ -158,46 +193,60 @@ def _check_repetition(passages: list[Passage]) -> Iterator[Finding]:
 
 
 def _check_encoding(passages: list[Passage]) -> Iterator[Finding]:
-    checks: list[tuple[str, str, Callable[[list[Passage]], Damage], float]] = [
+    checks = [
         (
             "encoding",
             "sequences per million characters are UTF-8 that was decoded with another encoding",
-            mojibake,
+            _MOJIBAKE,
             MAX_MOJIBAKE,
         ),
         (
             "encoding",
             "U+FFFD characters per million characters replace bytes that could not be decoded",
-            replacement_characters,
+            _REPLACEMENT,
             MAX_REPLACEMENT,
         ),
         (
             "control_characters",
             "characters per million are control characters",
-            control_characters,
+            _CONTROL,
             MAX_CONTROL,
         ),
     ]
+    characters = max(1, sum(len(passage.text) for passage in passages))
     found: set[str] = set()
-    for kind, what, measure, threshold in checks:
+    for kind, what, pattern, threshold in checks:
         # What was read in another encoding contains control characters, too.
         if found and kind == "control_characters":
             continue
-        damage = measure(passages)
-        if damage.count >= _MIN_COUNT and damage.per_million > threshold:
+        count, example = _occurrences(pattern, passages)
+        per_million = 1e6 * count / characters
+        if count >= _MIN_COUNT and per_million > threshold:
             found.add(kind)
-            yield Finding(
-                kind,
-                f"{damage.per_million:,.0f} {what}, for example {_shown(damage.example)}.",
-            )
-    damage = lone_carriage_returns(passages)
-    line_ends = damage.count + sum(passage.text.count("\n") for passage in passages)
-    if damage.count >= _MIN_COUNT and damage.count > MAX_LONE_CR * line_ends:
+            yield Finding(kind, f"{per_million:,.0f} {what}, for example {_shown(example)}.")
+    count, example = _occurrences(_LONE_CR, passages)
+    line_ends = count + sum(passage.text.count("\n") for passage in passages)
+    if count >= _MIN_COUNT and count > MAX_LONE_CR * line_ends:
         yield Finding(
             "line_ends",
-            f"{damage.count / line_ends:.0%} of the line ends are carriage returns without a line feed, "
-            f"for example {_shown(damage.example)}.",
+            f"{count / line_ends:.0%} of the line ends are carriage returns without a line feed, "
+            f"for example {_shown(example)}.",
         )
+
+
+def _occurrences(pattern: re.Pattern[str], passages: list[Passage]) -> tuple[int, str]:
+    """Returns how often a pattern occurs, and the first occurrence with the text around it."""
+    count, example = 0, ""
+    for passage in passages:
+        # Most passages are ASCII, in which only control characters can be found.
+        if passage.text.isascii() and pattern in (_MOJIBAKE, _REPLACEMENT):
+            continue
+        for match in pattern.finditer(passage.text):
+            count += 1
+            if count == 1:
+                start = max(0, match.start() - _CONTEXT_CHARACTERS)
+                example = passage.text[start : match.end() + _CONTEXT_CHARACTERS]
+    return count, example
 
 
 def _check_boilerplate(passages: list[Passage]) -> Iterator[Finding]:
@@ -236,3 +285,68 @@ def _shown(text: str) -> str:
     shown = text[:_SHOWN_CHARACTERS]
     escaped = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)
     return f'"{escaped}{"…" * (len(text) > len(shown))}"'
+
+
+@dataclass(frozen=True)
+class SharedLine:
+    """A line near the beginning or the end of many documents.
+
+    Attributes:
+      line: the line without white space around it.
+      at_end: whether it is near the end.
+      count: number of documents with it.
+      documents: number of documents that were compared.
+    """
+
+    line: str
+    at_end: bool
+    count: int
+    documents: int
+
+
+def gutenberg_lines(passages: Sequence[Passage]) -> list[str]:
+    """Returns what Project Gutenberg's headers and licenses contain, as found."""
+    return [found for p in passages for found in _GUTENBERG.findall(p.text)]
+
+
+def html_share(passages: Sequence[Passage]) -> tuple[float, str]:
+    """Returns the share of the characters that are HTML tags and entities, and one of the tags."""
+    markup, example = 0, ""
+    for passage in passages:
+        if "<" not in passage.text:
+            continue
+        tags = _TAG.findall(passage.text)
+        markup += sum(map(len, tags)) + sum(map(len, _ENTITY.findall(passage.text)))
+        example = example or (tags[0] if tags else "")
+    return markup / max(1, sum(len(p.text) for p in passages)), example
+
+
+def shared_line(passages: Sequence[Passage]) -> SharedLine | None:
+    """Returns the line that most documents have among their first or last three lines.
+
+    Compared are documents of at least two lines, if there are 20 of them. Short lines and imports of
+    programs do not count.
+    """
+    best: SharedLine | None = None
+    for at_end in (False, True):
+        counts: Counter[str] = Counter()
+        documents = 0
+        for passage in passages:
+            if not (passage.ends if at_end else passage.begins):
+                continue
+            lines = [line for line in map(str.strip, passage.text.splitlines()) if line]
+            if len(lines) < 2:
+                continue
+            documents += 1
+            counts.update(set(lines[-_END_LINES:] if at_end else lines[:_END_LINES]))
+        candidates = [(n, line) for line, n in counts.items() if _is_content(line)]
+        if documents < _MIN_DOCUMENTS or not candidates:
+            continue
+        count, line = max(candidates)
+        if best is None or count / documents > best.count / best.documents:
+            best = SharedLine(line, at_end, count, documents)
+    return best
+
+
+def _is_content(line: str) -> bool:
+    return len(line) >= MIN_LINE_CHARACTERS and has_words(line) and not _IMPORT.match(line)

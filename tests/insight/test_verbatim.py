@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from minigpt.insight import token_bytes as token_bytes_module
 from minigpt.insight import verbatim
-from minigpt.insight.passages import Text
 from minigpt.insight.token_bytes import TokenBytes, TokenText
-from minigpt.insight.verbatim import find_copies
+from minigpt.insight.verbatim import Text, find_copies
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer

@@ -4,9 +4,8 @@ import re
 
 import numpy as np
 
-from minigpt.insight.passages import Text
 from minigpt.insight.token_bytes import TokenBytes, TokenText
-from minigpt.insight.verbatim import Copies, find_copies
+from minigpt.insight.verbatim import Copies, Text, find_copies
 from minigpt.tokenizers import Tokenizer
 
 WORD = re.compile(r"[^ \t\n\r\v\f]+")
