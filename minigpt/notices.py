@@ -6,7 +6,6 @@ prints them on standard error.
 """
 
 import logging
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -69,19 +68,3 @@ def notices_to(sink: Sink) -> Iterator[None]:
             yield
         finally:
             _sink.reset(token)
-
-
-@contextmanager
-def deprecated_report(report: Sink | None) -> Iterator[None]:
-    """Supports the argument `report` of earlier versions: passes messages to it, with a warning."""
-    if report is None:
-        yield
-        return
-    # 4: past this generator, contextlib and the function whose argument it is.
-    warnings.warn(
-        "The argument `report` is deprecated; messages go through logging.getLogger('minigpt').",
-        DeprecationWarning,
-        stacklevel=4,
-    )
-    with notices_to(report):
-        yield

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from minigpt.notices import LOGGER, deprecated_report, notices_to
+from minigpt.notices import LOGGER, notices_to
 
 log = logging.getLogger("minigpt.storage.somewhere")
 
@@ -60,16 +60,3 @@ def test_a_thread_without_a_sink_logs_as_usual(caplog):
         thread.start()
         thread.join(10)
     assert [record.getMessage() for record in caplog.records] == ["as usual"]
-
-
-def test_report_is_deprecated_and_still_called():
-    lines = []
-
-    def library_function(report=None):
-        with deprecated_report(report):
-            log.info("message")
-
-    with pytest.warns(DeprecationWarning, match="`report` is deprecated") as caught:
-        library_function(lines.append)
-    assert caught[0].filename == __file__
-    assert lines == ["message"]

@@ -13,7 +13,7 @@ from minigpt.cli.command import option_names, program_name
 from minigpt.cli.command_line import recorded_command_line
 from minigpt.cli.options import TextOption
 from minigpt.cli.output import print_json, print_message, print_text
-from minigpt.config import Config, load_config, load_record, shipped_configs
+from minigpt.config import Config, load_config, shipped_configs
 from minigpt.distribution.cluster import is_first_worker
 from minigpt.errors import UserError, gathering
 from minigpt.notices import notices_to
@@ -160,7 +160,7 @@ def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str])
     with option_names(RESUMED_RUN | OVERRIDES):
         with gathering(problems):
             check_run(run)
-            load_record(run / "config.toml", overrides)
+            load_config(run / "config.toml", overrides)
         if problems:
             raise UserError(*problems)
         minigpt.resume(run, overrides, command=program_name())

@@ -11,7 +11,7 @@ from minigpt.config.data import (
     ShakespeareConfig,
     StoriesConfig,
 )
-from minigpt.config.loading import load_config, load_record, sampling_config, shipped_configs
+from minigpt.config.loading import load_config, sampling_config, shipped_configs
 from minigpt.config.model import EncoderDecoderConfig, GPTConfig, TransformerConfig
 from minigpt.config.record import config_record, dump_config
 from minigpt.config.sampling import MAX_NEW_TOKENS, SamplingConfig
@@ -51,7 +51,6 @@ __all__ = [
     "config_record",
     "dump_config",
     "load_config",
-    "load_record",
     "sampling_config",
     "shipped_configs",
 ]

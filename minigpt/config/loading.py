@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from minigpt.config.migration import migrate
 from minigpt.config.overrides import apply_overrides, check_overrides, select_variant
 from minigpt.config.problems import nearest, problem_of
+from minigpt.config.record import FORMAT
 from minigpt.config.sampling import SamplingConfig
 from minigpt.config.schema import Config, variants
 from minigpt.errors import ArgumentProblem, UserError
@@ -45,8 +45,8 @@ def load_config(
     for sources other than the bundled stories.
 
     Args:
-      source: a path, the name of a shipped configuration, a nested dictionary, or None for the
-        default configuration.
+      source: a path, the name of a shipped configuration, a nested dictionary such as `config_record`
+        returns, or None for the default configuration.
       overrides: `"SECTION.KEY=VALUE"` strings; VALUE is TOML, or plain text if it is not valid TOML.
         "none" unsets a setting that may be unset.
       text: paths for `data.paths`. They select `data.source = "files"`, unless the source already
@@ -55,22 +55,22 @@ def load_config(
       UserError: with one line for each problem.
       TypeError: `overrides` is not a sequence of strings.
     """
-    return _load(source, overrides, text)
-
-
-def load_record(record: Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Config:
-    """Reads and checks the configuration that a run or a checkpoint recorded.
-
-    Settings that are absent from a record without a format number have the defaults of the version that
-    wrote it; see `migration`.
-
-    Args:
-      record: the path of a config.toml, or what `config_record` returned.
-      overrides: as for `load_config`.
-    Raises:
-      UserError: with one line for each problem.
-    """
-    return _load(record, overrides, is_record=True)
+    check_overrides(overrides)
+    if isinstance(text, str) or not isinstance(text, Sequence):
+        raise TypeError(f"`text` must be a list of paths, such as ['book.txt']. Received: {text!r}")
+    origin, raw = _read(source)
+    sections = _sections(raw, origin)
+    if text:
+        _set_paths(sections, text)
+    problems: list[str] = []
+    overridden = apply_overrides(sections, overrides, problems)
+    try:
+        config = Config.model_validate(sections)
+    except ValidationError as error:
+        problems += [problem_of(details, origin, overridden) for details in error.errors()]
+    if problems:
+        raise UserError(*problems)
+    return config
 
 
 def sampling_config(**settings: Any) -> SamplingConfig:
@@ -95,31 +95,25 @@ def _sampling_problem(details: Any) -> str:
     return problem_of(details | {"loc": (name,)}, "", ())
 
 
-def _load(
-    source: str | Path | Mapping[str, Any] | None,
-    overrides: Sequence[str],
-    text: Sequence[str] = (),
-    is_record: bool = False,
-) -> Config:
-    check_overrides(overrides)
-    if isinstance(text, str) or not isinstance(text, Sequence):
-        raise TypeError(f"`text` must be a list of paths, such as ['book.txt']. Received: {text!r}")
-    origin, raw = _read(source)
-    try:
-        sections = migrate(raw, is_record)
-    except ValueError as error:
-        raise UserError(f"{origin}{error}") from None
-    if text:
-        _set_paths(sections, text)
-    problems: list[str] = []
-    overridden = apply_overrides(sections, overrides, problems)
-    try:
-        config = Config.model_validate(sections)
-    except ValidationError as error:
-        problems += [problem_of(details, origin, overridden) for details in error.errors()]
-    if problems:
-        raise UserError(*problems)
-    return config
+def _sections(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """Returns a copy of the sections, without the format number.
+
+    Raises:
+      UserError: the format is not a number or belongs to a later version.
+    """
+    number = raw.get("format", FORMAT)
+    if type(number) is not int or number < 1:
+        raise UserError(f"{origin}format = {number!r}: should be a number from 1 to {FORMAT}")
+    if number > FORMAT:
+        raise UserError(
+            f"{origin}format = {number}: was written by a later version of minigpt; this version reads "
+            f"formats up to {FORMAT}"
+        )
+    return {
+        name: dict(settings) if isinstance(settings, Mapping) else settings
+        for name, settings in raw.items()
+        if name != "format"
+    }
 
 
 def _set_paths(sections: dict[str, Any], paths: Sequence[str]) -> None:

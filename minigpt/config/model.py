@@ -3,14 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    Tag,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, Tag, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from minigpt.config.section import Positive, Rate, Section, selected_by
@@ -27,32 +20,8 @@ DropoutRate = Annotated[
 ]
 
 
-def block_name(value: Any) -> Any:
-    """Returns the current name of a block: "post" and "pre" are values of the former setting `norm`."""
-    return f"{value}_norm" if value in ("post", "pre") else value
-
-
-def rename_norm(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a copy of the settings with `block` in place of `norm`, its former name.
-
-    Raises:
-      ValueError: both are given and differ.
-    """
-    settings = dict(settings)
-    if "norm" in settings:
-        norm = settings.pop("norm")
-        block = settings.setdefault("block", norm)
-        if block_name(block) != block_name(norm):
-            raise ValueError(
-                f"model.norm = {norm!r}: contradicts model.block = {block!r}; norm is the former name "
-                "of block"
-            )
-    return settings
-
-
 BlockName = Annotated[
     Literal["post_norm", "pre_norm", "modern"],
-    BeforeValidator(block_name),
     Field(
         description="post_norm (Vaswani et al. 2017), pre_norm (GPT-2) or modern: RMSNorm, normalized "
         "queries and keys, a gated feed-forward network and no biases (Qwen3); the defaults of position, "
@@ -192,8 +161,7 @@ class TransformerConfig(Section):
     def _add_defaults_of_the_block(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
-        values = rename_norm(values)
-        block = block_name(values.get("block"))
+        block = values.get("block")
         return (cls.defaults_of_blocks.get(block, {}) if isinstance(block, str) else {}) | values
 
     @property

@@ -4,7 +4,6 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from minigpt.config.migration import current_name
 from minigpt.config.problems import nearest
 from minigpt.config.sampling import SamplingConfig
 from minigpt.config.schema import SECTIONS, TRANSLATION_SAMPLING, selector, variants
@@ -31,7 +30,7 @@ def apply_overrides(
     """Changes settings in place.
 
     An override of `data.source`, `tokenizer.kind` or `model.kind` drops the settings that belonged to
-    the previous one; see `select_variant`. The former name of a renamed setting is accepted.
+    the previous one; see `select_variant`.
 
     Args:
       sections: section name → its settings.
@@ -47,7 +46,7 @@ def apply_overrides(
         except ValueError as error:
             problems.append(ArgumentProblem("overrides", override, str(error)))
         else:
-            values[section, current_name(section, key)] = value
+            values[section, key] = value
     for (section, key), value in values.items():
         if key == selector(section):
             select_variant(sections, section, value)

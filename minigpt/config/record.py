@@ -7,7 +7,7 @@ import tomli_w
 from minigpt.config.schema import SECTIONS, Config
 from minigpt.config.section import UNSET
 
-# The number of the current schema. Records without a number have format 1; see `migration`.
+# The number of the schema, which a later version may change.
 FORMAT = 2
 
 

@@ -1,7 +1,7 @@
 """Chooses sizes and steps that suit a text, unless the user has set them."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from minigpt.config import Config, DataConfig, PairsConfig, load_config
 from minigpt.config.fit import CHARACTERS_BELOW, TextSize, fitted, settings_to_fit
@@ -9,7 +9,6 @@ from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.sources import open_source
 from minigpt.corpus.split import split_corpus
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.notices import deprecated_report
 
 # The bytes of UTF-8 that do not begin a character.
 _CONTINUATION = bytes(range(0x80, 0xC0))
@@ -17,17 +16,12 @@ _CONTINUATION = bytes(range(0x80, 0xC0))
 logger = logging.getLogger(__name__)
 
 
-def config_for_text(
-    paths: Sequence[str],
-    overrides: Sequence[str] = (),
-    report: Callable[[str], None] | None = None,
-) -> Config:
+def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Config:
     """Returns settings that suit the text of some files, as `train` chooses them.
 
     Args:
       paths: files, folders, globs, as `data.paths`.
       overrides: `"SECTION.KEY=VALUE"` strings; what they set is not chosen.
-      report: deprecated; messages go through `logging`.
     Raises:
       UserError: if the text cannot be read, or an override is wrong.
     """
@@ -37,8 +31,7 @@ def config_for_text(
         )
     if not paths:
         raise UserError(ArgumentProblem("paths", paths, "should contain at least one path"))
-    with deprecated_report(report):
-        return fit_to_text(load_config(None, overrides, [str(path) for path in paths]))
+    return fit_to_text(load_config(None, overrides, [str(path) for path in paths]))
 
 
 def fit_to_text(config: Config) -> Config:

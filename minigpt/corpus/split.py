@@ -1,10 +1,4 @@
-"""Splits a corpus into training and validation documents.
-
-There are two split rules. Under rule 1, which minigpt 0.1 used, every document is drawn separately, so
-copies of one document can be on both sides, and `data.val_pairs` may take almost all pairs. Rule 2 keeps
-copies on one side and holds out at most half the pairs for `data.val_pairs`. If neither applies, both
-rules give the same split. Runs trained with a rule 1 split keep it.
-"""
+"""Splits a corpus into training and validation documents. Copies of a document are on one side."""
 
 import hashlib
 from dataclasses import replace
@@ -15,35 +9,29 @@ from minigpt.config import DataConfig, PairsConfig
 from minigpt.corpus.documents import Documents, character_start
 from minigpt.errors import UserError
 
-RULES = (1, 2)
 FEW_DOCUMENTS = 10
 # A constant and not training.seed, so that runs with different seeds are compared on the same text.
 _SEED = 20_170_612
 _DIGESTS_AT_ONCE = 10_000
 
 
-def split_corpus(
-    documents: Documents, data: DataConfig, rule: int = RULES[-1]
-) -> tuple[Documents, Documents]:
+def split_corpus(documents: Documents, data: DataConfig) -> tuple[Documents, Documents]:
     """Returns training and validation documents, both in the order of the source.
 
     Raises:
       UserError: the text is too short for two parts, or `data.val_pairs` cannot be met.
     """
     if isinstance(data, PairsConfig):
-        return split_pairs(documents, data.val_fraction, data.val_pairs, rule)
-    return split(documents, data.val_fraction, rule)
+        return split_pairs(documents, data.val_fraction, data.val_pairs)
+    return split(documents, data.val_fraction)
 
 
-def split(
-    documents: Documents, val_fraction: float, rule: int = RULES[-1]
-) -> tuple[Documents, Documents]:
+def split(documents: Documents, val_fraction: float) -> tuple[Documents, Documents]:
     """Holds out a share of the documents for validation.
 
-    With 10 documents or more, round(val_fraction · N) whole documents are drawn, at least one. Under
-    rule 2, all copies of a document go to the same side; a document with more copies than are still needed
-    is skipped. With fewer documents, the end of the text is held out, and the document at the cut is
-    divided.
+    With 10 documents or more, round(val_fraction · N) whole documents are drawn, at least one. All
+    copies of a document go to the same side; a document with more copies than are still needed is skipped.
+    With fewer documents, the end of the text is held out, and the document at the cut is divided.
 
     Returns:
       training and validation documents, both in the order of the source.
@@ -57,9 +45,6 @@ def split(
     # The raw stream of a bit generator is the same in every version of NumPy.
     drawn = np.argsort(np.random.PCG64(_SEED).random_raw(len(documents)), kind="stable")
     held_out = np.zeros(len(documents), bool)
-    if rule == 1:
-        held_out[drawn[:requested]] = True
-        return _select(documents, held_out)
     groups = _group_equal(documents, step=1)
     if not groups.any():
         raise UserError(
@@ -81,7 +66,7 @@ def split(
 
 
 def split_pairs(
-    documents: Documents, val_fraction: float, val_pairs: int | None, rule: int = RULES[-1]
+    documents: Documents, val_fraction: float, val_pairs: int | None
 ) -> tuple[Documents, Documents]:
     """Holds out pairs so that no source sentence is on both sides.
 
@@ -92,7 +77,7 @@ def split_pairs(
     Args:
       documents: sources and targets in turn.
       val_fraction: share of the pairs to hold out if `val_pairs` is None.
-      val_pairs: number of pairs to hold out; under rule 2 limited to half of all pairs.
+      val_pairs: number of pairs to hold out; limited to half of all pairs.
     Returns:
       training and validation documents, both in the order of the source.
     Raises:
@@ -104,7 +89,7 @@ def split_pairs(
         requested = max(1, round(val_fraction * count))
     else:
         setting = f"data.val_pairs = {val_pairs}"
-        requested = val_pairs if rule == 1 else min(val_pairs, max(1, count // 2))
+        requested = min(val_pairs, max(1, count // 2))
     if requested >= count:
         raise UserError(f"{setting}: should be less than the number of pairs, {count:,}")
     groups = _group_equal(documents, step=2)

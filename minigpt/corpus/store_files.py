@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,6 @@ class Corpus:
       tokenizer: the tokenizer of the ids.
       token_counts: int64[V], how often each token is a target in training.
       duplicates: number of documents (pairs for `data.source = "pairs"`) equal to an earlier one.
-      split_rules: the rules of `split` that give this split; empty in a store of minigpt 0.1.
       fingerprint: hash of the text and of all settings that determine the ids.
       from_cache: whether the store existed.
       path: the store.
@@ -59,7 +58,6 @@ class Corpus:
     tokenizer: Tokenizer
     token_counts: np.ndarray
     duplicates: int
-    split_rules: tuple[int, ...]
     fingerprint: str
     from_cache: bool
     path: Path
@@ -170,22 +168,12 @@ def read_store(folder: Path) -> Corpus | None:
             with ExitStack() as stack:
                 opened = [stack.enter_context(open(folder / name, "rb")) for name in files[side]]
                 parts.append(map_ids(opened, tokenizer, PartSizes(**meta[side])))
-        # Stores of minigpt 0.1 have neither.
-        rules, duplicates = tuple(meta.get("split_rules", ())), int(meta.get("duplicates", 0))
+        duplicates = int(meta["duplicates"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UserError):
         return None
     if not intact:
         return None
     train, val = parts
     return Corpus(
-        train, val, tokenizer, counts, duplicates, rules, folder.name, from_cache=True, path=folder
+        train, val, tokenizer, counts, duplicates, folder.name, from_cache=True, path=folder
     )
-
-
-def record_split(corpus: Corpus, rules: tuple[int, ...], duplicates: int) -> Corpus:
-    """Records the split rules of a store that was written without them."""
-    path = corpus.path / "meta.json"
-    meta = json.loads(path.read_text(encoding="utf-8"))
-    meta |= {"split_rules": rules, "duplicates": duplicates}
-    replace_file(path, json.dumps(meta, indent=2).encode())
-    return replace(corpus, split_rules=rules, duplicates=duplicates)

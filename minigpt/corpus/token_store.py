@@ -6,7 +6,6 @@ of all settings that determine the ids. It is the corpus fingerprint that a run 
 
 import errno
 import hashlib
-import itertools
 import json
 import logging
 import shutil
@@ -16,17 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from minigpt.config import DataConfig, GPT2Config, PairsConfig, TokenizerConfig
 from minigpt.corpus.documents import Documents, ingest
 from minigpt.corpus.shards import SHARD_BYTES, shard_count
 from minigpt.corpus.sources import open_source, source_name
-from minigpt.corpus.split import RULES, count_duplicates, split_corpus
+from minigpt.corpus.split import count_duplicates, split_corpus
 from minigpt.corpus.store_files import (
     Corpus,
     read_store,
-    record_split,
     saved_tokenizer,
     write_sharded_store,
     write_store,
@@ -37,7 +33,7 @@ from minigpt.errors import UserError
 from minigpt.interrupts import Interrupted
 from minigpt.storage.atomic import atomic_folder, publish_folder, resumable_folder
 from minigpt.storage.cache import cache_folder
-from minigpt.tokenizers import Tokenizer, tokenizer_classes
+from minigpt.tokenizers import KINDS, Tokenizer
 
 FORMAT_VERSION = 3
 _ALREADY_EXISTS = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT)
@@ -64,10 +60,10 @@ def open_corpus(
       UserError: with all problems of the text, or because the store cannot be written.
     """
     with _cache_errors():
-        stores = _Stores(data, tokenizer, existing, shard_bytes)
-        if isinstance(stores.source, TextFiles):
-            stores.source.log_notes()
-        corpus = stores.open()
+        store = _Store(data, tokenizer, existing, shard_bytes)
+        if isinstance(store.source, TextFiles):
+            store.source.log_notes()
+        corpus = store.open()
     if isinstance(data, PairsConfig) and corpus.tokenizer.own_start_id is None:
         # No text contains the token, so the stored ids are the same with and without it.
         corpus = replace(corpus, tokenizer=corpus.tokenizer.with_start())
@@ -99,7 +95,7 @@ def reopen_corpus(
 
     Args:
       data, tokenizer, existing: as for `open_corpus`.
-      fingerprint: `Corpus.fingerprint` of the earlier call, by this version or minigpt 0.1.
+      fingerprint: `Corpus.fingerprint` of the earlier call.
     Returns:
       The corpus. A tokenizer that was learned from pairs has no start token: only the run knows whether
       it had one.
@@ -107,7 +103,10 @@ def reopen_corpus(
       UserError: with all problems of the text, or because the store cannot be written.
     """
     with _cache_errors():
-        return _Stores(data, tokenizer, existing).reopen(fingerprint)
+        store = _Store(data, tokenizer, existing)
+        if not store.has_fingerprint(fingerprint):
+            return None
+        return replace(store.open(), fingerprint=fingerprint)
 
 
 @contextmanager
@@ -121,12 +120,8 @@ def _cache_errors() -> Iterator[None]:
         ) from error
 
 
-class _Stores:
-    """The stores of a text and its settings, one for each distinct split and format of the tokenizer.
-
-    A split by rule 1 has the same key as in minigpt 0.1. Rule 2 has its own key, which is used only if
-    the two rules differ. Tokenizers of format 1 have the same key as in minigpt 0.1.
-    """
+class _Store:
+    """The store of a text and its settings."""
 
     def __init__(
         self,
@@ -145,11 +140,10 @@ class _Stores:
                 existing = existing.with_start()
         self.existing = existing
         self.source_fingerprint = self.source.fingerprint()
-        # New stores have the newest format; `reopen` may select an earlier one.
-        self.tokenizer_class = tokenizer_classes(config.kind)[0]
 
-    def settings(self, rule: int) -> dict[str, Any]:
-        """Returns everything that determines the contents of a store."""
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that determines the contents of the store."""
         data = self.data
         settings: dict[str, Any] = {
             "format": FORMAT_VERSION,
@@ -163,43 +157,26 @@ class _Stores:
                 else self.config.model_dump(exclude_none=True)
             ),
         }
-        if not self.existing and self.tokenizer_class.format > 1:
-            settings["tokenizer_format"] = self.tokenizer_class.format
-        return settings if rule == 1 else settings | {"split_rule": rule}
+        if not self.existing and (number := KINDS[self.config.kind].format) > 1:
+            settings["tokenizer_format"] = number
+        return settings
 
-    def folder(self, rule: int) -> Path:
-        settings = json.dumps(self.settings(rule), sort_keys=True)
-        return cache_folder() / "tokens" / hashlib.sha256(settings.encode()).hexdigest()
+    @property
+    def folder(self) -> Path:
+        return cache_folder() / "tokens" / _key(self.settings)
+
+    def has_fingerprint(self, fingerprint: str) -> bool:
+        """Returns whether a run recorded the fingerprint of this text and these settings."""
+        # The second one is that of a text with equal documents, before 0.2.0 was released.
+        return fingerprint in (_key(self.settings), _key(self.settings | {"split_rule": 2}))
 
     def open(self) -> Corpus:
-        """Returns the corpus split by the newest rule."""
-        for rule in RULES:
-            corpus = read_store(self.folder(rule))
-            if corpus and RULES[-1] in corpus.split_rules:
-                return corpus
-        documents = self._read_text()
-        parts = split_corpus(documents, self.data)
-        same = self._same_by_rule_1(documents, parts[1])
-        if same and (corpus := read_store(self.folder(1))):
-            # minigpt 0.1 wrote the same split, but did not record its rules.
-            return record_split(corpus, RULES, self._count_duplicates(documents))
-        return self._make(documents, parts, RULES if same else RULES[-1:])
-
-    def reopen(self, fingerprint: str) -> Corpus | None:
-        """Returns the corpus with a recorded fingerprint: its split rule, its format of the tokenizer."""
-        classes = tokenizer_classes(self.config.kind)
-        for self.tokenizer_class, rule in itertools.product(classes, RULES):
-            folder = self.folder(rule)
-            if folder.name == fingerprint:
-                if corpus := read_store(folder):
-                    return corpus
-                documents = self._read_text()
-                return self._make(documents, split_corpus(documents, self.data, rule), (rule,))
-        return None
+        """Returns the corpus; creates the store if it is not there."""
+        return read_store(self.folder) or self._make()
 
     def _read_text(self) -> Documents:
         logger.info("reading the text")
-        folder = self.folder(1).parent
+        folder = self.folder.parent
         folder.mkdir(parents=True, exist_ok=True)
         documents = ingest(self.source.pieces(), folder)
         if self.source.fingerprint() != self.source_fingerprint:
@@ -208,27 +185,15 @@ class _Stores:
             raise UserError(f"{source_name(self.data)}: only white space; should contain text")
         return documents
 
-    def _same_by_rule_1(self, documents: Documents, val: Documents) -> bool:
-        try:
-            return np.array_equal(split_corpus(documents, self.data, rule=1)[1].spans, val.spans)
-        except UserError:
-            return False
-
-    def _count_duplicates(self, documents: Documents) -> int:
-        return count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
-
-    def _make(
-        self, documents: Documents, parts: tuple[Documents, Documents], rules: tuple[int, ...]
-    ) -> Corpus:
-        """Writes the store of a split that the given rules produce."""
-        folder = self.folder(rules[0])
+    def _make(self) -> Corpus:
+        """Writes the store."""
+        documents = self._read_text()
+        parts = split_corpus(documents, self.data)
+        folder = self.folder
         if folder.exists():
             logger.warning("%s was damaged and is rewritten", folder)
-        meta = {
-            "settings": self.settings(rules[0]),
-            "split_rules": rules,
-            "duplicates": self._count_duplicates(documents),
-        }
+        duplicates = count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
+        meta = {"settings": self.settings, "duplicates": duplicates}
         if shard_count(documents.bytes, self.shard_bytes) > 1:
             return self._make_sharded(folder, parts, meta)
         tokenizer = self._tokenizer(parts[0])
@@ -278,4 +243,8 @@ class _Stores:
         return corpus
 
     def _tokenizer(self, train: Documents) -> Tokenizer:
-        return self.existing or learn_from(train, self.config, self.tokenizer_class)
+        return self.existing or learn_from(train, self.config)
+
+
+def _key(settings: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()

@@ -7,7 +7,7 @@ from minigpt.config import GPT2Config, TokenizerConfig
 from minigpt.corpus.documents import Documents, format_size
 from minigpt.errors import UserError
 from minigpt.storage.downloads import download
-from minigpt.tokenizers import Tokenizer, learn_tokenizer
+from minigpt.tokenizers import KINDS, Tokenizer, learn_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
 _LEARN_PIECE_BYTES = 64_000
@@ -15,11 +15,9 @@ _LEARN_PIECE_BYTES = 64_000
 logger = logging.getLogger(__name__)
 
 
-def learn_from(
-    train: Documents, config: TokenizerConfig, tokenizer_class: type[Tokenizer]
-) -> Tokenizer:
+def learn_from(train: Documents, config: TokenizerConfig) -> Tokenizer:
     """Returns a tokenizer learned from the training documents, or from an even sample of them."""
-    limit = tokenizer_class.max_learn_bytes
+    limit = KINDS[config.kind].max_learn_bytes
     sample = f", an even sample of {format_size(train.bytes)}" if limit < train.bytes else ""
     logger.info(
         "learning the %s tokenizer from %s%s",
@@ -27,7 +25,7 @@ def learn_from(
         format_size(min(train.bytes, limit)),
         sample,
     )
-    return learn_tokenizer(even_sample(train, limit), config, tokenizer_class)
+    return learn_tokenizer(even_sample(train, limit), config)
 
 
 def even_sample(documents: Documents, limit: int) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The scores of a run on its own held-out text or on another text."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from minigpt.corpus.pair_batches import Pairs
@@ -9,33 +9,25 @@ from minigpt.corpus.text_files import read_texts
 from minigpt.corpus.token_ids import Part, encode_texts
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
-from minigpt.notices import deprecated_report
 from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.run import Run, as_run
 from minigpt.tokenizers import Tokenizer
 
 
 def evaluate_run(
-    run: Run | str | Path,
-    paths: Sequence[str] | None = None,
-    report: Callable[[str], object] | None = None,
+    run: Run | str | Path, paths: Sequence[str] | None = None
 ) -> Evaluation | PairEvaluation:
     """Scores a run's best model on files, or on the text held out from its training.
 
     Args:
       run: a run, or its directory.
       paths: files, folders and globs; for a translation model, of pairs. None for the held-out text.
-      report: deprecated; messages go through `logging`.
     Returns:
       an `Evaluation`, or a `PairEvaluation` for a translation model.
     Raises:
       UserError: the text cannot be read, the run has no held-out text, or its text has changed since.
     """
-    with deprecated_report(report):
-        return _evaluate_run(as_run(run), paths)
-
-
-def _evaluate_run(run: Run, paths: Sequence[str] | None) -> Evaluation | PairEvaluation:
+    run = as_run(run)
     tokenizer = run.load_tokenizer()
     part = _held_out(run) if paths is None else _read(run, paths, tokenizer)
     model = run.load_model()

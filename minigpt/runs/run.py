@@ -19,13 +19,11 @@ lock             held by the process that trains
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minigpt.config import Config, dump_config, load_record
+from minigpt.config import Config, dump_config, load_config
 from minigpt.errors import UserError
-from minigpt.notices import deprecated_report
 from minigpt.runs.checkpoints import (
     Checkpoint,
     best_checkpoint,
@@ -159,7 +157,7 @@ class Run:
     @property
     def config(self) -> Config:
         """Every setting of the run."""
-        return load_record(self.config_file)
+        return load_config(self.config_file)
 
     @property
     def corpus(self) -> dict[str, Any]:
@@ -179,7 +177,7 @@ class Run:
     def facts(self) -> dict[str, Any]:
         """What was known before the first step, by the names of `runs.facts.Facts`.
 
-        {} if the file is missing or damaged; runs of version 0.1 and imported ones have none.
+        {} if the file is missing or damaged; imported runs have none.
         """
         return read_facts(self.facts_file)
 
@@ -200,35 +198,29 @@ class Run:
         """
         return load_tokenizer(self.tokenizer_folder)
 
-    def load_model(self, report: Callable[[str], object] | None = None) -> "GPT | EncoderDecoder":
+    def load_model(self) -> "GPT | EncoderDecoder":
         """Loads the best model by validation loss; the newest one if no epoch has ended.
 
         Logs a warning for each damaged checkpoint, and for the one that is used instead.
 
-        Args:
-          report: deprecated; called with each of these messages.
         Raises:
           UserError: there is no checkpoint, or it cannot be read.
         """
         # Imports TensorFlow.
         from minigpt.runs.model_loading import load_model
 
-        with deprecated_report(report):
-            return load_model(self)
+        return load_model(self)
 
-    def best_checkpoint(self, report: Callable[[str], object] | None = None) -> Checkpoint:
+    def best_checkpoint(self) -> Checkpoint:
         """Reads the best checkpoint by validation loss.
 
         The newest one is used if no epoch has ended or the best one is damaged. Logs a warning for each
         damaged checkpoint, and for the one that is used instead.
 
-        Args:
-          report: deprecated; called with each of these messages.
         Raises:
           UserError: there is no undamaged checkpoint.
         """
-        with deprecated_report(report):
-            checkpoint = best_checkpoint(self.checkpoints_folder)
+        checkpoint = best_checkpoint(self.checkpoints_folder)
         if checkpoint is None:
             if damaged := checkpoint_paths(self.checkpoints_folder):
                 raise run_error(self.path, f"all of its {len(damaged)} checkpoints are damaged")
@@ -246,8 +238,7 @@ class Run:
     def remove_unfinished(self) -> None:
         """Removes the unfinished files of killed processes. The caller holds the run's lock."""
         for path in self.path.glob(".*"):
-            # Earlier versions wrote .new and .tmp.keras.
-            if path.suffix in (".tmp", ".new") or path.name.endswith(".tmp.keras"):
+            if path.suffix == ".tmp":
                 is_folder = path.is_dir() and not path.is_symlink()
                 shutil.rmtree(path) if is_folder else path.unlink()
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from minigpt.tokenizers.kinds import KINDS as KINDS
     from minigpt.tokenizers.kinds import learn_tokenizer as learn_tokenizer
     from minigpt.tokenizers.kinds import load_tokenizer as load_tokenizer
-    from minigpt.tokenizers.kinds import tokenizer_classes as tokenizer_classes
 
 # A module is imported when its name is first used: a portable file needs no sentencepiece.
 _MODULES = {
@@ -21,7 +20,6 @@ _MODULES = {
     "Tokenizer": "minigpt.tokenizers.base",
     "learn_tokenizer": "minigpt.tokenizers.kinds",
     "load_tokenizer": "minigpt.tokenizers.kinds",
-    "tokenizer_classes": "minigpt.tokenizers.kinds",
 }
 
 __all__ = sorted(_MODULES)

@@ -8,7 +8,6 @@ from minigpt.errors import UserError
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.tokenizer_file import read_state, state_path
 from minigpt.tokenizers.word import WordTokenizer
@@ -17,30 +16,19 @@ KINDS: dict[str, type[Tokenizer]] = {
     tokenizer.kind: tokenizer
     for tokenizer in (WordTokenizer, CharacterTokenizer, BytePairTokenizer, GPT2Tokenizer)
 }
-# Classes of earlier formats, the newest first. Runs that were trained with them use them.
-EARLIER: dict[str, tuple[type[Tokenizer], ...]] = {"character": (ClosedCharacterTokenizer,)}
 
 
-def tokenizer_classes(kind: str) -> tuple[type[Tokenizer], ...]:
-    """Returns the classes of a kind, one for each format, the newest first."""
-    return KINDS[kind], *EARLIER.get(kind, ())
-
-
-def learn_tokenizer(
-    texts: Iterable[str], config: TokenizerConfig, tokenizer_class: type[Tokenizer] | None = None
-) -> Tokenizer:
+def learn_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
     """Learns a vocabulary from text. The same texts give the same vocabulary.
 
     Args:
       texts: documents, read once and in order. May be empty.
       config: the kind and its settings. A short text gives fewer entries than `vocab_size`.
-      tokenizer_class: one of the classes of this kind; by default the newest one.
     Raises:
       UserError: this kind of tokenizer is not learned.
       ValueError: a text contains half of a surrogate pair.
     """
-    tokenizer_class = tokenizer_class or KINDS[config.kind]
-    return tokenizer_class.learn(texts, **config.model_dump(exclude={"kind"}))
+    return KINDS[config.kind].learn(texts, **config.model_dump(exclude={"kind"}))
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -55,5 +43,4 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         raise UserError(
             f"{state_path(folder)}: kind = {kind!r}: should be one of {', '.join(KINDS)}"
         )
-    classes = tokenizer_classes(kind)
-    return next((c for c in classes if c.format == state.get("format")), classes[0]).load(folder)
+    return KINDS[kind].load(folder)

@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from minigpt.config import Config, TrainingConfig, load_config, load_record
+from minigpt.config import Config, TrainingConfig, load_config
 from minigpt.config.record import FORMAT
 from minigpt.corpus.fit import fit_to_text
 from minigpt.corpus.store_files import Corpus
@@ -223,9 +223,9 @@ def resumed_training(
             # The link may lead to the files of another run, which this run's lock does not protect.
             raise run_error(run.path, f"its {folder.name} is a symbolic link; should be a folder")
     with run_lock(run.path) if is_first else nullcontext():
-        config = load_record(run.config_file, overrides)
+        config = load_config(run.config_file, overrides)
         checkpoint = _newest_checkpoint(run)
-        previous = load_record(checkpoint.progress.config) if checkpoint else run.config
+        previous = load_config(checkpoint.progress.config) if checkpoint else run.config
         _check_changes(run, previous, config)
         if checkpoint:
             _check_epochs(config.training, checkpoint.progress)
@@ -290,7 +290,7 @@ class ResumedTraining(Start):
 
 def keeps_limits(checkpoint: Checkpoint, config: Config) -> bool:
     """Returns whether the step limits of a checkpoint are still valid: no setting asks for others."""
-    previous = load_record(checkpoint.progress.config).training
+    previous = load_config(checkpoint.progress.config).training
     training = config.training
     return (previous.epochs, previous.max_minutes) == (training.epochs, training.max_minutes)
 

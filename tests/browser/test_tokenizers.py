@@ -19,7 +19,6 @@ NAMES = (
     "byte_pair",
     "byte_pair-lower-case",
     "character",
-    "closed_character",
     "word-lower-case",
     "gpt2",
 )

@@ -1,4 +1,4 @@
-"""The public names and the arguments of the last version without a format number still work."""
+"""The public names and their arguments stay."""
 
 import inspect
 from typing import get_overloads
@@ -10,8 +10,8 @@ import minigpt
 ARGUMENTS = {
     "Run": "path",
     "Run.load_tokenizer": "",
-    "Run.load_model": "report",
-    "Run.best_checkpoint": "report",
+    "Run.load_model": "",
+    "Run.best_checkpoint": "",
     "TextGenerator": "tokenizer prompts max_new_tokens top_k temperature seed print_every",
     "TextModel": "model tokenizer",
     "TextModel.generate": "prompts max_new_tokens settings",
@@ -26,18 +26,15 @@ ARGUMENTS = {
     "TranslationModel.source_tokens": "text",
     "TranslationModel.unknown_tokens": "text",
     "TranslationModel.evaluate": "pairs beams length_penalty",
-    "config_for_text": "paths overrides report",
-    "evaluate_run": "run paths report",
-    "export_run": "run format folder report",
-    "import_run": "folder run report",
-    "load": "run report",
+    "config_for_text": "paths overrides",
+    "evaluate_run": "run paths",
+    "export_run": "run format output",
+    "import_run": "folder run",
+    "load": "run",
     "load_config": "source overrides text",
     "resume": "run changes command console",
     "train": "config run name command console",
 }
-
-# Function → former name → present name of a positional argument.
-RENAMED = {"export_run": {"folder": "output"}}
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
@@ -52,23 +49,12 @@ def test_arguments(name):
     found = [parameter for parameter in parameters if parameter != "self"]
     assert set(expected) <= set(found)
     for position, argument in enumerate(expected):
-        # A renamed argument is in the former one's place; the former name is a keyword.
-        in_place = found.index(argument) == position or argument in RENAMED.get(name, {})
+        in_place = found.index(argument) == position
         # The place of `**settings` does not matter.
         by_keyword = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
         assert in_place or parameters[argument].kind in by_keyword
-    for argument, new_name in RENAMED.get(name, {}).items():
-        assert found.index(new_name) == expected.index(argument)
 
 
 def test_names():
     names = {name.split(".")[0] for name in ARGUMENTS} | {"Config", "PairEvaluation", "UserError"}
     assert names <= set(minigpt.__all__)
-
-
-def test_report_is_deprecated_and_works(tmp_path):
-    (tmp_path / "book.txt").write_text("A text of a few words. " * 100)
-    lines: list[str] = []
-    with pytest.warns(DeprecationWarning, match="report"):
-        minigpt.config_for_text([str(tmp_path / "book.txt")], (), lines.append)
-    assert any("training.steps_per_epoch" in line for line in lines)

@@ -12,9 +12,8 @@ from minigpt.config import Config, dump_config, load_config
 from minigpt.config.fit import settings_to_fit
 from minigpt.corpus.batches import check_fills_batch
 from minigpt.corpus.fit import config_for_text, fit_to_text
-from minigpt.corpus.token_store import open_corpus, reopen_corpus
+from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
-from minigpt.tokenizers import load_tokenizer
 from tests.config.fitting import passes_of, steps_of
 
 LINE = "Ana sat on the hill and ate 7 figs.\n"
@@ -179,26 +178,3 @@ def test_paths_that_are_not_a_list(paths):
 def test_an_empty_list_of_paths():
     with pytest.raises(UserError, match=r"^paths = \[\]: should contain at least one path$"):
         config_for_text([])
-
-
-def test_recorded_fingerprints_are_those_of_the_earlier_version():
-    runs = Path(__file__).resolve().parents[1] / "fixtures" / "compatibility"
-    recorded = {
-        file.parent.name: json.loads(file.read_text())["fingerprint"]
-        for file in runs.glob("*/corpus.json")
-    }
-    assert recorded["pre_norm"] == recorded["post_norm"] != recorded["character"]
-    for name, text, tokenizer in (
-        ("pre_norm", "text.txt", {"kind": "byte_pair", "vocab_size": 270}),
-        ("character", "text.txt", {"kind": "character", "vocab_size": 48}),
-    ):
-        config = load_config(
-            {
-                "data": {"source": "files", "paths": [str(runs / text)], "val_fraction": 0.1},
-                "tokenizer": tokenizer,
-            }
-        )
-        corpus = reopen_corpus(config.data, config.tokenizer, None, recorded[name])
-        assert corpus is not None and corpus.fingerprint == recorded[name]
-        kept = load_tokenizer(runs / name / "tokenizer")
-        assert corpus.tokenizer.fingerprint() == kept.fingerprint()

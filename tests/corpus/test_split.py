@@ -42,29 +42,9 @@ COPIES = [f"document {number % 12}" for number in range(20)]
 
 
 def test_copies_are_on_one_side():
-    old_train, old_val = (set(texts_of(part)) for part in split(documents_of(*COPIES), 0.3, rule=1))
-    assert old_train & old_val
     train, val = (texts_of(part) for part in split(documents_of(*COPIES), 0.3))
     assert not set(train) & set(val)
     assert sorted(train + val) == sorted(COPIES) and len(val) == 6
-
-
-@pytest.mark.parametrize("fraction", [0.01, 0.1, 0.3, 0.5, 0.99])
-def test_without_copies_both_rules_give_the_same_split(fraction):
-    documents = documents_of(*(f"document {number}" for number in range(57)))
-    for old, new in zip(
-        split(documents, fraction, rule=1), split(documents, fraction), strict=True
-    ):
-        assert texts_of(old) == texts_of(new)
-
-
-def test_copies_that_the_old_rule_keeps_together_stay_where_they_are():
-    texts = [str(number) for number in range(20)]
-    texts[6] = texts[4]  # both held out by rule 1
-    texts[1] = texts[0]  # both in training
-    documents = documents_of(*texts)
-    for old, new in zip(split(documents, 0.2, rule=1), split(documents, 0.2), strict=True):
-        assert texts_of(old) == texts_of(new)
 
 
 def test_a_document_with_many_copies_is_held_out_only_if_there_is_no_other():

@@ -10,11 +10,11 @@ from minigpt.corpus.documents import Documents, Piece, ingest
 from minigpt.corpus.split import split
 from minigpt.corpus.text_files import read_texts
 from minigpt.corpus.token_ids import encode_texts
-from minigpt.corpus.token_store import open_corpus
+from minigpt.corpus.token_store import open_corpus, reopen_corpus
 from minigpt.corpus.tokenizer import even_sample
 from minigpt.errors import UserError
 from minigpt.tokenizers.character import CharacterTokenizer
-from tests.corpus.stores import CHARACTERS, TEXTS, decoded, files
+from tests.corpus.stores import CHARACTERS, TEXTS, decoded, files, pairs
 from tests.settings import data_config, tokenizer_config
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -155,3 +155,40 @@ def test_notes_on_the_files_are_logged_whether_or_not_the_ids_are_stored(tmp_pat
         lines = messages()
         assert sum("1 hidden file is skipped" in line for line in lines) == 1
         assert sum("a.csv: read as plain text" in line for line in lines) == 1
+
+
+COPIES = [TEXTS[number % 17] for number in range(20)]
+
+
+def test_copies_are_counted_and_held_out_together(tmp_path, messages):
+    corpus = open_corpus(files(tmp_path, COPIES), CHARACTERS)
+    assert "3 documents are copies of others" in messages()
+    train, val = (decoded(part, corpus.tokenizer)[0] for part in (corpus.train, corpus.val))
+    assert sorted(train + val) == sorted(COPIES) and not set(train) & set(val)
+    again = open_corpus(files(tmp_path, COPIES), CHARACTERS)
+    assert again.from_cache and again.fingerprint == corpus.fingerprint and again.duplicates == 3
+
+
+# Recorded with commit 8854410, whose runs have these fingerprints.
+FINGERPRINTS = {
+    "plain": "8468e25b53fb1ac9c8bf96848f062e25563750c420c9700778d1498e8e900add",
+    "byte_pair": "7f79b97d0b5eee03277c72e1214d2da0617c0ccbfd8fdc7f151e07934eaa091b",
+    "pairs": "624f739459bc427598420b48404746e44d874b35566c3079aa2e70a4c2070e7f",
+    "five_pairs": "77e2a2ea187de1b50e48acd07f14fb0482f500401a4d776e2287e9eaceeb8267",
+    "copies": "2b59b7c527fbdb2deb4c1561355dd9bd770e571903be4882ba640c0ce7a19c03",
+}
+
+
+@pytest.mark.parametrize("name", FINGERPRINTS)
+def test_recorded_fingerprints_are_found(tmp_path, name):
+    if name.endswith("pairs"):
+        data = pairs(tmp_path, **({"val_pairs": 5} if name == "five_pairs" else {}))
+    else:
+        data = files(tmp_path, COPIES if name == "copies" else TEXTS)
+    tokenizer = tokenizer_config(vocab_size=300) if name == "byte_pair" else CHARACTERS
+    corpus = open_corpus(data, tokenizer)
+    assert (corpus.fingerprint == FINGERPRINTS[name]) == (name != "copies")
+    again = reopen_corpus(data, tokenizer, None, FINGERPRINTS[name])
+    assert again.from_cache and again.fingerprint == FINGERPRINTS[name]
+    np.testing.assert_array_equal(again.val.ids, corpus.val.ids)
+    assert reopen_corpus(data, tokenizer, None, "0" * 64) is None

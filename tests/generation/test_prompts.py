@@ -4,7 +4,6 @@ import pytest
 
 from minigpt.generation.prompts import unknown_tokens_message
 from minigpt.tokenizers import learn_tokenizer
-from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from tests.settings import tokenizer_config
 
 UNKNOWN = "p: 2 of its tokens are unknown to the tokenizer and are read as [UNK]"
@@ -16,9 +15,3 @@ def test_unknown_text(kind, message):
     tokenizer = learn_tokenizer(["a b"], tokenizer_config(kind=kind, vocab_size=50))
     number = tokenizer.count_unknown("a ☃ ż")
     assert unknown_tokens_message("p", number, tokenizer) == message
-
-
-def test_unknown_text_of_an_earlier_run():
-    tokenizer = ClosedCharacterTokenizer.learn(["a b"], 50, lowercase=False)
-    number = tokenizer.count_unknown("a ☃ ż")
-    assert unknown_tokens_message("p", number, tokenizer) == UNKNOWN

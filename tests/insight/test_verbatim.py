@@ -14,7 +14,6 @@ from minigpt.insight.token_bytes import TokenBytes, TokenText
 from minigpt.insight.verbatim import Text, find_copies
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.word import WordTokenizer
 from tests.insight.training_texts import brute_force, ids_of, positions, search
@@ -89,7 +88,6 @@ def tokenizers() -> list:
     return [
         CharacterTokenizer.learn(text, 30, lowercase=False),
         CharacterTokenizer.learn(text, 30, lowercase=True),
-        ClosedCharacterTokenizer.learn(text, 300, lowercase=False),
         BytePairTokenizer.learn(text, 300, lowercase=False),
         GPT2Tokenizer.from_files(ENCODER.read_bytes(), MERGES.read_bytes()),
         WordTokenizer.learn(text, 300, lowercase=True),

@@ -245,14 +245,15 @@ def test_the_second_process_is_refused(copied):
         minigpt.resume(copied)
 
 
-def test_what_is_used_in_place_of_a_broken_checkpoint_is_said(copied):
+def test_what_is_used_in_place_of_a_broken_checkpoint_is_said(copied, messages):
     """The newest was the best: the one before names a best that is still there."""
     (copied / "model.keras").unlink()
     newest = checkpoint_paths(copied / "checkpoints")[-1]
     (newest / checkpoints.STATE).write_bytes(b"")
     for use in (minigpt.load, minigpt.evaluate_run):
-        said: list[str] = []
-        use(minigpt.Run(copied), report=said.append)
+        messages()
+        use(minigpt.Run(copied))
+        said = messages()
         assert said[0].startswith(
             f"{newest}: was damaged and is ignored: {checkpoints.STATE} has 0 bytes"
         )

@@ -15,8 +15,6 @@ from minigpt.config.model import (
     EncoderDecoderConfig,
     GPTConfig,
     TransformerConfig,
-    block_name,
-    rename_norm,
 )
 
 _ADAPTER: TypeAdapter[TransformerConfig] = TypeAdapter(AnyTransformer)
@@ -103,8 +101,6 @@ def split_settings(
     Raises:
       ValueError: a setting is not valid.
     """
-    # Saved models contain the former name of `block`.
-    arguments = rename_norm(arguments)
     names = {*GPTConfig.model_fields, *EncoderDecoderConfig.model_fields}
     others = {name: value for name, value in arguments.items() if name not in names}
     settings = {
@@ -114,7 +110,7 @@ def split_settings(
         defaults = {name: value for name, value in defaults.items() if name not in QWEN3}
     settings = {**defaults, **settings}
     is_gpt = settings.get("kind", "gpt") == "gpt"
-    if is_gpt and block_name(settings.get("block")) == "post_norm":
+    if is_gpt and settings.get("block") == "post_norm":
         width = settings.get("embed_dim", GPTConfig.model_fields["embed_dim"].default)
         settings.setdefault("head_dim", width)
     return _ADAPTER.validate_python(settings), others

@@ -11,7 +11,6 @@ from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.added_tokens import AddedToken
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.word import WordTokenizer
 
@@ -88,7 +87,7 @@ def _character(tokenizer: CharacterTokenizer) -> Built:
     return _in_order(tokenizer, tokenizer.byte_ids[-1] + 1), tokenizer.byte_table
 
 
-def _words(tokenizer: ClosedCharacterTokenizer | WordTokenizer) -> Built:
+def _words(tokenizer: WordTokenizer) -> Built:
     return _in_order(tokenizer, tokenizer.end_id + 1), _byte_ids({})
 
 
@@ -115,7 +114,6 @@ BUILDERS: dict[type, Callable[[Any], Built]] = {
     GPT2Tokenizer: _gpt2,
     BytePairTokenizer: _byte_pair,
     CharacterTokenizer: _character,
-    ClosedCharacterTokenizer: _words,
     WordTokenizer: _words,
 }
 

@@ -13,7 +13,6 @@ from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.added_tokens import AddedToken
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from minigpt.tokenizers.escapes import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.splitting import PATTERNS
@@ -126,11 +125,6 @@ def _character(tokenizer: CharacterTokenizer) -> Built:
     return described, {"bos_token": END, "eos_token": END, "pad_token": PADDING}
 
 
-def _closed_character(tokenizer: ClosedCharacterTokenizer) -> Built:
-    every = {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated"}
-    return _whole_words(tokenizer, every | {"invert": False}, {"type": "Fuse"})
-
-
 def _word(tokenizer: WordTokenizer) -> Built:
     split = _sequence(
         "pretokenizers",
@@ -139,14 +133,10 @@ def _word(tokenizer: WordTokenizer) -> Built:
             for pattern, behavior in ((WHITE_SPACE, "Removed"), (SEPARATE, "Isolated"))
         ),
     )
-    return _whole_words(tokenizer, split, None)
-
-
-def _whole_words(tokenizer: Tokenizer, split: dict[str, Any], decoder: Any) -> Built:
     special = {PADDING: 0, UNKNOWN: 1, END: tokenizer.end_id}
     words = {piece.decode(): i for i, piece in enumerate(tokenizer.pieces) if piece}
     model = {"type": "WordLevel", "vocab": special | words, "unk_token": UNKNOWN}
-    described = _described(special, model, pre_tokenizer=split, decoder=decoder)
+    described = _described(special, model, pre_tokenizer=split, decoder=None)
     return described, {
         "bos_token": END,
         "eos_token": END,
@@ -159,7 +149,6 @@ BUILDERS: dict[type, Callable[[Any], Built]] = {
     GPT2Tokenizer: _gpt2,
     BytePairTokenizer: _byte_pair,
     CharacterTokenizer: _character,
-    ClosedCharacterTokenizer: _closed_character,
     WordTokenizer: _word,
 }
 

@@ -11,7 +11,6 @@ from minigpt.models import build_model
 from minigpt.targets.gguf.writing import write_portable
 from minigpt.targets.targets import WeightsType
 from minigpt.tokenizers import Tokenizer, learn_tokenizer
-from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.conftest import tiny_text
 
@@ -56,8 +55,6 @@ TOKENIZERS: dict[str, dict[str, Any]] = {
     "character": {"kind": "character", "vocab_size": 40},
     "word": {"kind": "word", "vocab_size": 40, "lowercase": True},
     "gpt2": {"kind": "gpt2"},
-    # The character tokenizer of minigpt 0.1.
-    "closed_character": {"kind": "character", "vocab_size": 40},
 }
 GPT2_FILES = Path(__file__).parents[2] / "fixtures" / "gpt2"
 
@@ -105,5 +102,4 @@ def _tokenizer(name: str, config: Config) -> Tokenizer:
     if name == "gpt2":
         files = (GPT2_FILES / "encoder.json", GPT2_FILES / "vocab.bpe")
         return GPT2Tokenizer.from_files(*(file.read_bytes() for file in files))
-    kind = ClosedCharacterTokenizer if name == "closed_character" else None
-    return learn_tokenizer([tiny_text(60)], config.tokenizer, kind)
+    return learn_tokenizer([tiny_text(60)], config.tokenizer)

@@ -14,7 +14,6 @@ from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.added_tokens import AddedToken
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.gpt2_files import byte_alphabet
 from minigpt.tokenizers.word import WordTokenizer
@@ -41,7 +40,6 @@ def gpt2_tokenizer() -> GPT2Tokenizer:
 KINDS: dict[str, Callable[[], Tokenizer]] = {
     "byte_pair": lambda: BytePairTokenizer.learn([f"{TEXT} The end's end. " * 3], 275, False),
     "character": lambda: CharacterTokenizer.learn([TEXT], 20, False),
-    "closed_character": lambda: ClosedCharacterTokenizer.learn([TEXT], 30, True),
     "word": lambda: WordTokenizer.learn([TEXT], 12, True),
     "word_with_start": lambda: WordTokenizer.learn([TEXT], 12, True).with_start(),
     "gpt2": gpt2_tokenizer,
@@ -49,16 +47,16 @@ KINDS: dict[str, Callable[[], Tokenizer]] = {
 MODERN = {"block": "modern", "num_heads": 4, "num_kv_heads": 2, "head_dim": 6}
 MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "gpt2": ("byte_pair", "float32", {"block": "pre_norm", "embed_dim": 4}),
-    "modern": ("closed_character", "float32", {**MODERN, "tie_embeddings": False}),
+    "modern": ("character", "float32", {**MODERN, "tie_embeddings": False}),
     "bytes": ("character", "float32", {**MODERN, "embed_dim": 4, "activation": "relu_squared"}),
     "post_norm": (
         *("word", "float32"),
         {"block": "post_norm", "position": "sinusoidal", "activation": "gelu", "value_dim": 5},
     ),
-    "float16": ("closed_character", "float16", {"block": "pre_norm", "position": "rotary"}),
+    "float16": ("word", "float16", {"block": "pre_norm", "position": "rotary"}),
     "int8": ("gpt2", "int8", {"block": "pre_norm", "embed_dim": 32, "ff_dim": 32}),
     "pair": ("word_with_start", "float32", {"kind": "encoder_decoder", "scale_embeddings": True}),
-    "modern_pair": ("closed_character", "float16", {"kind": "encoder_decoder", "block": "modern"}),
+    "modern_pair": ("word", "float16", {"kind": "encoder_decoder", "block": "modern"}),
 }
 
 

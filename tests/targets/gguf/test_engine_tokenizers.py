@@ -19,7 +19,6 @@ from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.added_tokens import AddedToken
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.splitting import WHITE_SPACE
 from minigpt.tokenizers.unicode_tables import lower, ranges
@@ -128,8 +127,6 @@ TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {
     "character": lambda: CharacterTokenizer.learn([TEXT], 60, False),
     "character-lower-case": lambda: CharacterTokenizer.learn([TEXT], 5_000, True),
     "character-of-bytes": lambda: CharacterTokenizer.learn([""], 10, False),
-    "closed_character": lambda: ClosedCharacterTokenizer.learn([TEXT], 80, False),
-    "closed_character-lower-case": lambda: ClosedCharacterTokenizer.learn([TEXT], 5_000, True),
     "word": lambda: WordTokenizer.learn([TEXT], 700, False),
     "word-lower-case": lambda: WordTokenizer.learn([TEXT], 100_000, True),
     "word-of-every-character": lambda: WordTokenizer(

@@ -16,7 +16,6 @@ from minigpt.targets.huggingface.tokenizer_export import tokenizer_files
 from minigpt.targets.huggingface.writing import export_huggingface
 from minigpt.tokenizers import Tokenizer, learn_tokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from tests.conftest import tiny_text
 from tests.mixed_lines import code
 from tests.settings import tokenizer_config
@@ -24,12 +23,9 @@ from tests.targets.huggingface.folders import FIXTURES, NAMES, huggingface_folde
 
 # Of 40 entries, every character has a token; of 12, the others are bytes.
 KINDS = [("byte_pair", 320), ("character", 40), ("character", 12), ("word", 30)]
-KINDS += [("closed_character", 40)]
 
 
 def learned(kind: str, vocab_size: int, lowercase: bool = False) -> Tokenizer:
-    if kind == "closed_character":
-        return ClosedCharacterTokenizer.learn([tiny_text(100)], vocab_size, lowercase)
     config = tokenizer_config(kind=kind, vocab_size=vocab_size, lowercase=lowercase)
     return learn_tokenizer([tiny_text(100)], config)
 

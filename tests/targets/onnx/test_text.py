@@ -17,7 +17,6 @@ from minigpt.targets.onnx.text.encoders import build_encoder, encoder_problem
 from minigpt.targets.onnx.text.random_numbers import uniform
 from minigpt.tokenizers import learn_tokenizer
 from minigpt.tokenizers.added_tokens import AddedToken
-from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.gpt2_files import byte_alphabet
 from tests.conftest import tiny_text
@@ -51,13 +50,11 @@ def tokenizer_of(kind: str, lowercase: bool = False):
         encoder |= {a + b: i for i, (a, b) in enumerate(merges, 256)}
         end = len(encoder)
         return GPT2Tokenizer(encoder, merges, {"<|endoftext|>": end}, end)
-    if kind == "closed_character":
-        return ClosedCharacterTokenizer("abcdeéhnostč. \n", lowercase)
     settings = tokenizer_config(kind=kind, vocab_size=300, lowercase=lowercase)
     return learn_tokenizer([tiny_text(200), "Čeněk\u2581x"], settings)
 
 
-KINDS = ["byte_pair", "character", "closed_character", "word", "gpt2"]
+KINDS = ["byte_pair", "character", "word", "gpt2"]
 VARIANTS = [(kind, lowercase) for kind in KINDS for lowercase in (False, True)][:-1]
 
 

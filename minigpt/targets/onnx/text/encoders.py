@@ -3,18 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
-
 from minigpt.targets.onnx.text.character_ids import CharacterIds
 from minigpt.targets.onnx.text.gpt2 import build_gpt2, has_ordered_merges, unsupported_token
 from minigpt.targets.onnx.text.letters import LowerCase
 from minigpt.targets.onnx.text.merging import PairTable, merge
-from minigpt.targets.onnx.text.rows import NOTHING, CodePointTable, compact
+from minigpt.targets.onnx.text.rows import NOTHING, compact
 from minigpt.targets.onnx.text.words import build_word
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.closed_character import ClosedCharacterTokenizer
 from minigpt.tokenizers.escapes import ESCAPE, SPACE, escaped
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.word import WordTokenizer
@@ -89,22 +86,9 @@ def _character(tokenizer: CharacterTokenizer) -> Encoder:
     return lambda code_points, utf8: compact(characters.ids(code_points, utf8))
 
 
-def _closed_character(tokenizer: ClosedCharacterTokenizer) -> Encoder:
-    pieces = enumerate(tokenizer.pieces)
-    table = CodePointTable({ord(piece.decode()): i for i, piece in pieces if piece})
-
-    def encode(code_points: Any, utf8: Any) -> tuple[Any, Any]:
-        ids = table.look_up(code_points)
-        is_unknown = (ids == NOTHING) & (code_points >= 0)
-        return compact(tf.where(is_unknown, tokenizer.unknown_id, ids))
-
-    return encode
-
-
 BUILDERS: dict[type, Callable[[Any], Encoder]] = {
     BytePairTokenizer: _byte_pair,
     GPT2Tokenizer: build_gpt2,
     WordTokenizer: build_word,
     CharacterTokenizer: _character,
-    ClosedCharacterTokenizer: _closed_character,
 }
