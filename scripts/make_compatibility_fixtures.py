@@ -7,6 +7,7 @@ that newer versions still read them.
 """
 
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -38,8 +39,11 @@ TRAINING = {
 }
 SAMPLING = {"prompts": ["Ana sat"], "max_new_tokens": 8}
 CHARACTERS = {"kind": "character", "vocab_size": 48}
-# Written anew by every export, or large.
-LEFT_OUT = ("saved_model", "report.html", "lock", "epochs/epoch-0001.gguf")
+# Written anew by every export, large, or the same in two runs.
+LEFT_OUT = (
+    *("*/saved_model", "*/report.html", "*/lock", "*/epochs/epoch-0001.gguf", "lora/model.gguf"),
+    *(f"{run}/{file}" for run in ("lora", "pairs") for file in ("steps.jsonl", "analysis.json")),
+)
 
 
 def sentences(count: int) -> str:
@@ -151,7 +155,6 @@ def main(folder: Path) -> None:
         folder / "pre_norm", "huggingface", exports / "huggingface", certificate=True
     )
     minigpt.import_run(exports / "huggingface", folder / "imported")
-    minigpt.export_run(folder / "post_norm", "keras", exports / "post_norm.keras")
     with tempfile.TemporaryDirectory() as temporary:
         # Matrices are stored in int8 from a width of 32.
         wide = Path(temporary) / "wide"
@@ -166,12 +169,10 @@ def main(folder: Path) -> None:
         "text": portable.generate("Ana sat", max_new_tokens=12, temperature=0.0),
         "sampled": portable.generate("Ana sat", max_new_tokens=12, seed=1),
     }
-    for path in runs:
-        for name in LEFT_OUT:
-            shutil.rmtree(path / name, ignore_errors=True)
-            (path / name).unlink(missing_ok=True)
+    for path in itertools.chain.from_iterable(folder.glob(pattern) for pattern in LEFT_OUT):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     # The runs hold absolute paths: the tests replace this folder by the one of their copy.
-    content = json.dumps({"folder": str(folder), "runs": recorded}, indent=1, ensure_ascii=False)
+    content = json.dumps({"folder": str(folder), "runs": recorded}, ensure_ascii=False)
     (folder / "answers.json").write_text(content + "\n", encoding="utf-8")
 
 

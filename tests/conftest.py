@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +216,16 @@ def pair_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pair_run(pair_file: Path, tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
     """A finished run of a model that says a sequence backwards; trained in less than a minute."""
     return minigpt.train(pair_settings(pair_file), tmp_path_factory.mktemp("runs") / "backwards")
+
+
+@pytest.fixture
+def messages(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """Returns a function that returns the messages logged since its last call."""
+    caplog.set_level("INFO", "minigpt")
+
+    def logged() -> list[str]:
+        found = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        return found
+
+    return logged

@@ -21,7 +21,7 @@ RECORD = json.loads((FIXTURES / "answers.json").read_text(encoding="utf-8"))
 ANSWERS = RECORD["runs"]
 RUNS = [name for name in ANSWERS if not name.startswith("exports/")]
 TRAINED = [name for name in RUNS if "scores" in ANSWERS[name]]
-PORTABLE = {name: f"{name}/model.gguf" for name in TRAINED} | {"exports/int8.gguf": ""}
+PORTABLE = ["character", "pairs", "post_norm", "pre_norm", "exports/int8.gguf"]
 PROMPT = "Ana sat"
 
 
@@ -76,7 +76,8 @@ def test_same_greedy_text(written, name):
     ids = list(prompt)
     for _ in range(12):
         ids.append(int(np.argmax(model.logits([ids[-model.model.max_len :]])[0, -1])))
-    assert model.tokenizer.decode(ids[len(prompt) :]) == ANSWERS[name]["text"][0]
+    new = ids[len(prompt) :]
+    assert model.tokenizer.continuation(prompt, new) == ANSWERS[name]["text"][0]
 
 
 def test_same_generated_text(written):
@@ -98,7 +99,8 @@ def test_same_translation(written):
 
 @pytest.mark.parametrize("name", PORTABLE)
 def test_portable_files(written, name):
-    model = minigpt.load_portable(written / (PORTABLE[name] or name))
+    path = written / name
+    model = minigpt.load_portable(path / "model.gguf" if path.is_dir() else path)
     answers = ANSWERS[name]
     if name == "pairs":
         assert model.translate("a b c d") == answers["translation"]
@@ -123,13 +125,6 @@ def test_keras_opens_the_model(written, name):
         np.testing.assert_array_equal(theirs, right)
 
 
-def test_keras_opens_an_exported_model(written):
-    opened = keras.models.load_model(written / "exports" / "post_norm.keras")
-    ours = minigpt.load(written / "post_norm").model
-    for theirs, right in zip(opened.weights, ours.weights, strict=True):
-        np.testing.assert_array_equal(theirs, right)
-
-
 def test_an_exported_hugging_face_folder_is_imported(written, tmp_path):
     again = minigpt.import_run(written / "exports" / "huggingface", tmp_path / "imported")
     found, right = minigpt.load(again), minigpt.load(written / "imported")
@@ -148,10 +143,11 @@ def test_runs_are_exported(written, name, tmp_path):
         minigpt.load_portable(file)
         for file in (tmp_path / "model.gguf", written / name / "model.gguf")
     )
-    ids = [[3, 4, 3, 5]]
-    right = before.logits(ids, ids) if name == "pairs" else before.logits(ids)
-    found = exported.logits(ids, ids) if name == "pairs" else exported.logits(ids)
-    np.testing.assert_array_equal(found, right)
+    if name == "pairs":
+        assert exported.translate("a b c d") == before.translate("a b c d")
+    else:
+        ids = [[3, 4, 3, 5]]
+        np.testing.assert_array_equal(exported.logits(ids), before.logits(ids))
 
 
 def test_resuming_within_an_epoch_ends_as_the_earlier_version_did(written, tmp_path, no_export):
@@ -179,7 +175,7 @@ def test_resuming_within_an_epoch_ends_as_the_earlier_version_did(written, tmp_p
 @pytest.mark.parametrize("name", ["lora", "pairs", "post_norm"])
 def test_finished_runs_are_trained_further(written, name, tmp_path, no_export):
     path = shutil.copytree(written / name, tmp_path / name)
-    resumed = minigpt.resume(path, ["training.epochs=3", "training.steps_per_epoch=2"])
+    resumed = minigpt.resume(path, ["training.epochs=3"])
     lines = resumed.metrics_file.read_text().splitlines()
     assert len(lines) == 3
     assert lines[:2] == (FIXTURES / name / "metrics.jsonl").read_text().splitlines()

@@ -279,3 +279,30 @@ def test_files_that_cannot_be_a_configuration_are_not_read(name, tmp_path):
     (line,) = problems_of(tmp_path / name)
     assert line.startswith("config = ") and name in line
     assert "not a regular file" in line or "larger than 1,000,000 bytes" in line
+
+
+def test_the_present_format_is_read_as_it_is():
+    text = dump_config(load_config(None))
+    assert text.startswith("format = 2\n")
+    assert dump_config(load_config(tomllib.loads(text))) == text
+
+
+def test_a_dictionary_of_the_caller_is_not_changed():
+    settings = {"format": 2, "training": {"epochs": 2}}
+    load_config(settings, ["training.epochs=3", "model.embed_dim=8"], ["text.txt"])
+    assert settings == {"format": 2, "training": {"epochs": 2}}
+
+
+def test_a_later_format_is_refused_in_one_line(tmp_path):
+    file = tmp_path / "config.toml"
+    file.write_text("format = 3\n[tokenizer]\nkind = 'unigram'\n")
+    with pytest.raises(UserError, match="later version of minigpt") as caught:
+        load_config(file)
+    (line,) = caught.value.problems
+    assert line.startswith(f"{file}: format = ")
+
+
+@pytest.mark.parametrize("number", ["2", 0, True, 1.5])
+def test_a_format_that_is_not_a_number_is_refused(number):
+    with pytest.raises(UserError, match="should be a number from 1 to 2"):
+        load_config({"format": number})
