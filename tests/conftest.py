@@ -169,7 +169,7 @@ PAIR_SETTINGS = {
     "tokenizer": {"kind": "character", "vocab_size": 64},
     "model": {
         "kind": "encoder_decoder",
-        "norm": "post",
+        "block": "post_norm",
         "max_len": 20,
         "embed_dim": 32,
         "num_heads": 4,

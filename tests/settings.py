@@ -8,7 +8,7 @@ from minigpt.config import load_config
 def data_config(**settings: Any) -> Any:
     """Returns settings of `[data]`, of the class of their source."""
     # Pairs are accepted only with a model that translates.
-    translating = {"model": {"kind": "encoder_decoder", "norm": "post"}}
+    translating = {"model": {"kind": "encoder_decoder", "block": "post_norm"}}
     more = translating if settings.get("source") == "pairs" else {}
     return load_config({"data": settings, **more}).data
 

@@ -162,7 +162,8 @@ class TransformerConfig(Section):
         if not isinstance(values, Mapping):
             return values
         block = values.get("block")
-        return (cls.defaults_of_blocks.get(block, {}) if isinstance(block, str) else {}) | values
+        defaults = cls.defaults_of_blocks.get(block, {}) if isinstance(block, str) else {}
+        return {**defaults, **values}
 
     @property
     def is_modern(self) -> bool:

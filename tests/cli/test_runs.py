@@ -35,11 +35,11 @@ def test_table(folder):
     columns = [line.split("  ") for line in (first, second)]
     cells = [[cell.strip() for cell in line if cell] for line in columns]
     assert cells == [
-        ["a", "text.txt", "1,280", "loss 1.5", "1 h 2 min", "finished"],
-        [r"b\x1b[2J\u202e\nx", "text.txt", "1,280", "2.422", "2 s", "finished"],
+        ["a", "text.txt", "1,144", "loss 1.5", "1 h 2 min", "finished"],
+        [r"b\x1b[2J\u202e\nx", "text.txt", "1,144", "5.201", "15 s", "finished"],
     ]
     # Numbers are aligned to the right.
-    assert heading.index("parameters") + len("parameters") == first.index("1,280") + len("1,280")
+    assert heading.index("parameters") + len("parameters") == first.index("1,144") + len("1,144")
     assert heading.index("state") == first.index("finished") == second.index("finished")
 
 

@@ -79,8 +79,10 @@ def test_a_tied_head_has_no_bias():
     [
         ({}, ("modern", "rotary", "silu", False, False)),
         ({"block": "pre_norm"}, ("pre_norm", "learned", "gelu_tanh", True, True)),
-        ({"norm": "pre"}, ("pre_norm", "learned", "gelu_tanh", True, True)),
-        ({"norm": "post", "activation": "relu"}, ("post_norm", "learned", "relu", True, True)),
+        (
+            {"block": "post_norm", "activation": "relu"},
+            ("post_norm", "learned", "relu", True, True),
+        ),
         (
             {"block": "modern", "position": "sinusoidal"},
             ("modern", "sinusoidal", "silu", False, False),
@@ -200,7 +202,7 @@ def test_downloads_have_the_published_checksums():
 
 PAIRS = {
     "data": {"source": "pairs", "paths": ["a.tsv"]},
-    "model": {"kind": "encoder_decoder", "norm": "post"},
+    "model": {"kind": "encoder_decoder", "block": "post_norm"},
 }
 
 
@@ -260,7 +262,7 @@ def test_settings_without_effect_are_refused(source, setting):
     if source == "pairs":
         given = {
             "data": {"source": source, "paths": ["x"]},
-            "model": {"kind": "encoder_decoder", "norm": "post"},
+            "model": {"kind": "encoder_decoder", "block": "post_norm"},
         }
     (problem,) = problems_of(given, [setting])
     assert setting.split("=")[0] in problem and "has no effect" in problem

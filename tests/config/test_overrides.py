@@ -19,7 +19,7 @@ def test_another_tokenizer_drops_the_settings_of_the_former_tokenizer():
 
 
 def test_another_model_drops_the_settings_of_the_former_model():
-    settings = {"model": {"norm": "pre", "activation": "silu", "embed_dim": 32}}
+    settings = {"model": {"block": "pre_norm", "activation": "silu", "embed_dim": 32}}
     overrides = ["model.kind=encoder_decoder", "data.source=pairs", "data.paths=['a']"]
     model = load_config(settings, overrides).model
     assert (model.block, model.activation, model.embed_dim) == ("post_norm", "relu", 32)
@@ -42,7 +42,7 @@ def test_files_instead_of_pairs_give_a_gpt():
 def test_pairs_instead_of_files_give_an_encoder_decoder():
     settings = {
         "data": {"source": "files", "paths": ["a"], "document_separator": "x"},
-        "model": {"kind": "gpt", "norm": "pre"},
+        "model": {"kind": "gpt", "block": "pre_norm"},
         "training": {"sequence_length": 8, "epochs": 2},
         "sampling": {"prompts": ["x"], "temperature": 0.5, "beams": 2},
     }

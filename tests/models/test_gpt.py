@@ -115,7 +115,7 @@ def expected_parameters(config: TransformerConfig, vocab_size: int) -> int:
     "changes",
     [
         {},
-        {"norm": "post", "tie_embeddings": False, "value_dim": 7},
+        {"block": "post_norm", "tie_embeddings": False, "value_dim": 7},
         {"head_dim": 3, "qkv_bias": False, "position": "sinusoidal", "value_dim": 2},
         {"block": "modern", "num_heads": 6, "num_kv_heads": 2},
         {"block": "modern", "head_dim": 6, "value_dim": 5, "tie_embeddings": False},
@@ -218,7 +218,7 @@ def test_heads_have_the_full_width_of_the_keras_example_unless_described_otherwi
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"norm": "middle"}, "middle"),
+        ({"block": "middle"}, "middle"),
         ({"num_layers": 2000}, "less than or equal to 256"),
         ({"kind": "encoder_decoder"}, "`config.kind` should be 'gpt'"),
         ({"num_layer": 2}, "num_layer"),

@@ -21,7 +21,7 @@ MODELS = {
         GPT,
         {
             "num_layers": 2,
-            "norm": "pre",
+            "block": "pre_norm",
             "activation": "gelu_tanh",
             "tie_embeddings": True,
             **DROPOUT,

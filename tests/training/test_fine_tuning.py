@@ -209,7 +209,7 @@ def test_merged_weights_are_those_of_a_plain_model(start):
 
 
 def test_what_contradicts_the_run_is_refused_by_name(start, text, tmp_path):
-    wrong = settings(start, text, model={"embed_dim": 16, "num_heads": 2, "norm": "post"})
+    wrong = settings(start, text, model={"embed_dim": 16, "num_heads": 2, "block": "post_norm"})
     wrong["tokenizer"] = {"kind": "byte_pair"}
     with pytest.raises(UserError) as caught:
         minigpt.train(wrong, tmp_path / "run")

@@ -25,7 +25,7 @@ SIZES = {"max_len": 9, "embed_dim": 16, "num_heads": 2, "num_layers": 3}
     [
         {},
         {"tie_embeddings": False, "position": "sinusoidal"},
-        {"kind": "encoder_decoder", "norm": "post", "value_dim": 5},
+        {"kind": "encoder_decoder", "block": "post_norm", "value_dim": 5},
     ],
     ids=["tied", "untied", "pairs"],
 )
