@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from minigpt.corpus.stories import tell
-from minigpt.corpus.stories.material import load_material
-from minigpt.corpus.stories.teller import tell_plot
+from story_generator import tell
+from story_generator.material import load_material
+from story_generator.teller import tell_plot
 
 NUM_STORIES = 2000
 

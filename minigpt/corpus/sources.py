@@ -15,10 +15,10 @@ from minigpt.config import (
     PythonConfig,
     ShakespeareConfig,
 )
-from minigpt.corpus import stories
 from minigpt.corpus.documents import Piece
 from minigpt.corpus.downloaded import DownloadedText, Imdb
 from minigpt.corpus.pair_files import PairFiles
+from minigpt.corpus.stories import FINGERPRINT, stories
 from minigpt.corpus.text_files import TextFiles
 
 
@@ -62,10 +62,10 @@ class Stories:
     """The bundled corpus; see `corpus.stories`."""
 
     def fingerprint(self) -> str:
-        return stories.FINGERPRINT
+        return FINGERPRINT
 
     def pieces(self) -> Iterator[Piece]:
-        return (Piece(story.encode(), True) for story in stories.stories())
+        return (Piece(story.encode(), True) for story in stories())
 
 
 class PythonLibrary:

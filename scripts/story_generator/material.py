@@ -28,20 +28,8 @@ class Material:
 
 
 def material_folder() -> Path:
-    """Returns the folder with the material, in the installed package or in the checkout.
-
-    Raises:
-      FileNotFoundError: neither exists.
-    """
-    package = Path(__file__).resolve().parents[2]
-    candidates = [package / "data" / "stories", package.parent / "data" / "stories"]
-    for folder in candidates:
-        if folder.is_dir():
-            return folder
-    raise FileNotFoundError(
-        "the material of the stories is missing: looked for "
-        + " and ".join(str(folder) for folder in candidates)
-    )
+    """Returns the folder with the material."""
+    return Path(__file__).resolve().parents[2] / "data" / "stories"
 
 
 @lru_cache(maxsize=2)

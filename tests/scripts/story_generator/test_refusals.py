@@ -1,9 +1,8 @@
 """Impossible events and invalid templates are refused; spelling is corrected across parts."""
 
 import pytest
-
-from minigpt.corpus.stories import template
-from minigpt.corpus.stories.world import StoryError, World
+from story_generator import template
+from story_generator.world import StoryError, World
 
 
 def test_the_world_refuses_impossible_events() -> None:

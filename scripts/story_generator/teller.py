@@ -15,9 +15,9 @@ import re
 from dataclasses import dataclass, field
 from random import Random
 
-from .material import Entry, Material, Plot
-from .template import Call, Choice, Nodes, Slot, parse, tidy, with_arguments
-from .world import Event, StoryError, World
+from story_generator.material import Entry, Material, Plot
+from story_generator.template import Call, Choice, Nodes, Slot, parse, tidy, with_arguments
+from story_generator.world import Event, StoryError, World
 
 PRONOUNS = {
     "she": {"he": "she", "him": "her", "his": "her", "himself": "herself"},

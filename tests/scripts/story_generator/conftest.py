@@ -1,11 +1,15 @@
 """The bundled corpus, and the tables of its material."""
 
+import sys
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from minigpt.corpus import stories as corpus
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts"))
+
+import story_generator as corpus
 
 PLOT_SAMPLE = 1500
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-from minigpt.corpus import stories as corpus
+import story_generator as corpus
 
 FEMALE = "mother|grandmother|girl|woman|lady|sister|queen|aunt|teacher|Mom|Grandma|Miss|Mrs"
 MALE = "father|grandfather|boy|man|mailman|brother|king|snowman|captain|giant|Dad|Grandpa|Mr"

@@ -9,8 +9,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import story_generator as corpus
 
-from minigpt.corpus import stories as corpus
+from minigpt.corpus import stories as bundled
 
 
 def sentences(text: str) -> list[str]:
@@ -30,13 +31,13 @@ def test_another_seed_gives_other_stories() -> None:
 @pytest.mark.parametrize("hash_seed", ["0", "1234"])
 def test_bytes_do_not_depend_on_the_process(hash_seed: str) -> None:
     program = (
-        "import hashlib; from minigpt.corpus.stories import stories;"
+        "import hashlib; from story_generator import stories;"
         "print(hashlib.sha256('|'.join(stories(100)).encode()).hexdigest())"
     )
     run = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "LC_ALL": "C"},
-        cwd=Path(corpus.__file__).parents[3],
+        cwd=Path(corpus.__file__).parents[1],
         capture_output=True,
         text=True,
         check=True,
@@ -45,10 +46,14 @@ def test_bytes_do_not_depend_on_the_process(hash_seed: str) -> None:
     assert run.stdout.strip() == here
 
 
+def test_the_bundled_text_is_what_is_generated(texts: list[str]) -> None:
+    assert list(bundled.stories()) == texts
+
+
 def test_the_fingerprint_stands_for_this_text(texts: list[str]) -> None:
-    """Both hashes were recorded with minigpt 0.1. Whoever changes the text changes both."""
+    """Whoever changes the text changes both hashes."""
     text = hashlib.sha256("\x00".join(texts).encode()).hexdigest()
-    assert (text, corpus.FINGERPRINT) == (
+    assert (text, bundled.FINGERPRINT) == (
         "e891d8ce47d16fa2ca04cebd0d364bc9b7b1fc5679ef6c4f2bc5c2c9ee6f8405",
         "d04e5d4fcd83a1d3ed53ff4dd1d959aa4c6d418980622bda100f15fc8bfd13b7",
     )

@@ -1,0 +1,21 @@
+"""Writes data/stories.txt.zst, the bundled corpus `stories`, from the material in data/stories/.
+
+    python scripts/make_stories.py
+
+If the text changes, also change `FINGERPRINT` in minigpt/corpus/stories.py.
+"""
+
+import zstandard
+from story_generator import stories
+
+from minigpt.corpus.stories import SEPARATOR, text_file
+
+
+def main() -> None:
+    text = SEPARATOR.join(stories()).encode("ascii")
+    text_file().write_bytes(zstandard.ZstdCompressor(level=19).compress(text))
+    print(f"{text_file()}: {len(text):,} bytes of text, {text_file().stat().st_size:,} compressed")
+
+
+if __name__ == "__main__":
+    main()
