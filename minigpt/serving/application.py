@@ -5,7 +5,7 @@ import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from operator import methodcaller
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -18,33 +18,27 @@ from starlette.responses import (
     JSONResponse,
     PlainTextResponse,
     Response,
+    StreamingResponse,
 )
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
-from minigpt.serving.answers import (
-    EventStream,
-    events_of,
-    results_of,
-    unless_disconnected,
-    whole_answer,
-)
-from minigpt.serving.bodies import read_body
-from minigpt.serving.completions import read_completion
+from minigpt.serving.completions import read_completion, results_of
 from minigpt.serving.errors import (
     RequestError,
     on_request_error,
     problem,
 )
 from minigpt.serving.generation import Generation, Part, parts_of
-from minigpt.serving.guard import Guard
-from minigpt.serving.inputs import token_ids
-from minigpt.serving.metrics import Metrics
-from minigpt.serving.page import ServedPage
+from minigpt.serving.guard import Guard, Metrics
 from minigpt.serving.scheduler import Computation, QueueFullError, Scheduler, Work
-from minigpt.serving.schema import CompletionBody, EmbeddingBody
-from minigpt.serving.served_model import Bounds, ServedModel
+from minigpt.serving.schema import CompletionBody, EmbeddingBody, read_body
+from minigpt.serving.served_model import Bounds, ServedModel, ServedPage, token_ids
+from minigpt.serving.server import EVENT_STREAM
+
+T = TypeVar("T")
 
 
 class Server:
@@ -75,16 +69,16 @@ class Server:
         if not completion.generates:
             for generation in generations:
                 generation.deliver(Part(finish_reason="length"))
-        computations = completion.computations()
-        work: list[Work] = [*computations, *(generations if completion.generates else [])]
+        work: list[Work] = [
+            *completion.computations,
+            *(generations if completion.generates else []),
+        ]
         self._submit(work, completion.prompt_tokens)
         parts = self._counted(generations, event)
-        events = events_of(completion, computations, parts)
         if body.stream:
-            return EventStream(events, lambda: self._scheduler.cancel(work))
+            return _EventStream(completion.events(parts), lambda: self._scheduler.cancel(work))
         try:
-            answer = whole_answer(completion, computations, parts)
-            return JSONResponse(await unless_disconnected(request, answer))
+            return JSONResponse(await _unless_disconnected(request, completion.answer(parts)))
         finally:
             self._scheduler.cancel(work)
 
@@ -128,7 +122,7 @@ class Server:
         computations = [Computation(methodcaller("mean_latent", ids)) for ids in texts]
         self._submit([*computations], sum(map(len, texts)))
         try:
-            found = await unless_disconnected(request, results_of(computations))
+            found = await _unless_disconnected(request, results_of(computations))
         finally:
             self._scheduler.cancel(computations)
         vectors = [_unit(vector) for vector in found]
@@ -232,6 +226,51 @@ def build_application(
     )
     application.router.redirect_slashes = False
     return application
+
+
+class _EventStream(StreamingResponse):
+    """A stream of events.
+
+    Args:
+      events: the events.
+      end: called when the stream has ended, also if its client has gone away before the first event.
+    """
+
+    def __init__(self, events: AsyncIterator[str], end: Callable[[], None]) -> None:
+        super().__init__(
+            events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
+        )
+        self._end = end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["state"][EVENT_STREAM] = True
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._end()
+
+
+async def _unless_disconnected(request: Request, answer: Awaitable[T]) -> T:
+    """Returns the answer; no longer waits for it if the client goes away.
+
+    Raises:
+      ClientDisconnect: it went away.
+    """
+    task = asyncio.ensure_future(answer)
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        for future in (task, gone):
+            future.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:

@@ -1,11 +1,13 @@
 """`/v1/completions`: continues prompts, as in OpenAI's protocol."""
 
+import json
 import math
 import random
 import re
 import secrets
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from operator import methodcaller
@@ -16,10 +18,9 @@ import numpy as np
 from minigpt.errors import UserError
 from minigpt.serving.errors import RequestError, as_request_error, problem
 from minigpt.serving.generation import Describer, Part, TextRequest
-from minigpt.serving.inputs import token_ids
 from minigpt.serving.scheduler import Computation
 from minigpt.serving.schema import MOST_STOPS, MOST_TEXTS, CompletionBody
-from minigpt.serving.served_model import Bounds, ServedModel
+from minigpt.serving.served_model import Bounds, ServedModel, token_ids
 from minigpt.targets.gguf.batch import Choice
 from minigpt.targets.gguf.settings import Settings, settings_of
 
@@ -33,6 +34,7 @@ class Completion:
 
     Attributes:
       requests: what to generate: `count` texts for each prompt, one prompt after the other.
+      computations: what else the answer needs of an engine.
     """
 
     def __init__(
@@ -42,8 +44,13 @@ class Completion:
         self.n = body.n or 1
         self._model = model
         self._count = body.best_of or self.n
-        self._top_logprobs = body.logprobs
         self._id, self._created = f"cmpl-{secrets.token_hex(12)}", int(time.time())
+        # What describes the tokens of the prompts, if the answer lists their probabilities.
+        self.computations = [
+            Computation(methodcaller("describe", prompt))
+            for prompt in prompts
+            if body.echo and body.logprobs is not None
+        ]
         self._echoed: list[Part] = []
         seed = random.randrange(2**31) if body.seed is None else body.seed
         biases = _biases(body, model)
@@ -72,34 +79,67 @@ class Completion:
     def prompt_tokens(self) -> int:
         return sum(map(len, self.prompts))
 
-    def computations(self) -> list[Computation]:
-        """Returns what describes the tokens of the prompts, if the answer lists their probabilities."""
-        if not self.body.echo or self._top_logprobs is None:
-            return []
-        return [Computation(methodcaller("describe", prompt)) for prompt in self.prompts]
-
-    def echo_prompts(self, described: list[list[Choice]]) -> None:
-        """Takes the results of the computations; the answer then begins with the prompts."""
+    async def _echo_prompts(self) -> None:
+        """Describes the prompts, with which the answer begins if it repeats them."""
+        if not self.body.echo:
+            return
+        described: list[list[Choice]] = await results_of(self.computations)
         for prompt, choices in zip_longest(self.prompts, described):
-            describer = Describer(self._model.tokenizer, [], self._top_logprobs or 0)
+            describer = Describer(self._model.tokenizer, [], self.body.logprobs or 0)
             tokens = [
                 describer.push(token, choices[t - 1] if t else None)
                 for t, token in enumerate(prompt if choices else [])
             ]
             self._echoed.append(Part(self._model.tokenizer.decode(prompt), tokens=tokens))
 
-    def answer(self, parts: list[Part]) -> dict[str, Any]:
+    async def answer(self, parts: AsyncIterator[tuple[int, Part]]) -> dict[str, Any]:
         """Returns the whole answer.
 
         Args:
-          parts: one for each of `requests`.
+          parts: the number of a text in `requests`, and what is added to it.
+        Raises:
+          RequestError: a text cannot be read or generated.
         """
-        used = sum(part.token_count for part in parts)
+        await self._echo_prompts()
+        found = [Part() for _ in self.requests]
+        async for number, part in parts:
+            found[number] += part
+        used = sum(part.token_count for part in found)
         choices = [
-            self.choice(index, self._with_prompt(number, part))
-            for index, (number, part) in enumerate(self._best(parts))
+            self._choice(index, self._with_prompt(number, part))
+            for index, (number, part) in enumerate(self._best(found))
         ]
-        return {**self.envelope(choices), "usage": self.usage(used)}
+        return {**self._envelope(choices), "usage": self._usage(used)}
+
+    async def events(self, parts: AsyncIterator[tuple[int, Part]]) -> AsyncIterator[str]:
+        """Yields the answer as server-sent events; the last one is the error if there is one.
+
+        Args:
+          parts: as for `answer`.
+        """
+        options = self.body.stream_options
+        shows_usage = options is not None and options.include_usage
+        offsets = dict.fromkeys(range(len(self.requests)), 0)
+        used = 0
+
+        def event(number: int, part: Part) -> str:
+            envelope = self._envelope([self._choice(number, part, offsets[number])])
+            offsets[number] += sum(token.length for token in part.tokens)
+            return _event({**envelope, "usage": None} if shows_usage else envelope)
+
+        try:
+            await self._echo_prompts()
+            for number in range(len(self.requests) if self._echoed else 0):
+                yield event(number, self._echoed[number // self._count])
+            async for number, part in parts:
+                used += part.token_count
+                yield event(number, part)
+        except RequestError as error:
+            yield _event({"error": error.content()})
+            return
+        if shows_usage:
+            yield _event({**self._envelope([]), "usage": self._usage(used)})
+        yield "data: [DONE]\n\n"
 
     def _best(self, parts: list[Part]) -> Iterator[tuple[int, Part]]:
         """Yields the numbers and texts of the n best texts of each prompt."""
@@ -115,13 +155,7 @@ class Completion:
         prompt = self._echoed[number // self._count]
         return replace(part, text=prompt.text + part.text, tokens=prompt.tokens + part.tokens)
 
-    def first_parts(self) -> Iterator[tuple[int, Part]]:
-        """Yields what streams begin with: the prompts, if they are repeated."""
-        if self._echoed:
-            for number in range(len(self.requests)):
-                yield number, self._echoed[number // self._count]
-
-    def choice(self, index: int, part: Part, offset: int = 0) -> dict[str, Any]:
+    def _choice(self, index: int, part: Part, offset: int = 0) -> dict[str, Any]:
         """Returns an object of `choices`.
 
         Args:
@@ -137,7 +171,7 @@ class Completion:
             "finish_reason": part.finish_reason,
         }
 
-    def envelope(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
+    def _envelope(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
         """Returns an answer, or an event of a stream."""
         return {
             "id": self._id,
@@ -148,7 +182,7 @@ class Completion:
             "choices": choices,
         }
 
-    def usage(self, completion_tokens: int) -> dict[str, int]:
+    def _usage(self, completion_tokens: int) -> dict[str, int]:
         """Returns the numbers of tokens."""
         return {
             "prompt_tokens": self.prompt_tokens,
@@ -219,6 +253,23 @@ def _biases(body: CompletionBody, model: ServedModel) -> dict[int, float]:
         # OpenAI: -100 bans a token.
         biases[int(name)] = -math.inf if value == -100 else value
     return biases
+
+
+async def results_of(computations: Sequence[Computation]) -> list[Any]:
+    """Returns the results of computations.
+
+    Raises:
+      RequestError: one of them failed.
+    """
+    try:
+        return [await computation.future for computation in computations]
+    except Exception as error:
+        traceback.print_exception(error)
+        raise RequestError(500, "the text could not be read") from None
+
+
+def _event(value: dict[str, Any]) -> str:
+    return f"data: {json.dumps(value, ensure_ascii=False, separators=(',', ':'))}\n\n"
 
 
 def _mean_logprob(part: Part) -> float:

@@ -1,12 +1,11 @@
 """Errors of requests, as OpenAI's protocol writes them."""
 
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from minigpt.errors import ArgumentProblem
 
-_MOST_CHARACTERS = 80
+MOST_CHARACTERS = 80
 # Errors before the body has been read, or at the end of the server.
 _UNREAD = (401, 403, 408, 413, 415, 503)
 
@@ -47,8 +46,8 @@ class RequestError(Exception):
 def problem(field: str, value: object, message: str) -> RequestError:
     """Returns the error of one field."""
     shown = repr(value)
-    if len(shown) > _MOST_CHARACTERS:
-        shown = shown[:_MOST_CHARACTERS] + "..."
+    if len(shown) > MOST_CHARACTERS:
+        shown = shown[:MOST_CHARACTERS] + "..."
     return RequestError(400, f"{field} = {shown}: {message}", field)
 
 
@@ -57,31 +56,6 @@ def as_request_error(error: str) -> RequestError:
     if isinstance(error, ArgumentProblem):
         return problem(error.name, error.value, error.message)
     return RequestError(400, error)
-
-
-def invalid_body(error: ValidationError) -> RequestError:
-    """Returns the error for a body that is not what the endpoint takes: its first problem."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    # Of a union, the name of the alternative follows that of the field.
-    field = str(first["loc"][0])
-    if field == "stream_options" and len(first["loc"]) > 1:
-        field = f"{field}.{first['loc'][1]}"
-    if first["type"] == "missing":
-        return RequestError(400, f"{field}: missing", field)
-    return RequestError(400, f"{field}: {_expected(field, first['msg'])}", field)
-
-
-# Field → what it should be, where pydantic describes one alternative of several.
-_UNIONS = {
-    "prompt": "should be a string, a list of strings, a list of token ids, or a list of such lists",
-    "input": "should be a string, a list of strings, a list of token ids, or a list of such lists",
-    "stop": "should be a string or a list of strings",
-}
-
-
-def _expected(field: str, message: str) -> str:
-    message = message.removeprefix("Input ").removeprefix("Value error, ")
-    return _UNIONS.get(field, message)
 
 
 async def on_request_error(request: Request, error: Exception) -> JSONResponse:

@@ -2,17 +2,20 @@
 
 import asyncio
 import threading
+import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from minigpt.serving.engine_thread import EngineThread
-from minigpt.serving.generation import Generation
-from minigpt.targets.gguf.batch import BatchEngine
+from minigpt.serving.generation import Generation, Part
+from minigpt.targets.gguf.batch import ENDED, NOTHING_NEW, BatchEngine
 
 # A step, or reading a text, takes less.
 _JOIN_SECONDS = 1.5
+# Parts of texts are delivered at least this often. Each delivery interrupts the event loop.
+_DELIVERY_SECONDS = 0.01
 
 
 class QueueFullError(Exception):
@@ -81,15 +84,17 @@ class Scheduler:
         self._running = 0
         self._is_closed = False
         self.capacity = threads * slots + most_waiting
-        engines = [BatchEngine(path) for _ in range(threads)]
-        for engine in engines:
+        self._slots = slots
+        self._engines = [BatchEngine(path) for _ in range(threads)]
+        for engine in self._engines:
             engine.open_batch(slots, most_tokens)
-        self._threads = [EngineThread(engine, slots, self) for engine in engines]
+        self._threads: list[_EngineThread] = []
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Starts the threads; they deliver to this event loop."""
+        self._threads = [_EngineThread(engine, self._slots, self, loop) for engine in self._engines]
         for thread in self._threads:
-            thread.start(loop)
+            thread.start()
 
     def close(self) -> None:
         """Ends the threads, after their current steps."""
@@ -102,7 +107,7 @@ class Scheduler:
     @property
     def is_healthy(self) -> bool:
         """Whether all threads run."""
-        return all(thread.is_alive for thread in self._threads)
+        return all(thread.is_alive() for thread in self._threads)
 
     @property
     def running(self) -> int:
@@ -148,7 +153,7 @@ class Scheduler:
             if self._is_closed:
                 return None
             # The other threads take their shares.
-            free = min(free, -(-len(self._waiting) // len(self._threads)))
+            free = min(free, -(-len(self._waiting) // len(self._engines)))
             taken: list[Work] = []
             while self._waiting:
                 work = self._waiting[0]
@@ -166,3 +171,117 @@ class Scheduler:
         """Counts texts that no longer run. Called by the engines' threads."""
         with self._changed:
             self._running -= count
+
+
+class _EngineThread(threading.Thread):
+    """Starts texts in the free slots of an engine, does steps, and delivers what is new.
+
+    Args:
+      engine: an engine with an open batch.
+      slots: the size of the batch: the maximum number of texts.
+      scheduler: where the texts come from.
+      loop: the event loop that receives the parts of texts.
+    """
+
+    def __init__(
+        self,
+        engine: BatchEngine,
+        slots: int,
+        scheduler: Scheduler,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        super().__init__(name="engine", daemon=True)
+        self._engine, self._scheduler, self._loop = engine, scheduler, loop
+        self._texts: dict[int, Generation] = {}
+        self._free = list(range(slots))
+        self._undelivered: dict[Generation, None] = {}
+        self._delivered = 0.0
+
+    def run(self) -> None:
+        while True:
+            work = self._scheduler.take(len(self._free), wait=not self._texts)
+            if work is None:
+                return
+            for item in work:
+                if isinstance(item, Generation):
+                    self._begin(item)
+                else:
+                    item.run(self._engine)
+            for slot in [s for s, text in self._texts.items() if text.is_cancelled]:
+                self._end(slot)
+            if self._texts:
+                self._step()
+            self._deliver()
+
+    def _begin(self, text: Generation) -> None:
+        request, slot = text.request, self._free.pop()
+        self._texts[slot] = text
+        try:
+            self._engine.start_slot(
+                slot,
+                request.prompt_ids,
+                request.settings,
+                request.seed,
+                biases=request.biases,
+                frequency_penalty=request.frequency_penalty,
+                presence_penalty=request.presence_penalty,
+                records=request.top_logprobs is not None,
+            )
+        except Exception:
+            traceback.print_exc()
+            self._finish(slot, "error")
+
+    def _step(self) -> None:
+        try:
+            results = self._engine.step()
+        except Exception:
+            # For example, there is no memory left. The texts cannot be continued, but others can.
+            traceback.print_exc()
+            for slot in list(self._texts):
+                self._finish(slot, "error")
+            return
+        for slot, text in list(self._texts.items()):
+            token = results[slot]
+            if token == ENDED:
+                self._finish(slot, "stop")
+            elif token != NOTHING_NEW:
+                self._add(slot, text, token)
+
+    def _add(self, slot: int, text: Generation, token: int) -> None:
+        self._undelivered[text] = None
+        try:
+            records = text.request.top_logprobs is not None
+            if text.push(token, self._engine.choice(slot) if records else None):
+                self._end(slot)
+        except Exception:
+            traceback.print_exc()
+            self._finish(slot, "error")
+
+    def _finish(self, slot: int, reason: str) -> None:
+        text = self._texts[slot]
+        text.finish(reason)
+        self._undelivered[text] = None
+        self._end(slot)
+
+    def _end(self, slot: int) -> None:
+        self._engine.close_slot(slot)
+        del self._texts[slot]
+        self._free.append(slot)
+        self._scheduler.release(1)
+
+    def _deliver(self) -> None:
+        now = time.monotonic()
+        if self._texts and now - self._delivered < _DELIVERY_SECONDS:
+            return
+        if self._undelivered:
+            wanted = [text for text in self._undelivered if text.has_wanted_part]
+            self._undelivered.clear()
+            self._delivered = now
+            if wanted:
+                parts = [(text, text.take_pending()) for text in wanted]
+                self._loop.call_soon_threadsafe(_deliver, parts)
+
+
+def _deliver(parts: list[tuple[Generation, Part]]) -> None:
+    for text, part in parts:
+        text.deliver(part)

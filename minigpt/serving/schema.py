@@ -1,8 +1,16 @@
-"""The fields of requests: https://platform.openai.com/docs/api-reference/completions and .../embeddings."""
+"""The bodies of requests: how they are read and checked, and their fields.
 
-from typing import Annotated, Any, Literal
+Source: https://platform.openai.com/docs/api-reference/completions and .../embeddings.
+"""
 
-from pydantic import BaseModel, ConfigDict, Field
+import asyncio
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
+from starlette.requests import Request
+
+from minigpt.serving.errors import MOST_CHARACTERS, RequestError
 
 # The first mistake in a list is reported: reporting all of a million would take seconds.
 _Strings = Annotated[list[str], Field(fail_fast=True)]
@@ -12,6 +20,15 @@ Texts = str | _Strings | _Ids | Annotated[list[_Ids], Field(fail_fast=True)]
 # What OpenAI's fields of one choice, and of several texts a request, are limited to here.
 MOST_TEXTS = 128
 MOST_STOPS = 16
+# Field → what it should be, where pydantic describes one alternative of several.
+_UNIONS = {
+    "prompt": "should be a string, a list of strings, a list of token ids, or a list of such lists",
+    "input": "should be a string, a list of strings, a list of token ids, or a list of such lists",
+    "stop": "should be a string or a list of strings",
+}
+Body = TypeVar("Body", bound=BaseModel)
+# A client that sends its request more slowly holds a connection for nothing.
+_BODY_SECONDS = 30
 
 
 class _Body(BaseModel):
@@ -63,3 +80,61 @@ class EmbeddingBody(_Body):
     input: Texts
     dimensions: int | None = None
     encoding_format: Literal["float", "base64"] | None = None
+
+
+async def read_body(request: Request, schema: type[Body], most_bytes: int) -> Body:
+    """Reads and checks the body of a request.
+
+    Raises:
+      RequestError: it is too large, arrives too slowly, or is not what the schema describes.
+    """
+    # A page of another origin can send other types without asking (CORS).
+    if (
+        request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        != "application/json"
+    ):
+        raise RequestError(415, "Content-Type: should be application/json")
+    data = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for chunk in request.stream():
+                data += chunk
+                if len(data) > most_bytes:
+                    raise RequestError(413, f"the body should have at most {most_bytes} bytes")
+    except TimeoutError:
+        raise RequestError(408, f"the body should arrive within {_BODY_SECONDS} s") from None
+    try:
+        content = from_json(bytes(data), allow_inf_nan=False)
+    except ValueError:
+        raise RequestError(400, "the body should be valid JSON") from None
+    if not isinstance(content, dict):
+        raise RequestError(400, "the body should be a JSON object")
+    _check_names(content, schema)
+    try:
+        return schema.model_validate(content)
+    except ValidationError as error:
+        raise _invalid_body(error) from None
+
+
+def _check_names(content: dict[str, Any], schema: type[BaseModel], prefix: str = "") -> None:
+    """Refuses unknown fields: one that has no effect would not be noticed."""
+    for name in content:
+        if name not in schema.model_fields:
+            shown = prefix + name[:MOST_CHARACTERS]
+            raise RequestError(400, f"{shown}: unknown field", shown)
+    options = content.get("stream_options")
+    if not prefix and isinstance(options, dict):
+        _check_names(options, StreamOptions, "stream_options.")
+
+
+def _invalid_body(error: ValidationError) -> RequestError:
+    """Returns the error for a body that is not what the endpoint takes: its first problem."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    # For a union, the name of the alternative follows that of the field.
+    field = str(first["loc"][0])
+    if field == "stream_options" and len(first["loc"]) > 1:
+        field = f"{field}.{first['loc'][1]}"
+    if first["type"] == "missing":
+        return RequestError(400, f"{field}: missing", field)
+    message = first["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    return RequestError(400, f"{field}: {_UNIONS.get(field, message)}", field)

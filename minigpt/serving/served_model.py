@@ -1,12 +1,18 @@
-"""The model that is served: its tokenizer, its settings and the bounds of requests."""
+"""The model that is served: its tokenizer, its settings, its page, and the bounds of requests."""
 
+import asyncio
 import hashlib
+import tempfile
+import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import minigpt
 from minigpt.errors import ArgumentProblem, UserError
+from minigpt.generation.prompts import check_prompt
+from minigpt.serving.errors import RequestError, as_request_error, problem
+from minigpt.serving.schema import MOST_TEXTS, Texts
 from minigpt.targets.gguf.settings import Settings, settings_of
 from minigpt.targets.gguf.text_model import PortableTextModel
 
@@ -44,8 +50,8 @@ class ServedModel:
     def __init__(self, file: Path, name: str, sampling: dict[str, Any]) -> None:
         model = minigpt.load_portable(file)
         if not isinstance(model, PortableTextModel):
-            problem = "is a translation model; the server continues texts"
-            raise UserError(ArgumentProblem("run", file, problem))
+            message = "is a translation model; the server continues texts"
+            raise UserError(ArgumentProblem("run", file, message))
         self.file, self.name = file, name
         self.tokenizer = model.tokenizer
         self.max_len = model.max_len
@@ -57,3 +63,101 @@ class ServedModel:
         self.fingerprint = f"minigpt-{minigpt.__version__}-{digest[:12]}"
         used = {name: sampling[name] for name in asdict(Settings()) if name in sampling}
         self.settings = settings_of({**used, "beams": 1})
+
+
+async def token_ids(model: ServedModel, texts: Texts, field: str, most: int) -> list[list[int]]:
+    """Returns the token ids of each text of a field.
+
+    Args:
+      model: the model.
+      texts: the value of the field.
+      field: its name.
+      most: the maximum number of tokens of a text.
+    Raises:
+      RequestError: there are too many texts, one is too long, is not valid Unicode, or has a token that is
+        outside the vocabulary.
+    """
+    listed = _as_list(texts)
+    if not 1 <= len(listed) <= MOST_TEXTS:
+        message = f"{field}: has {len(listed)} texts; should have from 1 to {MOST_TEXTS}"
+        raise RequestError(400, message, field)
+    found = []
+    for text in listed:
+        ids = await _encoded(model, text, field, most) if isinstance(text, str) else text
+        if len(ids) > most:
+            raise _too_long(field, most)
+        for token in ids:
+            if not 0 <= token < model.tokenizer.vocab_size:
+                message = f"should be a token from 0 to {model.tokenizer.vocab_size - 1}"
+                raise problem(field, token, message)
+        found.append(ids)
+    return found
+
+
+def _as_list(texts: Texts) -> list[str] | list[list[int]]:
+    if isinstance(texts, str):
+        return [texts]
+    if texts and isinstance(texts[0], int):
+        return [texts]
+    return texts  # type: ignore[return-value]
+
+
+async def _encoded(model: ServedModel, text: str, field: str, most: int) -> list[int]:
+    try:
+        check_prompt(text, field)
+    except UserError as error:
+        raise as_request_error(error.args[0]) from None
+    # A text that is much too long is not encoded.
+    if model.longest_piece is not None and len(text) > most * model.longest_piece:
+        raise _too_long(field, most)
+    # Long texts take a while. Others are answered meanwhile.
+    encode = model.tokenizer.encode
+    ids = encode(text) if len(text) < 1000 else await asyncio.to_thread(encode, text)
+    return ids.tolist()
+
+
+def _too_long(field: str, most: int) -> RequestError:
+    message = f"{field}: should have at most {most} tokens"
+    return RequestError(400, message, field, "context_length_exceeded")
+
+
+class ServedPage:
+    """The page, which is written when it is asked for the first time.
+
+    Args:
+      file: the portable file that is served.
+      run: the directory of its run; None if there is only the file.
+      folder: where to write it.
+    """
+
+    def __init__(self, file: Path, run: Path | None, folder: Path) -> None:
+        self._file, self._run, self._folder = file, run, folder
+        self._lock = threading.Lock()
+
+    def path(self) -> Path:
+        """Returns the file with the page.
+
+        Raises:
+          UserError, OSError: the run or the portable file is not there any more.
+        """
+        page = self._folder / "page.html"
+        with self._lock:
+            if not page.exists():
+                with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as new:
+                    path = Path(new.name)
+                try:
+                    self._write(path)
+                    path.rename(page)
+                finally:
+                    path.unlink(missing_ok=True)
+        return page
+
+    def _write(self, path: Path) -> None:
+        # Importing this takes as long as starting the server.
+        from minigpt.runs.run import Run
+        from minigpt.targets.html.writing import write_file_page, write_page
+
+        if self._run is None:
+            write_file_page(self._file, path)
+        else:
+            write_page(Run(self._run), path)

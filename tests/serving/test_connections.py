@@ -23,8 +23,8 @@ from tests.serving.test_lifetime import ENDLESS, long_text, wait_until
 def impatient(tiny_run) -> Iterator[Served]:
     """A server with short limits of time, and few connections."""
     program = (
-        "from minigpt.serving import protocol\n"
-        "protocol._PROBE_SECONDS, protocol._READ_SECONDS, protocol._MOST_CONNECTIONS = 0.02, 1, 5\n"
+        "from minigpt.serving import server\n"
+        "server._PROBE_SECONDS, server._READ_SECONDS, server._MOST_CONNECTIONS = 0.02, 1, 5\n"
         "from minigpt.__main__ import main; main()"
     )
     with serving(tiny_run.path, "--threads", "1", *ENDLESS, program=program) as served:

@@ -203,7 +203,7 @@ def test_an_engine_that_has_stopped(tiny_run):
 def test_heads_of_requests(tiny_run):
     """A connection without a whole head of a request is closed, at its beginning or later."""
     program = (
-        "from minigpt.serving import protocol; protocol._HEAD_SECONDS = 1\n"
+        "from minigpt.serving import server; server._HEAD_SECONDS = 1\n"
         "from minigpt.__main__ import main; main()"
     )
     whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
