@@ -44,8 +44,10 @@ os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND") or "tensorflow"
 
 if TYPE_CHECKING:
     # An alias marks a name as public for type checkers.
+    from minigpt.app import export_run as export_run
     from minigpt.app import resume as resume
     from minigpt.app import train as train
+    from minigpt.app import verify as verify
     from minigpt.config import Config as Config
     from minigpt.config import load_config as load_config
     from minigpt.corpus.fit import config_for_text as config_for_text
@@ -70,8 +72,6 @@ if TYPE_CHECKING:
     from minigpt.models import EncoderDecoder as EncoderDecoder
     from minigpt.pages.report_page import write_report as write_report
     from minigpt.runs.run import Run as Run
-    from minigpt.targets.certificate import verify as verify
-    from minigpt.targets.export import export_run as export_run
     from minigpt.targets.gguf.loading import load_portable as load_portable
     from minigpt.targets.gguf.text_model import PortableTextModel as PortableTextModel
     from minigpt.targets.gguf.translation_model import (
@@ -113,7 +113,7 @@ _MODULES = {
     "config_for_text": "minigpt.corpus.fit",
     "evaluate_run": "minigpt.evaluation",
     "examine": "minigpt.insight.examination",
-    "export_run": "minigpt.targets.export",
+    "export_run": "minigpt.app",
     "import_run": "minigpt.targets.huggingface.importing",
     "list_runs": "minigpt.insight.run_list",
     "load": "minigpt.generation.loading",
@@ -123,7 +123,7 @@ _MODULES = {
     "plan": "minigpt.insight.forecast.plan",
     "resume": "minigpt.app",
     "train": "minigpt.app",
-    "verify": "minigpt.targets.certificate",
+    "verify": "minigpt.app",
     "write_report": "minigpt.pages.report_page",
 }
 _lock = threading.RLock()

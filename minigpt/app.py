@@ -1,4 +1,4 @@
-"""Joins training with what is around it: portable files, the report, TensorBoard, several devices."""
+"""Joins training and exports with what is around them: files, the report, TensorBoard, several devices."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,9 +10,14 @@ from rich.console import Console
 from minigpt.config import Config
 from minigpt.config.overrides import check_overrides
 from minigpt.distribution.devices import Devices
+from minigpt.errors import UserError, as_path
 from minigpt.insight.reporter import Reporter
 from minigpt.insight.tensorboard import TensorBoard
+from minigpt.notices import LOGGER
+from minigpt.pages.report_page import write_report
 from minigpt.runs.run import Run, as_run
+from minigpt.targets.certificate import verify_export
+from minigpt.targets.export import write_export
 from minigpt.targets.run_files import (
     EpochFiles,
     HuggingFaceNotice,
@@ -121,3 +126,69 @@ def resume(
         command=command,
         console=console,
     )
+
+
+def export_run(
+    run: Run | str | Path,
+    format: str,
+    output: str | Path,
+    *,
+    weights: str = "float32",
+    certificate: bool = False,
+) -> dict[str, Any] | None:
+    """Writes a run's best model for other programs.
+
+    Damaged checkpoints, and the one that is used instead, are logged as warnings.
+
+    Args:
+      run: a run, or its directory.
+      format: one of `minigpt.targets.targets.TARGETS`.
+      output: for "saved_model", "huggingface", "onnx" and "transformers_js", a new or empty folder; for
+        the others, a new file.
+      weights: how matrices are stored: "float32"; for "gguf", "html", "litert", "onnx" and
+        "transformers_js" also "float16" or "int8".
+      certificate: whether to compare what was written with the run. The certificate is written too:
+        `certificate.json` in a folder, `NAME.certificate.json` beside a file. It is also recorded in the
+        run directory, and the report of the run shows it.
+    Returns:
+      The certificate; None without one.
+    Raises:
+      UserError: the run has no model, the format does not support the model or needs a package that is not
+        installed, the output exists or cannot be written, or the certificate is outside the tolerance of
+        the format. Nothing is written.
+      ValueError: the format or the kind of weights is unknown, or the format has no other weights.
+    """
+    run = as_run(run)
+    found = write_export(run, format, as_path("output", output), weights, certificate)
+    if found:
+        _update_report(run)
+    return found
+
+
+def verify(path: str | Path, against: Run | str | Path) -> dict[str, Any]:
+    """Checks an exported file or folder, of any format, against the run it was made from.
+
+    The certificate is also recorded in the run directory, and its report shows it.
+
+    Args:
+      path: the file or folder.
+      against: the run, or its directory.
+    Returns:
+      A certificate. `certificate["problems"]` is empty if the export is within its tolerance.
+    Raises:
+      UserError: `path` is no export, or it or the run cannot be read.
+      TypeError: an argument is not a path.
+    """
+    run = as_run(against)
+    certificate = verify_export(as_path("path", path), run)
+    _update_report(run)
+    return certificate
+
+
+def _update_report(run: Run) -> None:
+    """Writes the report of a run anew, if there is one, so that it shows a new certificate."""
+    try:
+        if run.report_file.is_file():
+            write_report([run], run.report_file)
+    except UserError as error:
+        LOGGER.warning("The report of %s will not show this certificate: %s", run.path, error)

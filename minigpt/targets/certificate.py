@@ -15,11 +15,10 @@ from typing import Any
 
 import minigpt
 from minigpt.environment import install_command
-from minigpt.errors import ArgumentProblem, UserError, as_path
+from minigpt.errors import ArgumentProblem, UserError
 from minigpt.models import GPT, EncoderDecoder, build_model
-from minigpt.pages.report_page import write_report
 from minigpt.runs.checkpoints import best_state
-from minigpt.runs.run import Run, as_run
+from minigpt.runs.run import Run
 from minigpt.storage.atomic import replace_file
 from minigpt.storage.files import sha256_of
 from minigpt.targets.comparison import compare
@@ -38,21 +37,8 @@ _MOST_CHARACTERS = 200
 logger = logging.getLogger(__name__)
 
 
-def verify(path: str | Path, against: Run | str | Path) -> dict[str, Any]:
-    """Checks an exported file or folder, of any format, against the run it was made from.
-
-    The certificate is also recorded in the run directory, and its report shows it.
-
-    Args:
-      path: the file or folder.
-      against: the run, or its directory.
-    Returns:
-      A certificate. `certificate["problems"]` is empty if the export is within its tolerance.
-    Raises:
-      UserError: `path` is no export, or it or the run cannot be read.
-      TypeError: an argument is not a path.
-    """
-    run, path = as_run(against), as_path("path", path)
+def verify_export(path: Path, run: Run) -> dict[str, Any]:
+    """Does what `minigpt.verify` promises, except for the report of the run."""
     target = target_of(path)
     certificate = certify(path, run, target.name, export=_opened(path, target))
     record_certificate(run, path, certificate)
@@ -161,7 +147,7 @@ def problems_of(measured: dict[str, Any], tolerance: Tolerance) -> list[str]:
 
 
 def record_certificate(run: Run, export: Path, certificate: dict[str, Any]) -> None:
-    """Writes a certificate into the run directory, and the report of the run anew if there is one.
+    """Writes a certificate into the run directory, for its report.
 
     An earlier certificate of an export with the same name, format and kind of weights is replaced. If the
     directory cannot be written to, a warning is logged.
@@ -176,10 +162,8 @@ def record_certificate(run: Run, export: Path, certificate: dict[str, Any]) -> N
         run.certificates_folder.mkdir(exist_ok=True)
         file = run.certificates_folder / _file_name(name, certificate)
         replace_file(file, certificate_bytes({"name": name, **certificate}))
-        if run.report_file.is_file():
-            write_report([run], run.report_file)
-    except (OSError, UserError) as error:
-        reason = error.strerror or error if isinstance(error, OSError) else error
+    except OSError as error:
+        reason = error.strerror or error
         logger.warning("The report of %s will not show this certificate: %s", run.path, reason)
 
 

@@ -1,4 +1,4 @@
-"""export_run: writes a run's best model in one of the formats, whole or not at all, and checks it.
+"""Writes a run's best model in one of the formats, whole or not at all, and checks it.
 
 Imports TensorFlow only when it writes.
 """
@@ -8,42 +8,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from minigpt.errors import ArgumentProblem, UserError, as_path, write_problem
-from minigpt.runs.run import Run, as_run
+from minigpt.errors import ArgumentProblem, UserError, write_problem
+from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
 from minigpt.targets.targets import TARGETS, ExportSource, target_named
 
 
-def export_run(
-    run: Run | str | Path,
-    format: str,
-    output: str | Path,
-    *,
-    weights: str = "float32",
-    certificate: bool = False,
+def write_export(
+    run: Run, format: str, output: Path, weights: str, certificate: bool
 ) -> dict[str, Any] | None:
-    """Writes a run's best model for other programs.
-
-    Damaged checkpoints, and the one that is used instead, are logged as warnings.
-
-    Args:
-      run: a run, or its directory.
-      format: one of `TARGETS`.
-      output: for "saved_model", "huggingface", "onnx" and "transformers_js", a new or empty folder; for
-        the others, a new file.
-      weights: how matrices are stored: "float32"; for "gguf", "html", "litert", "onnx" and
-        "transformers_js" also "float16" or "int8".
-      certificate: whether to compare what was written with the run. The certificate is written too:
-        `certificate.json` in a folder, `NAME.certificate.json` beside a file. It is also recorded in the
-        run directory, and the report of the run shows it.
-    Returns:
-      The certificate; None without one.
-    Raises:
-      UserError: the run has no model, the format does not support the model or needs a package that is not
-        installed, the output exists or cannot be written, or the certificate is outside the tolerance of
-        the format. Nothing is written.
-      ValueError: the format or the kind of weights is unknown, or the format has no other weights.
-    """
+    """Does what `minigpt.export_run` promises, except for the report of the run."""
     if not isinstance(format, str) or format not in TARGETS:
         raise ValueError(f"`format` must be one of {', '.join(TARGETS)}. Received: {format!r}")
     target = target_named(format)
@@ -51,7 +25,7 @@ def export_run(
         kinds = ", ".join(target.weights)
         raise ValueError(f"`weights` must be one of {kinds} for {format!r}. Received: {weights!r}")
     target.check_packages()
-    source, output = ExportSource(as_run(run)), as_path("output", output)
+    source = ExportSource(run)
     check_output(output, target.is_folder)
     if problem := target.problem(source.run.config.model, source.tokenizer):
         raise UserError(ArgumentProblem("format", format, problem))

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from minigpt.app import export_run
 from minigpt.corpus.token_store import open_corpus
 from minigpt.runs.checkpoints import checkpoint_name, remove_checkpoints, write_checkpoint
 from minigpt.runs.progress import ClockState, TrainingProgress
 from minigpt.runs.run import Run
-from minigpt.targets.export import export_run
 from tests.settings import data_config, tokenizer_config
 
 PROGRESS = TrainingProgress(

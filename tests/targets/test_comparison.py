@@ -21,7 +21,7 @@ def opened(tiny_run):
 @pytest.fixture(scope="module")
 def judge(tiny_run, opened):
     end_id = tiny_run.load_tokenizer().end_id
-    return lambda prompts, texts: comparison.judge(prompts, texts, end_id, 5, max_len=16)
+    return lambda prompts, texts: comparison.judge(opened, prompts, texts, end_id, 5, max_len=16)
 
 
 def test_texts_that_the_source_generates(opened, judge):

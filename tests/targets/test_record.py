@@ -65,6 +65,8 @@ def test_an_export_outside_the_tolerance_is_shown_by_verify(run, tmp_path):
     export(run, tmp_path / "a.gguf")
     certificate = minigpt.verify(tmp_path / "a.gguf", run) | {"problems": ["logits differ"]}
     record_certificate(run, tmp_path / "a.gguf", certificate)
+    minigpt.write_report([run], run.report_file)
+    minigpt.write_report([run], run.report_file)
     assert [record["problems"] for record in shown(run)] == [["logits differ"]]
 
 

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import minigpt
-from minigpt.targets.export import export_run
+from minigpt.app import export_run
 from minigpt.tokenizers import load_tokenizer
 from tests.conftest import letters
 
