@@ -19,8 +19,7 @@ from minigpt.generation.translation import Translator
 from minigpt.insight.forecast.training_time import Durations
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.runs.run import Run
-from minigpt.targets.run_files import PortableFile, SavedModelFolder
-from minigpt.training.hooks import Hooks
+from minigpt.targets.run_files import EpochFiles, PortableFile, SavedModelFolder
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.pipeline import export_best
 from minigpt.training.tasks import build_task
@@ -55,9 +54,12 @@ def measure(task: Task, model: GPT | EncoderDecoder, folder: Path) -> Durations:
         folder / "run", part.config, corpus.tokenizer, {"fingerprint": corpus.fingerprint}
     )
     timer = _Timer(part)
-    TrainingLoop(run, part, model, [timer], Console(file=io.StringIO())).fit()
+    hooks = [EpochFiles(), SavedModelFolder(), PortableFile()]
+    loop = TrainingLoop(run, part, model, [timer], Console(file=io.StringIO()), hooks)
+    loop.hooks.started(loop)
+    loop.fit()
     fitted = time.perf_counter()
-    export_best(run, part, Hooks((SavedModelFolder(), PortableFile())))
+    export_best(run, part, loop.hooks)
     export = time.perf_counter() - fitted
 
     batch, compilation = seconds_of_batches(*_shapes(task, len(timer.batches)), timer.batches)
