@@ -65,12 +65,12 @@ if TYPE_CHECKING:
     from minigpt.insight.memorization import measure_memorization as measure_memorization
     from minigpt.insight.run_list import RunSummary as RunSummary
     from minigpt.insight.run_list import list_runs as list_runs
-    from minigpt.insight.verdict import Verdict as Verdict
     from minigpt.layers import TokenAndPositionEmbedding as TokenAndPositionEmbedding
     from minigpt.layers import TransformerBlock as TransformerBlock
     from minigpt.models import GPT as GPT
     from minigpt.models import EncoderDecoder as EncoderDecoder
     from minigpt.pages.report_page import write_report as write_report
+    from minigpt.runs.analysis import Verdict as Verdict
     from minigpt.runs.run import Run as Run
     from minigpt.targets.gguf.loading import load_portable as load_portable
     from minigpt.targets.gguf.text_model import PortableTextModel as PortableTextModel
@@ -108,7 +108,7 @@ _MODULES = {
     "TransformerBlock": "minigpt.layers",
     "TranslationModel": "minigpt.generation.translation_model",
     "UserError": "minigpt.errors",
-    "Verdict": "minigpt.insight.verdict",
+    "Verdict": "minigpt.runs.analysis",
     "WordTokenizer": "minigpt.tokenizers.word",
     "config_for_text": "minigpt.corpus.fit",
     "evaluate_run": "minigpt.evaluation",

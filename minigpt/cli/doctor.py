@@ -8,7 +8,7 @@ import minigpt
 from minigpt.cli.command import command, program_name
 from minigpt.cli.options import RunArgument
 from minigpt.cli.output import print_json, print_text
-from minigpt.insight.verdict import runnable
+from minigpt.runs.analysis import runnable
 
 
 @command({"run": "RUN"})

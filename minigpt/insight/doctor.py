@@ -17,7 +17,7 @@ from minigpt.insight.learning_verdicts import (
     too_short,
     unlike,
 )
-from minigpt.insight.verdict import Verdict
+from minigpt.runs.analysis import Verdict
 from minigpt.runs.records import number
 
 # The best learning rate of the sweep differs by at least this factor,

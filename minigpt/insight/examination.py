@@ -17,11 +17,11 @@ from minigpt.insight.baselines import (
     held_out_likeness,
 )
 from minigpt.insight.doctor import as_records, diagnose
-from minigpt.insight.history import read_analysis, read_history, write_analysis
+from minigpt.insight.history import read_history
 from minigpt.insight.memorization import measure_memorization
 from minigpt.insight.text_checks import check_text
-from minigpt.insight.verdict import Verdict
 from minigpt.pages.report_page import write_report
+from minigpt.runs.analysis import Verdict, read_analysis, write_analysis
 from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.lock import run_lock
 from minigpt.runs.records import read_lines

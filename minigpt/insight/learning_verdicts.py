@@ -13,7 +13,7 @@ import numpy as np
 
 from minigpt.insight.history import History
 from minigpt.insight.power_law import fit_power_law
-from minigpt.insight.verdict import Verdict
+from minigpt.runs.analysis import Verdict
 from minigpt.runs.records import number
 
 # The training loss has risen by this share of what had been learned, and by more than noise: this share of

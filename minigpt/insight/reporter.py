@@ -8,9 +8,9 @@ from typing import Any
 import minigpt
 from minigpt.insight.doctor import as_records, diagnose
 from minigpt.insight.examination import Measurement, measurements
-from minigpt.insight.history import read_analysis, read_history, write_analysis
-from minigpt.insight.verdict import Verdict, runnable
+from minigpt.insight.history import read_history
 from minigpt.pages.report_page import write_report
+from minigpt.runs.analysis import Verdict, read_analysis, runnable, write_analysis
 from minigpt.runs.run import Run
 from minigpt.training.hooks import Hook
 from minigpt.training.loop import TrainingLoop

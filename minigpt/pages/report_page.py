@@ -4,13 +4,141 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import minigpt
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.pages.inlining import json_element, template
-from minigpt.pages.report_facts import run_facts
+from minigpt.pages.report_settings import environment, read_settings
+from minigpt.pages.run_values import analysis_values, certificate_values, samples_by_prompt
+from minigpt.runs.records import count, mapping, number, numbers, read_lines, spread, text
 from minigpt.runs.run import Run, as_run
 from minigpt.storage.atomic import replace_file
+
+_MOST_EPOCHS, _MOST_STEPS = 1000, 800
+_METRICS = (
+    "step",
+    "train_loss",
+    "val_loss",
+    "val_bits_per_byte",
+    "val_bleu",
+    "tokens_per_second",
+    "seconds",
+    "learning_rate",
+)
+_SIZES = ("parameters", "train_bytes", "train_tokens", "val_tokens")
+_MEASURED = ("seconds", "tokens_per_second", "learning_rate", "memory_bytes")
+
+
+def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
+    """Returns the facts as JSON values; null for what is not known.
+
+    Args:
+      run: the run. Its records may be damaged, or come from somebody else.
+      comparison: whether to leave out what a comparison of runs does not show.
+    """
+    analysis = analysis_values(run.path)
+    recorded = run.facts
+    settings = read_settings(run.config_file)
+    metrics = _metrics(run)
+    best = _best_epoch(metrics)
+    if analysis["state"] is None and run.model_file.is_file():
+        analysis["state"] = "finished"
+    analysis["tokens_per_step"] = analysis["tokens_per_step"] or _tokens_per_step(settings.sections)
+    if analysis["baselines"]["uniform"] is None:
+        analysis["baselines"].update(mapping(recorded.get("baselines")))
+    if comparison:
+        for name in ("positions", "frequencies", "passages", "sweep"):
+            analysis[name] = None
+    kind = settings.sections.get("model", {}).get("kind")
+    return {
+        **analysis,
+        "name": text(run.path.absolute().name, 300),
+        "kind": kind if kind == "encoder_decoder" else "gpt",
+        **{name: count(recorded.get(name)) for name in _SIZES},
+        "description": text(recorded.get("text"), 2000),
+        "command": text(recorded.get("command"), 20_000),
+        "best_epoch": best,
+        "metrics": spread(metrics, _MOST_EPOCHS),
+        "epochs": len(metrics),
+        "steps": [] if comparison else _steps(run),
+        "samples": samples_by_prompt(run.samples_file, best, only_best=comparison),
+        "certificates": certificate_values(run),
+        "settings": settings.rows,
+        "environment": environment(text(recorded.get("device"), 300)),
+    }
+
+
+def _metrics(run: Run) -> list[dict[str, Any]]:
+    """Returns the epochs in order. Of several lines about an epoch the last one counts."""
+    by_epoch = {
+        epoch: {"epoch": epoch, **numbers(record, _METRICS)}
+        for record in read_lines(run.metrics_file)
+        if (epoch := count(record.get("epoch"))) is not None
+    }
+    return [by_epoch[epoch] for epoch in sorted(by_epoch)]
+
+
+def _best_epoch(metrics: list[dict[str, Any]]) -> int | None:
+    known = [record for record in metrics if record["val_loss"] is not None]
+    return min(known, key=lambda record: record["val_loss"])["epoch"] if known else None
+
+
+def _tokens_per_step(settings: dict[str, dict[str, Any]]) -> int | None:
+    """Returns the tokens of a weight update; None for pairs, whose lengths differ."""
+    model, training = settings.get("model", {}), settings.get("training", {})
+    longest = count(model.get("max_len"))
+    sizes = [count(training.get("batch_size")), count(training.get("accumulate_steps", 1)), longest]
+    if model.get("kind", "gpt") != "gpt" or None in sizes:
+        return None
+    batch, accumulated, length = (size or 0 for size in sizes)
+    return batch * accumulated * min(count(training.get("sequence_length")) or length, length)
+
+
+def _steps(run: Run) -> list[dict[str, Any]]:
+    """Returns the training loss of each interval of steps.jsonl, and what was measured at its end."""
+    kept: list[tuple[int, dict[str, Any]]] = []
+    for record in read_lines(run.path / "steps.jsonl"):
+        step = count(record.get("step"))
+        if step is None:
+            continue
+        # Training that is resumed from a checkpoint repeats the steps after it.
+        while kept and kept[-1][0] >= step:
+            kept.pop()
+        kept.append((step, record))
+    lines = [_step_line(step, record) for step, record in spread(kept, _MOST_STEPS)]
+    return [
+        {
+            "step": line["step"],
+            "loss": _interval_loss(lines[at - 1] if at else None, line),
+            **{name: line[name] for name in _MEASURED},
+        }
+        for at, line in enumerate(lines)
+    ]
+
+
+def _step_line(step: int, record: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "step": step,
+        "epoch": count(record.get("epoch")),
+        "batches": count(record.get("batches")),
+        "mean_loss": number(record.get("mean_loss")),
+        **numbers(record, _MEASURED),
+    }
+
+
+def _interval_loss(before: dict[str, Any] | None, line: dict[str, Any]) -> float | None:
+    """Returns the mean loss since the line before; both lines have the mean since the epoch began."""
+    mean, batches = line["mean_loss"], line["batches"]
+    if before is None or before["epoch"] != line["epoch"]:
+        return mean
+    first, earlier = before["batches"], before["mean_loss"]
+    if mean is None or batches is None or first is None or batches <= first:
+        return mean
+    if earlier is None:
+        return None
+    return number((batches * mean - first * earlier) / (batches - first))
+
 
 REPORT_FILE = "report.html"
 _FOLDERS = [Path(__file__).parent / name for name in ("shared", "report")]

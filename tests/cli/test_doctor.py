@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from minigpt.insight.verdict import TITLES, runnable
+from minigpt.runs.analysis import TITLES, runnable
 from tests.cli.running import called, refused
 
 

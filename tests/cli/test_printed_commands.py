@@ -15,8 +15,8 @@ import pytest
 import minigpt
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
-from minigpt.insight.verdict import Verdict
-from minigpt.pages.analysis_values import analysis_values
+from minigpt.pages.run_values import analysis_values
+from minigpt.runs.analysis import Verdict
 from minigpt.targets.huggingface import weights
 from minigpt.training import messages
 from tests.cli.running import called, refused

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigpt.insight.doctor import diagnose
-from minigpt.insight.verdict import TITLES
+from minigpt.runs.analysis import TITLES
 from tests.insight.histories import UNIGRAM, constant, history, power_law, saturating
 
 

@@ -8,7 +8,7 @@ import gguf
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.pages.analysis_values import analysis_values
+from minigpt.pages.run_values import analysis_values
 from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
 from minigpt.runs.records import numbers, read_lines
 from minigpt.runs.run import Run

@@ -1,9 +1,15 @@
-"""A verdict of the doctor."""
+"""analysis.json: what was found out about a run after its epochs, verdicts included."""
 
+import json
 import re
 import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+from minigpt.runs.records import read_object
+from minigpt.runs.run import Run
+from minigpt.storage.atomic import replace_file
 
 # Id → what is said about it.
 TITLES = {
@@ -55,3 +61,22 @@ def runnable(action: str, run: str | Path, command: str = "minigpt") -> str:
     """
     path = shlex.quote(str(run))
     return re.sub(r"`minigpt ([^`]*)\bRUN\b", lambda match: f"`{command} {match[1]}{path}", action)
+
+
+def read_analysis(run: Run) -> dict[str, Any]:
+    """Returns the content of analysis.json; {} if it is missing or damaged.
+
+    The file may come from someone else: readers check the types of the values.
+    """
+    return read_object(run.analysis_file)
+
+
+def write_analysis(run: Run, analysis: dict[str, Any]) -> None:
+    """Replaces analysis.json, whole or not at all.
+
+    Raises:
+      OSError: the file cannot be written; the old one is unchanged.
+    """
+    text = json.dumps(analysis, ensure_ascii=False, allow_nan=False, indent=1)
+    # Half of a surrogate pair, which a sample may contain, has no encoding.
+    replace_file(run.analysis_file, (text + "\n").encode(errors="backslashreplace"))

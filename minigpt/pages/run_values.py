@@ -1,19 +1,25 @@
-"""analysis.json as pages show it: every value has its type, and no list or text is long."""
+"""analysis.json, certificates and samples as pages show them: each value has its type, none is long."""
 
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from minigpt.insight.verdict import TITLES, runnable
+from minigpt.runs.analysis import TITLES, runnable
+from minigpt.runs.checkpoints import best_state
 from minigpt.runs.records import (
     count,
     mapping,
     mappings,
     number,
     numbers,
+    read_lines,
     read_object,
+    spread,
     text,
     texts,
 )
+from minigpt.runs.run import Run
 
 STATES = ("training", "finished", "interrupted", "failed")
 _BASELINES = ("uniform", "unigram", "bigram", "xz_bits_per_byte", "zstd_bits_per_byte")
@@ -168,3 +174,124 @@ def _ranges(values: list[Any]) -> list[list[int]]:
         for pair in values[:_MOST_COPIED]
         if isinstance(pair, list) and len(pair) == 2 and None not in map(count, pair)
     ]
+
+
+_MOST_CERTIFICATES, _MOST_PROBLEMS = 50, 10
+_NAME_CHARACTERS, _PROBLEM_CHARACTERS = 300, 500
+
+
+def certificate_values(run: Run) -> list[dict[str, Any]]:
+    """Returns the recorded certificates, newest first.
+
+    Args:
+      run: the run. Its files may be damaged, or come from somebody else.
+    Returns:
+      Every key; None stands for what is missing or has a wrong type. "is_current" says whether the best
+      model of the run is still the one that was exported; None if that is not known.
+    """
+    found = [read_object(file) for file in run.certificates_folder.glob("*.json")]
+    records = [record for record in found if isinstance(record.get("format"), str)]
+    # Dates in ISO 8601 and UTC are sorted as strings.
+    records.sort(key=lambda record: str(record.get("date")), reverse=True)
+    best = best_state(run.checkpoints_folder) if records else None
+    return [_values(record, best) for record in records[:_MOST_CERTIFICATES]]
+
+
+def _values(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, Any]:
+    logits, bits, greedy, tokenizer, checkpoint = (
+        mapping(record.get(name))
+        for name in ("logits", "bits_per_byte", "greedy", "tokenizer", "checkpoint")
+    )
+    graph_greedy = mapping(mapping(record.get("text_to_text")).get("greedy"))
+    sha256, problems = checkpoint.get("sha256"), record.get("problems")
+    sentences = [
+        sentence
+        for problem in (problems if isinstance(problems, list) else [])[:_MOST_PROBLEMS]
+        if (sentence := text(problem, _PROBLEM_CHARACTERS)) is not None
+    ]
+    return {
+        **{
+            name: text(record.get(name), _NAME_CHARACTERS) for name in ("name", "format", "weights")
+        },
+        "date": text(record.get("date"), 40),
+        "bytes": count(record.get("bytes")),
+        "has_logits": bool(logits),
+        "largest_difference": number(logits.get("largest_difference")),
+        "same_texts": count(greedy.get("same_texts")),
+        "prompts": count(greedy.get("prompts")),
+        "same_texts_of_graph": count(graph_greedy.get("same_texts")),
+        "source_bits": number(bits.get("source")),
+        "export_bits": number(bits.get("export")),
+        "same_lines": count(tokenizer.get("same")),
+        "lines": count(tokenizer.get("lines")),
+        "tokens_per_second": number(record.get("tokens_per_second")),
+        "problems": sentences if isinstance(problems, list) else None,
+        "checkpoint": text(checkpoint.get("name"), 100),
+        "is_current": sha256 == best["sha256"] if best and isinstance(sha256, str) else None,
+    }
+
+
+_MOST_EPOCHS, _MOST_PROMPTS = 60, 20
+_TEXT_CHARACTERS = 4000
+# Of the texts of all samples, as JSON.
+_MOST_BYTES = 600_000
+_NAMES = ("prompt", "source", "reference", "text")
+
+
+def samples_by_prompt(
+    file: Path, best_epoch: int | None, only_best: bool = False
+) -> list[dict[str, Any]]:
+    """Returns a dictionary for each prompt, or each source sentence, in the order of the file.
+
+    Args:
+      file: samples.jsonl.
+      best_epoch: an epoch whose samples are always shown.
+      only_best: whether to return the samples of that epoch alone; of the last one if it has none.
+    Returns:
+      "prompt" or "source" and "reference", and "epochs": a list of {"epoch", "text"} in ascending order.
+    """
+    # The number tells samples with the same prompt apart.
+    groups: dict[tuple[str, int], dict[str, Any]] = {}
+    seen: dict[tuple[int, str], int] = defaultdict(int)
+    written: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)
+    for record in read_lines(file):
+        epoch, found = count(record.get("epoch")), texts(record, _NAMES, _TEXT_CHARACTERS)
+        if epoch is None or "text" not in found:
+            continue
+        name = found.get("source", found.get("prompt", ""))
+        key = (name, seen[epoch, name])
+        seen[epoch, name] += 1
+        if key in groups or len(groups) < _MOST_PROMPTS:
+            group = {name: found[name] for name in _NAMES[:3] if name in found}
+            groups.setdefault(key, group)
+            written[key][epoch] = found["text"]
+    shown = _shown_epochs(written.values(), best_epoch, only_best)
+    return [
+        {
+            **group,
+            "epochs": [
+                {"epoch": epoch, "text": written[key][epoch]}
+                for epoch in sorted(written[key])
+                if epoch in shown
+            ],
+        }
+        for key, group in groups.items()
+    ]
+
+
+def _shown_epochs(
+    written: Iterable[dict[int, str]], best_epoch: int | None, only_best: bool
+) -> set[int]:
+    sizes: dict[int, int] = defaultdict(int)
+    for by_epoch in written:
+        for epoch, sample in by_epoch.items():
+            # JSON has six characters for each that is not in ASCII.
+            sizes[epoch] += len(sample) if sample.isascii() else 6 * len(sample)
+    epochs = sorted(sizes)
+    if not epochs:
+        return set()
+    best = best_epoch if best_epoch in sizes else epochs[-1]
+    if only_best:
+        return {best}
+    most = max(2, min(_MOST_EPOCHS, _MOST_BYTES * len(epochs) // max(1, sum(sizes.values()))))
+    return {*spread(epochs, most), best}
