@@ -57,7 +57,7 @@ def training_batch(
     """Returns the batch of one step.
 
     Args:
-      ids: uint16 or uint32[n + 1], usually memory-mapped; or a `ShardedIds`.
+      ids: uint16 or uint32[n + 1], usually memory-mapped.
       seed: non-negative.
       step: non-negative, of any size.
     Returns:

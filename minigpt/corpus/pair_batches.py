@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minigpt.corpus.sharded_ids import positions_of
 from minigpt.errors import UserError
 
 # source_ids int32[B, S], source_lengths int32[B], target_ids int32[B, T]; targets int32[B, T];
@@ -23,7 +22,7 @@ class Pairs:
     """The sentences of one part of a corpus, source and target in turn.
 
     Args:
-      ids: uint16 or uint32[n + 1], or a `ShardedIds`: an end token, then sentences, each followed by an
+      ids: uint16 or uint32[n + 1]: an end token, then sentences, each followed by an
         end token.
       end_id: the end token.
       max_len: limit for the length of a source with its end token, and of a target with its start token.
@@ -41,7 +40,7 @@ class Pairs:
         self.end_id = end_id
         self.start_id = end_id if start_id is None else start_id
         self.max_len = max_len
-        self._starts = positions_of(self.ids, end_id) + 1
+        self._starts = np.flatnonzero(self.ids == end_id) + 1
         lengths = np.diff(self._starts)
         self.source_lengths, self.target_lengths = lengths[0::2], lengths[1::2]
         self.fits = (self.source_lengths <= max_len) & (self.target_lengths <= max_len)

@@ -1,165 +1,212 @@
-"""The shards of a token store: which text belongs to which file of ids, and writing one of them.
+"""Tokenizes a large text in several processes: each writes the ids of a part of it, a shard, to a file.
 
-A shard is written atomically and then recorded in the folder `progress`. A record counts only for the same
-text, the same tokenizer and intact ids.
+The processes are started as programs, not with `multiprocessing`: that would run the user's script again if
+it has no `if __name__ == "__main__"`. A shard is written atomically, under a name that depends on its text
+and the tokenizer. So an interrupted call can be repeated, and keeps the shards that are there.
 """
 
 import hashlib
-import json
+import logging
 import mmap
+import os
+import subprocess
+import sys
+import threading
 from array import array
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
-from minigpt.corpus.documents import Documents
-from minigpt.corpus.token_ids import encode_pieces, write_first_id
-from minigpt.storage.atomic import atomic_file, replace_file
-from minigpt.storage.files import sha256_of
-from minigpt.tokenizers import Tokenizer
+from minigpt.corpus.documents import Documents, format_size
+from minigpt.corpus.token_ids import (
+    ENCODE_CHARACTERS,
+    Progress,
+    encode_pieces,
+    ids_dtype,
+    write_first_id,
+)
+from minigpt.environment import available_cores
+from minigpt.errors import UserError
+from minigpt.storage.atomic import atomic_file
+from minigpt.tokenizers import Tokenizer, load_tokenizer
 
-# Bytes of text whose ids are one file. A text up to this size is tokenized without other processes.
+# Bytes of text in a shard. A text up to this size is tokenized without other processes.
 SHARD_BYTES = 2**25
-# All shards are open at once. macOS allows a process 256 files by default.
-MAX_SHARDS = 200
-PROGRESS = "progress"
-# Python integers need several times the memory of an array.
-_PIECES_AT_ONCE = 10_000
+# Fewer characters than `grouping.GROUP_SIZE`: each process encodes on one core.
+_GROUP_CHARACTERS = 500_000
+# The modules are found where this process finds them.
+_PROGRAM = "import sys; sys.path[:] = sys.argv[2:]; from minigpt.corpus.shards import main; main()"
+# Threads of libraries would only need memory.
+_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+# Ids that are copied and counted at once.
+_CHUNK = 1 << 22
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Shard:
-    """The text of one file of ids.
+    """A part of a text whose ids are one file.
 
     Attributes:
-      name: of the file.
+      number: from 0.
       pieces: int64[P, 3], first byte and end of each piece in the text, and whether it ends a document.
-      begins_part: whether the file begins with the end token that is before the first document.
     """
 
-    name: str
+    number: int
     pieces: np.ndarray
-    begins_part: bool
 
     @property
     def bytes(self) -> int:
         return int((self.pieces[:, 1] - self.pieces[:, 0]).sum())
 
+    def path(self, folder: Path, tokenizer: Tokenizer) -> Path:
+        """Returns the path of its ids."""
+        key = hashlib.sha256(tokenizer.fingerprint().encode() + self.pieces.tobytes()).hexdigest()
+        return folder / f"{self.number:05d}-{key[:32]}.bin"
 
-@dataclass(frozen=True)
-class ShardRecord:
-    """What is recorded about a shard that is written.
 
-    Attributes:
-      key: hash of its pieces and the tokenizer.
-      sha256: of its file.
+def shards(documents: Documents, shard_bytes: int) -> Iterator[Shard]:
+    """Divides documents into shards of about `shard_bytes`, at the ends of pieces.
+
+    The pieces are those that one process would encode, so the ids of all shards in order are the same.
     """
-
-    key: str
-    sha256: str
-
-
-def shard_count(n_bytes: int, shard_bytes: int) -> int:
-    """Returns into how many shards the ids of a text of this size are divided at most."""
-    return max(1, min(MAX_SHARDS, -(-n_bytes // shard_bytes)))
-
-
-def shards(name: str, documents: Documents, count: int) -> Iterator[Shard]:
-    """Divides documents into shards of nearly equal size, at most `count`, at the ends of pieces.
-
-    The pieces are those that are encoded in one file, so the ids of all shards in order are the same ids.
-    """
-    total, seen, number = documents.bytes, 0, 0
-    pieces = array("q")
-
-    def shard() -> Shard:
-        file = f"{name}.bin" if count == 1 else f"{name}-{number:05d}.bin"
-        return Shard(file, np.frombuffer(pieces, np.int64).reshape(-1, 3), number == 0)
-
-    limit = -(-total // count)
+    number, seen, pieces = 0, 0, array("q")
     for start, stop, ends_document in documents.piece_spans():
         pieces.extend((start, stop, ends_document))
         seen += stop - start
-        if seen >= limit and seen < total:
-            yield shard()
-            pieces, number = array("q"), number + 1
-            # The next limit beyond what is seen, so that one long piece does not shift all of them.
-            limit = -(-total * (seen * count // total + 1) // count)
-    yield shard()
+        if seen >= shard_bytes:
+            yield Shard(number, np.frombuffer(pieces, np.int64).reshape(-1, 3))
+            number, seen, pieces = number + 1, 0, array("q")
+    if pieces:
+        yield Shard(number, np.frombuffer(pieces, np.int64).reshape(-1, 3))
 
 
-def write_shard(
-    folder: Path,
-    shard: Shard,
-    text: mmap.mmap,
-    tokenizer: Tokenizer,
-    group_characters: int,
-    progress: Callable[[int], object] = lambda n_bytes: None,
-) -> None:
-    """Writes the ids of a shard and records them.
+def write_sharded_ids(
+    file: IO[bytes], folder: Path, documents: Documents, tokenizer: Tokenizer, shard_bytes: int
+) -> np.ndarray:
+    """Writes the ids of documents, as `token_ids.write_ids` does, in several processes.
 
     Args:
-      folder: of the unfinished store.
-      shard: what to write.
-      text: the whole text.
-      tokenizer: encodes it.
-      group_characters: as for `encode_pieces`.
-      progress: called with the number of bytes that are done, often.
+      file: to write to.
+      folder: for the shards; what an interrupted call has left there is used. It stays: the caller removes
+        it when the ids are on the disk.
+      documents: of a text in a file.
+      tokenizer: encodes them.
+      shard_bytes: bytes of text in a shard.
+    Returns:
+      How often each token is a target, int64[V].
+    Raises:
+      UserError: a process failed or was killed.
+      OSError: a file cannot be written.
     """
+    folder.mkdir(exist_ok=True)
+    tokenizer.save(folder / "tokenizer")
+    if finished := len(list(folder.glob("*.bin"))):
+        logger.info("%d shards are there from an earlier start", finished)
+    _write_shards(folder, documents, tokenizer, shard_bytes)
+    write_first_id(file, tokenizer)
     counts = np.zeros(tokenizer.vocab_size, np.int64)
-    pieces = (
-        (text[start:stop].decode(), bool(ends_document))
-        for begin in range(0, len(shard.pieces), _PIECES_AT_ONCE)
-        for start, stop, ends_document in shard.pieces[begin : begin + _PIECES_AT_ONCE].tolist()
+    for shard in shards(documents, shard_bytes):
+        ids = np.memmap(shard.path(folder, tokenizer), ids_dtype(tokenizer), mode="r")
+        for start in range(0, len(ids), _CHUNK):
+            chunk = ids[start : start + _CHUNK]
+            counts += np.bincount(chunk, minlength=len(counts))
+            file.write(chunk.tobytes())
+    return counts
+
+
+def _write_shards(
+    folder: Path, documents: Documents, tokenizer: Tokenizer, shard_bytes: int
+) -> None:
+    """Writes the missing shards; each thread of a pool starts one process after the other."""
+    remaining, lock = shards(documents, shard_bytes), threading.Lock()
+    running: set[subprocess.Popen[bytes]] = set()
+    progress = Progress(documents.bytes)
+    stopped = False
+
+    def work() -> None:
+        while True:
+            with lock:
+                shard = None if stopped else next(remaining, None)
+            if shard is None:
+                return
+            path = shard.path(folder, tokenizer)
+            if not path.exists():
+                np.save(path.with_suffix(".npy"), shard.pieces)
+                if documents.file is None or not _can_start_python():
+                    _write_shard(path, documents.text, tokenizer, ENCODE_CHARACTERS)
+                else:
+                    _run_process(path, documents.file.descriptor, running)
+            progress.add(shard.bytes)
+
+    size, processes = format_size(documents.bytes), available_cores()
+    logger.info("tokenizing %s in %d processes", size, processes)
+    with ThreadPoolExecutor(processes) as pool:
+        try:
+            for future in as_completed([pool.submit(work) for _ in range(processes)]):
+                future.result()
+        except BaseException:
+            stopped = True
+            for process in list(running):
+                process.kill()
+            raise
+
+
+def _can_start_python() -> bool:
+    # In a frozen application, the executable is the application.
+    return bool(sys.executable) and not getattr(sys, "frozen", False)
+
+
+def _run_process(path: Path, text: int, running: set["subprocess.Popen[bytes]"]) -> None:
+    """Writes a shard in a process, which reads the text from its standard input.
+
+    Args:
+      path: of the ids.
+      text: the descriptor of the text.
+      running: contains the process as long as it runs.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, path, *(entry or os.getcwd() for entry in sys.path)],
+        stdin=text,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=os.environ | _ENVIRONMENT,
+        # A group of its own: a terminal sends it no Ctrl-C.
+        process_group=0,
     )
-    with atomic_file(folder / shard.name) as unfinished:
-        with open(unfinished, "wb") as file:
-            if shard.begins_part:
-                write_first_id(file, tokenizer)
-            for n_bytes in encode_pieces(file, pieces, tokenizer, counts, group_characters):
-                progress(n_bytes)
-        sha256 = sha256_of(unfinished)
-    with atomic_file(_counts_path(folder, shard.name)) as unfinished:
-        np.save(unfinished, counts)
-    record = ShardRecord(_key(shard, tokenizer.fingerprint()), sha256)
-    replace_file(_record_path(folder, shard.name), json.dumps(asdict(record)).encode())
+    running.add(process)
+    error = process.communicate()[1].decode(errors="replace").strip()
+    running.discard(process)
+    if process.returncode < 0:
+        reason = f"was killed by signal {-process.returncode} (is there enough memory?)"
+    else:
+        reason = f"failed: {error.splitlines()[-1] if error else process.returncode}"
+    if process.returncode:
+        raise UserError(
+            f"a process that tokenizes the text {reason}; the same command continues with the finished "
+            "shards"
+        )
+
+
+def main() -> None:
+    """Writes the shard that the first argument of the program names."""
+    path = Path(sys.argv[1])
+    text = mmap.mmap(sys.stdin.fileno(), 0, access=mmap.ACCESS_READ)
+    _write_shard(path, text, load_tokenizer(path.parent / "tokenizer"), _GROUP_CHARACTERS)
+
+
+def _write_shard(path: Path, text: mmap.mmap, tokenizer: Tokenizer, group_characters: int) -> None:
+    """Writes the ids of the pieces in the file NAME.npy to NAME.bin."""
+    spans = np.load(path.with_suffix(".npy"), mmap_mode="r")
+    pieces = ((text[start:stop].decode(), bool(ends)) for start, stop, ends in spans)
+    counts = np.zeros(tokenizer.vocab_size, np.int64)
+    with atomic_file(path) as unfinished, open(unfinished, "wb") as file:
+        for _ in encode_pieces(file, pieces, tokenizer, counts, group_characters):
+            pass
     if hasattr(mmap, "MADV_DONTNEED"):
         text.madvise(mmap.MADV_DONTNEED)
-
-
-def is_written(folder: Path, shard: Shard, fingerprint: str) -> bool:
-    """Returns whether a shard is there, intact and recorded.
-
-    Args:
-      folder: of the unfinished store.
-      shard: which one.
-      fingerprint: of the tokenizer.
-    """
-    try:
-        record, _ = read_record(folder, shard.name)
-        return (
-            record.key == _key(shard, fingerprint)
-            and sha256_of(folder / shard.name) == record.sha256
-        )
-    except (OSError, ValueError, TypeError, EOFError):
-        return False
-
-
-def read_record(folder: Path, name: str) -> tuple[ShardRecord, np.ndarray]:
-    """Returns the record of a shard, and how often each token is a target in it, int64[V]."""
-    record = ShardRecord(**json.loads(_record_path(folder, name).read_text()))
-    return record, np.load(_counts_path(folder, name))
-
-
-def _key(shard: Shard, fingerprint: str) -> str:
-    return hashlib.sha256(fingerprint.encode() + shard.pieces.tobytes()).hexdigest()
-
-
-def _record_path(folder: Path, name: str) -> Path:
-    return folder / PROGRESS / f"{name}.json"
-
-
-def _counts_path(folder: Path, name: str) -> Path:
-    return folder / PROGRESS / f"{name}.npy"

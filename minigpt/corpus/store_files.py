@@ -1,16 +1,11 @@
 """The files of a token store: written once, checked by checksum, memory-mapped.
 
 A store is a folder with `train.bin` and `val.bin` (see `token_ids`; uint16, or uint32 for a vocabulary of
-more than 65,535 entries), `counts.npy`, `tokenizer/` and `meta.json`. The ids of a large text are in
-several files, the shards, `train-00000.bin` and so on; their names are in `meta.json`.
+more than 65,535 entries), `counts.npy`, `tokenizer/` and `meta.json`.
 """
 
 import json
 import logging
-import shutil
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,17 +13,8 @@ from typing import Any
 import numpy as np
 
 from minigpt.corpus.documents import Documents, format_size
-from minigpt.corpus.shard_processes import write_shards
-from minigpt.corpus.shards import (
-    PROGRESS,
-    Shard,
-    is_written,
-    read_record,
-    shard_count,
-    shards,
-)
-from minigpt.corpus.token_ids import Part, PartSizes, Progress, map_ids, part_sizes, write_ids
-from minigpt.environment import available_cores
+from minigpt.corpus.shards import write_sharded_ids
+from minigpt.corpus.token_ids import Part, PartSizes, map_ids, part_sizes, write_ids
 from minigpt.errors import UserError
 from minigpt.storage.atomic import replace_file
 from minigpt.storage.files import sha256_of
@@ -64,31 +50,6 @@ class Corpus:
 
 
 def write_store(
-    folder: Path, train: Documents, val: Documents, tokenizer: Tokenizer, meta: dict[str, Any]
-) -> None:
-    """Writes the files of a store.
-
-    Args:
-      folder: an empty folder.
-      train, val: the documents of both sides.
-      tokenizer: encodes them.
-      meta: additional entries of `meta.json`.
-    """
-    tokenizer.save(folder / "tokenizer")
-    logger.info("tokenizing %s", format_size(train.bytes + val.bytes))
-    meta = meta | {"tokenizer": tokenizer.fingerprint()}
-    for name, part in (("train", train), ("val", val)):
-        with open(folder / f"{name}.bin", "wb") as file:
-            sizes, counts = write_ids(file, part, tokenizer)
-        meta[name] = asdict(sizes)
-        if name == "train":
-            np.save(folder / "counts.npy", counts)
-    logger.info(f"wrote {meta['train']['tokens'] + meta['val']['tokens']:,} tokens")
-    meta["sha256"] = {name: sha256_of(folder / name) for name in _CHECKSUMMED}
-    (folder / "meta.json").write_text(json.dumps(meta, indent=2), encoding="utf-8")
-
-
-def write_sharded_store(
     folder: Path,
     train: Documents,
     val: Documents,
@@ -96,48 +57,33 @@ def write_sharded_store(
     meta: dict[str, Any],
     shard_bytes: int,
 ) -> None:
-    """Writes the files of a store of a large text, in several processes, or those that are missing.
+    """Writes the files of a store.
 
     Args:
       folder: empty, or what is left of a call that was interrupted.
-      train, val, tokenizer, meta: as for `write_store`.
-      shard_bytes: bytes of text in a shard.
+      train, val: the documents of both sides.
+      tokenizer: encodes them.
+      meta: additional entries of `meta.json`.
+      shard_bytes: a side with more bytes of text is tokenized by several processes. Their files, in
+        `folder/shards-SIDE`, can be removed afterwards.
     """
-    (folder / PROGRESS).mkdir(exist_ok=True)
     tokenizer.save(folder / "tokenizer")
-    sides, fingerprint = {"train": train, "val": val}, tokenizer.fingerprint()
-    names: dict[str, list[str]] = {side: [] for side in sides}
-    progress = Progress(train.bytes + val.bytes)
-
-    def missing() -> Iterator[Shard]:
-        for side, documents in sides.items():
-            for shard in shards(side, documents, shard_count(documents.bytes, shard_bytes)):
-                names[side].append(shard.name)
-                if is_written(folder, shard, fingerprint):
-                    progress.add(shard.bytes)
-                else:
-                    yield shard
-
-    size, processes = format_size(train.bytes + val.bytes), available_cores()
-    logger.info("tokenizing %s in %d processes", size, processes)
-    if finished := len(list((folder / PROGRESS).glob("*.json"))):
-        logger.info("%d shards are there from an earlier start", finished)
-    write_shards(folder, missing(), train, tokenizer, processes, progress.add)
-
-    meta = meta | {"tokenizer": fingerprint, "shards": names, "sha256": {}}
-    for side, documents in sides.items():
-        counts = np.zeros(tokenizer.vocab_size, np.int64)
-        for name in names[side]:
-            record, counts_of_shard = read_record(folder, name)
-            counts += counts_of_shard
-            meta["sha256"][name] = record.sha256
-        meta[side] = asdict(part_sizes(documents, tokenizer, counts))
-        if side == "train":
+    logger.info("tokenizing %s", format_size(train.bytes + val.bytes))
+    meta = meta | {"tokenizer": tokenizer.fingerprint()}
+    for name, part in (("train", train), ("val", val)):
+        with open(folder / f"{name}.bin", "wb") as file:
+            if part.bytes > shard_bytes:
+                shards = folder / f"shards-{name}"
+                counts = write_sharded_ids(file, shards, part, tokenizer, shard_bytes)
+                sizes = part_sizes(part, tokenizer, counts)
+            else:
+                sizes, counts = write_ids(file, part, tokenizer)
+        meta[name] = asdict(sizes)
+        if name == "train":
             np.save(folder / "counts.npy", counts)
     logger.info(f"wrote {meta['train']['tokens'] + meta['val']['tokens']:,} tokens")
-    meta["sha256"]["counts.npy"] = sha256_of(folder / "counts.npy")
+    meta["sha256"] = {name: sha256_of(folder / name) for name in _CHECKSUMMED}
     replace_file(folder / "meta.json", json.dumps(meta, indent=2).encode())
-    shutil.rmtree(folder / PROGRESS)
 
 
 def saved_tokenizer(folder: Path) -> Tokenizer | None:
@@ -153,21 +99,16 @@ def read_store(folder: Path) -> Corpus | None:
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
         tokenizer = load_tokenizer(folder / "tokenizer")
-        files = meta.get("shards", {"train": ["train.bin"], "val": ["val.bin"]})
-        names = [*files["train"], *files["val"], "counts.npy"]
-        with ThreadPoolExecutor(available_cores()) as pool:
-            sums = pool.map(sha256_of, [folder / name for name in names])
-            if any(found != meta["sha256"][name] for name, found in zip(names, sums, strict=True)):
-                return None
+        if any(sha256_of(folder / name) != meta["sha256"][name] for name in _CHECKSUMMED):
+            return None
         counts = np.load(folder / "counts.npy")
         intact = tokenizer.fingerprint() == meta["tokenizer"] and (
             counts.shape == (tokenizer.vocab_size,) and counts.sum() == meta["train"]["tokens"]
         )
         parts = []
         for side in ("train", "val"):
-            with ExitStack() as stack:
-                opened = [stack.enter_context(open(folder / name, "rb")) for name in files[side]]
-                parts.append(map_ids(opened, tokenizer, PartSizes(**meta[side])))
+            with open(folder / f"{side}.bin", "rb") as file:
+                parts.append(map_ids(file, tokenizer, PartSizes(**meta[side])))
         duplicates = int(meta["duplicates"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UserError):
         return None

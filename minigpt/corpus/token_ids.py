@@ -8,14 +8,13 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, cast
+from typing import IO
 
 import numpy as np
 
 from minigpt.corpus.documents import Documents, Piece, format_size, ingest
-from minigpt.corpus.sharded_ids import ShardedIds
 from minigpt.tokenizers import Tokenizer
 
 ENCODE_CHARACTERS = 4_000_000
@@ -30,7 +29,7 @@ class Part:
     """One side of the split.
 
     Attributes:
-      ids: uint16 or uint32[n + 1], memory-mapped; of a large text a `ShardedIds`, which reads the same.
+      ids: uint16 or uint32[n + 1], memory-mapped.
       documents: number of documents.
       bytes: UTF-8 bytes of the original text, without end tokens.
       unknown_tokens: number of targets that are the unknown token.
@@ -64,7 +63,7 @@ def encode_texts(texts: Documents | Iterable[str], tokenizer: Tokenizer) -> Part
     with tempfile.TemporaryFile() as file:
         sizes, _ = write_ids(file, texts, tokenizer)
         file.flush()
-        return map_ids([file], tokenizer, sizes)
+        return map_ids(file, tokenizer, sizes)
 
 
 def write_ids(
@@ -146,15 +145,13 @@ class Progress:
                 logger.info("tokenized %s of %s", format_size(self._done), self._total)
 
 
-def map_ids(files: Sequence[IO[bytes]], tokenizer: Tokenizer, sizes: PartSizes) -> Part:
-    """Maps the ids of a part into memory, from one file or several.
+def map_ids(file: IO[bytes], tokenizer: Tokenizer, sizes: PartSizes) -> Part:
+    """Maps the ids of a part into memory.
 
     Raises:
-      ValueError: the files do not have the recorded size.
+      ValueError: the file does not have the recorded size.
     """
-    shards = [np.memmap(file, ids_dtype(tokenizer), mode="r") for file in files]
-    # A type checker cannot know which operations of an array are used.
-    ids = shards[0] if len(shards) == 1 else cast(np.ndarray, ShardedIds(shards))
+    ids = np.memmap(file, ids_dtype(tokenizer), mode="r")
     if len(ids) != sizes.tokens + 1:
         raise ValueError(f"{len(ids)} ids; expected {sizes.tokens + 1}")
     return Part(ids, sizes.documents, sizes.bytes, sizes.unknown_tokens)

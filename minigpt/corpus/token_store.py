@@ -17,14 +17,13 @@ from typing import Any
 
 from minigpt.config import DataConfig, GPT2Config, PairsConfig, TokenizerConfig
 from minigpt.corpus.documents import Documents, ingest
-from minigpt.corpus.shards import SHARD_BYTES, shard_count
+from minigpt.corpus.shards import SHARD_BYTES
 from minigpt.corpus.sources import open_source, source_name
 from minigpt.corpus.split import count_duplicates, split_corpus
 from minigpt.corpus.store_files import (
     Corpus,
     read_store,
     saved_tokenizer,
-    write_sharded_store,
     write_store,
 )
 from minigpt.corpus.text_files import TextFiles
@@ -54,8 +53,8 @@ def open_corpus(
       data: the source of the text.
       tokenizer: the tokenizer to learn from the text, or the published vocabulary to use.
       existing: a tokenizer to use instead of the one that the settings describe.
-      shard_bytes: a text with more bytes is tokenized by several processes, into files for about this many
-        bytes of text each. Does not change the ids.
+      shard_bytes: a text with more bytes is tokenized by several processes, each about this many bytes at
+        a time. Does not change the ids.
     Raises:
       UserError: with all problems of the text, or because the store cannot be written.
     """
@@ -194,13 +193,13 @@ class _Store:
             logger.warning("%s was damaged and is rewritten", folder)
         duplicates = count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
         meta = {"settings": self.settings, "duplicates": duplicates}
-        if shard_count(documents.bytes, self.shard_bytes) > 1:
-            return self._make_sharded(folder, parts, meta)
+        if max(part.bytes for part in parts) > self.shard_bytes:
+            return self._make_large(folder, parts, meta)
         tokenizer = self._tokenizer(parts[0])
         for attempts_left in (2, 1, 0):
             try:
                 with atomic_folder(folder, replace=folder.exists()) as unfinished:
-                    write_store(unfinished, *parts, tokenizer, meta)
+                    write_store(unfinished, *parts, tokenizer, meta, self.shard_bytes)
                     # Mapped before it is published: after that, another process may replace it.
                     corpus = read_store(unfinished)
             except OSError as error:
@@ -212,7 +211,7 @@ class _Store:
                 return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
         raise RuntimeError(f"{folder}: a new token store cannot be read back")
 
-    def _make_sharded(
+    def _make_large(
         self, folder: Path, parts: tuple[Documents, Documents], meta: dict[str, Any]
     ) -> Corpus:
         """Writes the store of a large text, or continues to write it."""
@@ -223,16 +222,18 @@ class _Store:
                 shutil.rmtree(unfinished)
             else:
                 # Mapped before it is published: after that, another process may replace it.
-                corpus = read_store(unfinished) or self._write_shards(unfinished, parts, meta)
+                corpus = read_store(unfinished) or self._write_large(unfinished, parts, meta)
+                for shards in unfinished.glob("shards-*"):
+                    shutil.rmtree(shards)
                 publish_folder(unfinished, folder, replace=folder.exists())
         return replace(corpus, fingerprint=folder.name, from_cache=False, path=folder)
 
-    def _write_shards(
+    def _write_large(
         self, unfinished: Path, parts: tuple[Documents, Documents], meta: dict[str, Any]
     ) -> Corpus:
         tokenizer = saved_tokenizer(unfinished) or self._tokenizer(parts[0])
         try:
-            write_sharded_store(unfinished, *parts, tokenizer, meta, self.shard_bytes)
+            write_store(unfinished, *parts, tokenizer, meta, self.shard_bytes)
         except KeyboardInterrupt:
             logger.info("interrupted; what is tokenized is kept: the same command continues")
             raise Interrupted from None

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from minigpt.corpus.sharded_ids import ShardedIds
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.escapes import ESCAPE
 
@@ -130,11 +129,10 @@ class TokenText:
         return document // 2 if self._targets_only else document, characters, lines
 
 
-def _release_pages(ids: np.ndarray | ShardedIds) -> None:
+def _release_pages(ids: np.ndarray) -> None:
     """Releases the pages of a memory-mapped file: they count as memory of the process until then."""
-    for shard in ids.shards if isinstance(ids, ShardedIds) else [ids]:
-        base: object = shard
-        while isinstance(base, np.ndarray):
-            base = base.base
-        if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-            base.madvise(mmap.MADV_DONTNEED)
+    base: object = ids
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)

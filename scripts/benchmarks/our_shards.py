@@ -95,10 +95,10 @@ def _shard_bytes() -> int:
 
 
 def _records(cache: Path) -> dict[Path, int]:
-    """Returns the records of the shards that are there, with the time when they were written."""
+    """Returns the files of the shards that are there, with the time when they were written."""
     found = {}
-    for path in cache.glob("tokens/*.unfinished/progress/*.json"):
-        # The records of a complete store are removed.
+    for path in cache.glob("tokens/*.unfinished/shards-*/*.bin"):
+        # The shards of a complete store are removed.
         with contextlib.suppress(FileNotFoundError):
             found[path] = path.stat().st_mtime_ns
     return found
@@ -178,12 +178,13 @@ settings["data"] = {"source": "files", "paths": [sys.argv[1]], "document_separat
 settings["tokenizer"] = {"kind": "byte_pair", "vocab_size": 8000}
 config = minigpt.load_config(settings)
 corpus = open_corpus(config.data, config.tokenizer)
-shards = getattr(corpus.train.ids, "shards", [corpus.train.ids])
+from minigpt.corpus.shards import SHARD_BYTES
+shards = -(-corpus.train.bytes // SHARD_BYTES)
 if len(sys.argv) == 3:
     print(json.dumps({
         "tokens": corpus.train.tokens + corpus.val.tokens,
         "documents": corpus.train.documents + corpus.val.documents,
-        "shards": len(shards),
+        "shards": shards,
     }))
 else:
     from minigpt.corpus.split import split_corpus
@@ -192,7 +193,7 @@ else:
     documents = split_corpus(read_texts([sys.argv[1]], "\\n\\n"), config.data)[0]
     ends = np.cumsum(documents.spans[:, 1] - documents.spans[:, 0])
     # The beginning of the text, up to somewhere in the second shard.
-    count = int(np.searchsorted(ends, 1.2 * documents.bytes / len(shards)))
+    count = int(np.searchsorted(ends, 1.2 * documents.bytes / shards))
     one = encode_texts(documents.select(np.arange(count)), corpus.tokenizer).ids
     print(json.dumps({"equal": bool(np.array_equal(one, corpus.train.ids[: len(one)])),
                       "compared": len(one)}))

@@ -119,8 +119,8 @@ def test_learning_from_an_even_sample(tmp_path, monkeypatch, messages):
 
 
 def test_stories(monkeypatch):
-    monkeypatch.setattr(sources.stories, "stories", lambda: iter(TEXTS))
-    monkeypatch.setattr(sources.stories, "FINGERPRINT", "0" * 64)
+    monkeypatch.setattr(sources, "stories", lambda: iter(TEXTS))
+    monkeypatch.setattr(sources, "FINGERPRINT", "0" * 64)
     corpus = open_corpus(data_config(), CHARACTERS)
     assert corpus.train.documents + corpus.val.documents == len(TEXTS)
 
