@@ -112,14 +112,10 @@ def test_documented_signatures_are_those_of_the_code():
 
 
 def signature_of(function) -> str:
-    """Returns the arguments without annotations, `self` and deprecated ones."""
+    """Returns the arguments without annotations and `self`."""
     parameters = {
         name: parameter.replace(annotation=inspect.Parameter.empty)
         for name, parameter in inspect.signature(function).parameters.items()
-        if name not in ("self", "report")
+        if name != "self"
     }
-    if function is minigpt.export_run:
-        # The default of `output` exists only for `folder`, its name in earlier versions.
-        del parameters["folder"]
-        parameters["output"] = parameters["output"].replace(default=inspect.Parameter.empty)
     return str(inspect.Signature(list(parameters.values()))).replace("'", '"')
