@@ -132,7 +132,7 @@ def callback(context: Context, new_tokens: int, epochs: int) -> Outcome:
 def export(context: Context) -> Outcome:
     """Exports the default configuration's model as a SavedModel."""
     import minigpt
-    from minigpt.targets.saved_model.writing import export_saved_model
+    from minigpt.targets.saved_model.modules import export_saved_model
 
     folder = context.work / "exported"
     if not folder.exists():

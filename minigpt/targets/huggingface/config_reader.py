@@ -1,8 +1,10 @@
-"""Reading the settings of config.json; every problem is one line."""
+"""Reading JSON files, and the settings of config.json; every problem is one line."""
 
+import json
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -10,6 +12,7 @@ from pydantic import ValidationError
 from minigpt.config import GPTConfig
 from minigpt.config.problems import problem_of
 from minigpt.errors import UserError
+from minigpt.tokenizers.tokenizer_file import read_file
 
 
 @dataclass(frozen=True)
@@ -120,3 +123,18 @@ class ConfigReader:
                 )
             ) from None
         return FolderConfig(model, vocab_size, end_id)
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Reads a JSON object.
+
+    Raises:
+      UserError: the file cannot be read or contains anything other than an object.
+    """
+    try:
+        content = json.loads(read_file(path))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not valid JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: should be a JSON object")
+    return content

@@ -9,8 +9,7 @@ from minigpt.models import build_gpt
 from minigpt.runs.paths import check_new_run
 from minigpt.runs.run import Run
 from minigpt.targets.huggingface.architectures import architecture_of_folder
-from minigpt.targets.huggingface.config_reader import ConfigReader
-from minigpt.targets.huggingface.json_file import read_json_object
+from minigpt.targets.huggingface.config_reader import ConfigReader, read_json_object
 from minigpt.targets.huggingface.tokenizer_import import read_tokenizer
 from minigpt.targets.huggingface.weights import open_weights
 

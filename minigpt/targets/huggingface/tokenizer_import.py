@@ -7,7 +7,7 @@ from typing import Any
 
 from minigpt.errors import UserError
 from minigpt.targets.huggingface.architecture import Architecture
-from minigpt.targets.huggingface.json_file import read_json_object
+from minigpt.targets.huggingface.config_reader import read_json_object
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 from minigpt.tokenizers.added_tokens import AddedToken, read_added_tokens
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minigpt.targets.documents import SETTINGS_FILE, DocumentedTokenizer
-from minigpt.targets.onnx.weights import MODEL_FILES
+from minigpt.targets.onnx.target import MODEL_FILES, TEXT_FILE
 from minigpt.targets.opened import Caches, Opened, opened_step
 
 # Texts that the graph from prompts to texts reads at a time.
@@ -41,7 +41,7 @@ def open_onnx(path: Path) -> Opened:
         logits, *updated = session.run(outputs, inputs | caches)
         return logits[0], dict(zip(empty_caches, updated, strict=True))
 
-    text_file = path / "text_to_text.onnx"
+    text_file = path / TEXT_FILE
     text_graph = _open_text_graph(text_file) if text_file.is_file() else None
     return _opened(run, empty_caches, tokenizer, text_graph)
 

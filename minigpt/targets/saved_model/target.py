@@ -14,7 +14,7 @@ class SavedModel(Target):
     keeps_precision = True
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
-        from minigpt.targets.saved_model.writing import build_text_module
+        from minigpt.targets.saved_model.modules import build_text_module
 
         build_text_module(source.model, source.tokenizer).save(path)
 

@@ -15,7 +15,7 @@ from minigpt.config import GPTConfig
 from minigpt.errors import UserError
 from minigpt.generation.step_models import CachedGPT
 from minigpt.models import build_gpt
-from minigpt.targets.saved_model.writing import export_saved_model
+from minigpt.targets.saved_model.modules import export_saved_model
 from minigpt.tokenizers import learn_tokenizer, load_tokenizer
 from tests.conftest import tiny_text
 from tests.settings import NEVER_COMPILED, tokenizer_config

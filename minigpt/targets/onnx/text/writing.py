@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.targets.cached_step import CachedStep
-from minigpt.targets.onnx.conversion import FEW_OPTIMIZATIONS, converted, rename
+from minigpt.targets.onnx.graphs import FEW_OPTIMIZATIONS, converted, rename, store_weights
 from minigpt.targets.onnx.text.characters import characters
 from minigpt.targets.onnx.text.detokenizing import Detokenizer
 from minigpt.targets.onnx.text.encoders import build_encoder
@@ -18,7 +18,6 @@ from minigpt.targets.onnx.text.strings import (
     joining,
     padded_to_power_of_two,
 )
-from minigpt.targets.onnx.weights import store_weights
 from minigpt.targets.targets import WeightsType
 from minigpt.tokenizers import Tokenizer
 

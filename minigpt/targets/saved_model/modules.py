@@ -1,18 +1,67 @@
-"""TextToText: a graph that maps prompts to continuations; running it does not need minigpt."""
+"""The graphs of a SavedModel: text in, text out, in programs that do not have minigpt."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from minigpt.config import MAX_NEW_TOKENS
+from minigpt.environment import hide_tensorflow_log
 from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
 from minigpt.generation.loop import new_ids
 from minigpt.generation.sampling import SAMPLING_SPEC, SamplingSettings
 from minigpt.generation.stop_strings import cut_at_stop
-from minigpt.models import GPT
-from minigpt.targets.saved_model.text_module import TextModule
+from minigpt.generation.translation import Translator
+from minigpt.models import GPT, EncoderDecoder
+from minigpt.targets.export import output_folder
 from minigpt.tokenizers import Tokenizer
+
+
+class TextModule(tf.Module):
+    """A model with its tokenizer as TensorFlow functions.
+
+    Loads with `tf.saved_model.load` in a process that imported tensorflow and, for a byte-pair tokenizer,
+    tensorflow_text.
+
+    Args:
+      model: the Keras model.
+      tokenizer: its tokenizer.
+    """
+
+    def __init__(self, model: Any, tokenizer: Tokenizer) -> None:
+        super().__init__(name="minigpt")
+        self.model = model
+        self.tokenizer = tokenizer.graph()
+
+    def signatures(self) -> Mapping[str, Any]:
+        """Returns the functions that the SavedModel offers, by name."""
+        return {"tokenize": self.tokenize, "detokenize": self.detokenize}
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def tokenize(self, text):  # type: ignore[no-untyped-def]
+        """string[B] → {"token_ids": int32[B, T], right-padded with 0, "lengths": int32[B]}.
+
+        The ids do not include end tokens.
+        """
+        ids = self.tokenizer.encode(text)
+        return {"token_ids": ids.to_tensor(), "lengths": tf.cast(ids.row_lengths(), tf.int32)}
+
+    @tf.function(
+        autograph=False,
+        input_signature=[
+            tf.TensorSpec([None, None], tf.int32, "token_ids"),
+            tf.TensorSpec([None], tf.int32, "lengths"),
+        ],
+    )
+    def detokenize(self, token_ids, lengths):  # type: ignore[no-untyped-def]
+        """int32[B, T], int32[B] → {"text": string[B]}."""
+        return {"text": self.tokenizer.decode(tf.RaggedTensor.from_tensor(token_ids, lengths))}
+
+    def save(self, folder: Path) -> None:
+        """Writes a SavedModel into an empty folder."""
+        with hide_tensorflow_log():
+            tf.saved_model.save(self, str(folder), self.signatures())
 
 
 class TextToText(TextModule):
@@ -196,3 +245,108 @@ def _dense(prompt_ids: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
 def _repeat(prompt_ids: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
     """ragged int32[B, None] → ragged int32[B·count, None], every row `count` times."""
     return tf.gather(prompt_ids, tf.repeat(tf.range(prompt_ids.nrows(tf.int32)), count))
+
+
+class SourceToTarget(TextModule):
+    """An encoder-decoder with its tokenizer: `serve`, `logits`, `tokenize` and `detokenize`."""
+
+    def __init__(self, model: EncoderDecoder, tokenizer: Tokenizer) -> None:
+        super().__init__(model, tokenizer)
+        self.end_id = tokenizer.end_id
+        self.translator = Translator(
+            model, tokenizer.end_id, tokenizer.never_sampled_ids, tokenizer.start_id
+        )
+
+    def signatures(self) -> Mapping[str, Any]:
+        return {"serving_default": self.serve, "logits": self.logits, **super().signatures()}
+
+    @tf.function(
+        autograph=False,
+        input_signature=[
+            tf.TensorSpec([None], tf.string, "text"),
+            tf.TensorSpec([], tf.int32, "max_new_tokens"),
+            tf.TensorSpec([], tf.int32, "beams"),
+            tf.TensorSpec([], tf.float32, "length_penalty"),
+        ],
+    )
+    def serve(self, text, max_new_tokens, beams, length_penalty):  # type: ignore[no-untyped-def]
+        """Translates sentences, each independently of the others. See `Translator.translate`.
+
+        Surrounding white space is ignored; a sentence of white space gives "". If a source has more
+        than max_len tokens, end token included, only the first max_len - 1 are read, and a line on standard
+        error says so. `tokenize` returns the lengths in advance.
+
+        Returns:
+          {"text": string[B]}, the translations.
+        """
+        ids = self.tokenizer.encode(tf.strings.strip(text))
+        lengths = tf.cast(ids.row_lengths(), tf.int32) + 1
+        max_len = self.model.max_len
+        too_long = tf.squeeze(tf.where(lengths > max_len), 1)
+
+        def warn():  # type: ignore[no-untyped-def]
+            return tf.print(
+                "text: in these rows, only the first", max_len - 1, "tokens are read:", too_long
+            )
+
+        warned = tf.cond(tf.size(too_long) > 0, warn, tf.no_op)
+        with tf.control_dependencies([warned]):
+            lengths = tf.minimum(lengths, max_len)
+        # The first end token after a source belongs to it; the others are padding.
+        source_ids = ids[:, : max_len - 1].to_tensor(self.end_id)
+        source_ids = tf.pad(source_ids, [[0, 0], [0, 1]], constant_values=self.end_id)
+        new_ids, new_lengths = self.translator.translate(
+            source_ids, lengths, max_new_tokens, beams, length_penalty
+        )
+        new_lengths = tf.where(lengths > 1, new_lengths, 0)
+        return {"text": self.tokenizer.decode(tf.RaggedTensor.from_tensor(new_ids, new_lengths))}
+
+    @tf.function(
+        autograph=False,
+        input_signature=[
+            tf.TensorSpec([None, None], tf.int32, "source_ids"),
+            tf.TensorSpec([None], tf.int32, "source_lengths"),
+            tf.TensorSpec([None, None], tf.int32, "target_ids"),
+        ],
+    )
+    def logits(self, source_ids, source_lengths, target_ids):  # type: ignore[no-untyped-def]
+        """Scores every next token of the given targets; see `EncoderDecoder.call`.
+
+        Returns:
+          {"logits": float32[B, T, V]}.
+        """
+        longest = tf.maximum(tf.shape(source_ids)[1], tf.shape(target_ids)[1])
+        fits = tf.debugging.Assert(
+            longest <= self.model.max_len,
+            [f"at most max_len = {self.model.max_len} tokens per row, got", longest],
+        )
+        with tf.control_dependencies([fits]):
+            inputs = tf.identity(source_ids), source_lengths, target_ids
+        return {"logits": self.model(inputs)}
+
+
+def export_saved_model(model: GPT | EncoderDecoder, tokenizer: Tokenizer, output: Path) -> None:
+    """Writes `output` as a SavedModel, whole or not at all; creates its parents.
+
+    The signatures are the methods of `TextToText` or `SourceToTarget`; `serving_default` is `serve`.
+
+    Raises:
+      UserError: `output` is not empty, or cannot be written.
+      TypeError: `tokenizer` is not a `minigpt.Tokenizer`: that of a portable file has no graph.
+    """
+    if not isinstance(tokenizer, Tokenizer):
+        raise TypeError(
+            "`tokenizer` must be a minigpt.Tokenizer, such as `run.load_tokenizer()`. "
+            f"Received: an object of type {type(tokenizer).__name__}"
+        )
+    module = build_text_module(model, tokenizer)
+    with output_folder(output) as folder:
+        module.save(folder)
+
+
+def build_text_module(model: GPT | EncoderDecoder, tokenizer: Tokenizer) -> TextModule:
+    """Returns the module whose methods are the signatures of a SavedModel."""
+    with hide_tensorflow_log():
+        if isinstance(model, EncoderDecoder):
+            return SourceToTarget(model, tokenizer)
+        return TextToText(model, tokenizer)

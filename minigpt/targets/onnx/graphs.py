@@ -1,0 +1,129 @@
+"""TensorFlow functions as ONNX graphs, and how their matrices are stored: float32, float16 or int8."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import tensorflow as tf
+
+from minigpt.targets.targets import WeightsType
+
+# The newest that tf2onnx writes.
+OPSET = 18
+
+
+# For large graphs: each optimization copies the graph, and the others do not make it faster.
+FEW_OPTIMIZATIONS = ("optimize_transpose", "fold_constants", "remove_identity")
+
+
+def converted(
+    function: Callable[..., Any],
+    signature: Sequence[tf.TensorSpec],
+    optimizations: Sequence[str] | None = None,
+) -> Any:
+    """Converts a function of tensors.
+
+    Args:
+      function: returns a dictionary of tensors; their names are those of the outputs.
+      signature: the inputs, with their names.
+      optimizations: names of tf2onnx's optimizations; None for all.
+    Returns:
+      A `ModelProto`.
+    """
+    # tf2onnx 1.17 uses names that NumPy 2 does not have; Keras replaces them.
+    from keras.src.export.tf2onnx_lib import patch_tf2onnx
+
+    with warnings.catch_warnings():
+        # It asks NumPy for the old names, and NumPy warns.
+        warnings.simplefilter("ignore", FutureWarning)
+        patch_tf2onnx()
+    import tf2onnx
+
+    graph = tf.function(function, input_signature=signature, autograph=False)
+    known = tf2onnx.optimizer._get_optimizers()
+    chosen = {name: known[name] for name in optimizations or known}
+    # `from_function` has no argument for them, as `from_keras` has.
+    with patch.object(tf2onnx.optimizer, "_get_optimizers", lambda: chosen):
+        model, _ = tf2onnx.convert.from_function(
+            graph, input_signature=graph.input_signature, opset=OPSET
+        )
+    return model
+
+
+def rename(graph: Any, prefix: str, ports: Mapping[str, str]) -> None:
+    """Renames everything in a graph and its subgraphs.
+
+    Args:
+      graph: a `GraphProto`, which is changed.
+      prefix: what every name begins with from now on.
+      ports: old name → new name, for those that do not get the prefix.
+    """
+
+    def new(name: str) -> str:
+        return ports.get(name, prefix + name) if name else ""
+
+    for node in graph.node:
+        node.name = new(node.name)
+        node.input[:] = map(new, node.input)
+        node.output[:] = map(new, node.output)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                rename(attribute.g, prefix, ports)
+    for named in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
+        named.name = new(named.name)
+
+
+# Smaller tensors, such as gains, stay in float32.
+_SMALLEST = 1024
+
+
+def store_weights(model: Any, weights: WeightsType) -> Any:
+    """Replaces the matrices of a graph by smaller ones that are converted to float32 when it is loaded.
+
+    The conversions are standard operators of constants: every program computes the same float32 matrices.
+
+    Args:
+      model: a `ModelProto`, which is changed.
+      weights: "float16"; or "int8", with one scale for each column of a matrix and each row of a table.
+    Returns:
+      `model`.
+    """
+    from onnx import helper, numpy_helper
+
+    if weights == "float32":
+        return model
+    graph = model.graph
+    tables = {node.input[0] for node in graph.node if node.op_type == "Gather"}
+    nodes, initializers = [], []
+    for tensor in graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        if array.dtype != np.float32 or array.ndim < 2 or array.size < _SMALLEST:
+            initializers.append(tensor)
+            continue
+        stored = f"{tensor.name}/stored"
+        if weights == "float16":
+            initializers.append(numpy_helper.from_array(array.astype(np.float16), stored))
+            nodes.append(helper.make_node("Cast", [stored], [tensor.name], to=1))
+            continue
+        values, scale = _quantized(array, 0 if tensor.name in tables else array.ndim - 1)
+        names = [stored, f"{tensor.name}/scale"]
+        initializers += map(numpy_helper.from_array, (values, scale), names)
+        # ONNX Runtime would merge DequantizeLinear with the product behind it, which changes the logits.
+        whole = f"{tensor.name}/whole"
+        nodes.append(helper.make_node("Cast", names[:1], [whole], to=1))
+        nodes.append(helper.make_node("Mul", [whole, names[1]], [tensor.name]))
+    nodes += graph.node
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(initializers)
+    return model
+
+
+def _quantized(array: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns int8 values, and float32 scales along an axis; the other axes of the scales have length 1."""
+    others = tuple(i for i in range(array.ndim) if i != axis)
+    largest = np.abs(array).max(others, keepdims=True)
+    scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
+    return np.rint(array / scale).astype(np.int8), scale
