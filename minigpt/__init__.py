@@ -63,13 +63,13 @@ if TYPE_CHECKING:
     from minigpt.insight.forecast.plan import plan as plan
     from minigpt.insight.memorization import Memorization as Memorization
     from minigpt.insight.memorization import measure_memorization as measure_memorization
+    from minigpt.insight.report.report import write_report as write_report
     from minigpt.insight.run_list import RunSummary as RunSummary
     from minigpt.insight.run_list import list_runs as list_runs
     from minigpt.layers import TokenAndPositionEmbedding as TokenAndPositionEmbedding
     from minigpt.layers import TransformerBlock as TransformerBlock
     from minigpt.models import GPT as GPT
     from minigpt.models import EncoderDecoder as EncoderDecoder
-    from minigpt.pages.report_page import write_report as write_report
     from minigpt.runs.analysis import Verdict as Verdict
     from minigpt.runs.run import Run as Run
     from minigpt.targets.gguf.loading import load_portable as load_portable
@@ -124,7 +124,7 @@ _MODULES = {
     "resume": "minigpt.app",
     "train": "minigpt.app",
     "verify": "minigpt.app",
-    "write_report": "minigpt.pages.report_page",
+    "write_report": "minigpt.insight.report.report",
 }
 _lock = threading.RLock()
 _WITHOUT_KERAS = {

@@ -11,10 +11,10 @@ from minigpt.config import Config
 from minigpt.config.overrides import check_overrides
 from minigpt.distribution.devices import Devices
 from minigpt.errors import UserError, as_path
+from minigpt.insight.report.report import write_report
 from minigpt.insight.reporter import Reporter
 from minigpt.insight.tensorboard import TensorBoard
 from minigpt.notices import LOGGER
-from minigpt.pages.report_page import write_report
 from minigpt.runs.run import Run, as_run
 from minigpt.targets.certificate import verify_export
 from minigpt.targets.export import write_export

@@ -9,7 +9,7 @@ import typer
 import minigpt
 from minigpt.cli.command import command
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.pages.report_page import REPORT_FILE, is_own_report, write_report
+from minigpt.insight.report.report import REPORT_FILE, is_own_report, write_report
 from minigpt.runs.analysis import read_analysis
 from minigpt.runs.run import Run
 

@@ -19,8 +19,8 @@ from minigpt.insight.baselines import (
 from minigpt.insight.doctor import as_records, diagnose
 from minigpt.insight.history import read_history
 from minigpt.insight.memorization import measure_memorization
+from minigpt.insight.report.report import write_report
 from minigpt.insight.text_checks import check_text
-from minigpt.pages.report_page import write_report
 from minigpt.runs.analysis import Verdict, read_analysis, write_analysis
 from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.lock import run_lock

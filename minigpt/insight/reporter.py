@@ -9,7 +9,7 @@ import minigpt
 from minigpt.insight.doctor import as_records, diagnose
 from minigpt.insight.examination import Measurement, measurements
 from minigpt.insight.history import read_history
-from minigpt.pages.report_page import write_report
+from minigpt.insight.report.report import write_report
 from minigpt.runs.analysis import Verdict, read_analysis, runnable, write_analysis
 from minigpt.runs.run import Run
 from minigpt.training.hooks import Hook

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from minigpt.pages.report_page import REPORT_FILE, write_report
+from minigpt.insight.report.report import REPORT_FILE, write_report
 from minigpt.runs.run import Run
 from tests.browser.tabs import Tab
-from tests.pages.report_runs import write_certificate, write_records, write_state
+from tests.insight.report.report_runs import write_certificate, write_records, write_state
 
 OPEN_ALL = "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
 RESUMED = [7, 21, 22, 40, 75]

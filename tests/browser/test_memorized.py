@@ -8,7 +8,7 @@ from tests.browser.accessibility import overflow, violations
 from tests.browser.interface import wait_until_ready
 from tests.browser.runs import write_page, write_run
 from tests.browser.test_security import HOSTILE, MARKUP
-from tests.pages.report_runs import memorization_of
+from tests.insight.report.report_runs import memorization_of
 
 pytestmark = pytest.mark.browser
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from tests.browser.reports import OPEN_ALL, RESUMED, drawn, report_of, text_of, texts_of
-from tests.pages.report_runs import BYTES_PER_TOKEN, FACTS, loss_after, write_records
+from tests.insight.report.report_runs import BYTES_PER_TOKEN, FACTS, loss_after, write_records
 
 pytestmark = pytest.mark.browser
 

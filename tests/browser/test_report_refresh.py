@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from minigpt.pages.report_page import REPORT_FILE, write_report
-from tests.pages.report_runs import write_records
+from minigpt.insight.report.report import REPORT_FILE, write_report
+from tests.insight.report.report_runs import write_records
 
 pytestmark = pytest.mark.browser
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from minigpt.pages.report_page import write_report
+from minigpt.insight.report.report import write_report
 from tests.browser.accessibility import overflow
 from tests.browser.reports import OPEN_ALL, drawn
 from tests.browser.test_security import HOSTILE, MARKUP, NAME, is_of_a_page, structure
-from tests.pages.report_runs import FACTS, analysis_of, memorization_of, write_records
+from tests.insight.report.report_runs import FACTS, analysis_of, memorization_of, write_records
 
 pytestmark = pytest.mark.browser
 

@@ -15,7 +15,7 @@ import pytest
 import minigpt
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
-from minigpt.pages.run_values import analysis_values
+from minigpt.insight.report.values import analysis_values
 from minigpt.runs.analysis import Verdict
 from minigpt.targets.huggingface import weights
 from minigpt.training import messages

@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from tests.cli.running import called, refused
-from tests.pages.report_file import ReportFile
-from tests.pages.report_runs import write_records
+from tests.insight.report.report_file import ReportFile
+from tests.insight.report.report_runs import write_records
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import measure_certificates
 
 from minigpt.config import shipped_configs
 from minigpt.targets.targets import TARGETS, target_named
-from tests.pages.report_runs import CERTIFICATE
+from tests.insight.report.report_runs import CERTIFICATE
 from tests.targets.test_certificate import SMALL
 
 

@@ -9,8 +9,8 @@ import pytest
 import minigpt
 from minigpt.runs.run import Run
 from minigpt.targets.certificate import record_certificate
-from tests.pages.report_file import ReportFile
-from tests.pages.report_runs import write_state
+from tests.insight.report.report_file import ReportFile
+from tests.insight.report.report_runs import write_state
 from tests.targets.test_certificate import SMALL
 
 

@@ -8,7 +8,8 @@ import gguf
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.pages.run_values import analysis_values
+from minigpt.pages.memorization_values import memorization_values
+from minigpt.runs.analysis import read_analysis
 from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
 from minigpt.runs.records import numbers, read_lines
 from minigpt.runs.run import Run
@@ -59,7 +60,7 @@ def model_facts(
         "metrics": metrics,
         "baselines": recorded.get("baselines"),
         "samples": _samples(run.samples_file),
-        "memorization": analysis_values(run.path)["memorization"].get("best"),
+        "memorization": memorization_values(read_analysis(run).get("memorization")).get("best"),
         "command": recorded.get("command"),
         "epochs": [
             {

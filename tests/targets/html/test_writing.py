@@ -15,7 +15,7 @@ import minigpt
 from minigpt.errors import UserError
 from minigpt.runs.run import Run
 from tests.browser.runs import write_page, write_run
-from tests.pages.report_runs import memorization_of
+from tests.insight.report.report_runs import memorization_of
 from tests.targets.gguf.models import GPT_SHAPES, build
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!-- ]]> \u202e\u2028\0"

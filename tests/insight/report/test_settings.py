@@ -2,8 +2,8 @@
 
 import pytest
 
-from minigpt.pages.report_settings import read_settings
-from tests.pages.report_runs import write_records
+from minigpt.insight.report.settings import read_settings
+from tests.insight.report.report_runs import write_records
 
 
 def test_settings_that_differ_from_the_defaults(tmp_path):

@@ -8,9 +8,9 @@ from typing import Any
 
 import minigpt
 from minigpt.errors import ArgumentProblem, UserError, as_path
-from minigpt.pages.inlining import json_element, template
-from minigpt.pages.report_settings import environment, read_settings
-from minigpt.pages.run_values import analysis_values, certificate_values, samples_by_prompt
+from minigpt.insight.report.settings import environment, read_settings
+from minigpt.insight.report.values import analysis_values, certificate_values, samples_by_prompt
+from minigpt.pages.inlining import SHARED, json_element, template
 from minigpt.runs.records import count, mapping, number, numbers, read_lines, spread, text
 from minigpt.runs.run import Run, as_run
 from minigpt.storage.atomic import replace_file
@@ -141,7 +141,7 @@ def _interval_loss(before: dict[str, Any] | None, line: dict[str, Any]) -> float
 
 
 REPORT_FILE = "report.html"
-_FOLDERS = [Path(__file__).parent / name for name in ("shared", "report")]
+_FOLDERS = (SHARED, Path(__file__).parent / "page")
 
 
 def write_report(runs: Run | str | Path | Sequence[Run | str | Path], output: str | Path) -> None:

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from tests.pages.report_runs import write_certificate, write_records, write_state
-from tests.pages.test_report_page import HOSTILE, report_of
+from tests.insight.report.report_runs import write_certificate, write_records, write_state
+from tests.insight.report.test_report import HOSTILE, report_of
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.pages.report_page import REPORT_FILE, write_report
-from tests.pages.report_file import ReportFile
-from tests.pages.report_runs import (
+from minigpt.insight.report.report import REPORT_FILE, write_report
+from tests.insight.report.report_file import ReportFile
+from tests.insight.report.report_runs import (
     BYTES_PER_TOKEN,
     STEPS_PER_EPOCH,
     VERDICT,

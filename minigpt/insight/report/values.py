@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from minigpt.pages.memorization_values import memorization_values
 from minigpt.runs.analysis import TITLES, runnable
 from minigpt.runs.checkpoints import best_state
 from minigpt.runs.records import (
@@ -25,7 +26,6 @@ STATES = ("training", "finished", "interrupted", "failed")
 _BASELINES = ("uniform", "unigram", "bigram", "xz_bits_per_byte", "zstd_bits_per_byte")
 _MOST_GROUPS, _MOST_VERDICTS, _MOST_FINDINGS = 200, 30, 50
 _MOST_PASSAGES, _MOST_TOKENS, _TOKEN_CHARACTERS = 10, 400, 100
-_MOST_SAMPLES, _SAMPLE_CHARACTERS, _MOST_COPIED = 30, 6000, 500
 _SENTENCE_CHARACTERS = 2000
 
 
@@ -125,55 +125,6 @@ def _passages(value: Any) -> list[dict[str, Any]]:
         if found:
             passages.append({"loss": number(record.get("loss")), "tokens": found})
     return passages
-
-
-def memorization_values(value: Any) -> dict[str, Any]:
-    """Returns what was measured of the best and of the last state; a state is left out if it was not."""
-    measured = mapping(value)
-    return {
-        state: _memorization(measured[state])
-        for state in ("best", "last")
-        if isinstance(measured.get(state), dict)
-    }
-
-
-def _memorization(measured: dict[str, Any]) -> dict[str, Any]:
-    longest = mapping(measured.get("longest"))
-    samples = mappings(measured.get("samples"), _MOST_SAMPLES)
-    return {
-        **{name: count(measured.get(name)) for name in ("epoch", "step", "tokens", "words")},
-        **numbers(measured, ("share", "held_out_share")),
-        "longest": {
-            **texts(longest, ("text", "description"), _SENTENCE_CHARACTERS),
-            "words": count(longest.get("words")),
-            "characters": count(longest.get("characters")),
-        }
-        if isinstance(longest.get("text"), str)
-        else None,
-        "samples": [_sample(sample) for sample in samples if isinstance(sample.get("text"), str)],
-    }
-
-
-def _sample(sample: dict[str, Any]) -> dict[str, Any]:
-    """Returns a sample with its copied passages: ranges within the text, in order, that do not overlap."""
-    found = texts(sample, ("prompt", "text"), _SAMPLE_CHARACTERS)
-    length = min(len(sample["text"]), _SAMPLE_CHARACTERS)
-    copied = sample.get("copied")
-    ranges: list[list[int]] = []
-    for pair in sorted(_ranges(copied if isinstance(copied, list) else [])):
-        start = max(pair[0], ranges[-1][1] if ranges else 0)
-        end = min(pair[1], length)
-        if start < end:
-            ranges.append([start, end])
-    return {**found, "copied": ranges}
-
-
-def _ranges(values: list[Any]) -> list[list[int]]:
-    return [
-        pair
-        for pair in values[:_MOST_COPIED]
-        if isinstance(pair, list) and len(pair) == 2 and None not in map(count, pair)
-    ]
 
 
 _MOST_CERTIFICATES, _MOST_PROBLEMS = 50, 10
