@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from minigpt.targets.onnx.text.character_ids import CharacterIds
 from minigpt.targets.onnx.text.gpt2 import build_gpt2, has_ordered_merges, unsupported_token
 from minigpt.targets.onnx.text.letters import LowerCase
 from minigpt.targets.onnx.text.merging import PairTable, merge
-from minigpt.targets.onnx.text.rows import NOTHING, compact
+from minigpt.targets.onnx.text.rows import NOTHING, CharacterIds, compact
 from minigpt.targets.onnx.text.words import build_word
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer

@@ -9,8 +9,8 @@ from minigpt.config import MAX_NEW_TOKENS
 from minigpt.generation.loop import DecodeState, add_token, initial_state
 from minigpt.generation.sampling import SamplingSettings, ban, sample_with
 from minigpt.targets.cached_step import CachedStep
-from minigpt.targets.onnx.text.random_numbers import uniform
 from minigpt.targets.onnx.text.rows import NOTHING
+from minigpt.targets.onnx.text.words32 import uniform
 
 # Random numbers are made for so many steps at a time.
 _NUMBERS = 512

@@ -1,11 +1,86 @@
-"""The two ends of the graph, which compute with strings: characters to hashes, bytes to texts."""
+"""From strings to characters and back, in operators of ONNX and of ONNX Runtime.
+
+ONNX Runtime has no operator from text to code points, so a hash is inverted. MurmurHash3 (x86, 32 bits;
+Appleby 2011) of up to four bytes is invertible: the bytes are multiplied by odd numbers, rotated and
+combined by exclusive or. The number of bytes is not known; the right one is that for which two hashes with
+different seeds give the same bytes, and these are UTF-8. That no other number fits is tested with every
+character.
+"""
 
 from typing import Any
 
 import tensorflow as tf
 
-from minigpt.targets.onnx.text.characters import SEEDS
 from minigpt.targets.onnx.text.rows import NOTHING
+from minigpt.targets.onnx.text.words32 import MASK, low_bits, multiply, rotate_left, xor
+
+SEEDS = (0, 1)
+_FACTORS = (0xCC9E2D51, 0x1B873593)
+_FINAL_FACTORS = (0x85EBCA6B, 0xC2B2AE35)
+_ADDEND = 0xE6546B64
+# The padding behind a text.
+NO_CHARACTER = -1
+# Of characters of 1 to 4 bytes: the number of first bytes, and the lowest one.
+_LEADS = (0x80, 0x00), (0x20, 0xC0), (0x10, 0xE0), (0x08, 0xF0)
+
+
+def characters(hashes: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Returns the characters whose UTF-8 has these hashes.
+
+    Args:
+      hashes: int64[B, N] by each of `SEEDS`; those of the empty string behind a shorter text.
+    Returns:
+      int32[B, N], code points, or NO_CHARACTER; and int32[B, N, 4], the bytes of their UTF-8, padded
+      with 0.
+    """
+    word, code_point = tf.zeros_like(hashes[0]), tf.fill(tf.shape(hashes[0]), -1)
+    for length in range(1, 5):
+        first, second = (_word(h, length, seed) for h, seed in zip(hashes, SEEDS, strict=True))
+        fits = tf.equal(first, second) & _is_utf8(first, length)
+        word = tf.where(fits, first, word)
+        code_point = tf.where(fits, tf.cast(_code_point(first, length), tf.int32), code_point)
+    utf8 = tf.stack([_byte(word, i) for i in range(4)], axis=2)
+    return code_point, tf.cast(utf8, tf.int32)
+
+
+def _word(hashes: Any, length: int, seed: int) -> Any:
+    """Returns the bytes of this hash, the first one lowest, if there are `length` bytes."""
+    h = xor(hashes, hashes // 2**16)
+    h = multiply(h, _inverse(_FINAL_FACTORS[1]))[1]
+    h = xor(xor(h, h // 2**13), h // 2**26)
+    h = multiply(h, _inverse(_FINAL_FACTORS[0]))[1]
+    h = xor(xor(h, h // 2**16), length)
+    if length == 4:  # A whole word, which is mixed once more.
+        h = multiply(low_bits(h + (MASK + 1 - _ADDEND), 32), _inverse(5))[1]
+        h = rotate_left(h, 32 - 13)
+    k = multiply(xor(h, seed), _inverse(_FACTORS[1]))[1]
+    return multiply(rotate_left(k, 32 - 15), _inverse(_FACTORS[0]))[1]
+
+
+def _inverse(factor: int) -> int:
+    return pow(factor, -1, MASK + 1)
+
+
+def _is_utf8(word: Any, length: int) -> Any:
+    """Returns whether `length` bytes have the form of a character: The Unicode Standard, table 3-6."""
+    values, first = _LEADS[length - 1]
+    lead = _byte(word, 0)
+    is_valid = (word < 256**length) & (lead >= first) & (lead < first + values)
+    for i in range(1, length):
+        is_valid &= tf.equal(_byte(word, i) // 64, 2)
+    return is_valid
+
+
+def _code_point(word: Any, length: int) -> Any:
+    code_point = _byte(word, 0) - _LEADS[length - 1][1]
+    for i in range(1, length):
+        code_point = code_point * 64 + _byte(word, i) - 0x80
+    return code_point
+
+
+def _byte(word: Any, number: int) -> Any:
+    return low_bits(word // 256**number, 8)
+
 
 # The domain of ONNX Runtime's operators: Tokenizer, which splits into characters, and MurmurHash3.
 RUNTIME_DOMAIN = "com.microsoft"

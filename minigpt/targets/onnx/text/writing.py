@@ -7,13 +7,13 @@ import tensorflow as tf
 
 from minigpt.targets.cached_step import CachedStep
 from minigpt.targets.onnx.graphs import FEW_OPTIMIZATIONS, converted, rename, store_weights
-from minigpt.targets.onnx.text.characters import characters
 from minigpt.targets.onnx.text.detokenizing import Detokenizer
 from minigpt.targets.onnx.text.encoders import build_encoder
 from minigpt.targets.onnx.text.generating import Generator
 from minigpt.targets.onnx.text.strings import (
     HASHES,
     RUNTIME_DOMAIN,
+    characters,
     hashing,
     joining,
     padded_to_power_of_two,
