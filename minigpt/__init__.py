@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from minigpt.evaluation import Evaluation as Evaluation
     from minigpt.evaluation import PairEvaluation as PairEvaluation
     from minigpt.evaluation import evaluate_run as evaluate_run
-    from minigpt.generation.loading import load as load
-    from minigpt.generation.text_model import TextModel as TextModel
-    from minigpt.generation.translation_model import TranslationModel as TranslationModel
+    from minigpt.generation.text_models import TextModel as TextModel
+    from minigpt.generation.text_models import TranslationModel as TranslationModel
+    from minigpt.generation.text_models import load as load
     from minigpt.insight.examination import examine as examine
     from minigpt.insight.forecast.plan import Forecast as Forecast
     from minigpt.insight.forecast.plan import plan as plan
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from minigpt.runs.run import Run as Run
     from minigpt.targets.gguf.loading import load_portable as load_portable
     from minigpt.targets.gguf.text_model import PortableTextModel as PortableTextModel
-    from minigpt.targets.gguf.translation_model import (
+    from minigpt.targets.gguf.text_model import (
         PortableTranslationModel as PortableTranslationModel,
     )
     from minigpt.targets.huggingface.importing import import_run as import_run
@@ -98,15 +98,15 @@ _MODULES = {
     "Memorization": "minigpt.insight.memorization",
     "PairEvaluation": "minigpt.evaluation",
     "PortableTextModel": "minigpt.targets.gguf.text_model",
-    "PortableTranslationModel": "minigpt.targets.gguf.translation_model",
+    "PortableTranslationModel": "minigpt.targets.gguf.text_model",
     "Run": "minigpt.runs.run",
     "RunSummary": "minigpt.insight.run_list",
     "TextGenerator": "minigpt.training.callbacks.text_generator",
-    "TextModel": "minigpt.generation.text_model",
+    "TextModel": "minigpt.generation.text_models",
     "TokenAndPositionEmbedding": "minigpt.layers",
     "Tokenizer": "minigpt.tokenizers.base",
     "TransformerBlock": "minigpt.layers",
-    "TranslationModel": "minigpt.generation.translation_model",
+    "TranslationModel": "minigpt.generation.text_models",
     "UserError": "minigpt.errors",
     "Verdict": "minigpt.runs.analysis",
     "WordTokenizer": "minigpt.tokenizers.word",
@@ -116,7 +116,7 @@ _MODULES = {
     "export_run": "minigpt.app",
     "import_run": "minigpt.targets.huggingface.importing",
     "list_runs": "minigpt.insight.run_list",
-    "load": "minigpt.generation.loading",
+    "load": "minigpt.generation.text_models",
     "load_config": "minigpt.config",
     "load_portable": "minigpt.targets.gguf.loading",
     "measure_memorization": "minigpt.insight.memorization",

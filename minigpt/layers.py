@@ -3,8 +3,11 @@
 # Keras first: its import registers the models, which import these layers (see minigpt/__init__.py).
 import keras  # noqa: F401
 
-from minigpt.models.layers.attention import CausalSelfAttention
-from minigpt.models.layers.bidirectional_attention import BidirectionalSelfAttention, CrossAttention
+from minigpt.models.layers.attention import (
+    BidirectionalSelfAttention,
+    CausalSelfAttention,
+    CrossAttention,
+)
 from minigpt.models.layers.embedding import TokenAndPositionEmbedding
 from minigpt.models.layers.encoder_decoder_blocks import DecoderBlock, EncoderBlock
 from minigpt.models.layers.transformer_block import (

@@ -3,7 +3,6 @@
 # Keras first: its import registers the models, which import these functions (see minigpt/__init__.py).
 import keras  # noqa: F401
 
-from minigpt.models.losses.chunked_crossentropy import chunked_crossentropy
-from minigpt.models.losses.smoothed_crossentropy import SmoothedCrossentropy
+from minigpt.models.losses import SmoothedCrossentropy, chunked_crossentropy
 
 __all__ = ["SmoothedCrossentropy", "chunked_crossentropy"]

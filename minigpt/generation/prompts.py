@@ -1,18 +1,20 @@
-"""Checks of prompts and of other text that is given to a model."""
+"""Checks of what is given to a text model: prompts, other texts, seeds, token ids."""
 
 import re
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, as_integer
 from minigpt.tokenizers.vocabulary import Vocabulary
 
 # White space that is stripped from sentences, here, in pair files and in exported graphs.
 WHITE_SPACE = " \t\n\v\f\r"
+# That of `sampling.beams`.
+MAX_BEAMS = 1000
 
 
 def unknown_tokens_message(name: str, count: int, tokenizer: Vocabulary) -> str:
@@ -126,9 +128,98 @@ def as_texts(name: str, value: Any) -> list[str]:
     return texts
 
 
-def describe(model: Any, tokenizer: Any) -> str:
-    """Returns the sizes of a model and its tokenizer, for a repr."""
-    return (
-        f"{type(model).__name__} of {model.count_params():,} parameters, max_len={model.max_len}, "
-        f"{tokenizer.kind} vocabulary of {tokenizer.vocab_size:,}"
-    )
+def seeds_of(seed: Any, count: int) -> list[int]:
+    """Returns `count` seeds from one integer or from a sequence of them.
+
+    Raises:
+      TypeError: a seed is not an integer.
+      ValueError: their number is neither 1 nor `count`.
+    """
+    seeds = np.asarray(seed)
+    if seeds.size and seeds.dtype.kind not in "iu":
+        raise TypeError(f"`seed` must be one integer or one per prompt. Received: {seed!r}")
+    if seeds.ndim == 0:
+        return [int(seeds)] * count
+    if seeds.shape != (count,):
+        raise ValueError(
+            "`seed` must be one integer or one per prompt. "
+            f"Received: seeds of shape {seeds.shape} for {count} prompts"
+        )
+    return seeds.tolist()
+
+
+def check_seeds(seeds: Sequence[int], num_samples: int) -> None:
+    """Raises a `UserError` if a number of samples or a seed cannot be used; sample i uses seed + i."""
+    problems = []
+    if num_samples < 1:
+        problems.append(ArgumentProblem("num_samples", num_samples, "should be at least 1"))
+    limit = 2**31 - num_samples
+    problem = f"should be from 0 to {limit}, because sample i uses seed + i"
+    problems += [ArgumentProblem("seed", seed, problem) for seed in seeds if not 0 <= seed <= limit]
+    if problems:
+        raise UserError(*problems)
+
+
+def check_search(beams: Any, length_penalty: Any) -> None:
+    """Checks the arguments of a beam search.
+
+    Raises:
+      TypeError: one is not a number.
+      ValueError: one is out of range.
+    """
+    if as_integer("beams", beams, 1) > MAX_BEAMS:
+        raise ValueError(f"`beams` must be at most {MAX_BEAMS}. Received: {beams}")
+    if not isinstance(length_penalty, int | float | np.integer | np.floating):
+        raise TypeError(f"`length_penalty` must be a number. Received: {length_penalty!r}")
+    if not -1e30 <= length_penalty <= 1e30:
+        raise ValueError(f"`length_penalty` must be from -1e30 to 1e30. Received: {length_penalty}")
+
+
+def translation_limit(max_new_tokens: Any, max_len: int) -> int:
+    """Returns the largest number of tokens of a translation.
+
+    Raises:
+      TypeError: `max_new_tokens` is neither an integer nor None.
+      ValueError: it is less than 0.
+    """
+    if max_new_tokens is None:
+        return max_len
+    return min(as_integer("max_new_tokens", max_new_tokens, 0), max_len)
+
+
+def banned_token_problems(banned_tokens: Iterable[int], vocab_size: int) -> list[str]:
+    """Returns what is wrong with banned tokens, from 0 on, in a vocabulary of this size."""
+    problem = f"should be an id from 0 to {vocab_size - 1}"
+    return [
+        ArgumentProblem("banned_tokens", token, problem)
+        for token in banned_tokens
+        if token >= vocab_size
+    ]
+
+
+def as_token_ids(token_ids: Any, max_len: int, vocab_size: int) -> np.ndarray:
+    """Returns token ids as int32[B, T].
+
+    Raises:
+      TypeError: the ids are not integers.
+      ValueError: their shape is not [B, T] with T ≤ max_len, or an id is outside the vocabulary.
+    """
+    try:
+        ids = np.asarray(token_ids)
+    except ValueError:
+        raise ValueError(
+            f"`token_ids` must have rows of the same length. Received: {reprlib.repr(token_ids)}"
+        ) from None
+    if ids.size and ids.dtype.kind not in "iu":
+        raise TypeError(f"`token_ids` must be integers. Received: an array of {ids.dtype}")
+    if ids.ndim != 2 or ids.shape[1] > max_len:
+        raise ValueError(
+            f"`token_ids` must have the shape [B, T] with T ≤ max_len = {max_len}. "
+            f"Received: shape {ids.shape}"
+        )
+    if ids.size and not 0 <= ids.min() <= ids.max() < vocab_size:
+        raise ValueError(
+            f"`token_ids` must be from 0 to {vocab_size - 1}. Received: ids from "
+            f"{ids.min()} to {ids.max()}"
+        )
+    return ids.astype(np.int32)

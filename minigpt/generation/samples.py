@@ -10,11 +10,10 @@ import tensorflow as tf
 
 from minigpt.config import SamplingConfig
 from minigpt.errors import ArgumentProblem, UserError, gathering
-from minigpt.generation.arguments import check_seeds
+from minigpt.generation.base import Sample
 from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
 from minigpt.generation.loop import DecodeState
-from minigpt.generation.prompts import check_prompt
-from minigpt.generation.sample import Sample
+from minigpt.generation.prompts import banned_token_problems, check_prompt, check_seeds
 from minigpt.generation.sampling import SamplingSettings
 from minigpt.models.memory_estimate import machine_bytes
 from minigpt.tokenizers.continuation import ContinuationText
@@ -235,13 +234,7 @@ def _check(
     seeds: Sequence[int],
     num_samples: int,
 ) -> None:
-    problems: list[str] = [
-        ArgumentProblem(
-            "banned_tokens", token, f"should be an id from 0 to {tokenizer.vocab_size - 1}"
-        )
-        for token in sampling.banned_tokens
-        if token >= tokenizer.vocab_size
-    ]
+    problems = banned_token_problems(sampling.banned_tokens, tokenizer.vocab_size)
     if sampling.beams > 1 and num_samples > sampling.beams:
         problem = f"should be at most beams = {sampling.beams}"
         problems.append(ArgumentProblem("num_samples", num_samples, problem))

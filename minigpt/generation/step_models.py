@@ -7,7 +7,6 @@ read, `caches` is a nest of tensors with B rows, and `banned` is bool[V].
 import abc
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from minigpt.generation.sampling import ban
@@ -152,45 +151,6 @@ class CachedGPT(StepModel):
         return tf.cast(scores, tf.float32)
 
 
-class UncachedModel(StepModel):
-    """Any Keras model int[B, T] → float[B, T, V], causal in T: each step is a full pass.
-
-    Args:
-      model: the model.
-      vocab_size: V.
-      max_len: T, the longest input.
-      fixed_length: whether every input has T tokens; shorter ones are padded on the right.
-      output: index or key of the logits among several outputs; None if there is one output.
-    """
-
-    def __init__(
-        self,
-        model: keras.Model,
-        vocab_size: int,
-        max_len: int,
-        fixed_length: bool,
-        output: int | str | None = None,
-    ) -> None:
-        self.model = model
-        self.vocab_size = vocab_size
-        self.max_len = max_len
-        self.fixed_length = fixed_length
-        self.output = output
-
-    def step(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> tuple[Any, Any]:
-        longest = tf.reduce_max(tf.concat([lengths, [1]], 0))
-        width = self.max_len if self.fixed_length else tf.minimum(self.max_len, longest)
-        window, last = newest_window(token_ids, lengths, width)
-        outputs = output_of(self.model, window)
-        logits = outputs if self.output is None else outputs[self.output]
-        logits = tf.gather(logits, last, axis=1, batch_dims=1)[:, 0]
-        logits = tf.ensure_shape(tf.cast(logits, tf.float32), [None, self.vocab_size])
-        return ban(logits, banned), caches
-
-    def row_bytes(self, capacity: int) -> int:
-        return super().row_bytes(capacity) + 8 * self.vocab_size * self.max_len
-
-
 class CachedEncoderDecoder(StepModel):
     """An encoder-decoder: `token_ids` are the targets; `caches` hold the encoded source too."""
 
@@ -204,12 +164,6 @@ class CachedEncoderDecoder(StepModel):
         newest = newest_tokens(token_ids, lengths)
         latents, caches = self.model.call_with_cache(newest, source, caches, lengths - 1)
         return ban(self.model.logits(latents[:, 0]), banned), (source, caches)
-
-
-def output_of(model: keras.Model, token_ids: Any) -> Any:
-    """Calls a model for inference and returns its output, also if it is in a list of one output."""
-    outputs = model(token_ids, training=False)
-    return outputs[0] if isinstance(outputs, (list, tuple)) and len(outputs) == 1 else outputs
 
 
 def newest_tokens(token_ids: Any, lengths: Any) -> Any:

@@ -8,9 +8,9 @@ from keras import ops
 
 from minigpt.config import TransformerConfig
 from minigpt.models.language_model import LanguageModel
+from minigpt.models.layers.dense import PackedGlorotUniform
 from minigpt.models.layers.embedding import TokenAndPositionEmbedding
 from minigpt.models.layers.encoder_decoder_blocks import DecoderBlock, EncoderBlock
-from minigpt.models.layers.initial_values import PackedGlorotUniform
 from minigpt.models.layers.norms import build_norm
 
 

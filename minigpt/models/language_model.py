@@ -11,8 +11,7 @@ from minigpt.config import TransformerConfig
 from minigpt.models.layers.arguments import MODEL_NAMES, checked_arguments, split_settings
 from minigpt.models.layers.dropout import dropout_masks
 from minigpt.models.layers.embedding import TokenAndPositionEmbedding
-from minigpt.models.losses.chunked_crossentropy import can_be_chunked, chunked_crossentropy
-from minigpt.models.losses.smoothed_crossentropy import SmoothedCrossentropy
+from minigpt.models.losses import SmoothedCrossentropy, can_be_chunked, chunked_crossentropy
 
 
 class LanguageModel(keras.Model, abc.ABC):
@@ -304,5 +303,6 @@ def _unpack(data: Any) -> tuple[Any, Any, Any]:
 
 
 def _batches_done(optimizer: Any) -> Any:
-    """int[], batches that an optimizer was applied to; `iterations` counts the updates."""
-    return getattr(optimizer, "inner_optimizer", optimizer)._iterations.value
+    """int[], batches that an optimizer was applied to; its `iterations` counts the updates."""
+    # An optimizer of Keras creates this variable first.
+    return getattr(optimizer, "inner_optimizer", optimizer).variables[0].value

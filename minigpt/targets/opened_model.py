@@ -10,7 +10,7 @@ from minigpt.config import sampling_config
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.samples import generate
 from minigpt.generation.step_models import CachedGPT
-from minigpt.generation.translation_model import TranslationModel
+from minigpt.generation.text_models import TranslationModel
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.targets.opened import Opened, Sources, Texts
 from minigpt.tokenizers import Tokenizer

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from minigpt.generation.loading import load
+from minigpt.generation.text_models import load
 from tests.cli.running import called, refused
 
 

@@ -132,7 +132,7 @@ def _serve() -> None:
     for name in (
         "cli.app",
         "training.pipeline",
-        "generation.loading",
+        "generation.text_models",
         "evaluation",
     ):
         importlib.import_module(f"minigpt.{name}")

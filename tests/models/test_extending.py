@@ -17,21 +17,29 @@ from minigpt.models.layers.transformer_block import BLOCKS
 PACKAGE = Path(minigpt.__file__).parent
 DOCUMENT = PACKAGE.parent / "docs" / "adding-to-the-model.md"
 
-# Runs in the copy: each example is built, trained for a step, decoded with a cache, saved and reloaded.
+# Runs in the copy: each example is built, decoded with a cache, saved and reloaded; then the commands.
 CODE = """
+import io, sys
 import keras
 import numpy as np
 import minigpt
 from pathlib import Path
+from rich.console import Console
 from minigpt.config import dump_config, load_config
 from minigpt.targets.huggingface.architectures import architecture_of_model
+from minigpt.targets.targets import target_named
+from minigpt.tokenizers import learn_tokenizer
 from minigpt.models import build_model
+from tests.cli.running import called, refused
+from tests.conftest import tiny_settings
 
 assert Path(minigpt.__file__).is_relative_to(Path.cwd()), minigpt.__file__
 SIZES = {"block": "pre_norm", "max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 1}
 PAIRS = {"kind": "encoder_decoder", **SIZES}
 ids = np.random.default_rng(0).integers(0, 13, (3, 8)).astype("int32")
 lengths = np.array([8, 3, 1], "int32")
+EXAMPLES = {"position": "alibi", "activation": "mish", "norm_kind": "layer_without_bias"}
+known = learn_tokenizer(["a"], load_config({"tokenizer": {"kind": "byte_pair"}}).tokenizer)
 
 def outputs_of(settings, inputs):
     source = "pairs" if "kind" in settings else "files"
@@ -46,46 +54,79 @@ def outputs_of(settings, inputs):
     np.testing.assert_array_equal(again(inputs), model(inputs))
     return model, model(inputs).numpy()
 
-for setting, value in [
-    ("activation", "mish"), ("position", "rotary_half"), ("norm_kind", "layer_without_bias")
-]:
-    model, changed = outputs_of({**SIZES, setting: value}, ids)
-    _, default = outputs_of(SIZES, ids)
-    assert np.abs(changed - default).max() > 1e-3, setting
-    _, pairs_changed = outputs_of({**PAIRS, setting: value}, (ids, lengths, ids))
-    _, pairs_default = outputs_of(PAIRS, (ids, lengths, ids))
-    assert np.abs(pairs_changed - pairs_default).max() > 1e-3, setting
-
-    latents, caches = model.call_with_cache(ids[:, :3], model.empty_caches(3), np.zeros(3, "int32"))
-    steps = [model.logits(latents)]
+def check_steps(first, later, empty, logits, expected):
+    # The first three tokens at once, the others one by one.
+    outputs, caches = first(ids[:, :3], empty, np.zeros(3, "int32"))
+    steps = [logits(outputs)]
     for t in range(3, 8):
-        latents, caches = model.call_with_cache(ids[:, t : t + 1], caches, np.full(3, t, "int32"))
-        steps.append(model.logits(latents))
-    np.testing.assert_allclose(np.concatenate(steps, 1), changed, atol=1e-5)
+        outputs, caches = later(ids[:, t : t + 1], caches, np.full(3, t, "int32"))
+        steps.append(logits(outputs))
+    np.testing.assert_allclose(np.concatenate(steps, 1), expected, atol=1e-5)
 
+default = outputs_of(SIZES, ids)[1]
+pairs_default = outputs_of(PAIRS, (ids, lengths, ids))[1]
+for setting, value in EXAMPLES.items():
+    model, changed = outputs_of({**SIZES, setting: value}, ids)
+    assert np.abs(changed - default).max() > 1e-3, setting
+    step = model.call_with_cache
+    check_steps(step, step, model.empty_caches(3), model.logits, changed)
     (problem,) = architecture_of_model(model.config).export_problems(model.config)
     assert problem.startswith(f"model.{setting} = {value!r}"), problem
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("sgd", loss=loss, jit_compile=False)
-    assert np.isfinite(model.train_on_batch(ids[:, :-1], ids[:, 1:]))
+
+    pairs, changed = outputs_of({**PAIRS, setting: value}, (ids, lengths, ids))
+    assert np.abs(changed - pairs_default).max() > 1e-3, setting
+    source = pairs.encode(ids, lengths)
+    step = lambda target, *cache: pairs.call_with_cache(target, source, *cache)
+    check_steps(step, step, pairs.empty_caches(3), pairs.logits, changed)
+
+    problem = target_named("gguf").problem(model.config, known)
+    assert problem == f"model.{setting} = {value!r}: has no form in a portable file", problem
+
+# All three, through the commands.
+settings = tiny_settings(
+    Path(sys.argv[1]),
+    model={**SIZES, **EXAMPLES},
+    training={"jit_compile": False, "epochs": 1, "steps_per_epoch": 30},
+    sampling={"prompts": []},
+)
+out = io.StringIO()
+run = minigpt.train(settings, "run", console=Console(file=out, width=200))
+problem = target_named("gguf").problem(run.config.model, known)
+said = [line for line in out.getvalue().splitlines() if line.endswith(problem)]
+assert len(said) == 1 and said[0].startswith("model.gguf will not be written"), out.getvalue()
+expected = "Ana sat" + minigpt.load(run).generate("Ana sat", 12, temperature=0)[0] + "\\n"
+sampled = called("sample", "run", "--prompt=Ana sat", "--max-new-tokens=12", "--temperature=0")
+assert (sampled.returncode, sampled.stdout, sampled.stderr) == (0, expected, ""), sampled
+exported = called("export", "run", "--format=keras", "--output=a.keras")
+assert exported.returncode == 0, exported
+again = keras.models.load_model("a.keras")
+np.testing.assert_array_equal(again(ids), run.load_model()(ids))
+(line,) = refused("export", "run", "--format=gguf", "--output=a.gguf", cwd=".")
+assert line.endswith(problem), line
 print("done")
 """
 
 
-def test_each_example_changes_two_files_and_works(tmp_path):
+def test_each_example_changes_two_files_and_works(tiny_file, tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "minigpt", ignore=shutil.ignore_patterns("__pycache__"))
     if (configs := PACKAGE.parent / "configs").is_dir():
         shutil.copytree(configs, tmp_path / "configs")
     examples = re.findall(r"```diff\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     assert len(examples) == 3
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "GIT_CEILING_DIRECTORIES": "/"}
+    # The package is the copy; `tests` are those here.
+    path = f"{tmp_path}{os.pathsep}{PACKAGE.parent}"
+    environment = {**os.environ, "PYTHONPATH": path, "GIT_CEILING_DIRECTORIES": "/"}
     for example in examples:
         files = re.findall(r"^\+\+\+ b/(.*)$", example, re.MULTILINE)
         assert len(files) == 2 and files[0] == "minigpt/config/model.py"
         command = ["git", "apply", "-"]
         subprocess.run(command, input=example, text=True, cwd=tmp_path, env=environment, check=True)
     done = subprocess.run(
-        [sys.executable, "-c", CODE], cwd=tmp_path, env=environment, capture_output=True, text=True
+        [sys.executable, "-c", CODE, tiny_file],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-3000:]
 

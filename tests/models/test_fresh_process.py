@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from minigpt.models.losses.smoothed_crossentropy import SmoothedCrossentropy
+from minigpt.models.losses import SmoothedCrossentropy
 from minigpt.training.optimizers.muon import Muon
 from tests.models.test_encoder_decoder import KINDS as PAIR_KINDS
 from tests.models.test_encoder_decoder import small_model

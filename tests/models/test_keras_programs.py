@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import minigpt
-from minigpt.models.losses.smoothed_crossentropy import SmoothedCrossentropy
+from minigpt.models.losses import SmoothedCrossentropy
 from minigpt.tokenizers import learn_tokenizer
 from tests.settings import tokenizer_config
 

@@ -6,7 +6,7 @@ import pytest
 
 from minigpt.config import EncoderDecoderConfig, GPTConfig
 from minigpt.models import GPT, EncoderDecoder, build_model
-from minigpt.models.losses.smoothed_crossentropy import SmoothedCrossentropy
+from minigpt.models.losses import SmoothedCrossentropy
 
 D, V = 6, 11
 

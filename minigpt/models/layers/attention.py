@@ -1,4 +1,4 @@
-"""Multi-head attention, written out, with a cache for decoding token by token."""
+"""Multi-head attention, written out: to earlier tokens, with a cache for decoding; to all; to a source."""
 
 from typing import Any
 
@@ -7,9 +7,8 @@ import tensorflow as tf
 from keras import ops
 
 from minigpt.models.layers.arguments import ATTENTION_NAMES, checked_arguments, split_settings
-from minigpt.models.layers.dense import Dense
+from minigpt.models.layers.dense import Dense, own_initializer, side_by_side
 from minigpt.models.layers.dropout import Dropout
-from minigpt.models.layers.initial_values import own_initializer, side_by_side
 from minigpt.models.layers.norms import build_norm
 from minigpt.models.layers.positions import POSITIONS
 
@@ -20,9 +19,15 @@ _NO_CACHE = (
 
 
 def attend(
-    query: Any, key: Any, value: Any, visible: Any, dropout: Any, training: bool | None = None
+    query: Any,
+    key: Any,
+    value: Any,
+    visible: Any,
+    dropout: Any,
+    training: bool | None = None,
+    bias: Any = None,
 ) -> Any:
-    """Computes scaled dot-product attention for each head: softmax(Q Kᵀ / sqrt(K)) V.
+    """Computes scaled dot-product attention for each head: softmax(Q Kᵀ / sqrt(K) + bias) V.
 
     Vaswani et al. 2017, section 3.2.1.
 
@@ -33,6 +38,7 @@ def attend(
       visible: bool, broadcast to [B, H, T, S]: whether a query attends to a key; all keys if None. Each
         row needs at least one True: the softmax over an empty set is NaN.
       dropout: the layer that drops attention weights in training.
+      bias: float, broadcast to [B, H, T, S]; None adds nothing.
     Returns:
       float[B, H, T, U].
     """
@@ -40,6 +46,8 @@ def attend(
     # `ops.einsum` would first transpose the keys in memory.
     scores = tf.matmul(_merge(query / query.shape[-1] ** 0.5, groups), key, transpose_b=True)
     scores = _split(scores, heads)
+    if bias is not None:
+        scores = scores + ops.cast(bias, scores.dtype)
     if visible is not None:
         scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
     weights = dropout(ops.softmax(scores, axis=-1), training=training)
@@ -152,6 +160,10 @@ class Attention(keras.layers.Layer):
         """Encodes positions in queries or keys; see `PositionEncoding.rotate`."""
         return POSITIONS[self.config.position].rotate(x, positions, self.config.rotary_base)
 
+    def score_bias(self, queries: Any, keys: Any) -> Any:
+        """Returns what positions add to the scores; see `PositionEncoding.score_bias`."""
+        return POSITIONS[self.config.position].score_bias(queries, keys, self.num_heads)
+
     def split_heads(self, x: Any, num_heads: int) -> Any:
         """float[B, T, H·N] → float[B, H, T, N]."""
         width = x.shape[-1] // num_heads
@@ -174,15 +186,6 @@ class Attention(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "output_initializer": keras.initializers.serialize(self.output_initializer),
         }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "Attention":
-        if "use_bias" in config:
-            # Earlier versions saved two settings under other names.
-            config = dict(config)
-            config["qkv_bias"] = config.pop("use_bias")
-            config["attention_dropout_rate"] = config.pop("dropout_rate")
-        return cls(**config)
 
 
 @keras.saving.register_keras_serializable("minigpt")
@@ -239,9 +242,10 @@ class SelfAttention(Attention):
         """Returns the output float[B, T, D] and None; raises a ValueError if a cache is given."""
         if cache is not None:
             raise ValueError(_NO_CACHE)
-        query, key, value = self.project_input(x, ops.arange(ops.shape(x)[1])[None])
-        visible = _masked(None, mask)
-        attended = attend(query, key, value, visible, self.dropout, training)
+        positions = ops.arange(ops.shape(x)[1])
+        query, key, value = self.project_input(x, positions[None])
+        visible, bias = _masked(None, mask), self.score_bias(positions[None], positions)
+        attended = attend(query, key, value, visible, self.dropout, training, bias)
         return self.project_output(attended), None
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
@@ -280,15 +284,16 @@ class CausalSelfAttention(SelfAttention):
             positions = positions + index[:, None]
         query, key, value = self.project_input(x, positions)
         if cache is not None:
-            slots = _cache_slots(positions, self.num_kv_heads)
-            key = ops.scatter_update(cache[0], slots, key)
-            value = ops.scatter_update(cache[1], slots, value)
+            entries = _cache_entries(positions, self.num_kv_heads)
+            key = ops.scatter_update(cache[0], entries, key)
+            value = ops.scatter_update(cache[1], entries, value)
             cache = (key, value)
 
         # Each row has at least one True: a token attends to itself.
-        visible = ops.arange(ops.shape(key)[2]) <= positions[:, None, :, None]
-        visible = _masked(visible, mask)
-        attended = attend(query, key, value, visible, self.dropout, training)
+        slots = ops.arange(ops.shape(key)[2])
+        visible = _masked(slots <= positions[:, None, :, None], mask)
+        bias = self.score_bias(positions, slots)
+        attended = attend(query, key, value, visible, self.dropout, training, bias)
         return self.project_output(attended), cache
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
@@ -298,6 +303,69 @@ class CausalSelfAttention(SelfAttention):
             ops.zeros((*shape, self.head_dim), self.compute_dtype),
             ops.zeros((*shape, self.value_dim), self.compute_dtype),
         )
+
+
+class BidirectionalAttention(Attention):
+    """Base class of attention to all tokens of a source except padding.
+
+    Keys and values of the source are computed separately (`keys_and_values`), so that decoding computes
+    them only once. Arguments are those of `Attention`.
+    """
+
+    def build(self, input_shape: Any) -> None:
+        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        values = self.num_kv_heads * self.value_dim
+        self.query = self.build_projection(input_shape, "query", queries)
+        self.key_value = self.build_projection(input_shape, "key_value", keys, values)
+        super().build(input_shape)
+
+    def encode_positions(self, x: Any) -> Any:
+        """Encodes positions in queries or keys float[B, H, T, K]; unchanged by default."""
+        return x
+
+    def source_bias(self, x: Any, key: Any) -> Any:
+        """Returns what is added to the scores of the tokens of `x` and the keys; None by default."""
+        return None
+
+    def keys_and_values(self, source: Any) -> tuple[Any, Any]:
+        """float[B, S, D] → keys float[B, G, S, K] and values float[B, G, S, U]."""
+        parts = ops.split(self.key_value(source), [self.num_kv_heads * self.head_dim], axis=-1)
+        key, value = (self.split_heads(part, self.num_kv_heads) for part in parts)
+        return self.encode_positions(self.normalize_key(key)), value
+
+    def call(
+        self, x: Any, source: tuple[Any, Any], lengths: Any, training: bool | None = None
+    ) -> Any:
+        """Attends from each token of `x` to the first `lengths` tokens of the source.
+
+        Args:
+          x: float[B, T, D].
+          source: from `keys_and_values`.
+          lengths: int32[B], each 1 or more; later tokens are padding.
+        Returns:
+          float[B, T, D].
+        """
+        key, value = source
+        visible = ops.arange(ops.shape(key)[2]) < lengths[:, None, None, None]
+        query = self.normalize_query(self.split_heads(self.query(x), self.num_heads))
+        query, bias = self.encode_positions(query), self.source_bias(x, key)
+        return self.project_output(attend(query, key, value, visible, self.dropout, training, bias))
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class BidirectionalSelfAttention(BidirectionalAttention):
+    """Self-attention of the encoder (Vaswani et al. 2017, section 3.2.3): the source is `x` itself."""
+
+    def encode_positions(self, x: Any) -> Any:
+        return self.rotate(x, ops.arange(ops.shape(x)[2])[None])
+
+    def source_bias(self, x: Any, key: Any) -> Any:
+        return self.score_bias(ops.arange(ops.shape(x)[1])[None], ops.arange(ops.shape(key)[2]))
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class CrossAttention(BidirectionalAttention):
+    """Attention of the decoder to the encoder's output (Vaswani et al. 2017, section 3.2.3)."""
 
 
 def _masked(visible: Any, mask: Any) -> Any:
@@ -314,15 +382,9 @@ def _masked(visible: Any, mask: Any) -> Any:
     return ops.logical_or(mask, ops.eye(ops.shape(mask)[-1], dtype="bool"))
 
 
-def _cache_slots(positions: Any, num_heads: int) -> Any:
+def _cache_entries(positions: Any, num_heads: int) -> Any:
     """int32[B, T] → int32[B, H, T, 3]: row, head and slot of the entries of each token."""
     positions = ops.repeat(positions[:, None], num_heads, axis=1)
     rows, heads = ops.shape(positions)[0], ops.arange(num_heads)
     parts = (ops.arange(rows)[:, None, None], heads[:, None], positions)
     return ops.stack([part + ops.zeros_like(positions) for part in parts], axis=-1)
-
-
-# Keras stores the class name of a layer in files, and derives part of the path of its weights from it.
-@keras.saving.register_keras_serializable("minigpt")
-class MultiHeadAttention(CausalSelfAttention):
-    """The name of `CausalSelfAttention` in files that earlier versions saved."""

@@ -5,29 +5,25 @@ from typing import Any, ClassVar
 import keras
 
 from minigpt.models.layers.arguments import MODEL_NAMES, checked_arguments
-from minigpt.models.layers.attention import CausalSelfAttention
-from minigpt.models.layers.bidirectional_attention import BidirectionalSelfAttention, CrossAttention
+from minigpt.models.layers.attention import (
+    BidirectionalSelfAttention,
+    CausalSelfAttention,
+    CrossAttention,
+)
 from minigpt.models.layers.dropout import Dropout
 from minigpt.models.layers.norms import build_norm
 from minigpt.models.layers.transformer_block import Block
 
 
-@keras.saving.register_keras_serializable("minigpt")
-class EncoderBlock(Block):
-    """A layer of the encoder (Vaswani et al. 2017, section 3.1). Attention is not causal.
+class PairBlock(Block):
+    """Base class of the two blocks. Arguments are those of `TransformerBlock`, except `causal`.
 
-    A mask of Keras is not applied: `lengths` says which tokens are padding.
-
-        x = LN(x + drop(MHA(x)))
-        x = LN(x + drop(FFN(x)))
-
-    These are the formulas of `block = "post_norm"`; for the other blocks, see `Block`. Arguments are those
-    of `TransformerBlock`, except `causal`. If `head_dim` is not given, K = D / H.
+    If `head_dim` is not given, K = D / H. A mask of Keras is not applied: the calls are given lengths.
+    The formulas of the subclasses are those of `block = "post_norm"`; for the other kinds, see
+    `TransformerBlock`.
     """
 
-    attention_class = BidirectionalSelfAttention
-    attention: BidirectionalSelfAttention
-    implied_settings: ClassVar[dict[str, Any]] = {"kind": "encoder_decoder"}
+    default_settings: ClassVar[dict[str, Any]] = {"kind": "encoder_decoder"}
 
     @checked_arguments(MODEL_NAMES)
     def __init__(
@@ -47,6 +43,20 @@ class EncoderBlock(Block):
             activation=activation,
             **kwargs,
         )
+
+
+@keras.saving.register_keras_serializable("minigpt")
+class EncoderBlock(PairBlock):
+    """A layer of the encoder (Vaswani et al. 2017, section 3.1). Attention is not causal.
+
+        x = LN(x + drop(MHA(x)))
+        x = LN(x + drop(FFN(x)))
+
+    Arguments are those of `PairBlock`.
+    """
+
+    attention_class = BidirectionalSelfAttention
+    attention: BidirectionalSelfAttention
 
     def call(self, x: Any, lengths: Any, training: bool | None = None) -> Any:
         """Computes the block.
@@ -63,46 +73,27 @@ class EncoderBlock(Block):
         keys_and_values = self.attention.keys_and_values(inputs)
         attended = self.attention(inputs, keys_and_values, lengths, training=training)
         x = self.residual(x, self.dropout1(attended, training=training), self.norm1)
-        output = self.feed_forward(self.sublayer_input(x, self.norm2), training)
-        return self.residual(x, self.dropout2(output, training=training), self.norm2)
+        return self.add_feed_forward(x, training)
 
 
 @keras.saving.register_keras_serializable("minigpt")
-class DecoderBlock(Block):
+class DecoderBlock(PairBlock):
     """A layer of the decoder (Vaswani et al. 2017, section 3.1).
 
-    A mask of Keras is not applied. Padding after a target has no effect on the tokens before it.
+    Padding after a target has no effect on the tokens before it.
 
         x = LN(x + drop(MHA(x)))            causal self-attention
         x = LN(x + drop(MHA(x, source)))    cross-attention
         x = LN(x + drop(FFN(x)))
 
-    These are the formulas of `block = "post_norm"`; for the other blocks, see `Block`. Arguments are those
-    of `TransformerBlock`, except `causal`. If `head_dim` is not given, K = D / H.
+    Arguments are those of `PairBlock`.
     """
 
     attention_class = CausalSelfAttention
     attention: CausalSelfAttention
-    implied_settings: ClassVar[dict[str, Any]] = {"kind": "encoder_decoder"}
 
-    @checked_arguments(MODEL_NAMES)
-    def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        ff_dim: int,
-        dropout_rate: float = 0.1,
-        activation: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            embed_dim=embed_dim,
-            num_heads=num_heads,
-            ff_dim=ff_dim,
-            dropout_rate=dropout_rate,
-            activation=activation,
-            **kwargs,
-        )
+    def build_parts(self) -> None:
+        super().build_parts()
         policy = self.dtype_policy
         self.cross_attention = self.build_attention(CrossAttention, "cross_attention")
         self.cross_norm = build_norm(self.config, "cross_norm", policy)
@@ -145,5 +136,4 @@ class DecoderBlock(Block):
         inputs = self.sublayer_input(x, self.cross_norm)
         attended = self.cross_attention(inputs, source, lengths, training=training)
         x = self.residual(x, self.cross_dropout(attended, training=training), self.cross_norm)
-        output = self.feed_forward(self.sublayer_input(x, self.norm2), training)
-        return self.residual(x, self.dropout2(output, training=training), self.norm2), cache
+        return self.add_feed_forward(x, training), cache

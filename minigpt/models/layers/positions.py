@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from minigpt.models.layers.initial_values import own_initializer
+from minigpt.models.layers.dense import own_initializer
 
 
 class PositionEncoding:
@@ -42,6 +42,18 @@ class PositionEncoding:
           float[B, H, T, K]; `x` by default.
         """
         return x
+
+    def score_bias(self, queries: Any, keys: Any, num_heads: int) -> Any:
+        """Returns what is added to the scores of a self-attention layer, before the softmax.
+
+        Args:
+          queries: int32[B, T] or [1, T], position of the token of each query.
+          keys: int32[S], position of the token of each key.
+          num_heads: H.
+        Returns:
+          float32, broadcast to [B, H, T, S]; None, the default, adds nothing.
+        """
+        return None
 
 
 class LearnedPositions(PositionEncoding):

@@ -7,9 +7,8 @@ import keras
 from minigpt.models.layers.activations import ACTIVATIONS, gated
 from minigpt.models.layers.arguments import MODEL_NAMES, checked_arguments, split_settings
 from minigpt.models.layers.attention import Attention, CausalSelfAttention, SelfAttention
-from minigpt.models.layers.dense import Dense
+from minigpt.models.layers.dense import Dense, own_initializer
 from minigpt.models.layers.dropout import Dropout
-from minigpt.models.layers.initial_values import own_initializer
 from minigpt.models.layers.norms import build_norm
 
 
@@ -25,8 +24,8 @@ class Block(keras.layers.Layer):
     """
 
     attention_class: type[Attention]
-    # The settings that the class implies.
-    implied_settings: ClassVar[dict[str, Any]]
+    # Settings that have these values unless others are given.
+    default_settings: ClassVar[dict[str, Any]]
 
     def __init__(
         self,
@@ -36,20 +35,18 @@ class Block(keras.layers.Layer):
         output_initializer: Any = None,
         **arguments: Any,
     ) -> None:
-        defaults = {"activation": "relu", **self.implied_settings}
+        defaults = {"activation": "relu", **self.default_settings}
         config, kwargs = split_settings({**arguments, "activation": activation}, **defaults)
         super().__init__(**kwargs)
-        block = self.implied_settings.get("block", config.block)
-        if config.block != block:
-            raise ValueError(
-                f"`block` should be {block!r} for {type(self).__name__}. Received: {config.block!r}"
-            )
-        self.config = config = config.resolved()
+        self.config = config.resolved()
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
+        self.build_parts()
 
+    def build_parts(self) -> None:
+        """Creates the layers."""
         # Keras saves weights by the names of attributes and in the order of their assignment.
-        policy = self.dtype_policy
+        config, policy = self.config, self.dtype_policy
         self.attention = self.build_attention(self.attention_class, "attention")
         self.activation = ACTIVATIONS[config.activation]
         width, function = config.ff_size, self.activation
@@ -120,6 +117,11 @@ class Block(keras.layers.Layer):
         """Adds the output of a sublayer to its shortcut; the sum is normalized in a post-norm block."""
         return norm(x + output) if self.config.block == "post_norm" else x + output
 
+    def add_feed_forward(self, x: Any, training: bool | None = None) -> Any:
+        """Computes the second sublayer with its shortcut: float[B, T, D] → float[B, T, D]."""
+        output = self.feed_forward(self.sublayer_input(x, self.norm2), training)
+        return self.residual(x, self.dropout2(output, training=training), self.norm2)
+
     def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape
 
@@ -134,10 +136,23 @@ class Block(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("minigpt")
 class TransformerBlock(Block):
-    """The post-norm block of the Keras example (Vaswani et al. 2017, section 3.1).
+    """A block of a GPT; by default, the post-norm block of the Keras example.
+
+    `block = "post_norm"` (Vaswani et al. 2017, section 3.1):
 
         x = LN(x + drop(MHA(x)))
         x = LN(x + drop(FFN(x)))
+
+    `block = "pre_norm"`, of GPT-2 (Radford et al. 2019, section 2.3). The sum itself is not normalized: a
+    final norm belongs after the last block.
+
+        x = x + drop(MHA(LN(x)))
+        x = x + drop(FFN(LN(x)))
+
+    `block = "modern"`, of Qwen3 (Yang et al. 2025): pre-norm, with RMSNorm, a gated network and no biases.
+
+        x = x + drop(MHA(RMSNorm(x)))       queries and keys of each head are normalized
+        x = x + drop(SwiGLU(RMSNorm(x)))
 
     Args:
       embed_dim: D.
@@ -156,17 +171,17 @@ class TransformerBlock(Block):
         queries, keys and values too.
       output_initializer: of the matrices whose product is added to the shortcut; the same if None.
       **kwargs: other settings of `[model]` (docs/settings.md) and the arguments of `keras.layers.Layer`.
-        The block reads `head_dim` (K; `key_dim` is the same argument), `value_dim`, `num_kv_heads`,
-        `attention_dropout_rate`, `ff_dropout_rate`, `norm_epsilon`, `qkv_bias`, `position` and
-        `rotary_base`. If `head_dim` is not given, each head of a `TransformerBlock` has the full width D,
-        as in the Keras example; in a pre-norm or a modern block, K = D / H.
+        The layer reads `block`, `head_dim` (K; `key_dim` is the same argument), `value_dim`,
+        `num_kv_heads`, `attention_dropout_rate`, `ff_dropout_rate`, `norm_epsilon`, `qkv_bias`,
+        `position` and `rotary_base`. If `head_dim` is not given, each head of a post-norm block has the
+        full width D, as in the Keras example; in a pre-norm or a modern block, K = D / H.
     Raises:
       TypeError: an argument is missing or given twice.
       ValueError: a setting is not valid, or an argument is unknown.
     """
 
     attention: SelfAttention
-    implied_settings: ClassVar[dict[str, Any]] = {"block": "post_norm"}
+    default_settings: ClassVar[dict[str, Any]] = {"block": "post_norm"}
     supports_masking = True
 
     @checked_arguments(MODEL_NAMES)
@@ -220,37 +235,25 @@ class TransformerBlock(Block):
         inputs = self.sublayer_input(x, self.norm1)
         attended, cache = self.attention.call_with_cache(inputs, cache, index, training, mask)
         x = self.residual(x, self.dropout1(attended, training=training), self.norm1)
-        output = self.feed_forward(self.sublayer_input(x, self.norm2), training)
-        return self.residual(x, self.dropout2(output, training=training), self.norm2), cache
+        return self.add_feed_forward(x, training), cache
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "causal": self.causal}
 
 
+# Files of Keras have these names, and the paths of weights in a file contain the names of the classes.
 @keras.saving.register_keras_serializable("minigpt")
 class PreNormTransformerBlock(TransformerBlock):
-    """The pre-norm block of GPT-2 (Radford et al. 2019, section 2.3).
+    """`TransformerBlock` with the default `block = "pre_norm"`."""
 
-        x = x + drop(MHA(LN(x)))
-        x = x + drop(FFN(LN(x)))
-
-    The sum itself is not normalized: a final LayerNorm belongs after the last block.
-    """
-
-    implied_settings: ClassVar[dict[str, Any]] = {"block": "pre_norm"}
+    default_settings: ClassVar[dict[str, Any]] = {"block": "pre_norm"}
 
 
 @keras.saving.register_keras_serializable("minigpt")
 class ModernTransformerBlock(TransformerBlock):
-    """The block of Qwen3 (Yang et al. 2025): pre-norm with RMSNorm, and no biases.
+    """`TransformerBlock` with the default `block = "modern"`."""
 
-        x = x + drop(MHA(RMSNorm(x)))       queries and keys of each head are normalized
-        x = x + drop(SwiGLU(RMSNorm(x)))
-
-    As in a pre-norm block, a final norm belongs after the last block.
-    """
-
-    implied_settings: ClassVar[dict[str, Any]] = {"block": "modern"}
+    default_settings: ClassVar[dict[str, Any]] = {"block": "modern"}
 
 
 # The names are those of `model.block` in minigpt/config/model.py.

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from minigpt.errors import as_path
 from minigpt.targets.gguf.instance import Engine
-from minigpt.targets.gguf.text_model import PortableTextModel
-from minigpt.targets.gguf.translation_model import PortableTranslationModel
+from minigpt.targets.gguf.text_model import PortableTextModel, PortableTranslationModel
 
 
 def load_portable(path: str | Path) -> PortableTextModel | PortableTranslationModel:

@@ -1,19 +1,17 @@
-"""PortableTextModel: a portable file that continues text."""
+"""PortableTextModel and PortableTranslationModel: portable files that continue text or translate."""
 
 import json
 import threading
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import minigpt
-from minigpt.errors import ArgumentProblem, UserError, as_integer
-from minigpt.generation.arguments import as_token_ids, check_seeds, seeds_of
-from minigpt.generation.prompts import as_texts, check_prompt, unknown_tokens_message
-from minigpt.generation.sample import Sample
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.generation.base import BaseModel, BaseTextModel, BaseTranslationModel, Sample
+from minigpt.generation.prompts import banned_token_problems, check_seeds
 from minigpt.targets.gguf.instance import Engine
 from minigpt.targets.gguf.settings import Settings, settings_of
 from minigpt.targets.gguf.vocabulary import PortableTokenizer
@@ -22,9 +20,10 @@ from minigpt.tokenizers.continuation import ContinuationText
 
 # New tokens between two looks for stop strings, and for Ctrl-C.
 _STRIDE = 8
+_NO_BEAM_SEARCH = "should be 1: a portable file has no beam search; minigpt.load has"
 
 
-class PortableModel:
+class PortableModel(BaseModel):
     """What all models of portable files have.
 
     Args:
@@ -42,9 +41,9 @@ class PortableModel:
         self._engine, self._path = engine, path
         # The engine has one memory. Threads take turns.
         self._lock = threading.RLock()
-        self.tokenizer = PortableTokenizer(engine, self._lock)
-        self.max_len: int = engine.key("minigpt.model.max_len")
-        self.vocab_size: int = engine.key("minigpt.model.vocab_size")
+        self.tokenizer: PortableTokenizer = PortableTokenizer(engine, self._lock)
+        self.max_len = engine.key("minigpt.model.max_len")
+        self.vocab_size = engine.key("minigpt.model.vocab_size")
         self.kind: str = engine.key("minigpt.model.kind")
         # llama.cpp's names for the types: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
         types: dict[int, WeightsType] = {0: "float32", 1: "float16", 7: "int8"}
@@ -88,19 +87,9 @@ class PortableModel:
             raise UserError(f"{self._path}: {name}: damaged, not a JSON object")
         return value
 
-    def unknown_tokens(self, text: str) -> int:
-        """Returns the number of words or characters of a text that the vocabulary does not contain.
 
-        Raises:
-          UserError: the text is not valid Unicode.
-          TypeError: it is not a string.
-        """
-        check_prompt(text, "text")
-        return self.tokenizer.count_unknown(text)
-
-
-class PortableTextModel(PortableModel):
-    """A GPT in a portable file. Its methods are those of `minigpt.TextModel`.
+class PortableTextModel(PortableModel, BaseTextModel):
+    """A GPT in a portable file.
 
     Continuations are the same as those of `TextModel`, except where two tokens are almost equally probable.
     There is no beam search. Several texts can be streamed at the same time; the engine reads a text again
@@ -110,89 +99,30 @@ class PortableTextModel(PortableModel):
     # The text that the engine continues.
     _current: object = None
 
-    def generate(
-        self,
-        prompts: str | Sequence[str] = "",
-        max_new_tokens: int = 40,
-        *,
-        seed: int | Sequence[int] = 0,
-        num_samples: int = 1,
-        **settings: Any,
-    ) -> list[str]:
-        """Continues prompts; see `minigpt.TextModel.generate`.
-
-        Returns:
-          The continuations, without the prompts.
-        """
-        samples = self._samples(prompts, max_new_tokens, seed, num_samples, settings)
-        return [sample.text for sample in samples]
-
-    def samples(
-        self,
-        prompts: str | Sequence[str] = "",
-        max_new_tokens: int = 40,
-        *,
-        seed: int | Sequence[int] = 0,
-        num_samples: int = 1,
-        **settings: Any,
-    ) -> list[Sample]:
-        """Continues prompts; see `minigpt.TextModel.samples`.
-
-        Raises:
-          UserError: a setting or a prompt cannot be used, or the text does not fit into memory.
-          TypeError: an argument has the wrong type.
-          ValueError: the number of seeds is neither 1 nor the number of prompts.
-        """
-        return list(self._samples(prompts, max_new_tokens, seed, num_samples, settings))
-
-    def iter_samples(
-        self,
-        prompts: str | Sequence[str] = "",
-        max_new_tokens: int = 40,
-        *,
-        seed: int | Sequence[int] = 0,
-        num_samples: int = 1,
-        **settings: Any,
-    ) -> Iterator[Sample]:
-        """Yields what `samples` returns, one by one."""
-        return self._samples(prompts, max_new_tokens, seed, num_samples, settings)
+    def _settings(self, values: dict[str, Any]) -> Settings:
+        settings = settings_of(values)
+        problems = banned_token_problems(settings.banned_tokens, self.vocab_size)
+        if settings.beams > 1:
+            problems.append(ArgumentProblem("beams", settings.beams, _NO_BEAM_SEARCH))
+        if problems:
+            raise UserError(*problems)
+        return settings
 
     def _samples(
-        self,
-        prompts: str | Sequence[str],
-        max_new_tokens: int,
-        seed: int | Sequence[int],
-        num_samples: int,
-        settings: dict[str, Any],
+        self, prompts: list[str], seeds: list[int], settings: Settings, num_samples: int
     ) -> Iterator[Sample]:
-        prompts = as_texts("prompts", prompts)
-        seeds = seeds_of(seed, len(prompts))
-        num_samples = as_integer("num_samples", num_samples)
-        checked = self._checked(max_new_tokens, settings)
         check_seeds(seeds, num_samples)
-        self._warn_of_unknown(prompts, stacklevel=4)
         return (
-            self._sample(prompt, first + i, checked)
+            self._sample(prompt, first + i, settings)
             for prompt, first in zip(prompts, seeds, strict=True)
             for i in range(num_samples)
         )
 
-    def stream(
-        self, prompt: str = "", max_new_tokens: int = 40, *, seed: int = 0, **settings: Any
-    ) -> Iterator[str]:
-        """Yields the text that `generate` returns for one prompt, in pieces as it is generated.
-
-        Raises:
-          UserError: a setting or the prompt cannot be used, or the text does not fit into memory.
-          TypeError: `prompt` is not a string, or `seed` not an integer.
-        """
-        (seed,) = seeds_of(seed, 1)
-        checked = self._checked(max_new_tokens, settings)
-        check_seeds([seed], 1)
-        self._warn_of_unknown([prompt], stacklevel=3)
-        return self._pieces(prompt, seed, checked)
-
     def _pieces(self, prompt: str, seed: int, settings: Settings) -> Iterator[str]:
+        check_seeds([seed], 1)
+        return self._streamed(prompt, seed, settings)
+
+    def _streamed(self, prompt: str, seed: int, settings: Settings) -> Iterator[str]:
         text = ContinuationText(self.tokenizer, self.tokenizer.encode(prompt), settings.stop)
         for tokens in self._tokens(prompt, seed, settings, stride=1):
             if ready := text.push(tokens):
@@ -237,42 +167,26 @@ class PortableTextModel(PortableModel):
         self._engine.set_sampling(*numbers, penalty, seed, banned)
         self._engine.start(ids, settings.max_new_tokens, added)
 
-    def _checked(self, max_new_tokens: int, settings: dict[str, Any]) -> Settings:
-        checked = settings_of({"max_new_tokens": max_new_tokens, **settings})
-        problems = [
-            ArgumentProblem(
-                "banned_tokens", token, f"should be an id from 0 to {self.vocab_size - 1}"
-            )
-            for token in checked.banned_tokens
-            if token >= self.vocab_size
-        ]
-        if checked.beams > 1:
-            problem = "should be 1: a portable file has no beam search; minigpt.load has"
-            problems.append(ArgumentProblem("beams", checked.beams, problem))
-        if problems:
-            raise UserError(*problems)
-        return checked
-
-    def _warn_of_unknown(self, prompts: Sequence[str], stacklevel: int) -> None:
-        for prompt in prompts:
-            check_prompt(prompt)
-            if unknown := self.tokenizer.count_unknown(prompt):
-                message = unknown_tokens_message(f"prompt {prompt!r}", unknown, self.tokenizer)
-                warnings.warn(message, stacklevel=stacklevel)
-
-    def logits(self, token_ids: Any) -> np.ndarray:
-        """Scores every next token.
-
-        Args:
-          token_ids: int[B, T], T ≤ max_len.
-        Returns:
-          float32[B, T, V]: row t scores the token at t + 1.
-        Raises:
-          TypeError: the ids are not integers.
-          ValueError: their shape is not [B, T] with T ≤ max_len, or an id is outside the vocabulary.
-        """
-        ids = as_token_ids(token_ids, self.max_len, self.vocab_size)
+    def _logits(self, token_ids: np.ndarray) -> np.ndarray:
         with self._lock:
             self._current = None
-            rows = [self._engine.score(row, self.vocab_size) for row in ids]
-        return np.stack(rows) if rows else np.zeros((*ids.shape, self.vocab_size), np.float32)
+            rows = [self._engine.score(row, self.vocab_size) for row in token_ids]
+        return np.stack(rows) if rows else np.zeros((*token_ids.shape, self.vocab_size), np.float32)
+
+
+class PortableTranslationModel(PortableModel, BaseTranslationModel):
+    """An encoder-decoder in a portable file. It translates greedily: there is no beam search."""
+
+    def _targets(
+        self, sources: list[np.ndarray], max_new_tokens: int, beams: int, length_penalty: float
+    ) -> list[list[int]]:
+        return [self._target(source, max_new_tokens) for source in sources]
+
+    def _check_beams(self, beams: int) -> None:
+        if beams > 1:
+            raise UserError(ArgumentProblem("beams", beams, _NO_BEAM_SEARCH))
+
+    def _target(self, source: np.ndarray, max_new_tokens: int) -> list[int]:
+        with self._lock:
+            self._engine.start_translation(source, max_new_tokens)
+            return self._engine.add_tokens(self.max_len)

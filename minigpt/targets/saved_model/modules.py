@@ -11,11 +11,11 @@ from minigpt.environment import hide_tensorflow_log
 from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
 from minigpt.generation.loop import new_ids
 from minigpt.generation.sampling import SAMPLING_SPEC, SamplingSettings
-from minigpt.generation.stop_strings import cut_at_stop
 from minigpt.generation.translation import Translator
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.targets.export import output_folder
 from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.graph.stop_strings import cut_at_stop
 
 
 class TextModule(tf.Module):

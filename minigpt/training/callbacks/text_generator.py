@@ -10,8 +10,8 @@ import keras
 
 from minigpt.config import SamplingConfig, sampling_config
 from minigpt.errors import UserError
-from minigpt.generation.decoders import build_decoder
 from minigpt.generation.decoding import Decoder
+from minigpt.generation.given_models import build_decoder
 from minigpt.generation.given_tokenizers import GivenTokenizer, as_tokenizer
 from minigpt.generation.prompts import as_list, as_prompts
 from minigpt.generation.samples import generate

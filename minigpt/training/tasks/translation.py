@@ -15,7 +15,7 @@ from minigpt.evaluation.pairs import PairEvaluator, skipped_pairs_message
 from minigpt.evaluation.replicas import Replicas
 from minigpt.evaluation.scores import perplexity
 from minigpt.models import EncoderDecoder
-from minigpt.models.losses.smoothed_crossentropy import SmoothedCrossentropy
+from minigpt.models.losses import SmoothedCrossentropy
 from minigpt.training.callbacks.display import Display
 from minigpt.training.callbacks.translation_samples import TranslationSamples
 from minigpt.training.console import count

@@ -11,7 +11,7 @@ from minigpt.config import EncoderDecoderConfig, load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.models import build_model
-from minigpt.models.losses.smoothed_crossentropy import SmoothedCrossentropy
+from minigpt.models.losses import SmoothedCrossentropy
 from minigpt.runs.corpus import open_run_corpus
 from minigpt.tokenizers import learn_tokenizer
 from tests.conftest import backwards, letters, pair_settings, tiny_settings

@@ -1,4 +1,4 @@
-"""Cutting texts at stop strings in a graph, with the result of `minigpt.tokenizers.stop_strings`."""
+"""Cutting texts at stop strings in a graph, with the result of `minigpt.tokenizers.continuation`."""
 
 import tensorflow as tf
 

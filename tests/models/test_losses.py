@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from minigpt.models.losses.chunked_crossentropy import chunked_crossentropy
+from minigpt.models.losses import chunked_crossentropy
 
 N, D, V = 23, 6, 11
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from minigpt.config import GPTConfig, SamplingConfig
-from minigpt.generation.decoders import build_decoder
+from minigpt.generation.given_models import build_decoder
 from minigpt.generation.samples import generate
 from minigpt.layers import TransformerBlock
 from minigpt.models import build_gpt

@@ -1,4 +1,4 @@
-"""Decoders for models and tokenizers: any Keras model that maps token ids to logits can generate text."""
+"""Models of other programs: any Keras model that maps token ids to logits can generate text."""
 
 import re
 from collections.abc import Iterator
@@ -6,9 +6,11 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from minigpt.generation.decoding import Decoder
-from minigpt.generation.step_models import CachedGPT, StepModel, UncachedModel, output_of
+from minigpt.generation.sampling import ban
+from minigpt.generation.step_models import CachedGPT, StepModel, newest_window
 from minigpt.models import GPT
 from minigpt.notices import LOGGER
 from minigpt.tokenizers.vocabulary import Vocabulary
@@ -18,6 +20,45 @@ DEFAULT_MAX_LEN = 64
 # What layers with position tables call the number of positions, in minigpt, keras_hub and programs that
 # follow the Keras tutorials.
 LENGTH_NAMES = {"max_len", "maxlen", "sequence_length", "max_length", "max_sequence_length"}
+
+
+class UncachedModel(StepModel):
+    """Any Keras model int[B, T] → float[B, T, V], causal in T: each step is a full pass.
+
+    Args:
+      model: the model.
+      vocab_size: V.
+      max_len: T, the longest input.
+      fixed_length: whether every input has T tokens; shorter ones are padded on the right.
+      output: index or key of the logits among several outputs; None if there is one output.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        vocab_size: int,
+        max_len: int,
+        fixed_length: bool,
+        output: int | str | None = None,
+    ) -> None:
+        self.model = model
+        self.vocab_size = vocab_size
+        self.max_len = max_len
+        self.fixed_length = fixed_length
+        self.output = output
+
+    def step(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> tuple[Any, Any]:
+        longest = tf.reduce_max(tf.concat([lengths, [1]], 0))
+        width = self.max_len if self.fixed_length else tf.minimum(self.max_len, longest)
+        window, last = newest_window(token_ids, lengths, width)
+        outputs = output_of(self.model, window)
+        logits = outputs if self.output is None else outputs[self.output]
+        logits = tf.gather(logits, last, axis=1, batch_dims=1)[:, 0]
+        logits = tf.ensure_shape(tf.cast(logits, tf.float32), [None, self.vocab_size])
+        return ban(logits, banned), caches
+
+    def row_bytes(self, capacity: int) -> int:
+        return super().row_bytes(capacity) + 8 * self.vocab_size * self.max_len
 
 
 def build_decoder(
@@ -86,6 +127,12 @@ def _uncached(
             "should be causal"
         )
     return UncachedModel(model, shape[2], length, fixed_len is not None, place)
+
+
+def output_of(model: keras.Model, token_ids: Any) -> Any:
+    """Calls a model for inference and returns its output, also if it is in a list of one output."""
+    outputs = model(token_ids, training=False)
+    return outputs[0] if isinstance(outputs, (list, tuple)) and len(outputs) == 1 else outputs
 
 
 def _call(model: keras.Model, length: int, may_be_shorter: bool) -> tuple[int, Any]:

@@ -1,0 +1,295 @@
+"""What all text models have in common, whatever computes them: arguments, checks, samples, warnings.
+
+Does not use TensorFlow. `text_models` computes with TensorFlow, `minigpt.targets.gguf.text_model` with the
+engine of the portable file.
+"""
+
+import abc
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from minigpt.errors import as_integer
+from minigpt.generation.prompts import (
+    WHITE_SPACE,
+    as_texts,
+    as_token_ids,
+    check_prompt,
+    check_search,
+    seeds_of,
+    translation_limit,
+    unknown_tokens_message,
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A prompt and its continuation.
+
+    Attributes:
+      prompt: the prompt, as given.
+      text: the continuation, without the stop string that ended it. Without a stop string, the decoded
+        prompt followed by `text` equals the decoded sequence.
+      seed: the seed of the draws.
+      tokens: ids of the continuation, up to the token that completed the stop string.
+    """
+
+    prompt: str
+    text: str
+    seed: int
+    tokens: list[int]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class BaseModel(abc.ABC):
+    """A model together with its tokenizer.
+
+    Attributes:
+      tokenizer: the model's tokenizer, a `Vocabulary` with the method `count_unknown`.
+      max_len: the context, in tokens.
+      vocab_size: V.
+    """
+
+    tokenizer: Any
+    max_len: int
+    vocab_size: int
+
+    def unknown_tokens(self, text: str) -> int:
+        """Returns the number of words or characters of a text that the vocabulary does not contain.
+
+        The tokenizer reads them as `[UNK]`, or a character as the bytes of its UTF-8.
+
+        Raises:
+          UserError: the text is not valid Unicode.
+          TypeError: it is not a string.
+        """
+        check_prompt(text, "text")
+        return self.tokenizer.count_unknown(text)
+
+
+class BaseTextModel(BaseModel):
+    """A model that continues text. A subclass says how tokens are computed."""
+
+    def generate(
+        self,
+        prompts: str | Sequence[str] = "",
+        max_new_tokens: int = 40,
+        *,
+        seed: int | Sequence[int] = 0,
+        num_samples: int = 1,
+        **settings: Any,
+    ) -> list[str]:
+        """Continues prompts.
+
+        Args:
+          prompts: one or more texts; "" starts a document.
+          max_new_tokens: maximum number of tokens to add; the text may end sooner.
+          seed, num_samples, **settings: see `samples`.
+        Returns:
+          The continuations, without the prompts.
+        """
+        samples = self._continue(prompts, max_new_tokens, seed, num_samples, settings)
+        return [sample.text for sample in samples]
+
+    def samples(
+        self,
+        prompts: str | Sequence[str] = "",
+        max_new_tokens: int = 40,
+        *,
+        seed: int | Sequence[int] = 0,
+        num_samples: int = 1,
+        **settings: Any,
+    ) -> list[Sample]:
+        """Continues prompts, and returns the prompt, seed and token ids of each text too.
+
+        Args:
+          prompts: one or more texts; "" starts a document.
+          max_new_tokens: maximum number of tokens to add; the text may end sooner.
+          seed: one for all prompts, or one per prompt.
+          num_samples: samples per prompt; sample i uses seed + i.
+          **settings: temperature, top_k (10 by default), top_p, min_p, repetition_penalty, beams,
+            length_penalty, stop and banned_tokens, as in `[sampling]` of a configuration.
+        Raises:
+          UserError: a setting or a prompt cannot be used, or one sample does not fit into memory.
+          TypeError: `prompts` contains something other than strings, or `seed` or
+            `num_samples` other than integers.
+          ValueError: the number of seeds is neither 1 nor the number of prompts.
+        """
+        return list(self._continue(prompts, max_new_tokens, seed, num_samples, settings))
+
+    def iter_samples(
+        self,
+        prompts: str | Sequence[str] = "",
+        max_new_tokens: int = 40,
+        *,
+        seed: int | Sequence[int] = 0,
+        num_samples: int = 1,
+        **settings: Any,
+    ) -> Iterator[Sample]:
+        """Yields what `samples` returns, for more samples than fit into memory.
+
+        Arguments and exceptions are those of `samples`.
+        """
+        return self._continue(prompts, max_new_tokens, seed, num_samples, settings)
+
+    def _continue(
+        self,
+        prompts: str | Sequence[str],
+        max_new_tokens: int,
+        seed: int | Sequence[int],
+        num_samples: int,
+        settings: dict[str, Any],
+    ) -> Iterator[Sample]:
+        prompts = as_texts("prompts", prompts)
+        seeds = seeds_of(seed, len(prompts))
+        num_samples = as_integer("num_samples", num_samples)
+        checked = self._settings({"max_new_tokens": max_new_tokens, **settings})
+        samples = self._samples(prompts, seeds, checked, num_samples)
+        self._warn_of_unknown(prompts, stacklevel=4)
+        return samples
+
+    def stream(
+        self, prompt: str = "", max_new_tokens: int = 40, *, seed: int = 0, **settings: Any
+    ) -> Iterator[str]:
+        """Yields the text that `generate` returns for one prompt, in pieces as it is generated.
+
+        Args:
+          prompt, max_new_tokens, seed, **settings: as for `samples`.
+        Raises:
+          UserError: a setting or the prompt cannot be used; several beams cannot be streamed.
+          TypeError: `prompt` is not a string, or `seed` not an integer.
+        """
+        check_prompt(prompt)
+        (seed,) = seeds_of(seed, 1)
+        checked = self._settings({"max_new_tokens": max_new_tokens, **settings})
+        pieces = self._pieces(prompt, seed, checked)
+        self._warn_of_unknown([prompt], stacklevel=3)
+        return pieces
+
+    def logits(self, token_ids: Any) -> np.ndarray:
+        """Scores every next token.
+
+        Args:
+          token_ids: int[B, T], T ≤ max_len.
+        Returns:
+          float32[B, T, V]: row t scores the token at t + 1.
+        Raises:
+          TypeError: the ids are not integers.
+          ValueError: their shape is not [B, T] with T ≤ max_len, or an id is outside the vocabulary.
+        """
+        return self._logits(as_token_ids(token_ids, self.max_len, self.vocab_size))
+
+    @abc.abstractmethod
+    def _settings(self, values: dict[str, Any]) -> Any:
+        """Returns checked sampling settings; raises a `UserError`."""
+
+    @abc.abstractmethod
+    def _samples(
+        self, prompts: list[str], seeds: list[int], settings: Any, num_samples: int
+    ) -> Iterator[Sample]:
+        """Continues each prompt `num_samples` times.
+
+        Raises:
+          UserError: at once, if the arguments cannot be used.
+        """
+
+    @abc.abstractmethod
+    def _pieces(self, prompt: str, seed: int, settings: Any) -> Iterator[str]:
+        """Yields a continuation as it is generated; exceptions are those of `_samples`."""
+
+    @abc.abstractmethod
+    def _logits(self, token_ids: np.ndarray) -> np.ndarray:
+        """int32[B, T] → float32[B, T, V]."""
+
+    def _warn_of_unknown(self, prompts: Sequence[str], stacklevel: int) -> None:
+        for prompt in prompts:
+            if unknown := self.tokenizer.count_unknown(prompt):
+                message = unknown_tokens_message(f"prompt {prompt!r}", unknown, self.tokenizer)
+                warnings.warn(message, stacklevel=stacklevel)
+
+
+class BaseTranslationModel(BaseModel):
+    """A model that translates. A subclass says how targets are computed."""
+
+    def translate(
+        self,
+        texts: str | Sequence[str],
+        beams: int = 1,
+        length_penalty: float = 1.0,
+        max_new_tokens: int | None = None,
+    ) -> list[str]:
+        """Translates sentences.
+
+        A source that is longer than max_len is cut, with a `UserWarning`.
+
+        Args:
+          texts: one or more sentences; surrounding white space is ignored, and a sentence of white space
+            gives "".
+          beams: width of the beam search; 1 is greedy.
+          length_penalty: the score of a beam is the sum of its log-probabilities divided by its length to
+            this power; larger values favor longer translations.
+          max_new_tokens: maximum number of tokens of a translation; the model's max_len if None.
+        Raises:
+          UserError: a text is not valid Unicode, or the model has no beam search.
+          TypeError: an argument has the wrong type.
+          ValueError: a number is out of range.
+        """
+        check_search(beams, length_penalty)
+        limit = translation_limit(max_new_tokens, self.max_len)
+        self._check_beams(beams)
+        texts = as_texts("texts", texts)
+        for text in texts:
+            check_prompt(text, "texts")
+        sources = self._sources(texts)
+        for index, source in enumerate(sources):
+            if len(source) > self.max_len:
+                warnings.warn(
+                    f"source {index + 1} has {len(source)} tokens, end token included: only the first "
+                    f"{self.max_len - 1} are translated, because model.max_len = {self.max_len}",
+                    stacklevel=2,
+                )
+                sources[index] = np.append(source[: self.max_len - 1], source[-1:])
+        # A source of only the end token has no translation.
+        nonempty = [index for index, source in enumerate(sources) if len(source) > 1]
+        targets = self._targets([sources[i] for i in nonempty], limit, beams, length_penalty)
+        translations = [""] * len(texts)
+        for index, ids in zip(nonempty, targets, strict=True):
+            translations[index] = self.tokenizer.decode(ids)
+        return translations
+
+    def source_tokens(self, text: str) -> int:
+        """Returns the number of tokens of a source, end token included; at most max_len are read."""
+        check_prompt(text, "text")
+        return len(self._sources([text])[0])
+
+    def unknown_tokens(self, text: str) -> int:
+        check_prompt(text, "text")
+        return super().unknown_tokens(text.strip(WHITE_SPACE))
+
+    def _sources(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """int32[S] each, end token included."""
+        encoded = self._encode([text.strip(WHITE_SPACE) for text in texts])
+        return [np.append(ids, self.tokenizer.end_id).astype(np.int32) for ids in encoded]
+
+    def _check_beams(self, beams: int) -> None:
+        """Raises a `UserError` if the model does not have as many beams."""
+
+    def _encode(self, texts: list[str]) -> list[np.ndarray]:
+        return [self.tokenizer.encode(text) for text in texts]
+
+    @abc.abstractmethod
+    def _targets(
+        self, sources: list[np.ndarray], max_new_tokens: int, beams: int, length_penalty: float
+    ) -> Sequence[Sequence[int] | np.ndarray]:
+        """Returns the token ids of each translation, without end tokens.
+
+        Args:
+          sources: int32[S] each, end token included, 2 ≤ S ≤ max_len.
+          max_new_tokens: from 0 to max_len.
+          beams, length_penalty: as for `translate`.
+        """

@@ -1,0 +1,195 @@
+"""TextModel and TranslationModel: the model of a run together with its tokenizer, in TensorFlow."""
+
+import reprlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from minigpt.config import SamplingConfig, sampling_config
+from minigpt.corpus.documents import Piece, ingest
+from minigpt.corpus.pair_batches import Pairs
+from minigpt.corpus.token_ids import encode_texts
+from minigpt.errors import UserError
+from minigpt.evaluation import Evaluation, PairEvaluation, score
+from minigpt.evaluation.pairs import evaluate_pairs
+from minigpt.evaluation.text import Evaluator
+from minigpt.generation.base import BaseTextModel, BaseTranslationModel, Sample
+from minigpt.generation.decoding import Decoder
+from minigpt.generation.given_models import build_decoder
+from minigpt.generation.prompts import (
+    WHITE_SPACE,
+    as_list,
+    as_texts,
+    as_token_ids,
+    check_prompt,
+    check_search,
+)
+from minigpt.generation.samples import generate, stream
+from minigpt.generation.translation import Translator, translate_ids
+from minigpt.models import GPT, EncoderDecoder
+from minigpt.runs.run import Run, as_run
+from minigpt.tokenizers import Tokenizer
+
+
+class TextModel(BaseTextModel):
+    """A trained model with its tokenizer.
+
+    Args:
+      model: the GPT.
+      tokenizer: the tokenizer it was trained with.
+    """
+
+    def __init__(self, model: GPT, tokenizer: Tokenizer) -> None:
+        self.model = model
+        self.tokenizer: Tokenizer = tokenizer
+        self.max_len, self.vocab_size = model.max_len, model.vocab_size
+
+    def __repr__(self) -> str:
+        return f"TextModel({_description(self.model, self.tokenizer)})"
+
+    @cached_property
+    def _decoder(self) -> Decoder:
+        return build_decoder(self.model, self.tokenizer)
+
+    def _settings(self, values: dict[str, Any]) -> SamplingConfig:
+        return sampling_config(**values)
+
+    def _samples(
+        self, prompts: list[str], seeds: list[int], settings: Any, num_samples: int
+    ) -> Iterator[Sample]:
+        return generate(self._decoder, self.tokenizer, prompts, seeds, settings, num_samples)
+
+    def _pieces(self, prompt: str, seed: int, settings: Any) -> Iterator[str]:
+        return stream(self._decoder, self.tokenizer, prompt, seed, settings)
+
+    def _logits(self, token_ids: np.ndarray) -> np.ndarray:
+        return self.model(token_ids).numpy()
+
+    def latents(self, token_ids: Any) -> np.ndarray:
+        """Computes the latents: the input of the head.
+
+        Args:
+          token_ids: int[B, T], T ≤ max_len.
+        Returns:
+          float32[B, T, D].
+        Raises:
+          TypeError, ValueError: as for `logits`.
+        """
+        token_ids = as_token_ids(token_ids, self.max_len, self.vocab_size)
+        return tf.cast(self.model.latents(token_ids), tf.float32).numpy()
+
+    def evaluate(self, texts: str | Sequence[str]) -> Evaluation:
+        """Scores the model on texts, each one document.
+
+        Raises:
+          UserError: all texts are empty, or one is not valid Unicode.
+          TypeError: `texts` contains something other than strings.
+        """
+        documents = as_texts("texts", texts)
+        if not any(documents):
+            raise UserError("texts: empty; expected at least one character")
+        for document in documents:
+            check_prompt(document, "texts")
+        part = encode_texts(documents, self.tokenizer)
+        loss = Evaluator(self.model).loss(part.ids)
+        return score(loss, part, self.tokenizer.lossless)
+
+
+class TranslationModel(BaseTranslationModel):
+    """A trained encoder-decoder with its tokenizer.
+
+    Args:
+      model: the encoder-decoder.
+      tokenizer: the tokenizer it was trained with.
+    """
+
+    def __init__(self, model: EncoderDecoder, tokenizer: Tokenizer) -> None:
+        self.model = model
+        self.tokenizer: Tokenizer = tokenizer
+        self.max_len, self.vocab_size = model.max_len, model.vocab_size
+
+    def __repr__(self) -> str:
+        return f"TranslationModel({_description(self.model, self.tokenizer)})"
+
+    @cached_property
+    def _translator(self) -> Translator:
+        tokenizer = self.tokenizer
+        return Translator(
+            self.model, tokenizer.end_id, tokenizer.never_sampled_ids, tokenizer.start_id
+        )
+
+    def _encode(self, texts: list[str]) -> list[np.ndarray]:
+        return self.tokenizer.encode_many(texts)
+
+    def _targets(
+        self, sources: list[np.ndarray], max_new_tokens: int, beams: int, length_penalty: float
+    ) -> list[np.ndarray]:
+        return translate_ids(self._translator, sources, max_new_tokens, beams, length_penalty)
+
+    def evaluate(
+        self, pairs: Sequence[tuple[str, str]], beams: int = 1, length_penalty: float = 1.0
+    ) -> PairEvaluation:
+        """Computes loss and BLEU on pairs of source and reference.
+
+        Raises:
+          UserError: there is no pair, or a sentence is empty or not valid Unicode.
+          TypeError: an argument has the wrong type.
+          ValueError: a number is out of range.
+        """
+        check_search(beams, length_penalty)
+        sentences = [sentence.strip(WHITE_SPACE) for sentence in _sentences(pairs)]
+        if not sentences or not all(sentences):
+            raise UserError("pairs: expected at least one pair, without empty sentences")
+        part = encode_texts(
+            ingest(Piece(sentence.encode(), True) for sentence in sentences), self.tokenizer
+        )
+        tokenizer = self.tokenizer
+        encoded = Pairs(part.ids, tokenizer.end_id, self.model.max_len, tokenizer.start_id)
+        return evaluate_pairs(self.model, self.tokenizer, encoded, 32, beams, length_penalty)
+
+
+def _sentences(pairs: Any) -> list[str]:
+    """Returns the sentences of all pairs, source and reference in turn."""
+    pairs = as_list(pairs)
+    sentences = []
+    for pair in pairs if isinstance(pairs, list) else [pairs]:
+        both = as_list(pair)
+        if not isinstance(both, list) or [isinstance(s, str) for s in both] != [True, True]:
+            raise TypeError(
+                "`pairs` must be a list of pairs of source and reference. "
+                f"Received: {reprlib.repr(pair)}"
+            )
+        for sentence in both:
+            check_prompt(sentence, "pairs")
+        sentences += both
+    return sentences
+
+
+def load(run: Run | str | Path) -> TextModel | TranslationModel:
+    """Opens a run's best model: a `TextModel`, or a `TranslationModel` if it was trained on pairs.
+
+    Damaged checkpoints, and the one that is used instead, are logged as warnings.
+
+    Args:
+      run: a run, or its directory.
+    Raises:
+      UserError: the run does not exist, or it has no finished checkpoint.
+      TypeError: `run` is neither.
+    """
+    run = as_run(run)
+    model, tokenizer = run.load_model(), run.load_tokenizer()
+    if isinstance(model, EncoderDecoder):
+        return TranslationModel(model, tokenizer)
+    return TextModel(model, tokenizer)
+
+
+def _description(model: Any, tokenizer: Any) -> str:
+    """Returns the sizes of a model and its tokenizer, for a repr."""
+    return (
+        f"{type(model).__name__} of {model.count_params():,} parameters, max_len={model.max_len}, "
+        f"{tokenizer.kind} vocabulary of {tokenizer.vocab_size:,}"
+    )
