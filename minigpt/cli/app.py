@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Annotated
 
 import typer
-from typer._click.exceptions import ClickException, NoArgsIsHelpError
 
 import minigpt
 from minigpt.cli.output import print_message
@@ -41,6 +40,7 @@ def _print_version(requested: bool) -> None:
 
 
 def _program(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option(
@@ -48,13 +48,15 @@ def _program(
         ),
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(2)
 
 
 def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
     """Returns the program with some of its commands, whose modules are imported."""
     app = typer.Typer(
-        no_args_is_help=True,
+        invoke_without_command=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         help="Train small GPT language models on any text, sample from them, and export them.",
@@ -89,10 +91,7 @@ def run_command() -> None:
             # A file name may contain a newline.
             print_message(f"minigpt: {problem}".replace("\n", "\\n"))
         sys.exit(2)
-    except NoArgsIsHelpError as error:
-        print(error.format_message())
-        sys.exit(2)
-    except ClickException as error:
+    except typer.TyperException as error:
         message = error.format_message().replace(" is not one of", ": should be one of")
         print_message(f"minigpt: {message}")
         sys.exit(2)

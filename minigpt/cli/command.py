@@ -1,4 +1,4 @@
-"""What the commands share: option names in error messages, notices, runs of the right kind."""
+"""What the commands share: options, their names in error messages, notices, runs of the right kind."""
 
 import re
 import shlex
@@ -8,7 +8,9 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+import typer
 
 import minigpt
 from minigpt.cli.output import print_message
@@ -17,6 +19,23 @@ from minigpt.notices import notices_to
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory.")]
+ModelArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Run directory, or a portable file: model.gguf.")
+]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", help="Print whether the engine or TensorFlow runs the model.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+TextOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--text",
+        metavar="PATH",
+        help="Text file, folder of *.txt files, or glob; .gz is read too. Repeatable.",
+    ),
+]
 
 
 def command(options: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -1,7 +1,6 @@
 """`minigpt configs`: lists the shipped configurations."""
 
-from minigpt.cli.command import command
-from minigpt.cli.options import JsonOption
+from minigpt.cli.command import JsonOption, command
 from minigpt.cli.output import print_json
 from minigpt.config import shipped_configs
 

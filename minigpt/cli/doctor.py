@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.cli.command import command, program_name
-from minigpt.cli.options import RunArgument
+from minigpt.cli.command import RunArgument, command, program_name
 from minigpt.cli.output import print_json, print_text
 from minigpt.runs.analysis import runnable
 

@@ -1,8 +1,7 @@
 """`minigpt evaluate`: scores a model on text."""
 
 import minigpt
-from minigpt.cli.command import command
-from minigpt.cli.options import JsonOption, RunArgument, TextOption
+from minigpt.cli.command import JsonOption, RunArgument, TextOption, command
 from minigpt.cli.output import print_json
 
 

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.cli.certificates import print_certificate
-from minigpt.cli.command import command
-from minigpt.cli.options import RunArgument
+from minigpt.cli.command import RunArgument, command
+from minigpt.cli.verify import print_certificate
 from minigpt.errors import UserError
 from minigpt.targets.export import check_output
 from minigpt.targets.targets import TARGETS, target_named

@@ -1,8 +1,12 @@
-"""Reading lines from a file or from standard input."""
+"""Reading lines from a file, from standard input, or from a terminal."""
 
+import importlib
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+from minigpt.cli.output import print_message
 from minigpt.errors import UserError
 
 # The lines are held in memory.
@@ -45,3 +49,27 @@ def _read(file: Path | None) -> bytes:
 def is_interactive() -> bool:
     """Returns whether standard input and standard output are terminals."""
     return bool(sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty())
+
+
+def prompt_loop(hint: str, answer: Callable[[str], None]) -> None:
+    """Reads lines with editing and history until end of file, and answers each.
+
+    Args:
+      hint: what to type, printed first.
+      answer: called with each line; the problems of its `UserError`s are printed.
+    """
+    with suppress(ImportError):
+        # Importing it gives `input` line editing and history.
+        importlib.import_module("readline")
+    print_message(f"{hint} Press Ctrl-D to quit.")
+    while True:
+        try:
+            line = input("> ")
+        except EOFError:
+            print()
+            return
+        try:
+            answer(line)
+        except UserError as error:
+            for problem in error.problems:
+                print_message(problem)

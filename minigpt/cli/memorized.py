@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.cli.command import command
-from minigpt.cli.options import JsonOption, RunArgument
+from minigpt.cli.command import JsonOption, RunArgument, command
 from minigpt.cli.output import print_json, print_text
 from minigpt.insight.verbatim import MIN_CHARACTERS, MIN_WORDS
 

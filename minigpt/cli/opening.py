@@ -1,6 +1,7 @@
 """Opening what `sample` and `translate` are given: a run, or a portable file."""
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import minigpt
 from minigpt.cli.command import check_kind, open_run
 from minigpt.cli.output import print_message
-from minigpt.errors import ArgumentProblem, UserError, failure
+from minigpt.errors import ArgumentProblem, UserError, failure, gathering
 from minigpt.runs.portable_file import PORTABLE_FILE, is_current
 from minigpt.storage.files import is_newer
 from minigpt.targets.gguf.settings import Settings, problem_of, settings_of
@@ -41,6 +42,27 @@ class OpenedModel:
             self.sampling = _sampling_settings(self._portable, path, self._is_file)
         else:
             self.sampling = open_run(path, kind).config.sampling.model_dump()
+
+    def sampling_settings(self, options: Mapping[str, Any]) -> Settings:
+        """Returns sampling settings: the values of options, and the model's settings for the others.
+
+        Args:
+          options: setting → value, None for the model's. Settings without an option are not read.
+        Raises:
+          UserError: a value, or the seed, cannot be used.
+        """
+        chosen = {
+            name: self.sampling.get(name) if value is None else value
+            for name, value in options.items()
+        }
+        problems: list[str] = []
+        with gathering(problems):
+            settings = settings_of(chosen)
+        if "seed" in chosen and (problem := problem_of("seed", chosen["seed"])):
+            problems.append(ArgumentProblem("seed", chosen["seed"], problem))
+        if problems:
+            raise UserError(*problems)
+        return settings
 
     def load(self, beams: int, verbose: bool) -> Any:
         """Loads the model.

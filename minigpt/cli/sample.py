@@ -4,17 +4,15 @@ import random
 import sys
 import warnings
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from minigpt.cli.command import command
-from minigpt.cli.input import is_interactive, read_lines
-from minigpt.cli.interactive import prompt_loop
+from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, command
+from minigpt.cli.input import is_interactive, prompt_loop, read_lines
 from minigpt.cli.opening import OpenedModel
-from minigpt.cli.options import JsonOption, ModelArgument, VerboseOption
 from minigpt.cli.output import SampleHeadings, print_json, print_message, print_text
-from minigpt.cli.sampling_options import check_options, chosen_seed, sampling_settings
+from minigpt.errors import UserError
 from minigpt.generation.prompts import shortened, unknown_tokens_message
 
 OPTIONS = {
@@ -103,9 +101,9 @@ def sample(
         "seed": seed,
     }
     opened = OpenedModel(run, "gpt")
-    sampling = sampling_settings(opened.sampling, options)
-    first_seed = chosen_seed(opened.sampling, options)
-    check_options(sampling.beams, options, as_stream, as_json)
+    sampling = opened.sampling_settings(options)
+    first_seed = opened.sampling["seed"] if seed is None else seed
+    _check_options(sampling.beams, options, as_stream, as_json)
     interactive = not prompt and is_interactive()
     prompts = prompt or ([] if interactive else _piped_prompts())
     if interactive:
@@ -148,6 +146,30 @@ def sample(
             headings = SampleHeadings(len(prompts) * num_samples)
             for text in prompts:
                 print_samples(text, first_seed, headings)
+
+
+def _check_options(beams: int, options: dict[str, Any], stream: bool, as_json: bool) -> None:
+    """Raises a `UserError` if an option of `sample` has no effect or contradicts another one."""
+    problems = []
+    if beams > 1:
+        problems += [
+            f"--{name.replace('_', '-')} {options[name]}: has no effect with --beams {beams}, which "
+            "draws no random numbers; omit one of the two"
+            for name in ("temperature", "top_k", "top_p", "min_p", "seed")
+            if options[name] is not None
+        ]
+    elif options["length_penalty"] is not None:
+        problems.append(
+            f"--length-penalty {options['length_penalty']}: has an effect only with --beams 2 or more"
+        )
+    if stream and beams > 1:
+        problems.append(
+            f"--stream: cannot be used with --beams {beams}, which finds the best text at the end"
+        )
+    if stream and as_json:
+        problems.append("--stream: cannot be used with --json, which prints whole objects")
+    if problems:
+        raise UserError(*problems)
 
 
 def _piped_prompts() -> list[str]:

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from minigpt.cli.command import command
+from minigpt.cli.command import ModelArgument, command
 from minigpt.cli.opening import OpenedModel, is_portable
-from minigpt.cli.options import ModelArgument
 from minigpt.cli.output import print_message
 from minigpt.config import MAX_NEW_TOKENS
 from minigpt.environment import available_cores, install_command

@@ -5,10 +5,9 @@ from typing import Annotated, Any
 import typer
 
 import minigpt
-from minigpt.cli.command import command
+from minigpt.cli.command import JsonOption, ModelArgument, command
 from minigpt.cli.input import read_lines
 from minigpt.cli.opening import is_portable
-from minigpt.cli.options import JsonOption, ModelArgument
 from minigpt.cli.output import print_json, print_text
 from minigpt.generation.prompts import check_prompt
 

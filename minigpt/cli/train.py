@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.cli.command import option_names, program_name
+from minigpt.cli.command import TextOption, option_names, program_name
 from minigpt.cli.command_line import recorded_command_line
-from minigpt.cli.options import TextOption
 from minigpt.cli.output import print_json, print_message, print_text
 from minigpt.config import Config, load_config, shipped_configs
 from minigpt.distribution.cluster import is_first_worker

@@ -6,13 +6,10 @@ from typing import Annotated
 
 import typer
 
-from minigpt.cli.command import command
-from minigpt.cli.input import is_interactive, read_lines
-from minigpt.cli.interactive import prompt_loop
+from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, command
+from minigpt.cli.input import is_interactive, prompt_loop, read_lines
 from minigpt.cli.opening import OpenedModel
-from minigpt.cli.options import JsonOption, ModelArgument, VerboseOption
 from minigpt.cli.output import print_json, print_message, print_text
-from minigpt.cli.sampling_options import sampling_settings
 from minigpt.errors import UserError
 from minigpt.generation.prompts import check_prompt, unknown_tokens_message
 
@@ -49,9 +46,7 @@ def translate(
     Without --text and --file, sentences are read from standard input.
     """
     opened = OpenedModel(run, "encoder_decoder")
-    sampling = sampling_settings(
-        opened.sampling, {"beams": beams, "length_penalty": length_penalty}
-    )
+    sampling = opened.sampling_settings({"beams": beams, "length_penalty": length_penalty})
     if length_penalty is not None and sampling.beams == 1:
         raise UserError(
             f"--length-penalty {length_penalty}: has an effect only with --beams 2 or more"
