@@ -1,7 +1,9 @@
 """What several tests share: a cache folder of their own, a tiny run."""
 
+import fcntl
 import os
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,21 +23,13 @@ SHARED_DATA = Path(
 )
 
 
-# Session fixture → worker. Each takes a training.
-WORKERS = {"tiny_run": "runs", "pair_run": "runs", "trained": "cli"}
-
-
 @pytest.hookimpl(tryfirst=True)  # Before pytest-xdist reads the marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sends all files that use a session fixture to one worker (`--dist loadgroup`)."""
-    workers = {}
+    """Sends each file to one worker, and all that use `trained` to the same (`--dist loadgroup`)."""
+    cli = {item.path for item in items if "trained" in getattr(item, "fixturenames", ())}
     for item in items:
-        for name in WORKERS.keys() & set(getattr(item, "fixturenames", ())):
-            # A file that uses both kinds goes where the longer trainings are.
-            if workers.get(item.path) != "runs":
-                workers[item.path] = WORKERS[name]
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(workers.get(item.path, str(item.path))))
+        group = "cli" if item.path in cli else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -88,6 +82,29 @@ TINY_SETTINGS = {
 }
 
 
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Returns a copy of a folder that only one of several workers makes.
+
+    Args:
+      factory: of temporary folders.
+      name: of the folder.
+      make: makes it at the path that it is called with.
+    """
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    root = factory.getbasetemp().parent if is_worker else factory.getbasetemp()
+    folder = root / "made_once" / name
+    folder.parent.mkdir(exist_ok=True)
+    with open(folder.with_name(f"{name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            try:
+                make(folder)
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+    return shutil.copytree(folder, factory.mktemp("runs") / name)
+
+
 @pytest.fixture(scope="session")
 def tiny_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("text") / "tiny.txt"
@@ -129,7 +146,10 @@ def no_export(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def tiny_run(tiny_file: Path, tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
     """A finished run of a model that is small enough to be trained in seconds."""
-    return minigpt.train(tiny_settings(tiny_file), tmp_path_factory.mktemp("runs") / "tiny")
+    path = made_once(
+        tmp_path_factory, "tiny", lambda path: minigpt.train(tiny_settings(tiny_file), path)
+    )
+    return minigpt.Run(path)
 
 
 @pytest.fixture(scope="session")
@@ -215,7 +235,10 @@ def pair_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def pair_run(pair_file: Path, tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
     """A finished run of a model that says a sequence backwards; trained in less than a minute."""
-    return minigpt.train(pair_settings(pair_file), tmp_path_factory.mktemp("runs") / "backwards")
+    path = made_once(
+        tmp_path_factory, "backwards", lambda path: minigpt.train(pair_settings(pair_file), path)
+    )
+    return minigpt.Run(path)
 
 
 @pytest.fixture
