@@ -59,6 +59,7 @@ def measure(task: Task, model: GPT | EncoderDecoder, folder: Path) -> Durations:
     loop.hooks.started(loop)
     loop.fit()
     fitted = time.perf_counter()
+    checkpoint = fitted - timer.last
     export_best(run, part, loop.hooks)
     export = time.perf_counter() - fitted
 
@@ -76,7 +77,7 @@ def measure(task: Task, model: GPT | EncoderDecoder, folder: Path) -> Durations:
         step=batch * task.config.training.accumulate_steps,
         validation=losses[-1] * parts + translated / longer,
         samples=samples[-1] / longer,
-        checkpoint=max(0.0, fitted - timer.last),
+        checkpoint=checkpoint,
         export=export - final + final_compiles + (final - final_compiles) * parts / longer,
     )
 
