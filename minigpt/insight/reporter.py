@@ -3,6 +3,8 @@
 import math
 import shlex
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import minigpt
@@ -71,21 +73,10 @@ class Reporter(Hook):
         """Writes the last report; returns the verdicts of the doctor and what was not measured."""
         if self._was_finished or not self._analysis:
             return []
-        verdicts, path = self.report(state), shlex.quote(str(run.path))
-        lines = [
-            f"Doctor: {verdict.title}. {verdict.evidence} "
-            f"{runnable(verdict.action, run.path, self.command)}"
-            for verdict in verdicts
-        ]
-        if not lines:
-            lines = ["Doctor: no problems found."]
+        verdicts = self.report(state)
         # It would have taken too long.
-        if left := [each.subject for each in self._measurements if self._is_due(each, True)]:
-            lines.append(
-                f"Not measured, to save time: {', '.join(left)}. To measure it: {self.command} doctor "
-                f"{path}"
-            )
-        return lines
+        left = [each.subject for each in self._measurements if self._is_due(each, True)]
+        return lines_of(verdicts, left, run.path, self.command)
 
     @property
     def _allowed(self) -> float:
@@ -126,3 +117,27 @@ class Reporter(Hook):
         self._last_seconds = time.perf_counter() - start
         self.seconds += self._last_seconds
         return verdicts
+
+
+def lines_of(
+    verdicts: Sequence[Verdict], not_measured: Sequence[str], run: Path, command: str
+) -> list[str]:
+    """Returns a line for each verdict of the doctor, and one for what was not measured.
+
+    Args:
+      verdicts: the verdicts.
+      not_measured: subjects of measurements.
+      run: the run directory.
+      command: how the user calls minigpt.
+    """
+    lines = [
+        f"Doctor: {verdict.title}. {verdict.evidence} {runnable(verdict.action, run, command)}"
+        for verdict in verdicts
+    ]
+    lines = lines or ["Doctor: no problems found."]
+    if not_measured:
+        lines.append(
+            f"Not measured, to save time: {', '.join(not_measured)}. To measure it: {command} doctor "
+            f"{shlex.quote(str(run))}"
+        )
+    return lines

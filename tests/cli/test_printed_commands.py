@@ -16,9 +16,9 @@ import minigpt
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 from minigpt.insight.report.values import analysis_values
+from minigpt.insight.reporter import lines_of
 from minigpt.runs.analysis import Verdict
 from minigpt.targets.huggingface import weights
-from minigpt.training import messages
 from tests.cli.running import called, refused
 
 SPACED = "my friend's run"
@@ -80,10 +80,7 @@ def test_the_commands_at_the_end_of_training():
         "too_short", "It says RUN.", "Train on: `minigpt train --resume RUN --set a=1`."
     )
     program = shlex.quote("./my programs/minigpt")
-    reporter = SimpleNamespace(
-        not_measured=["text"], run=SimpleNamespace(path=Path("runs") / SPACED)
-    )
-    found, not_measured = messages.doctor(reporter, [verdict], program)
+    found, not_measured = lines_of([verdict], ["text"], Path("runs") / SPACED, program)
     assert "It says RUN. Train on" in found
     (command,) = re.findall("`(.*)`", found)
     assert shlex.split(command) == [
