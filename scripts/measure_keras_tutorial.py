@@ -23,9 +23,8 @@ from benchmarks.sizes import Sizes
 
 from minigpt.corpus.batches import training_batch
 from minigpt.models import build_gpt
-from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.records import read_lines
-from minigpt.runs.run import Run
+from minigpt.runs.run import Run, open_run_corpus
 
 # The last steps of the rows. An epoch of the tutorial, which cuts each review, has 391 batches.
 ROWS = (1, 10, 30, 100, 200, 300, 390, 600, 800, 1000)

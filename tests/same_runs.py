@@ -4,7 +4,8 @@ from pathlib import Path
 
 import gguf
 
-from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
+from minigpt.runs.checkpoints import read_checkpoint
+from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
 from tests.run_files import records
 

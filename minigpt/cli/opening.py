@@ -10,7 +10,7 @@ import minigpt
 from minigpt.cli.command import check_kind, open_run
 from minigpt.cli.output import print_message
 from minigpt.errors import ArgumentProblem, UserError, failure, gathering
-from minigpt.runs.portable_file import PORTABLE_FILE, is_current
+from minigpt.runs.layout import PORTABLE_FILE, is_current
 from minigpt.storage.files import is_newer
 from minigpt.targets.gguf.settings import Settings, problem_of, settings_of
 
@@ -189,7 +189,8 @@ def _portable_file(run: "Run", folder: Path) -> Path:
 
 def _model_bytes(run: "Run") -> int:
     """Returns the approximate size of the weights."""
-    from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
+    from minigpt.runs.checkpoints import count_parameters
+    from minigpt.runs.layout import checkpoint_paths
 
     if run.model_file.is_file():
         return run.model_file.stat().st_size

@@ -126,7 +126,7 @@ def _settings(
     """Returns the settings of a new run, with all problems of the options in one error."""
     # Imported here because every command imports this module, and these import NumPy.
     from minigpt.corpus.text_files import TextFiles
-    from minigpt.runs.paths import check_new_run
+    from minigpt.runs.layout import check_new_run
 
     problems: list[str] = []
     with gathering(problems):
@@ -149,7 +149,7 @@ def _name(config: str | None, text: list[str]) -> str:
 
 
 def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str]) -> None:
-    from minigpt.runs.paths import check_run
+    from minigpt.runs.layout import check_run
 
     problems = [
         f"{option}: is only for a new run; --resume {run} has its own"

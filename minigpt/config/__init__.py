@@ -11,9 +11,14 @@ from minigpt.config.data import (
     ShakespeareConfig,
     StoriesConfig,
 )
-from minigpt.config.loading import load_config, sampling_config, shipped_configs
+from minigpt.config.loading import (
+    config_record,
+    dump_config,
+    load_config,
+    sampling_config,
+    shipped_configs,
+)
 from minigpt.config.model import EncoderDecoderConfig, GPTConfig, TransformerConfig
-from minigpt.config.record import config_record, dump_config
 from minigpt.config.sampling import MAX_NEW_TOKENS, SamplingConfig
 from minigpt.config.schema import SECTIONS, Config
 from minigpt.config.tokenizer import (

@@ -1,4 +1,4 @@
-"""Reads a configuration from a TOML file or a dictionary.
+"""Reads a configuration from a TOML file or a dictionary, and writes it.
 
 A TOML file has one table for each section (`[data]`, `[tokenizer]`, `[model]`, `[training]`,
 `[sampling]`). A setting that the file leaves out has its default. All problems of a file and its overrides
@@ -10,16 +10,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 from pydantic import ValidationError
 
 from minigpt.config.overrides import apply_overrides, check_overrides, select_variant
 from minigpt.config.problems import nearest, problem_of
-from minigpt.config.record import FORMAT
 from minigpt.config.sampling import SamplingConfig
-from minigpt.config.schema import Config, variants
+from minigpt.config.schema import SECTIONS, Config, variants
+from minigpt.config.section import UNSET
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.storage.files import read_file
 
+# The number of the schema, which a later version may change.
+FORMAT = 2
 # A limit for files that are not configurations: they are not read into memory.
 MAX_FILE_BYTES = 1_000_000
 
@@ -147,3 +150,20 @@ def _read(source: str | Path | Mapping[str, Any] | None) -> tuple[str, Mapping[s
         names = ", ".join(shipped_configs())
         message = f"{error.strerror or error}; should be a TOML file or one of: {names}"
         raise UserError(ArgumentProblem("config", source, message)) from None
+
+
+def config_record(config: Config) -> dict[str, Any]:
+    """Returns every setting and the format number as values that TOML and JSON can hold.
+
+    Unset values are "none". `load_config` reads the record back to an equal configuration.
+    """
+    values = config.model_copy(update={"model": config.model.resolved()}).model_dump()
+    return {"format": FORMAT} | {
+        section: {key: UNSET if value is None else value for key, value in values[section].items()}
+        for section in SECTIONS
+    }
+
+
+def dump_config(config: Config) -> str:
+    """Returns a configuration as TOML that `load_config` reads back to an equal one."""
+    return tomli_w.dumps(config_record(config))

@@ -31,7 +31,7 @@ from minigpt.corpus.tokenizer import learn_from, published_tokenizer
 from minigpt.errors import UserError
 from minigpt.interrupts import Interrupted
 from minigpt.storage.atomic import atomic_folder, publish_folder, resumable_folder
-from minigpt.storage.cache import cache_folder
+from minigpt.storage.files import cache_folder
 from minigpt.tokenizers import KINDS, Tokenizer
 
 FORMAT_VERSION = 3

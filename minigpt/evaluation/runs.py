@@ -9,8 +9,7 @@ from minigpt.corpus.text_files import read_texts
 from minigpt.corpus.token_ids import Part, encode_texts
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
-from minigpt.runs.corpus import open_run_corpus
-from minigpt.runs.run import Run, as_run
+from minigpt.runs.run import Run, as_run, open_run_corpus
 from minigpt.tokenizers import Tokenizer
 
 

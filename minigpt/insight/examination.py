@@ -22,10 +22,9 @@ from minigpt.insight.memorization import measure_memorization
 from minigpt.insight.report.report import write_report
 from minigpt.insight.text_checks import check_text
 from minigpt.runs.analysis import Verdict, read_analysis, write_analysis
-from minigpt.runs.corpus import open_run_corpus
 from minigpt.runs.lock import run_lock
 from minigpt.runs.records import read_lines
-from minigpt.runs.run import Run, as_run
+from minigpt.runs.run import Run, as_run, open_run_corpus
 
 # Measured on two slow cores: tokens counted, bytes compressed by both programs, and products of weights and
 # tokens by the engine, per second; the time to check a text, to compare its parts, and to open a model and

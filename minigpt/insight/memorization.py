@@ -17,8 +17,7 @@ from minigpt.errors import ArgumentProblem, UserError, as_integer
 from minigpt.insight.state_model import State, as_state, open_state
 from minigpt.insight.token_bytes import TokenBytes, TokenText
 from minigpt.insight.verbatim import Text, find_copies
-from minigpt.runs.corpus import open_run_corpus
-from minigpt.runs.run import Run, as_run
+from minigpt.runs.run import Run, as_run, open_run_corpus
 from minigpt.tokenizers import Tokenizer
 
 _PROMPT_TOKENS = 16

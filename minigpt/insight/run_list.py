@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from minigpt.config import Config, FilesConfig, PairsConfig
 from minigpt.errors import ArgumentProblem, UserError, as_path
-from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
+from minigpt.runs.checkpoints import count_parameters
+from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.lock import is_locked
 from minigpt.runs.records import number, read_lines, read_object
 from minigpt.runs.run import Run

@@ -78,9 +78,7 @@ def _in_tensorflow(
     if weights is not None:
         opened.model.set_weights(weights)
     elif checkpoint is not None:
-        from minigpt.runs.model_loading import model_of_checkpoint
-
-        opened.model.set_weights(model_of_checkpoint(run, checkpoint).get_weights())
+        opened.model.set_weights(run.load_model(checkpoint).get_weights())
     return opened
 
 

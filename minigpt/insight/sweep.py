@@ -13,8 +13,7 @@ import numpy as np
 from minigpt.config import Config
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.models.state import arrays_of, restore
-from minigpt.runs.corpus import open_run_corpus
-from minigpt.runs.run import Run
+from minigpt.runs.run import Run, open_run_corpus
 from minigpt.training.callbacks.callback import Callback, training_loss
 from minigpt.training.fine_tuning import fine_tuning
 from minigpt.training.start import initial_model

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from minigpt.tokenizers import Tokenizer
-from minigpt.tokenizers.escapes import ESCAPE
+from minigpt.tokenizers.vocabulary import ESCAPE
 
 # Bytes that no UTF-8 contains: the end of a document, and an unknown word or character.
 DOCUMENT_END, UNKNOWN = 0xFF, 0xFE

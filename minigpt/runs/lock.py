@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from minigpt.errors import UserError
-from minigpt.runs.paths import run_error
+from minigpt.runs.layout import run_error
 
 NAME = "lock"
 # `is_locked` holds the lock for less than this.

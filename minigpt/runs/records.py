@@ -1,11 +1,18 @@
-"""Values from the files of a run, which may be damaged, from another version, or from somebody else."""
+"""The small files of a run: values, JSON lines, and facts.json.
+
+A file may be damaged, from another version, or from somebody else.
+"""
 
 import json
 import math
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
+from pydantic import BaseModel, ConfigDict, Field
+
+from minigpt.storage.atomic import replace_file
 from minigpt.storage.files import read_file
 
 T = TypeVar("T")
@@ -93,3 +100,114 @@ def spread(values: Sequence[T], most: int) -> list[T]:
         return list(values)
     last = len(values) - 1
     return [values[round(i * last / (most - 1))] for i in range(most)]
+
+
+def append_line(file: Path, record: dict[str, Any]) -> None:
+    """Appends one line and forces it to the disk; see `append_lines`."""
+    append_lines(file, [record])
+
+
+def append_lines(file: Path, records: Iterable[dict[str, Any]]) -> None:
+    """Appends lines and forces them to the disk.
+
+    Raises:
+      OSError: they cannot be written; a part of them may remain, which `cut_lines` removes.
+    """
+    with open(file, "a", encoding="utf-8", opener=_open_no_link) as lines:
+        lines.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        lines.flush()
+        os.fsync(lines.fileno())
+
+
+def cut_lines(file: Path, last: int, key: str = "epoch") -> None:
+    """Removes the lines whose `key` is above `last`, and incomplete lines. The file may be missing."""
+    if not file.is_file():
+        return
+    before = file.read_bytes()
+    kept = b"".join(line for line in before.splitlines(True) if _number(line, key) <= last)
+    if kept != before:
+        replace_file(file, kept)
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    """Opens a file but no symbolic link: in a directory from someone else, a link may lead to any file."""
+    # O_NONBLOCK: opening a pipe does not block.
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+
+
+def _number(line: bytes, key: str) -> float:
+    """Returns the number of a line's `key`; infinity if the line is incomplete."""
+    try:
+        return float(json.loads(line)[key]) if line.endswith(b"\n") else math.inf
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return math.inf
+
+
+# A limit for files of someone else.
+MAX_FILE_BYTES = 1_000_000
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Record(BaseModel):
+    # The file may come from someone else, so types are checked. A later version may add keys.
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Baselines(_Record):
+    """Losses of predictions that need no model, in nats per token; for pairs, per target token.
+
+    Attributes:
+      uniform: of the uniform distribution.
+      unigram: of the token frequencies of the training text; None if the held-out part has no tokens.
+    """
+
+    uniform: float
+    unigram: float | None
+
+
+class Facts(_Record):
+    """The content of facts.json.
+
+    Attributes:
+      command: the command line that started the run, without folders; None if training was started from
+        Python, or by a version that did not record it.
+      parameters: number of weights of the finished model; the factors of LoRA are part of its matrices.
+      baselines: losses to compare the validation loss with.
+      train_bytes: size of the training text in UTF-8; for pairs, of the targets.
+      train_tokens, val_tokens: tokens of the training text and the held-out text.
+      device: the device that training began on, as in the summary.
+      text: the line of the summary about the text and its split.
+    """
+
+    command: str | None
+    parameters: Count
+    baselines: Baselines
+    train_bytes: Count
+    train_tokens: Count
+    val_tokens: Count
+    device: str
+    text: str
+
+
+def facts_as_json(facts: Facts) -> str:
+    """Returns the content of the file."""
+    return json.dumps(facts.model_dump(), indent=2, ensure_ascii=False) + "\n"
+
+
+def write_facts(file: Path, facts: Facts) -> None:
+    """Writes the file, whole or not at all.
+
+    Raises:
+      OSError: the file cannot be written; an existing one is unchanged.
+    """
+    replace_file(file, facts_as_json(facts).encode())
+
+
+def read_facts(file: Path) -> dict[str, Any]:
+    """Returns the facts as a dictionary with the names of `Facts`; {} if the file is missing or damaged."""
+    try:
+        content = json.loads(read_file(file, MAX_FILE_BYTES))
+        return Facts.model_validate(content).model_dump()
+    except (OSError, ValueError, RecursionError):  # A pydantic.ValidationError is a ValueError.
+        return {}

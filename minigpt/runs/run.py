@@ -19,22 +19,24 @@ lock             held by the process that trains
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minigpt.config import Config, dump_config, load_config
 from minigpt.errors import UserError
-from minigpt.runs.checkpoints import (
-    Checkpoint,
-    best_checkpoint,
+from minigpt.runs.checkpoints import Checkpoint, best_checkpoint, count_parameters
+from minigpt.runs.layout import (
+    PORTABLE_FILE,
+    check_new_run,
+    check_run,
     checkpoint_paths,
-    count_parameters,
+    epoch_paths,
+    is_current,
+    new_run_path,
+    run_error,
 )
-from minigpt.runs.epoch_files import epoch_paths
-from minigpt.runs.facts import Facts, facts_as_json, read_facts
-from minigpt.runs.json_lines import append_line, cut_lines
-from minigpt.runs.paths import check_new_run, check_run, new_run_path, run_error
-from minigpt.runs.portable_file import PORTABLE_FILE, is_current
+from minigpt.runs.records import Facts, append_line, cut_lines, facts_as_json, read_facts
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
 from minigpt.storage.files import read_file
 from minigpt.tokenizers import Tokenizer, load_tokenizer
@@ -42,6 +44,7 @@ from minigpt.tokenizers import Tokenizer, load_tokenizer
 if TYPE_CHECKING:
     import keras
 
+    from minigpt.corpus.store_files import Corpus
     from minigpt.models import GPT, EncoderDecoder
 
 
@@ -175,7 +178,7 @@ class Run:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What was known before the first step, by the names of `runs.facts.Facts`.
+        """What was known before the first step, by the names of `runs.records.Facts`.
 
         {} if the file is missing or damaged; imported runs have none.
         """
@@ -198,18 +201,25 @@ class Run:
         """
         return load_tokenizer(self.tokenizer_folder)
 
-    def load_model(self) -> "GPT | EncoderDecoder":
+    def load_model(self, checkpoint: Checkpoint | None = None) -> "GPT | EncoderDecoder":
         """Loads the best model by validation loss; the newest one if no epoch has ended.
 
         Logs a warning for each damaged checkpoint, and for the one that is used instead.
 
+        Args:
+          checkpoint: one of this run, whose model is loaded instead.
         Raises:
           UserError: there is no checkpoint, or it cannot be read.
         """
         # Imports TensorFlow.
-        from minigpt.runs.model_loading import load_model
+        from minigpt.runs.model_loading import model_of_checkpoint, model_of_file
 
-        return load_model(self)
+        if checkpoint is None and not self.model_file.is_file():
+            checkpoint = self.best_checkpoint()
+        config, vocab_size = self.config, self.load_tokenizer().vocab_size
+        if checkpoint is None:
+            return model_of_file(self.model_file, config, vocab_size)
+        return model_of_checkpoint(checkpoint, config, vocab_size)
 
     def best_checkpoint(self) -> Checkpoint:
         """Reads the best checkpoint by validation loss.
@@ -253,6 +263,23 @@ def as_run(run: Run | str | Path) -> Run:
     if not isinstance(run, Run | str | os.PathLike):
         raise TypeError(f"`run` must be a Run or the path of one. Received: {run!r}")
     return run if isinstance(run, Run) else Run(run)
+
+
+def open_run_corpus(run: Run) -> "Corpus | None":
+    """Returns the token ids that a run is trained on; None if its text has changed since.
+
+    Raises:
+      UserError: the text cannot be read, or corpus.json is damaged.
+    """
+    from minigpt.corpus.token_store import reopen_corpus
+
+    config, tokenizer = run.config, run.load_tokenizer()
+    # A tokenizer that was not learned from the text is read from the run instead of downloaded again.
+    learned = config.training.init_from is None and config.tokenizer.kind != "gpt2"
+    existing = None if learned else tokenizer
+    corpus = reopen_corpus(config.data, config.tokenizer, existing, run.corpus["fingerprint"])
+    # The run's knows whether its vocabulary has a beginning-of-sentence token.
+    return corpus and replace(corpus, tokenizer=tokenizer)
 
 
 def _write_run(

@@ -16,8 +16,7 @@ from rich.progress import wrap_file
 
 from minigpt.errors import UserError
 from minigpt.storage.atomic import atomic_file
-from minigpt.storage.cache import cache_folder
-from minigpt.storage.files import sha256_of
+from minigpt.storage.files import cache_folder, sha256_of
 
 TIMEOUT_SECONDS = 60
 # The address may come from someone else's configuration. A download should not fill the disk.

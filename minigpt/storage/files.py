@@ -1,4 +1,4 @@
-"""Reading files and forcing them to the disk."""
+"""Reading files, forcing them to the disk, and the folder for cached ones."""
 
 import errno
 import hashlib
@@ -54,3 +54,12 @@ def is_newer(file: Path, others: Iterable[Path]) -> bool:
         return all(other.stat().st_mtime_ns <= written for other in others)
     except OSError:
         return False
+
+
+def cache_folder() -> Path:
+    """Returns `$MINIGPT_CACHE`, `$XDG_CACHE_HOME/minigpt` or `~/.cache/minigpt`; it may not exist yet."""
+    if path := os.environ.get("MINIGPT_CACHE"):
+        return Path(path).expanduser().absolute()
+    if path := os.environ.get("XDG_CACHE_HOME"):
+        return Path(path).expanduser().absolute() / "minigpt"
+    return Path.home() / ".cache" / "minigpt"

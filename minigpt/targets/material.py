@@ -9,8 +9,7 @@ from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.store_files import Corpus
 from minigpt.corpus.stories import stories
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.runs.corpus import open_run_corpus
-from minigpt.runs.run import Run
+from minigpt.runs.run import Run, open_run_corpus
 from minigpt.tokenizers import Tokenizer
 
 TOKENS, PROMPTS, LINES = 2000, 50, 2000

@@ -9,7 +9,7 @@ from minigpt.config import TrainingConfig
 from minigpt.models import GPT
 from minigpt.models.lora import count_merged, merged_weights
 from minigpt.notices import LOGGER
-from minigpt.runs.epoch_files import remove_epoch_files
+from minigpt.runs.layout import remove_epoch_files
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_folder
 from minigpt.targets.gguf.run_file import write_epoch_file, write_run_file

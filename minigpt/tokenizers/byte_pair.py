@@ -18,13 +18,13 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 from minigpt.errors import as_integer
 from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair_learning import BASE_SIZE, WORD, learn_model, merged
-from minigpt.tokenizers.escapes import SPACE, escaped, unescaped
 from minigpt.tokenizers.grouping import checked
 from minigpt.tokenizers.tokenizer_file import read_checked_file
 from minigpt.tokenizers.unicode_tables import lower
+from minigpt.tokenizers.vocabulary import SPACE, escaped, unescaped
 
 if TYPE_CHECKING:
-    from minigpt.tokenizers.graph.byte_pair import BytePairGraph
+    from minigpt.tokenizers.graph.learned import BytePairGraph
 
 MODEL_FILE = "sentencepiece.model"
 
@@ -91,7 +91,7 @@ class BytePairTokenizer(Tokenizer):
         return unescaped(text)
 
     def _build_graph(self) -> "BytePairGraph":
-        from minigpt.tokenizers.graph.byte_pair import BytePairGraph
+        from minigpt.tokenizers.graph.learned import BytePairGraph
 
         return BytePairGraph(self)
 

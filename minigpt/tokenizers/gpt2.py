@@ -24,7 +24,6 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 from minigpt.errors import UserError
 from minigpt.tokenizers.added_tokens import AddedToken, AddedTokens, read_added_tokens
 from minigpt.tokenizers.base import Tokenizer
-from minigpt.tokenizers.chunks import encode_chunks
 from minigpt.tokenizers.gpt2_files import (
     ENCODER_FILE,
     MAX_IDS,
@@ -37,7 +36,7 @@ from minigpt.tokenizers.gpt2_files import (
     read_merges,
     token_bytes,
 )
-from minigpt.tokenizers.grouping import checked
+from minigpt.tokenizers.grouping import checked, encode_chunks
 from minigpt.tokenizers.splitting import CUT_AFTER, Splitting, word_pattern
 from minigpt.tokenizers.tokenizer_file import read_checked_file, setting
 from minigpt.tokenizers.unicode_tables import nfc

@@ -1,8 +1,11 @@
-"""Cutting long texts and grouping short ones, so that all cores can encode."""
+"""Cutting long texts, grouping short ones, so that all cores can encode, and encoding chunks that recur."""
 
+import itertools
 import re
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
 
 GROUP_SIZE = 1 << 20  # characters that one core encodes at a time
 PART_SIZE = 1 << 14  # characters after which a text is cut; sentencepiece is fastest on short texts
@@ -74,3 +77,33 @@ def in_groups(texts: Iterable[str]) -> Iterator[list[str]]:
             group, size = [], 0
     if group:
         yield group
+
+
+def encode_chunks(
+    texts: list[str],
+    split: Callable[[str], list[str]],
+    encode: Callable[[list[str]], list[bytes]],
+) -> list[np.ndarray]:
+    """Encodes texts chunk by chunk.
+
+    Args:
+      texts: the texts.
+      split: returns the chunks of a text. The ids of the chunks, in order, are the ids of the text.
+      encode: returns the ids of every chunk as the bytes of int32[T]. Joining bytes is faster than
+        making an array of a list of numbers.
+    Returns:
+      int32[T] for every text.
+    """
+    chunks: list[str] = []
+    counts = [0]
+    for text in texts:
+        found = split(text)
+        chunks += found
+        counts.append(len(found))
+    different = list(set(chunks))
+    bytes_of = dict(zip(different, encode(different), strict=True))
+    encoded = [bytes_of[chunk] for chunk in chunks]
+    ids = np.frombuffer(bytearray().join(encoded), np.int32)
+    sizes = np.fromiter(map(len, encoded), np.int64, len(encoded)) // ids.itemsize
+    ends = np.concatenate([[0], np.cumsum(sizes)])[np.cumsum(counts)]
+    return [ids[start:end] for start, end in itertools.pairwise(ends.tolist())]

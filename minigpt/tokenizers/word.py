@@ -10,13 +10,12 @@ import numpy as np
 
 from minigpt.errors import as_integer
 from minigpt.tokenizers.base import Tokenizer
-from minigpt.tokenizers.chunks import encode_chunks
-from minigpt.tokenizers.grouping import checked
+from minigpt.tokenizers.grouping import checked, encode_chunks
 from minigpt.tokenizers.tokenizer_file import setting
 from minigpt.tokenizers.unicode_tables import lower, ranges
 
 if TYPE_CHECKING:
-    from minigpt.tokenizers.graph.word import WordGraph
+    from minigpt.tokenizers.graph.learned import WordGraph
 
 SPECIAL_TOKENS = 3  # padding, [UNK], <end>
 # For RE2, where \s and [[:punct:]] are ASCII only. Python's str.split uses the same white space.
@@ -80,7 +79,7 @@ class WordTokenizer(Tokenizer):
         ]
 
     def _build_graph(self) -> "WordGraph":
-        from minigpt.tokenizers.graph.word import WordGraph
+        from minigpt.tokenizers.graph.learned import WordGraph
 
         return WordGraph(self)
 

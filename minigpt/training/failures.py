@@ -7,7 +7,7 @@ from pathlib import Path
 from minigpt.config import TrainingConfig
 from minigpt.errors import UserError, failure, write_problem
 from minigpt.notices import LOGGER
-from minigpt.runs.checkpoints import checkpoint_paths
+from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from minigpt.config import Config, TokenizerConfig, TransformerConfig
 from minigpt.errors import UserError
 from minigpt.models import GPT
-from minigpt.runs.paths import check_run
+from minigpt.runs.layout import check_run
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer
 

@@ -9,7 +9,7 @@ import keras
 
 from minigpt.config import Config
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.runs.checkpoints import checkpoint_paths
+from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
 from minigpt.storage.files import is_newer
 from minigpt.training.callbacks.checkpointing import MIN_INTERVAL

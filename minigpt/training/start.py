@@ -11,7 +11,7 @@ from typing import Any
 import keras
 
 from minigpt.config import Config, TrainingConfig, load_config
-from minigpt.config.record import FORMAT
+from minigpt.config.loading import FORMAT
 from minigpt.corpus.fit import fit_to_text
 from minigpt.corpus.store_files import Corpus
 from minigpt.corpus.token_store import open_corpus
@@ -21,18 +21,21 @@ from minigpt.models.lora import enable_lora
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
     Checkpoint,
-    checkpoint_paths,
+    TrainingProgress,
     newest_checkpoint,
     read_checkpoint,
     remove_checkpoints,
 )
-from minigpt.runs.corpus import open_run_corpus
-from minigpt.runs.epoch_files import remove_epoch_files
-from minigpt.runs.facts import Facts
+from minigpt.runs.layout import (
+    check_new_run,
+    checkpoint_paths,
+    new_run_path,
+    remove_epoch_files,
+    run_error,
+)
 from minigpt.runs.lock import run_lock
-from minigpt.runs.paths import check_new_run, new_run_path, run_error
-from minigpt.runs.progress import TrainingProgress
-from minigpt.runs.run import Run
+from minigpt.runs.records import Facts
+from minigpt.runs.run import Run, open_run_corpus
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.fine_tuning import FineTuning, fine_tuning
 from minigpt.training.tasks.task import Task

@@ -23,14 +23,16 @@ from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 from minigpt.generation.prompts import check_prompt
 from minigpt.runs.checkpoints import (
+    Best,
     BrokenCheckpointError,
     Checkpoint,
-    checkpoint_name,
+    ClockState,
+    TrainingProgress,
     newest_checkpoint,
     read_checkpoint,
     write_checkpoint,
 )
-from minigpt.runs.progress import Best, ClockState, TrainingProgress
+from minigpt.runs.layout import checkpoint_name
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer, learn_tokenizer, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer

@@ -17,7 +17,8 @@ import minigpt
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.runs import checkpoints
-from minigpt.runs.checkpoints import BrokenCheckpointError, checkpoint_paths, read_checkpoint
+from minigpt.runs.checkpoints import BrokenCheckpointError, read_checkpoint
+from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.lock import run_lock
 from minigpt.runs.run import Run
 from tests.settings import data_config, tokenizer_config

@@ -8,9 +8,9 @@ import numpy as np
 
 import minigpt
 from minigpt.config import config_record
-from minigpt.runs.checkpoints import checkpoint_name, write_checkpoint
-from minigpt.runs.facts import Baselines, Facts
-from minigpt.runs.progress import Best, ClockState, TrainingProgress
+from minigpt.runs.checkpoints import Best, ClockState, TrainingProgress, write_checkpoint
+from minigpt.runs.layout import checkpoint_name
+from minigpt.runs.records import Baselines, Facts
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.run_file import write_epoch_file
 from tests.targets.gguf.models import Built

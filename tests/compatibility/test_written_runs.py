@@ -13,8 +13,9 @@ import pytest
 import minigpt
 from minigpt.config import dump_config
 from minigpt.corpus.batches import training_batch
-from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
-from minigpt.runs.corpus import open_run_corpus
+from minigpt.runs.checkpoints import read_checkpoint
+from minigpt.runs.layout import checkpoint_paths
+from minigpt.runs.run import open_run_corpus
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "compatibility"
 RECORD = json.loads((FIXTURES / "answers.json").read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from minigpt.runs.checkpoints import checkpoint_paths
+from minigpt.runs.layout import checkpoint_paths
 from tests.distribution.processes import PROJECT
 
 

@@ -12,7 +12,8 @@ import pytest
 
 import minigpt
 from minigpt.config import dump_config, load_config
-from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
+from minigpt.runs.checkpoints import read_checkpoint
+from minigpt.runs.layout import checkpoint_paths
 from tests.conftest import tiny_settings
 from tests.distribution.launching import children, launch, newest_step
 from tests.distribution.processes import outputs

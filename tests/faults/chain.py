@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.config import dump_config, load_config
-from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
+from minigpt.runs.checkpoints import read_checkpoint
+from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
 from tests.conftest import tiny_settings, tiny_text
 from tests.faults.warm import Ended, Warm

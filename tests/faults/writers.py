@@ -8,8 +8,13 @@ import numpy as np
 
 from minigpt.app import export_run
 from minigpt.corpus.token_store import open_corpus
-from minigpt.runs.checkpoints import checkpoint_name, remove_checkpoints, write_checkpoint
-from minigpt.runs.progress import ClockState, TrainingProgress
+from minigpt.runs.checkpoints import (
+    ClockState,
+    TrainingProgress,
+    remove_checkpoints,
+    write_checkpoint,
+)
+from minigpt.runs.layout import checkpoint_name
 from minigpt.runs.run import Run
 from tests.settings import data_config, tokenizer_config
 

@@ -13,7 +13,8 @@ import pytest
 import minigpt
 from minigpt.errors import UserError
 from minigpt.insight.state_model import open_state
-from minigpt.runs.checkpoints import checkpoint_paths, newest_checkpoint, write_checkpoint
+from minigpt.runs.checkpoints import newest_checkpoint, write_checkpoint
+from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
 from tests.insight.conftest import PASSAGE
 from tests.insight.training_texts import brute_force, positions
@@ -121,7 +122,7 @@ def test_a_greedy_model_continues_every_prompt_once(learned_by_heart, tmp_path):
 
 
 def test_weights_and_corpus_may_be_given(learned_by_heart):
-    from minigpt.runs.corpus import open_run_corpus
+    from minigpt.runs.run import open_run_corpus
 
     weights = learned_by_heart.load_model().get_weights()
     corpus = open_run_corpus(learned_by_heart)

@@ -7,15 +7,16 @@ import pytest
 
 from minigpt.runs import checkpoints
 from minigpt.runs.checkpoints import (
+    Best,
     BrokenCheckpointError,
-    checkpoint_name,
-    checkpoint_paths,
+    ClockState,
+    TrainingProgress,
     newest_checkpoint,
     read_checkpoint,
     remove_checkpoints,
     write_checkpoint,
 )
-from minigpt.runs.progress import Best, ClockState, TrainingProgress
+from minigpt.runs.layout import checkpoint_name, checkpoint_paths
 
 ARRAYS = {
     "weights/0": np.arange(12, dtype="float32").reshape(3, 4),

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from minigpt.runs import epoch_files
-from minigpt.runs.epoch_files import (
-    MAX_FILES,
+from minigpt.runs import layout
+from minigpt.runs.layout import (
+    MAX_EPOCH_FILES,
     epoch_file_name,
     epoch_paths,
     kept_epochs,
@@ -28,8 +28,8 @@ def test_at_most_fifty_at_equal_distances():
     for ended in range(1, 3000):
         kept = kept_epochs(ended)
         assert kept[0] == 1 and kept[-1] == ended
-        assert len(kept) <= MAX_FILES
-        assert len(kept) >= min(ended, MAX_FILES // 2)
+        assert len(kept) <= MAX_EPOCH_FILES
+        assert len(kept) >= min(ended, MAX_EPOCH_FILES // 2)
         distances = {later - earlier for earlier, later in pairwise(kept[:-1])}
         assert len(distances) <= 1
         # What was removed earlier is never needed later.
@@ -39,7 +39,7 @@ def test_at_most_fifty_at_equal_distances():
 @pytest.mark.parametrize("resumed_from", [{}, {7: 5}, {13: 12, 29: 2}])
 def test_resumed_training_ends_with_the_same_files(resumed_from, tmp_path, monkeypatch):
     """Training ends abruptly after some epochs, and is resumed from a checkpoint of an earlier epoch."""
-    monkeypatch.setattr(epoch_files, "MAX_FILES", 4)
+    monkeypatch.setattr(layout, "MAX_EPOCH_FILES", 4)
     again, ended = dict(resumed_from), 0
     while ended < 37:
         remove_epoch_files(tmp_path, ended)

@@ -11,9 +11,8 @@ from tests.settings import tokenizer_config
 USE = """
 import sys
 from pathlib import Path
-import minigpt.runs.run, minigpt.runs.checkpoints, minigpt.runs.corpus, minigpt.runs.lock
-import minigpt.runs.paths, minigpt.runs.progress
-import minigpt.storage.atomic, minigpt.storage.cache, minigpt.storage.downloads
+import minigpt.runs.run, minigpt.runs.checkpoints, minigpt.runs.lock, minigpt.runs.layout
+import minigpt.runs.records, minigpt.storage.atomic, minigpt.storage.downloads
 import minigpt.storage.files, minigpt.storage.tensor_file
 run = minigpt.Run(sys.argv[1])
 run.config, run.corpus, run.load_tokenizer().encode("a text"), repr(run)

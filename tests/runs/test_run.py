@@ -9,8 +9,8 @@ import pytest
 import minigpt
 from minigpt.config import load_config
 from minigpt.errors import UserError
-from minigpt.runs.checkpoints import checkpoint_name, checkpoint_paths, write_checkpoint
-from minigpt.runs.progress import Best, ClockState, TrainingProgress
+from minigpt.runs.checkpoints import Best, ClockState, TrainingProgress, write_checkpoint
+from minigpt.runs.layout import checkpoint_name, checkpoint_paths
 from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer, learn_tokenizer
 from tests.settings import tokenizer_config

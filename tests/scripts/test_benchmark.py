@@ -129,7 +129,7 @@ def test_measured_models_are_those_of_sizes(system, monkeypatch, tmp_path):
     """Whatever the configurations become: here, all of them lose their sizes."""
     import minigpt
     from minigpt.config import load_config
-    from minigpt.config.record import FORMAT
+    from minigpt.config.loading import FORMAT
 
     def without_sizes(source=None, overrides=(), text=()):
         sections = load_config(source, text=text).model_dump(exclude_unset=True)

@@ -19,7 +19,7 @@ from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.corpus.tokenizer import published_tokenizer
 from minigpt.errors import UserError
-from minigpt.storage.cache import cache_folder
+from minigpt.storage.files import cache_folder
 from minigpt.tokenizers import grouping, learn_tokenizer, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.conftest import tiny_text

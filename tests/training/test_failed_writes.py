@@ -13,7 +13,7 @@ from rich.console import Console
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.runs.checkpoints import checkpoint_paths
+from minigpt.runs.layout import checkpoint_paths
 from minigpt.targets.gguf import run_file
 from minigpt.training import pipeline
 from tests.cli.running import called

@@ -15,7 +15,8 @@ from minigpt.config import dump_config, load_config
 from minigpt.errors import UserError
 from minigpt.interrupts import Interrupted
 from minigpt.runs import checkpoints
-from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
+from minigpt.runs.checkpoints import read_checkpoint
+from minigpt.runs.layout import checkpoint_paths
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.callbacks.clock import LearningRate
 from minigpt.training.callbacks.ending import StopAtNaN

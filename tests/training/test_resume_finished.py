@@ -10,7 +10,8 @@ import pytest
 import minigpt
 from minigpt.errors import UserError
 from minigpt.runs import checkpoints
-from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
+from minigpt.runs.checkpoints import read_checkpoint
+from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.lock import run_lock
 from tests.same_runs import lines
 from tests.training.interrupting import killed, settings

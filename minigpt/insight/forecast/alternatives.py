@@ -9,7 +9,7 @@ from typing import Any
 
 from minigpt.config import Config, load_config
 from minigpt.config.fit import TextSize, fitted
-from minigpt.config.record import FORMAT
+from minigpt.config.loading import FORMAT
 from minigpt.corpus.store_files import Corpus
 from minigpt.insight.forecast.expected_loss import ExpectedLoss, LossForecast
 from minigpt.insight.forecast.training_time import Durations, times

@@ -8,9 +8,9 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.escapes import SPACE
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.gpt2_files import byte_alphabet
+from minigpt.tokenizers.vocabulary import SPACE
 
 END, PADDING, UNKNOWN = "<end>", "[PAD]", "<unk>"
 

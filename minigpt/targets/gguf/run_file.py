@@ -17,10 +17,9 @@ from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
     Checkpoint,
     best_checkpoint_name,
-    checkpoint_paths,
     read_checkpoint,
 )
-from minigpt.runs.epoch_files import epoch_file_name
+from minigpt.runs.layout import checkpoint_paths, epoch_file_name
 from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.writing import write_portable
@@ -71,9 +70,7 @@ def write_checkpoint_file(run: Run, path: Path, checkpoint: Checkpoint) -> None:
     else:
         # Through the package, which hides TensorFlow's log.
         _ = minigpt.load
-        from minigpt.runs.model_loading import model_of_checkpoint
-
-        weights = model_of_checkpoint(run, checkpoint).get_weights()
+        weights = run.load_model(checkpoint).get_weights()
     facts = _training_facts(run, {"step": progress.step, "epoch": progress.epoch})
     tokenizer = run.load_tokenizer()
     write_portable(path, run.config, tokenizer, weights, name=_name(run), training=facts)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from minigpt.targets.gguf.instance import Engine
-from minigpt.tokenizers.escapes import unescaped
 from minigpt.tokenizers.grouping import checked, strings
-from minigpt.tokenizers.vocabulary import Vocabulary
+from minigpt.tokenizers.vocabulary import Vocabulary, unescaped
 
 
 class PortableTokenizer(Vocabulary):

@@ -10,7 +10,8 @@ import minigpt
 from minigpt.errors import UserError
 from minigpt.pages.memorization_values import memorization_values
 from minigpt.runs.analysis import read_analysis
-from minigpt.runs.checkpoints import checkpoint_paths, count_parameters
+from minigpt.runs.checkpoints import count_parameters
+from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.records import numbers, read_lines
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.loading import load_portable

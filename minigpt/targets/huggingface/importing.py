@@ -6,7 +6,7 @@ from pathlib import Path
 from minigpt.config import Config, SamplingConfig, load_config
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.models import build_gpt
-from minigpt.runs.paths import check_new_run
+from minigpt.runs.layout import check_new_run
 from minigpt.runs.run import Run
 from minigpt.targets.huggingface.architectures import architecture_of_folder
 from minigpt.targets.huggingface.config_reader import ConfigReader, read_json_object

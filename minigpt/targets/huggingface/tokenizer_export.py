@@ -13,9 +13,9 @@ from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.added_tokens import AddedToken
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.escapes import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.splitting import PATTERNS
+from minigpt.tokenizers.vocabulary import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
 from minigpt.tokenizers.word import SEPARATE, WHITE_SPACE, WordTokenizer
 
 END, PADDING, UNKNOWN = "<end>", "[PAD]", "[UNK]"

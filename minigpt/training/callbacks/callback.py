@@ -23,7 +23,7 @@ class Stage(IntEnum):
 class Callback(keras.callbacks.Callback):
     """A Keras callback with a place among the others, whose state is saved in checkpoints.
 
-    The dictionaries of all callbacks together are the record `runs.progress.TrainingProgress`, so their
+    The dictionaries of all callbacks together are the record `TrainingProgress`, so their
     keys must be distinct.
 
     Attributes:

@@ -12,14 +12,14 @@ from minigpt.config import Config, config_record
 from minigpt.errors import UserError
 from minigpt.models.state import arrays_of, restore, restore_metrics
 from minigpt.runs.checkpoints import (
+    Best,
     Checkpoint,
+    TrainingProgress,
     best_checkpoint_name,
-    checkpoint_name,
-    checkpoint_paths,
     remove_checkpoints,
     write_checkpoint,
 )
-from minigpt.runs.progress import Best, TrainingProgress
+from minigpt.runs.layout import checkpoint_name, checkpoint_paths
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.callback import Callback, Stage
 from minigpt.training.callbacks.clock import Clock

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.runs.json_lines import append_lines
+from minigpt.runs.records import append_lines
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.callback import Callback, training_loss
 from minigpt.training.callbacks.checkpointing import Checkpointing

@@ -9,8 +9,14 @@ from typing import Any
 import numpy as np
 
 from minigpt.config import dump_config, load_config
-from minigpt.runs.checkpoints import best_state, checkpoint_name, write_checkpoint
-from minigpt.runs.progress import Best, ClockState, TrainingProgress
+from minigpt.runs.checkpoints import (
+    Best,
+    ClockState,
+    TrainingProgress,
+    best_state,
+    write_checkpoint,
+)
+from minigpt.runs.layout import checkpoint_name
 from minigpt.runs.run import Run
 
 STEPS_PER_EPOCH = 20

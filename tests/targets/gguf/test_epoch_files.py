@@ -14,8 +14,9 @@ from minigpt.config import load_config
 from minigpt.errors import UserError
 from minigpt.models import build_model
 from minigpt.models.state import assign, weight_arrays
-from minigpt.runs import epoch_files
-from minigpt.runs.checkpoints import checkpoint_paths, read_checkpoint
+from minigpt.runs import layout
+from minigpt.runs.checkpoints import read_checkpoint
+from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
 from minigpt.targets import run_files
 from minigpt.targets.gguf import run_file
@@ -193,7 +194,7 @@ def test_training_is_the_same_to_the_bit_with_and_without(tiny_file, tmp_path):
 
 
 def test_many_epochs_are_thinned_after_their_checkpoint(tiny_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(epoch_files, "MAX_FILES", 3)
+    monkeypatch.setattr(layout, "MAX_EPOCH_FILES", 3)
     path, seen = tmp_path / "run", []
 
     class Watch(keras.callbacks.Callback):

@@ -12,7 +12,7 @@ from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.models import build_model
 from minigpt.models.losses import SmoothedCrossentropy
-from minigpt.runs.corpus import open_run_corpus
+from minigpt.runs.run import open_run_corpus
 from minigpt.tokenizers import learn_tokenizer
 from tests.conftest import backwards, letters, pair_settings, tiny_settings
 from tests.run_files import METRICS, RUN_FILES, names_in, records

@@ -39,7 +39,7 @@ class Vocabulary {
   }
 }
 
-/* The escapes of byte-pair text: minigpt/tokenizers/escapes.py. */
+/* The escapes of byte-pair text: minigpt/tokenizers/vocabulary.py. */
 function unescaped(text) {
   const whole = text.endsWith(ESCAPE) ? text.slice(0, -1) : text;
   return whole.replaceAll(ESCAPE + "b", SPACE_SIGN).replaceAll(ESCAPE + "a", ESCAPE);
@@ -68,7 +68,7 @@ class Detokenizer {
   }
 }
 
-/* The text of a continuation up to its stop string: minigpt/tokenizers/stop_strings.py. */
+/* The text of a continuation up to its stop string: minigpt/tokenizers/continuation.py. */
 class StoppingText {
   constructor(stops) {
     this.stops = stops.filter((stop) => stop);

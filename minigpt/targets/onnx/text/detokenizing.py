@@ -9,7 +9,7 @@ import tensorflow as tf
 from minigpt.targets.onnx.text.rows import NOTHING, compact, flat
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
-from minigpt.tokenizers.escapes import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
+from minigpt.tokenizers.vocabulary import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
 
 _REPLACEMENT = tuple("\ufffd".encode())
 _ESCAPE = ord(ESCAPE)

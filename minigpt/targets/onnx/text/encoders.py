@@ -11,8 +11,8 @@ from minigpt.targets.onnx.text.words import build_word
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
-from minigpt.tokenizers.escapes import ESCAPE, SPACE, escaped
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.vocabulary import ESCAPE, SPACE, escaped
 from minigpt.tokenizers.word import WordTokenizer
 
 # (code points int32[B, N], UTF-8 int32[B, N, 4]) → ids int32[B, T], shorter texts padded with NOTHING, and

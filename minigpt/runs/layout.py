@@ -1,0 +1,176 @@
+"""The names in a run directory: its path, its checkpoints, the portable files of the run and its epochs.
+
+    step-00000120, step-00000160-epoch-4    checkpoints
+    model.gguf                              the best model as a portable file
+    epochs/epoch-0001.gguf                  the weights after an epoch, as a portable file
+
+At most `MAX_EPOCH_FILES` files of epochs are kept, at equal distances, and always those of the first and
+the newest epoch. The distance is a power of two and depends on the number of epochs alone. So the files of
+longer training are among those of shorter training, and resumed training ends with the same files.
+
+Imports little: `minigpt sample` begins with it.
+"""
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.storage.atomic import remove_abandoned
+from minigpt.storage.files import is_newer
+
+
+def check_run(path: Path, argument: str = "run") -> None:
+    """Checks that there is a run directory at `path`.
+
+    Args:
+      path: the path.
+      argument: the argument or setting to name in the message.
+    Raises:
+      UserError: there is none.
+    """
+    try:
+        exists = (path / "config.toml").is_file()
+    except OSError as error:
+        problem = error.strerror or str(error)
+        raise UserError(ArgumentProblem(argument, path, problem)) from None
+    if not exists:
+        problem = "is a file" if path.is_file() else "does not exist"
+        problem = "contains no config.toml" if path.is_dir() else problem
+        problem += "; expected a run directory written by `minigpt train`"
+        if path.suffix == ".gguf" and path.is_file():
+            command = f"minigpt sample {shlex.quote(str(path))}"
+            problem += f"; a portable file is opened by minigpt.load_portable, or by: {command}"
+        raise UserError(ArgumentProblem(argument, path, problem))
+
+
+def check_new_run(path: Path) -> None:
+    """Checks that a run can be created at `path`. An existing run is never overwritten.
+
+    Raises:
+      UserError: something exists at `path`, or no directory can be created there.
+    """
+    try:
+        problem = _problem_with_existing(path)
+    except (FileNotFoundError, NotADirectoryError):
+        parent = next(parent for parent in path.absolute().parents if parent.exists())
+        if parent.is_dir() and os.access(parent, os.W_OK):
+            return
+        problem = f"{parent} {'cannot be written to' if parent.is_dir() else 'is a file'}"
+        raise run_error(path, f"{problem}; expected a directory that can be written to") from None
+    except OSError as error:
+        raise run_error(path, error.strerror or str(error)) from None
+    if problem:
+        raise run_error(path, f"{problem}; expected a new or empty directory")
+
+
+def _problem_with_existing(path: Path) -> str | None:
+    path.lstat()  # Also detects a broken link.
+    if not path.is_dir():
+        return "is a file"
+    if (path / "config.toml").exists():
+        return "already contains a run"
+    return "is not empty" if any(path.iterdir()) else None
+
+
+def new_run_path(name: str, folder: Path = Path("runs")) -> Path:
+    """Returns the first of `folder/NAME-1`, `folder/NAME-2`, ... that does not exist.
+
+    Another process may create it first; `Run.create_numbered` then takes the next one.
+    """
+    number = 1
+    while os.path.lexists(folder / f"{name}-{number}"):
+        number += 1
+    return folder / f"{name}-{number}"
+
+
+def run_error(path: Path, problem: str) -> UserError:
+    """Returns the exception for a problem with the argument `run`."""
+    return UserError(ArgumentProblem("run", path, problem))
+
+
+_CHECKPOINT = re.compile(r"step-(\d{8,})(?:-epoch-(\d+))?")
+
+
+def checkpoint_name(step: int, epoch: int | None = None) -> str:
+    """Returns the name of a checkpoint's folder.
+
+    Args:
+      step: the number of weight updates made.
+      epoch: the number of the epoch that ended there, from 1; None within an epoch.
+    """
+    return f"step-{step:08}" + ("" if epoch is None else f"-epoch-{epoch}")
+
+
+def checkpoint_paths(folder: Path) -> list[Path]:
+    """Returns the paths of all checkpoints in a folder, damaged ones included, oldest first."""
+    paths = []
+    for path in folder.glob("step-*"):
+        if match := _CHECKPOINT.fullmatch(path.name):
+            paths.append((int(match[1]), int(match[2] or 0), path))
+    return [path for _, _, path in sorted(paths)]
+
+
+PORTABLE_FILE = "model.gguf"
+
+
+def is_current(run: Path) -> bool:
+    """Returns whether a run has a portable file that is not older than what it is made of.
+
+    Args:
+      run: a run directory.
+    """
+    sources = checkpoint_paths(run / "checkpoints") or [run / "model.keras"]
+    return is_newer(run / PORTABLE_FILE, sources)
+
+
+MAX_EPOCH_FILES = 50
+_EPOCH_FILE = re.compile(r"epoch-(\d{4,18})\.gguf")
+
+
+def epoch_file_name(epoch: int) -> str:
+    """Returns the name of the file of an epoch; the first epoch is 1."""
+    return f"epoch-{epoch:04}.gguf"
+
+
+def epoch_paths(folder: Path) -> list[Path]:
+    """Returns the paths of all epoch files in a folder, the first epoch first."""
+    return [path for _, path in sorted(_numbered(folder))]
+
+
+def kept_epochs(ended: int) -> list[int]:
+    """Returns the epochs whose files are kept when `ended` epochs have ended, in ascending order."""
+    distance = 1
+    while True:
+        kept = range(1, ended + 1, distance)
+        # The newest one is kept in addition if it is not one of them.
+        if not ended or len(kept) + (kept[-1] != ended) <= MAX_EPOCH_FILES:
+            return sorted({*kept, ended} - {0})
+        distance *= 2
+
+
+def remove_epoch_files(folder: Path, ended: int) -> None:
+    """Removes the files that are not kept when `ended` epochs have ended, later ones included.
+
+    Also removes the unfinished files of killed processes. The caller holds the run's lock.
+
+    Args:
+      folder: the folder of epoch files; may be missing.
+      ended: the number of epochs that have ended.
+    Raises:
+      OSError: a file cannot be removed.
+    """
+    remove_abandoned(folder)
+    kept = set(kept_epochs(ended))
+    for epoch, path in _numbered(folder):
+        if epoch not in kept:
+            path.unlink()
+
+
+def _numbered(folder: Path) -> list[tuple[int, Path]]:
+    found = []
+    for path in folder.glob("epoch-*.gguf"):
+        if match := _EPOCH_FILE.fullmatch(path.name):
+            found.append((int(match[1]), path))
+    return found
