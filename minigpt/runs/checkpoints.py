@@ -12,7 +12,6 @@ import hashlib
 import json
 import logging
 import math
-import shutil
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -261,9 +260,6 @@ def remove_checkpoints(folder: Path, keep: Collection[str]) -> None:
       keep: the names of the checkpoints that stay.
     """
     remove_abandoned(folder)
-    # Unfinished folders of earlier versions.
-    for path in folder.glob(".step-*"):
-        shutil.rmtree(path, ignore_errors=True)
     for path in checkpoint_paths(folder):
         if path.name not in keep:
             # Renamed first: an incomplete checkpoint is never visible.

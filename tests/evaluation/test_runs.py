@@ -22,15 +22,6 @@ def test_errors_name_python_arguments(tiny_run, tmp_path):
     assert isinstance(problem, ArgumentProblem) and problem.name == "run"
 
 
-def test_the_argument_report_is_deprecated_but_works(tiny_run, tmp_path, monkeypatch):
-    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
-    reported = []
-    with pytest.warns(DeprecationWarning, match="report"):
-        scores = evaluate_run(tiny_run, report=reported.append)
-    assert "reading the text" in reported
-    assert scores == evaluate_run(tiny_run)
-
-
 def test_a_run_is_a_run_or_its_directory(tiny_run, tmp_path):
     (tmp_path / "book.txt").write_text("Ana sat on the hill.\n")
     paths = [str(tmp_path / "book.txt")]

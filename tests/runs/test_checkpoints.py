@@ -154,7 +154,6 @@ def test_a_checkpoint_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatc
 def test_only_the_named_checkpoints_stay(tmp_path):
     for step in range(5):
         write(tmp_path, step)
-    (tmp_path / ".step-00000009.77.tmp").mkdir()  # From a killed process of an earlier version.
     remove_checkpoints(tmp_path, {"step-00000001", "step-00000004"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000001", "step-00000004"]
 

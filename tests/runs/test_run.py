@@ -151,12 +151,6 @@ def test_the_best_checkpoint_or_what_is_used_instead(damaged, used, tmp_path, to
     lines = [f"{paths[n - 1]}: was damaged and is ignored: " for n in reversed(damaged)]
     assert all(m.startswith(line) for m, line in zip(caplog.messages, lines, strict=False))
     assert caplog.messages[len(lines) :] == [f"{folder / name}: used instead"] * bool(damaged)
-    messages: list[str] = []
-    caplog.clear()
-    with pytest.warns(DeprecationWarning, match="`report` is deprecated") as caught:
-        run.best_checkpoint(messages.append)
-    assert caught[0].filename == __file__
-    assert len(messages) == len(damaged) + bool(damaged) and not caplog.messages
 
 
 def test_repr_tells_what_a_run_contains(tmp_path, tokenizer):

@@ -159,9 +159,8 @@ def test_a_state_that_lies_beyond_its_epoch_is_refused(copied):
 
 def test_what_killed_processes_left_half_written_is_cleared_away(copied, no_export):
     before = {path.name for path in copied.iterdir()}
-    (copied / ".saved_model.77.new").mkdir()
     (copied / ".config.toml.77.tmp").write_text("x")
-    (copied / "checkpoints/.step-00000099.77.tmp").mkdir()
+    (copied / "checkpoints/.minigpt-77.tmp").mkdir()
     with (copied / "metrics.jsonl").open("a") as file:
         file.write('{"epoch": 3, "step"')
     run = minigpt.resume(copied, ["training.epochs=3"])
