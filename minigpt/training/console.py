@@ -12,9 +12,17 @@ from rich.text import Text
 from minigpt.environment import printable as printable
 
 
+class _OutputConsole(Console):
+    def on_broken_pipe(self) -> None:
+        raise  # rich would end the process, and nothing would say which checkpoint was saved.
+
+
 def new_console() -> Console:
-    """Returns a console on standard output: live and colored on a terminal, plain lines elsewhere."""
-    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    """Returns a console on standard output: live and colored on a terminal, plain lines elsewhere.
+
+    It raises `BrokenPipeError` if nobody reads the output any more.
+    """
+    return _OutputConsole(highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def show(console: Console, *parts: str | tuple[str, str]) -> None:

@@ -1,13 +1,14 @@
 """Text shown on a terminal, in a pipe, and as durations and counts."""
 
 import io
+import os
 import subprocess
 import sys
 
 import pytest
 from rich.console import Console
 
-from minigpt.training.console import count, duration, printable, show
+from minigpt.training.console import count, duration, new_console, printable, show
 
 
 def shown(*parts, terminal: bool, **options) -> str:
@@ -59,3 +60,15 @@ def test_durations_and_counts():
 def test_the_console_imports_no_tensorflow():
     code = "import sys, minigpt.training.console; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_output_that_nobody_reads_any_more(monkeypatch):
+    """rich itself would end the process without a word about the last checkpoint."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        with pytest.raises(BrokenPipeError):
+            show(new_console(), "a line" * 10_000)
+        monkeypatch.undo()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writer)
