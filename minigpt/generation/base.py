@@ -46,7 +46,7 @@ class Sample:
         return asdict(self)
 
 
-class BaseModel(abc.ABC):
+class ModelWithTokenizer(abc.ABC):
     """A model together with its tokenizer.
 
     Attributes:
@@ -72,7 +72,7 @@ class BaseModel(abc.ABC):
         return self.tokenizer.count_unknown(text)
 
 
-class BaseTextModel(BaseModel):
+class BaseTextModel(ModelWithTokenizer):
     """A model that continues text. A subclass says how tokens are computed."""
 
     def generate(
@@ -213,7 +213,7 @@ class BaseTextModel(BaseModel):
                 warnings.warn(message, stacklevel=stacklevel)
 
 
-class BaseTranslationModel(BaseModel):
+class BaseTranslationModel(ModelWithTokenizer):
     """A model that translates. A subclass says how targets are computed."""
 
     def translate(

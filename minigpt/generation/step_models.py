@@ -65,7 +65,7 @@ class StepModel(abc.ABC):
         return tf.constant(True)
 
     def next_logits(self, token_ids: Any, lengths: Any, caches: Any, banned: Any) -> Any:
-        """Does the same as `step`, for any lengths."""
+        """Scores the next token of each row, as `step` does, for any lengths."""
         return self.step(token_ids, lengths, caches, banned)
 
     def row_bytes(self, capacity: int) -> int:
@@ -116,7 +116,7 @@ class CachedGPT(StepModel):
     def step_past_context(
         self, token_ids: Any, lengths: Any, caches: Any, banned: Any
     ) -> tuple[Any, Any]:
-        """Does the same as `step` by a full pass over the newest max_len tokens."""
+        """Scores the next token of each row by a full pass over the newest max_len tokens."""
         window, last = newest_window(token_ids, lengths, self.max_len)
         latents, _ = self.model.call_with_cache(window)
         return self._logits(tf.gather(latents, last, axis=1, batch_dims=1), banned), caches

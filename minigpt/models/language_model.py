@@ -209,7 +209,7 @@ class LanguageModel(keras.Model, abc.ABC):
         targets = tf.cast(tf.reshape(targets, [-1]), tf.int32)
         weights = tf.ones(tf.shape(targets)) if weights is None else tf.reshape(weights, [-1])
         with tf.GradientTape() as tape:
-            with dropout_masks(_batches_done(self.optimizer), first_row):
+            with dropout_masks(batches_done(self.optimizer), first_row):
                 latents = self.latents(inputs, training=True)
             latents = tf.reshape(latents, [-1, latents.shape[-1]])
             kernel, bias = self._head_weights(latents.dtype)
@@ -302,7 +302,7 @@ def _unpack(data: Any) -> tuple[Any, Any, Any]:
     return inputs, targets, weights
 
 
-def _batches_done(optimizer: Any) -> Any:
+def batches_done(optimizer: Any) -> Any:
     """int[], batches that an optimizer was applied to; its `iterations` counts the updates."""
     # An optimizer of Keras creates this variable first.
     return getattr(optimizer, "inner_optimizer", optimizer).variables[0].value

@@ -6,6 +6,7 @@ import pytest
 
 from minigpt.config import EncoderDecoderConfig, GPTConfig
 from minigpt.models import GPT, EncoderDecoder, build_model
+from minigpt.models.language_model import batches_done
 from minigpt.models.losses import SmoothedCrossentropy
 
 D, V = 6, 11
@@ -92,6 +93,20 @@ def test_the_weight_of_a_sequence_is_that_of_its_tokens(reduction, chunked):
     assert losses == pytest.approx(expected_losses, rel=1e-6)
     for ours, repeated in zip(trained, expected, strict=True):
         np.testing.assert_allclose(ours, repeated, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_dropout_masks_depend_on_the_number_of_batches_not_of_updates(scaled):
+    """The first variable of a Keras optimizer counts the batches."""
+    optimizer = keras.optimizers.SGD(gradient_accumulation_steps=3)
+    if scaled:
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    variable = keras.Variable([1.0])
+    for batch in range(5):
+        optimizer.build([variable])
+        assert int(batches_done(optimizer)) == batch
+        optimizer.apply([keras.ops.ones(1)])
+    assert int(optimizer.iterations) == 1
 
 
 @pytest.mark.parametrize("build", [gpt, encoder_decoder])

@@ -323,8 +323,8 @@ class BidirectionalAttention(Attention):
         """Encodes positions in queries or keys float[B, H, T, K]; unchanged by default."""
         return x
 
-    def source_bias(self, x: Any, key: Any) -> Any:
-        """Returns what is added to the scores of the tokens of `x` and the keys; None by default."""
+    def source_bias(self, positions: Any) -> Any:
+        """Returns what is added to the scores of keys at positions int32[S]; None by default."""
         return None
 
     def keys_and_values(self, source: Any) -> tuple[Any, Any]:
@@ -346,9 +346,10 @@ class BidirectionalAttention(Attention):
           float[B, T, D].
         """
         key, value = source
-        visible = ops.arange(ops.shape(key)[2]) < lengths[:, None, None, None]
+        positions = ops.arange(ops.shape(key)[2])
+        visible, bias = positions < lengths[:, None, None, None], self.source_bias(positions)
         query = self.normalize_query(self.split_heads(self.query(x), self.num_heads))
-        query, bias = self.encode_positions(query), self.source_bias(x, key)
+        query = self.encode_positions(query)
         return self.project_output(attend(query, key, value, visible, self.dropout, training, bias))
 
 
@@ -359,8 +360,8 @@ class BidirectionalSelfAttention(BidirectionalAttention):
     def encode_positions(self, x: Any) -> Any:
         return self.rotate(x, ops.arange(ops.shape(x)[2])[None])
 
-    def source_bias(self, x: Any, key: Any) -> Any:
-        return self.score_bias(ops.arange(ops.shape(x)[1])[None], ops.arange(ops.shape(key)[2]))
+    def source_bias(self, positions: Any) -> Any:
+        return self.score_bias(positions[None], positions)
 
 
 @keras.saving.register_keras_serializable("minigpt")

@@ -10,7 +10,7 @@ import numpy as np
 
 import minigpt
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.generation.base import BaseModel, BaseTextModel, BaseTranslationModel, Sample
+from minigpt.generation.base import BaseTextModel, BaseTranslationModel, ModelWithTokenizer, Sample
 from minigpt.generation.prompts import banned_token_problems, check_seeds
 from minigpt.targets.gguf.instance import Engine
 from minigpt.targets.gguf.settings import Settings, settings_of
@@ -23,7 +23,7 @@ _STRIDE = 8
 _NO_BEAM_SEARCH = "should be 1: a portable file has no beam search; minigpt.load has"
 
 
-class PortableModel(BaseModel):
+class PortableModel(ModelWithTokenizer):
     """What all models of portable files have.
 
     Args:
