@@ -4,7 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,11 @@ from minigpt.generation.prompts import banned_token_problems, check_seeds
 from minigpt.targets.gguf.instance import Engine
 from minigpt.targets.gguf.settings import Settings, settings_of
 from minigpt.targets.gguf.vocabulary import PortableTokenizer
-from minigpt.targets.targets import WeightsType
 from minigpt.tokenizers.continuation import ContinuationText
+
+if TYPE_CHECKING:
+    # Imports pydantic: NumPy and wasmtime are enough for this module.
+    from minigpt.targets.targets import WeightsType
 
 # New tokens between two looks for stop strings, and for Ctrl-C.
 _STRIDE = 8
