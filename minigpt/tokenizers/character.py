@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from minigpt.errors import as_integer
-from minigpt.tokenizers.base import Tokenizer
-from minigpt.tokenizers.tokenizer_file import setting
+from minigpt.tokenizers.base import Tokenizer, setting
 from minigpt.tokenizers.unicode_tables import lower
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 
 from minigpt.errors import UserError
 from minigpt.tokenizers.added_tokens import AddedToken, AddedTokens, read_added_tokens
-from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.base import Tokenizer, read_checked_file, setting
 from minigpt.tokenizers.gpt2_files import (
     ENCODER_FILE,
     MAX_IDS,
@@ -38,7 +38,6 @@ from minigpt.tokenizers.gpt2_files import (
 )
 from minigpt.tokenizers.grouping import checked, encode_chunks
 from minigpt.tokenizers.splitting import CUT_AFTER, Splitting, word_pattern
-from minigpt.tokenizers.tokenizer_file import read_checked_file, setting
 from minigpt.tokenizers.unicode_tables import nfc
 
 if TYPE_CHECKING:

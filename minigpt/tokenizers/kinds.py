@@ -5,11 +5,10 @@ from pathlib import Path
 
 from minigpt.config import TokenizerConfig
 from minigpt.errors import UserError
-from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.base import Tokenizer, read_state, state_path
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
-from minigpt.tokenizers.tokenizer_file import read_state, state_path
 from minigpt.tokenizers.word import WordTokenizer
 
 KINDS: dict[str, type[Tokenizer]] = {

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from minigpt.errors import as_integer
-from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.base import Tokenizer, setting
 from minigpt.tokenizers.grouping import checked, encode_chunks
-from minigpt.tokenizers.tokenizer_file import setting
 from minigpt.tokenizers.unicode_tables import lower, ranges
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from minigpt.config import GPTConfig
 from minigpt.config.problems import problem_of
 from minigpt.errors import UserError
-from minigpt.tokenizers.tokenizer_file import read_file
+from minigpt.tokenizers.base import read_file
 
 
 @dataclass(frozen=True)

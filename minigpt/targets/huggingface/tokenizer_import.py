@@ -10,6 +10,7 @@ from minigpt.targets.huggingface.architecture import Architecture
 from minigpt.targets.huggingface.config_reader import read_json_object
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 from minigpt.tokenizers.added_tokens import AddedToken, read_added_tokens
+from minigpt.tokenizers.base import read_file
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.gpt2_files import (
     ENCODER_FILE,
@@ -20,7 +21,6 @@ from minigpt.tokenizers.gpt2_files import (
     read_merges,
 )
 from minigpt.tokenizers.splitting import PATTERNS, Splitting
-from minigpt.tokenizers.tokenizer_file import read_file
 
 PAIRS = (("vocab.json", "merges.txt"), (ENCODER_FILE, MERGES_FILE))
 TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
