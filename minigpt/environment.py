@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -206,19 +205,15 @@ class _Finder(MetaPathFinder):
 
     def __init__(self, name: str, action: Callable[[ModuleType], object]) -> None:
         self._name, self._action = name, action
-        # Whether this thread asks the other finders.
-        self._asks = threading.local()
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name != self._name or getattr(self._asks, "others", False):
+        if name != self._name:
             return None
-        self._asks.others = True
-        try:
-            spec = find_spec(name)
-        finally:
-            self._asks.others = False
+        others = (finder for finder in sys.meta_path if finder is not self)
+        found = (finder.find_spec(name, path, target) for finder in others)
+        spec = next((spec for spec in found if spec is not None), None)
         # A program may look for the module and never import it: only its execution is the import.
         if spec is not None and spec.loader is not None:
             loader: Any = spec.loader

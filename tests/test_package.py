@@ -19,6 +19,15 @@ def test_dir_lists_the_public_names():
     assert dir(minigpt) == sorted(minigpt.__all__)
 
 
+def test_names_that_need_no_keras():
+    code = (
+        "import minigpt, sys\n"
+        "for name in minigpt._WITHOUT_KERAS: getattr(minigpt, name)\n"
+        "assert len(minigpt._WITHOUT_KERAS) > 10 and not {'keras', 'tensorflow'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_unknown_name():
     with pytest.raises(AttributeError, match="has no attribute 'trian'"):
         minigpt.trian  # noqa: B018

@@ -116,6 +116,10 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
         return _orthogonalized(x, steps, self.muon_a, self.muon_b, self.muon_c)
 
 
+# A model that several replicas have trained may be saved with `distribution.divided_muon.DividedMuon`.
+keras.saving.get_custom_objects()["minigpt>DividedMuon"] = Muon
+
+
 def _orthogonalized(x: Any, steps: int, a: float, b: float, c: float) -> Any:
     """Takes `steps` steps X ← (a + b A + c A²) X with A = X Xᵀ.
 
