@@ -5,7 +5,6 @@ from minigpt.config import Config as Config
 from minigpt.config import load_config as load_config
 from minigpt.corpus.fit import config_for_text as config_for_text
 from minigpt.errors import UserError as UserError
-from minigpt.insight.forecast.plan import Forecast as Forecast
 from minigpt.insight.memorization import Memorization as Memorization
 from minigpt.insight.memorization import measure_memorization as measure_memorization
 from minigpt.insight.report.report import write_report as write_report
@@ -35,6 +34,7 @@ from minigpt.generation.text_models import TextModel as TextModel
 from minigpt.generation.text_models import TranslationModel as TranslationModel
 from minigpt.generation.text_models import load as load
 from minigpt.insight.examination import examine as examine
+from minigpt.insight.forecast.plan import Forecast as Forecast
 from minigpt.insight.forecast.plan import plan as plan
 from minigpt.layers import TokenAndPositionEmbedding as TokenAndPositionEmbedding
 from minigpt.layers import TransformerBlock as TransformerBlock
