@@ -1,4 +1,4 @@
-"""A process that ends a worker whose connection to the others does not come about.
+"""The addresses of workers, and a process that ends a worker that cannot connect to the others.
 
 TensorFlow connects in a call that holds Python's lock, so that the worker itself cannot notice anything.
 
@@ -7,17 +7,46 @@ TensorFlow connects in a call that holds Python's lock, so that the worker itsel
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from minigpt.distribution.addresses import answers
 from minigpt.distribution.cluster import Cluster
 
+CONNECT_SECONDS = 2.0
 # A worker whose address has not answered for so long has ended.
 SILENT_SECONDS = 15.0
+
+
+def answers(address: str) -> bool:
+    """Returns whether a process listens at an address, "HOST:PORT" or "[IPv6]:PORT"."""
+    host, port = _split(address)
+    try:
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def listen(address: str, backlog: int) -> socket.socket:
+    """Listens at the port of an address of this machine.
+
+    Raises:
+      OSError: another process uses the port.
+    """
+    port = _split(address)[1]
+    if socket.has_dualstack_ipv6():
+        family = socket.AF_INET6
+        return socket.create_server(("", port), family=family, backlog=backlog, dualstack_ipv6=True)
+    return socket.create_server(("", port), backlog=backlog)
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 @contextmanager

@@ -11,9 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from minigpt.distribution.addresses import answers, listen
 from minigpt.distribution.cluster import Cluster
-from minigpt.distribution.connecting import watched_connection
+from minigpt.distribution.connecting import answers, listen, watched_connection
 from minigpt.distribution.launch import end_with_launch
 from minigpt.distribution.replicas import Replicas
 from minigpt.errors import UserError
