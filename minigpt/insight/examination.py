@@ -1,9 +1,9 @@
 """The examination of a run by the doctor, after its training."""
 
-import abc
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,146 +35,105 @@ CHECK_SECONDS, LIKENESS_SECONDS, OPEN_SECONDS = 0.5, 0.5, 0.6
 # draws fewer from a large model, in about this time for each state.
 FEW_TOKENS, MANY_TOKENS, DRAW_SECONDS = 1280, 12_800, 30.0
 
+logger = logging.getLogger(__name__)
 
-class Measurement(abc.ABC):
-    """One of the things that are measured once in a training.
 
-    Args:
-      run: the run.
-      corpus: its text.
-      config: its settings.
+@dataclass(frozen=True)
+class Measurement:
+    """One of the things that are measured once in a run.
 
     Attributes:
       subject: what it is, for messages.
       seconds: about how long it takes.
+      is_due: returns whether it can be measured now and is not known yet. Arguments: the content of
+        analysis.json, the number of epochs that have ended, and whether training has ended.
+      measure: returns the keys of analysis.json that change. Arguments: its content and the number of
+        epochs.
     """
 
     subject: str
     seconds: float
-
-    def __init__(self, run: Run, corpus: Corpus, config: Config) -> None:
-        self.run, self.corpus, self.config = run, corpus, config
-
-    @abc.abstractmethod
-    def is_due(self, analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
-        """Returns whether it can be measured now and is not part of `analysis` yet.
-
-        Args:
-          analysis: what is known.
-          epoch: epochs that have ended.
-          is_finished: whether training has ended.
-        """
-
-    @abc.abstractmethod
-    def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
-        """Returns the keys of analysis.json that change."""
+    is_due: Callable[[dict[str, Any], int, bool], bool]
+    measure: Callable[[dict[str, Any], int], dict[str, Any]]
 
 
-class Baselines(Measurement):
-    """Losses of predictions that need no model."""
+def measurements(
+    run: Run, corpus: Corpus, config: Config, tokens: int = FEW_TOKENS
+) -> list[Measurement]:
+    """Returns what is measured of a run, the cheapest and most important first.
 
-    subject = "baselines"
+    Args:
+      run, corpus, config: the run, its text and its settings.
+      tokens: how many are drawn to measure memorization, from each state.
+    """
+    is_compressed = False
 
-    def __init__(self, run: Run, corpus: Corpus, config: Config) -> None:
-        super().__init__(run, corpus, config)
-        self.seconds = corpus.train.tokens / TOKENS_PER_SECOND
-
-    def is_due(self, analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
-        return not analysis.get("baselines")
-
-    def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
-        return {"baselines": evaluation_baselines(self.corpus, self.config, compression=False)}
-
-
-class CompressionBaselines(Measurement):
-    """What xz and zstd make of the held-out text."""
-
-    subject = "what xz and zstd make of the held-out text"
-
-    def __init__(self, run: Run, corpus: Corpus, config: Config) -> None:
-        super().__init__(run, corpus, config)
-        self.seconds = corpus.val.bytes / BYTES_PER_SECOND
-        self._is_done = False
-
-    def is_due(self, analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
-        # They stay null if the tokenizer loses text.
+    def compress_due(analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
+        # The values stay null if the tokenizer loses text.
         known = analysis.get("baselines") or {}
-        return bool(known) and known.get("xz_bits_per_byte") is None and not self._is_done
+        return bool(known) and known.get("xz_bits_per_byte") is None and not is_compressed
 
-    def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
-        self._is_done = True
-        held_out = held_out_bytes(self.corpus, self.config)
+    def compress(analysis: dict[str, Any], epoch: int) -> dict[str, Any]:
+        nonlocal is_compressed
+        is_compressed = True
+        held_out = held_out_bytes(corpus, config)
         xz, zstd = compression_baselines(held_out) if held_out else (None, None)
         found = {"xz_bits_per_byte": xz, "zstd_bits_per_byte": zstd}
         return {"baselines": analysis["baselines"] | found}
 
+    def check(analysis: dict[str, Any], epoch: int) -> dict[str, Any]:
+        return {"text": [asdict(finding) for finding in check_text(corpus, config)]}
 
-class TextChecks(Measurement):
-    """What is suspicious about the text."""
+    def compare(analysis: dict[str, Any], epoch: int) -> dict[str, Any]:
+        # An empty dictionary says that the texts are too short to tell.
+        train, val = corpus.train.ids, corpus.val.ids
+        return {"held_out": held_out_likeness(train, val, corpus.tokenizer.vocab_size) or {}}
 
-    subject = "the text"
-
-    seconds = CHECK_SECONDS
-
-    def is_due(self, analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
-        return not isinstance(analysis.get("text"), list)
-
-    def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
-        findings = check_text(self.corpus, self.config)
-        return {"text": [{"kind": each.kind, "evidence": each.evidence} for each in findings]}
-
-
-class Likeness(Measurement):
-    """How like the training text the held-out text is; an empty dictionary if it cannot be said."""
-
-    subject = "how like the training text the held-out text is"
-
-    seconds = LIKENESS_SECONDS
-
-    def is_due(self, analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
-        # Held-out pairs are drawn at random.
-        return self.config.data.source != "pairs" and not isinstance(analysis.get("held_out"), dict)
-
-    def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
-        train, val = self.corpus.train.ids, self.corpus.val.ids
-        return {"held_out": held_out_likeness(train, val, self.corpus.tokenizer.vocab_size) or {}}
-
-
-class MemorizationOfStates(Measurement):
-    """What the best and the last state have copied from the training text.
-
-    Args:
-      tokens: how many are drawn from each.
-    """
-
-    subject = "memorization"
-
-    def __init__(self, run: Run, corpus: Corpus, config: Config, tokens: int = FEW_TOKENS) -> None:
-        super().__init__(run, corpus, config)
-        self.tokens = tokens
-        self._epoch = 0
-
-    @property
-    def seconds(self) -> float:  # type: ignore[override]
-        drawn = self.tokens * self.run.facts.get("parameters", 0) / PRODUCTS_PER_SECOND
-        return 2 * (OPEN_SECONDS + drawn)
-
-    def is_due(self, analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
-        self._epoch = epoch
+    def memorization_due(analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
         known = (analysis.get("memorization") or {}).get("last") or {}
-        is_current = known.get("epoch") == epoch and known.get("tokens", 0) >= self.tokens // 2
+        is_current = known.get("epoch") == epoch and known.get("tokens", 0) >= tokens // 2
         # Without an epoch there is no state.
         return is_finished and epoch > 0 and not is_current
 
-    def measure(self, analysis: dict[str, Any]) -> dict[str, Any]:
-        last = best = self._measure("best")
-        if best["epoch"] != self._epoch:
-            last = self._measure("last")
+    def memorized(state: Literal["best", "last"]) -> dict[str, Any]:
+        return measure_memorization(run, state, tokens=tokens, corpus=corpus).as_dict()
+
+    def measure_states(analysis: dict[str, Any], epoch: int) -> dict[str, Any]:
+        best = memorized("best")
+        last = best if best["epoch"] == epoch else memorized("last")
         return {"memorization": {"best": best, "last": last | {"state": "last"}}}
 
-    def _measure(self, state: Literal["best", "last"]) -> dict[str, Any]:
-        found = measure_memorization(self.run, state, tokens=self.tokens, corpus=self.corpus)
-        return found.as_dict()
+    drawn = tokens * run.facts.get("parameters", 0) / PRODUCTS_PER_SECOND
+    return [
+        Measurement(
+            "baselines",
+            corpus.train.tokens / TOKENS_PER_SECOND,
+            lambda analysis, *_: not analysis.get("baselines"),
+            lambda *_: {"baselines": evaluation_baselines(corpus, config, compression=False)},
+        ),
+        Measurement(
+            "the text",
+            CHECK_SECONDS,
+            lambda analysis, *_: not isinstance(analysis.get("text"), list),
+            check,
+        ),
+        Measurement(
+            "how like the training text the held-out text is",
+            LIKENESS_SECONDS,
+            # Held-out pairs are drawn at random.
+            lambda analysis, *_: (
+                config.data.source != "pairs" and not isinstance(analysis.get("held_out"), dict)
+            ),
+            compare,
+        ),
+        Measurement(
+            "what xz and zstd make of the held-out text",
+            corpus.val.bytes / BYTES_PER_SECOND,
+            compress_due,
+            compress,
+        ),
+        Measurement("memorization", 2 * (OPEN_SECONDS + drawn), memorization_due, measure_states),
+    ]
 
 
 def measure_all(
@@ -200,24 +159,8 @@ def measure_all(
     for measurement in measurements(run, corpus, config, tokens):
         if measurement.is_due(analysis | found, epoch, True):
             report(f"Measuring: {measurement.subject}.")
-            found |= measurement.measure(analysis | found)
+            found |= measurement.measure(analysis | found, epoch)
     return found
-
-
-def measurements(
-    run: Run, corpus: Corpus, config: Config, tokens: int = FEW_TOKENS
-) -> list[Measurement]:
-    """Returns what is measured of a run, the cheapest and most important first.
-
-    Args:
-      tokens: how many are drawn to measure memorization.
-    """
-    kinds = (Baselines, TextChecks, Likeness, CompressionBaselines)
-    memorization = MemorizationOfStates(run, corpus, config, tokens)
-    return [*(kind(run, corpus, config) for kind in kinds), memorization]
-
-
-logger = logging.getLogger(__name__)
 
 
 def examine(run: Run | str | Path, *, sweep: bool = True) -> list[Verdict]:

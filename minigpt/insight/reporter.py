@@ -102,7 +102,7 @@ class Reporter(Hook):
                 self._is_due(measurement, state == "finished")
                 and spent + measurement.seconds <= self._allowed
             ):
-                self._analysis |= measurement.measure(self._analysis)
+                self._analysis |= measurement.measure(self._analysis, self.checkpointing.epoch)
         if self.task.breakdown:
             self._analysis |= self.task.breakdown.as_dict()
         self._analysis |= {
