@@ -132,12 +132,12 @@ def callback(context: Context, new_tokens: int, epochs: int) -> Outcome:
 def export(context: Context) -> Outcome:
     """Exports the default configuration's model as a SavedModel."""
     import minigpt
-    from minigpt.targets.saved_model.modules import export_saved_model
+    from minigpt.targets.saved_model.modules import build_text_module
 
     folder = context.work / "exported"
     if not folder.exists():
         opened: Any = minigpt.load(run_folder(context, "default"))
-        export_saved_model(opened.model, opened.tokenizer, folder)
+        build_text_module(opened.model, opened.tokenizer).save(folder)
     return {"value": sum(file.stat().st_size for file in folder.rglob("*"))}
 
 

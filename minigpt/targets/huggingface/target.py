@@ -11,7 +11,7 @@ from minigpt.tokenizers import Tokenizer
 
 
 class HuggingFace(Target):
-    """A folder for `from_pretrained`; see `export_huggingface`."""
+    """A folder for `from_pretrained`; see `write_folder`."""
 
     name = "huggingface"
     is_folder = True

@@ -5,20 +5,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from minigpt.errors import ArgumentProblem, UserError
 from minigpt.models import GPT
 from minigpt.storage.tensor_file import write_tensors
-from minigpt.targets.export import output_folder
 from minigpt.targets.huggingface.architectures import architecture_of_model
 from minigpt.targets.huggingface.tokenizer_export import padding_id, tokenizer_files
 from minigpt.targets.huggingface.tokenizer_import import OWN_FOLDER
-from minigpt.targets.targets import target_named
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
 
-def export_huggingface(model: GPT, tokenizer: Tokenizer, output: Path) -> None:
-    """Writes a folder for `transformers`, whole or not at all.
+def write_folder(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
+    """Writes a folder for `transformers`.
 
     A model with modern blocks is written for `Qwen3ForCausalLM`, others for `GPT2LMHeadModel`; the
     tokenizer is written for `AutoTokenizer`.
@@ -26,17 +23,11 @@ def export_huggingface(model: GPT, tokenizer: Tokenizer, output: Path) -> None:
     It holds `config.json`, `generation_config.json`, `model.safetensors` and the tokenizer's files. Equal
     models give equal bytes. `minigpt.import_run` reads the folder.
 
-    Raises:
-      UserError: the model is neither a GPT-2 nor a Qwen3; `output` is not empty, or cannot be written.
+    Args:
+      model: a GPT that the target "huggingface" has.
+      tokenizer: its tokenizer.
+      folder: an empty folder.
     """
-    if problem := target_named("huggingface").problem(model.config, tokenizer):
-        raise UserError(ArgumentProblem("format", "huggingface", problem))
-    with output_folder(output) as folder:
-        write_folder(model, tokenizer, folder)
-
-
-def write_folder(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
-    """Writes the files of a model that `transformers` has into an empty folder."""
     for name, content in described_files(model, tokenizer).items():
         # newline="" keeps carriage returns of the vocabulary.
         (folder / name).write_text(content, encoding="utf-8", newline="")

@@ -13,7 +13,6 @@ from minigpt.generation.loop import new_ids
 from minigpt.generation.sampling import SAMPLING_SPEC, SamplingSettings
 from minigpt.generation.translation import Translator
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.targets.export import output_folder
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.graph.stop_strings import cut_at_stop
 
@@ -323,25 +322,6 @@ class SourceToTarget(TextModule):
         with tf.control_dependencies([fits]):
             inputs = tf.identity(source_ids), source_lengths, target_ids
         return {"logits": self.model(inputs)}
-
-
-def export_saved_model(model: GPT | EncoderDecoder, tokenizer: Tokenizer, output: Path) -> None:
-    """Writes `output` as a SavedModel, whole or not at all; creates its parents.
-
-    The signatures are the methods of `TextToText` or `SourceToTarget`; `serving_default` is `serve`.
-
-    Raises:
-      UserError: `output` is not empty, or cannot be written.
-      TypeError: `tokenizer` is not a `minigpt.Tokenizer`: that of a portable file has no graph.
-    """
-    if not isinstance(tokenizer, Tokenizer):
-        raise TypeError(
-            "`tokenizer` must be a minigpt.Tokenizer, such as `run.load_tokenizer()`. "
-            f"Received: an object of type {type(tokenizer).__name__}"
-        )
-    module = build_text_module(model, tokenizer)
-    with output_folder(output) as folder:
-        module.save(folder)
 
 
 def build_text_module(model: GPT | EncoderDecoder, tokenizer: Tokenizer) -> TextModule:

@@ -6,11 +6,19 @@ from pathlib import Path
 
 from safetensors.numpy import load_file
 
+from minigpt.targets.huggingface.writing import write_folder
+
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "gpt2"
 NAMES = ["narrow", "sharded", "untied"]
 QWEN3_NAMES = ["qwen3/grouped", "qwen3/sharded", "qwen3/shared"]
 # Tolerance for equal logits, relative to the largest logit.
 PARITY = 1e-4
+
+
+def write_model(model, tokenizer, folder: Path) -> None:
+    """Writes a new folder."""
+    folder.mkdir()
+    write_folder(model, tokenizer, folder)
 
 
 def fixture(name: str) -> Path:

@@ -12,7 +12,7 @@ import minigpt
 from minigpt.app import export_run
 from minigpt.errors import UserError
 from minigpt.evaluation import evaluate_run
-from minigpt.layers import attention
+from minigpt.models.layers import attention
 from minigpt.targets.huggingface.importing import import_run
 from tests.conftest import tiny_text
 from tests.targets.huggingface.folders import (

@@ -13,8 +13,7 @@ import pytest
 import minigpt
 from minigpt.errors import UserError
 from minigpt.targets.huggingface.importing import import_run
-from minigpt.targets.huggingface.writing import export_huggingface
-from tests.targets.huggingface.folders import difference
+from tests.targets.huggingface.folders import difference, write_model
 
 pytestmark = pytest.mark.slow
 transformers = pytest.importorskip("transformers", reason="needs the extra parity")
@@ -200,7 +199,7 @@ def test_imported_with_the_same_logits_and_text(name, tmp_path, without_xla):
     check(ours, theirs, tokenizer)
     # And back again.
     again = tmp_path / "again"
-    export_huggingface(ours.model, ours.tokenizer, again)
+    write_model(ours.model, ours.tokenizer, again)
     check(
         ours,
         transformers.AutoModelForCausalLM.from_pretrained(again).eval(),

@@ -14,7 +14,7 @@ from minigpt.errors import UserError
 from minigpt.models.layers.attention import Attention
 from minigpt.models.layers.positions import RotaryPositions
 from minigpt.targets.huggingface.importing import import_run
-from minigpt.targets.huggingface.writing import export_huggingface
+from minigpt.targets.targets import target_named
 from tests.conftest import tiny_text
 from tests.targets.huggingface.folders import (
     PARITY,
@@ -23,6 +23,7 @@ from tests.targets.huggingface.folders import (
     expected,
     fixture,
     huggingface_folder,
+    write_model,
 )
 from tests.targets.huggingface.test_export import KINDS, learned, random_gpt
 from tests.targets.huggingface.test_import import refused
@@ -136,7 +137,7 @@ def test_export_and_import_restore_model_and_tokenizer(kind, vocab_size, tmp_pat
         dropout_rate=0.1,
         tie_embeddings=False,
     )
-    export_huggingface(model, tokenizer, tmp_path / "folder")
+    write_model(model, tokenizer, tmp_path / "folder")
     opened = minigpt.load(import_run(tmp_path / "folder", tmp_path / "run"))
     assert opened.tokenizer.fingerprint() == tokenizer.fingerprint()
     ids = np.array([[3, 5, 7, 11]], "int32")
@@ -247,16 +248,14 @@ def import_problems(folder: Path, run: Path) -> list[str]:
     return list(caught.value.problems)
 
 
-def test_another_model_is_refused_with_all_differences(tmp_path):
+def test_another_model_is_refused_with_all_differences():
     tokenizer = learned("character", 40)
     changes = {"position": "learned", "qkv_bias": True, "scale_embeddings": True, "value_dim": 5}
     model = random_gpt(tokenizer.vocab_size, **MODERN, **changes)
-    with pytest.raises(UserError) as caught:
-        export_huggingface(model, tokenizer, tmp_path / "folder")
-    assert list(caught.value.problems) == [
-        "format = 'huggingface': model.position = 'learned': Qwen3 has 'rotary'",
-        "format = 'huggingface': model.qkv_bias = True: Qwen3 has False",
-        "format = 'huggingface': model.scale_embeddings = True: Qwen3 has False",
-        "format = 'huggingface': model.value_dim = 5: Qwen3 has 6",
+    problem = target_named("huggingface").problem(model.config, tokenizer)
+    assert problem.split("; ") == [
+        "model.position = 'learned': Qwen3 has 'rotary'",
+        "model.qkv_bias = True: Qwen3 has False",
+        "model.scale_embeddings = True: Qwen3 has False",
+        "model.value_dim = 5: Qwen3 has 6",
     ]
-    assert not list(tmp_path.iterdir())

@@ -11,15 +11,14 @@ import pytest
 
 import minigpt
 from minigpt.config import GPTConfig, load_config
-from minigpt.layers import attention
 from minigpt.models import GPT, build_gpt
+from minigpt.models.layers import attention
 from minigpt.targets.huggingface.importing import import_run
-from minigpt.targets.huggingface.writing import export_huggingface
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.conftest import tiny_text
 from tests.mixed_lines import code, scraps
-from tests.targets.huggingface.folders import FIXTURES, PARITY, difference
+from tests.targets.huggingface.folders import FIXTURES, PARITY, difference, write_model
 from tests.targets.huggingface.test_export import KINDS, learned
 
 pytestmark = pytest.mark.slow
@@ -74,7 +73,7 @@ def random_gpt(vocab_size: int, **sizes) -> GPT:
 def pair(sizes: dict, tokenizer: Tokenizer, folder: Path):
     """Returns a model, and the same model loaded by transformers."""
     model = random_gpt(tokenizer.vocab_size, **sizes)
-    export_huggingface(model, tokenizer, folder)
+    write_model(model, tokenizer, folder)
     class_name = "Qwen3ForCausalLM" if sizes.get("block") == "modern" else "GPT2LMHeadModel"
     kind = getattr(transformers, class_name)
     theirs, info = kind.from_pretrained(folder, output_loading_info=True)

@@ -15,7 +15,7 @@ from minigpt.config import GPTConfig
 from minigpt.errors import UserError
 from minigpt.generation.step_models import CachedGPT
 from minigpt.models import build_gpt
-from minigpt.targets.saved_model.modules import export_saved_model
+from minigpt.targets.saved_model.modules import build_text_module
 from minigpt.tokenizers import learn_tokenizer, load_tokenizer
 from tests.conftest import tiny_text
 from tests.settings import NEVER_COMPILED, tokenizer_config
@@ -249,8 +249,8 @@ def test_other_tokenizers(kind, tmp_path, monkeypatch):
     )
     sizes = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 1}
     model = build_gpt(GPTConfig(**sizes), tokenizer.vocab_size)
-    export_saved_model(model, tokenizer, tmp_path / "a" / "b")
-    served = tf.saved_model.load(str(tmp_path / "a" / "b")).signatures
+    build_text_module(model, tokenizer).save(tmp_path)
+    served = tf.saved_model.load(str(tmp_path)).signatures
     prompts = ["ANA sat", "", "unseen ż"]
     assert serve(served, prompts, top_k=0) == minigpt.TextModel(model, tokenizer).generate(
         prompts, NEW, top_k=0
