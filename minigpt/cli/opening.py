@@ -10,15 +10,12 @@ import minigpt
 from minigpt.cli.command import check_kind, open_run
 from minigpt.cli.output import print_message
 from minigpt.errors import ArgumentProblem, UserError, failure, gathering
-from minigpt.runs.layout import PORTABLE_FILE, is_current
+from minigpt.runs.layout import LARGE_BYTES, PORTABLE_FILE, is_current
 from minigpt.storage.files import is_newer
 from minigpt.targets.gguf.settings import Settings, problem_of, settings_of
 
 if TYPE_CHECKING:
     from minigpt.runs.run import Run
-
-# The engine addresses 4 GB. On two cores it is faster than TensorFlow: docs/performance.md.
-LARGE_BYTES = 1_500_000_000
 
 
 class OpenedModel:

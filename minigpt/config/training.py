@@ -153,6 +153,12 @@ class TrainingConfig(Section):
         "training.jit_compile = true",
     )
 
+    @property
+    def updates_per_epoch(self) -> int:
+        """`steps_per_epoch` of a run, which has a number: one pass has been counted if it was unset."""
+        assert self.steps_per_epoch is not None
+        return self.steps_per_epoch
+
     @field_validator("min_learning_rate")
     @classmethod
     def _is_below_the_maximum(cls, rate: float, info: ValidationInfo) -> float:

@@ -11,11 +11,10 @@ import numpy as np
 import minigpt
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.runs.checkpoints import Checkpoint, newest_checkpoint
+from minigpt.runs.layout import LARGE_BYTES
 from minigpt.runs.run import Run
 
 State = Literal["best", "last"]
-# The engine addresses 4 GB.
-_LARGE_BYTES = 1_500_000_000
 
 
 class StateModel(NamedTuple):
@@ -61,7 +60,7 @@ def open_state(
             write_checkpoint_file(run, file, checkpoint)
         else:
             write_run_file(run, file, weights=weights)
-        if state == "best" and file.stat().st_size > _LARGE_BYTES:
+        if state == "best" and file.stat().st_size > LARGE_BYTES:
             model: Any = minigpt.load(run)
         else:
             model = minigpt.load_portable(file)

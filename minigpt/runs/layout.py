@@ -113,6 +113,9 @@ def checkpoint_paths(folder: Path) -> list[Path]:
 
 
 PORTABLE_FILE = "model.gguf"
+# Larger files are left to TensorFlow. The engine addresses 4 GB; below, it is faster on two cores:
+# docs/performance.md.
+LARGE_BYTES = 1_500_000_000
 
 
 def is_current(run: Path) -> bool:

@@ -58,8 +58,7 @@ class TrainingLoop:
         self.ended_together = False
         is_first = self.strategy.is_first
         training = self.training = task.config.training
-        assert training.steps_per_epoch is not None  # Resolved.
-        self.steps_per_epoch = training.steps_per_epoch
+        self.steps_per_epoch = training.updates_per_epoch
         limits = StepLimits(training.epochs * self.steps_per_epoch, training.step_limits)
         # The time limit is the first process's.
         timed = training if is_first else training.model_copy(update={"max_minutes": None})

@@ -80,8 +80,7 @@ def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:
 
 def _training(task: Task, model: GPT | EncoderDecoder) -> str:
     training, length = task.config.training, task.sequence_length
-    assert training.steps_per_epoch is not None  # Resolved.
-    batches = training.epochs * training.steps_per_epoch * training.accumulate_steps
+    batches = training.epochs * training.updates_per_epoch * training.accumulate_steps
     seconds = expected_seconds(
         task.config,
         model.vocab_size,
@@ -92,7 +91,7 @@ def _training(task: Task, model: GPT | EncoderDecoder) -> str:
     batch = f"{training.batch_size}{accumulated}" + (f" x {length} tokens" if length else " pairs")
     limit = f", at most {training.max_minutes:g} min" if training.max_minutes else ""
     return (
-        f"{count(training.epochs, 'epoch')} of {count(training.steps_per_epoch, 'step')} of {batch}; "
+        f"{count(training.epochs, 'epoch')} of {count(training.updates_per_epoch, 'step')} of {batch}; "
         f"{expected(seconds)}{limit}"
     )
 

@@ -66,8 +66,7 @@ def times(durations: Durations, training: TrainingConfig, print_every: int = 1) 
       training: the settings; `steps_per_epoch` is set.
       print_every: epochs between two samples.
     """
-    assert training.steps_per_epoch is not None  # Resolved.
-    steps = training.epochs * training.steps_per_epoch
+    steps = training.epochs * training.updates_per_epoch
     limit = 60 * (training.max_minutes or math.inf)
     if sum(_parts(durations, training, print_every, steps).values()) > LATEST * limit:
         # Shapes of batches that would be compiled after the limit are not.
@@ -75,7 +74,7 @@ def times(durations: Durations, training: TrainingConfig, print_every: int = 1) 
         durations = replace(durations, compilation=compilation)
         steps = min(steps, _steps_within(TARGET * limit, durations, training, print_every))
     parts = _parts(durations, training, print_every, steps)
-    first = _parts(durations, training, print_every, min(steps, training.steps_per_epoch))
+    first = _parts(durations, training, print_every, min(steps, training.updates_per_epoch))
     seconds = sum(parts.values())
     return Times(
         steps=steps,
@@ -90,8 +89,7 @@ def _parts(
     d: Durations, training: TrainingConfig, print_every: int, steps: int
 ) -> dict[str, float]:
     """Returns the seconds of the first `steps` updates and of the epochs that they begin."""
-    assert training.steps_per_epoch is not None  # Resolved.
-    epochs = math.ceil(steps / training.steps_per_epoch)
+    epochs = math.ceil(steps / training.updates_per_epoch)
     saved = epochs
     if training.checkpoint_every_steps:
         saved += steps // training.checkpoint_every_steps
@@ -108,12 +106,11 @@ def _parts(
 
 def _steps_within(seconds: float, d: Durations, training: TrainingConfig, print_every: int) -> int:
     """Returns the updates after which training ends that has this many seconds."""
-    assert training.steps_per_epoch is not None  # Resolved.
     # `Clock` knows nothing of validation and samples before the first epoch has ended.
     in_first = int((seconds - d.compilation) / d.step)
-    if in_first <= training.steps_per_epoch:
+    if in_first <= training.updates_per_epoch:
         return max(1, in_first)
     per_epoch = d.validation + d.samples / print_every + d.checkpoint
-    per_step = d.step + per_epoch / training.steps_per_epoch
+    per_step = d.step + per_epoch / training.updates_per_epoch
     steps = int((seconds - d.compilation - d.first_epochs) / per_step)
-    return max(training.steps_per_epoch, steps)
+    return max(training.updates_per_epoch, steps)

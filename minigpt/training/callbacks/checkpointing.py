@@ -147,8 +147,7 @@ class Checkpointing(Callback):
     @property
     def batches_per_epoch(self) -> int:
         training = self.config.training
-        assert training.steps_per_epoch is not None  # Resolved.
-        return training.steps_per_epoch * training.accumulate_steps
+        return training.updates_per_epoch * training.accumulate_steps
 
     @property
     def is_within_epoch(self) -> bool:

@@ -144,9 +144,8 @@ class Clock(Callback):
     def seconds_left(self) -> float:
         """Estimates the remaining time: updates, validation, samples and checkpoints."""
         per_step = self._seconds_per_batch() * self.config.accumulate_steps
-        assert self.config.steps_per_epoch is not None  # Resolved.
-        epochs = math.ceil((self.end - self._epoch_step) / self.config.steps_per_epoch)
-        per_epoch = self._overhead_per_step * self.config.steps_per_epoch
+        epochs = math.ceil((self.end - self._epoch_step) / self.config.updates_per_epoch)
+        per_epoch = self._overhead_per_step * self.config.updates_per_epoch
         left = (self.end - self.step) * per_step + max(0.0, epochs * per_epoch - self._overhead)
         if self.config.max_minutes:
             left = min(left, 60 * self.config.max_minutes - self.seconds)
