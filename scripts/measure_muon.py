@@ -118,9 +118,15 @@ def measure(arguments: argparse.Namespace, devices: int) -> dict[str, Any]:
 
         mode = "whole"
 
-        def _backend_apply_gradients(self, grads: Any, trainable_variables: Any) -> None:
-            kind = {"whole": Muon, "divided": DividedMuon}[self.mode]
-            kind._backend_apply_gradients(self, grads, trainable_variables)
+        @property
+        def kind(self) -> type[Muon]:
+            return {"whole": Muon, "divided": DividedMuon}[self.mode]
+
+        def run_update(self, update: Callable[[Any], None], gradients: Any) -> None:
+            self.kind.run_update(self, update, gradients)
+
+        def update_variables(self, gradients: Any, variables: Any, learning_rate: Any) -> None:
+            self.kind.update_variables(self, gradients, variables, learning_rate)
 
         def _compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
             key = self.mode, self.replicas.current(), function.__qualname__

@@ -1,6 +1,7 @@
 """Muon whose matrices are divided among replicas."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -29,31 +30,36 @@ class DividedMuon(Muon):
         super().__init__(name="muon", **settings)
         assert not self.gradient_accumulation_steps and not self.use_ema
         self.replicas = replicas
+        # What `update_variables` leaves for `run_update`. Keras tracks lists, but not this object.
+        self._share = SimpleNamespace()
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """Returns a `Muon`: a saved model is loaded without replicas."""
         return Muon.from_config(config, custom_objects)
 
-    def _backend_apply_gradients(self, grads: Any, trainable_variables: Any) -> None:
-        groups: list[Any] = []
-        replica = self.replicas.current()
+    def run_update(self, update: Callable[[Any], None], gradients: Any) -> None:
+        self._share.replica = self.replicas.current()
 
         def begin(gradients: Any) -> list[Any]:
-            gradients = self._clip_gradients(gradients)
-            self._apply_weight_decay(trainable_variables)
-            found = self._update_others(gradients, trainable_variables, self.learning_rate)
-            groups[:] = [variables for _, variables, _ in found]
-            return self._updates_of(replica, found)
+            update(gradients)
+            updates: list[Any] = self._share.updates
+            return updates
 
         def end(updates: Any) -> None:
-            for variables, stacked in zip(groups, updates, strict=True):
+            for variables, stacked in zip(self._share.groups, updates, strict=True):
                 self._subtract(variables, stacked, self.learning_rate)
 
         # XLA cannot compile an exchange between replicas: what precedes and what follows it are compiled.
-        updates = self._compiled(begin)(grads)
+        updates = self._compiled(begin)(gradients)
         if updates:
             self._compiled(end)(self.replicas.sum(updates))
+
+    def update_variables(self, gradients: Any, variables: Any, learning_rate: Any) -> None:
+        """Updates all but the matrices, and computes the updates of this replica's matrices."""
+        groups = self._update_others(gradients, variables, learning_rate)
+        self._share.groups = [of_group for _, of_group, _ in groups]
+        self._share.updates = self._updates_of(self._share.replica, groups)
 
     def _updates_of(self, replica: int, groups: Sequence[Any]) -> list[Any]:
         """Returns the updates of a replica's matrices, float[N, R, C] per group; zeros for those of others.

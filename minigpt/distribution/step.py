@@ -83,12 +83,18 @@ class ReplicatedStep:
             if not is_update:
                 optimizer.apply(gradients, self.model.trainable_weights)
                 return tuple(self.replicas.sum([loss, plain]))
-            accumulated = optimizer._accumulated_gradients
+            # Keras' optimizers have no public list of them; these are in the order of the weights.
+            accumulated = [
+                variable
+                for variable in optimizer.variables
+                if variable.name.endswith("_gradient_accumulator")
+            ]
             gradients = [
                 gradient + tf.convert_to_tensor(sum_before)
                 for gradient, sum_before in zip(gradients, accumulated, strict=True)
             ]
-            optimizer._backend_reset_gradient_accumulators()
+            for sum_before in accumulated:
+                sum_before.assign(tf.zeros(sum_before.shape, sum_before.dtype))
         loss, plain, *gradients = self.replicas.sum([loss, plain, *gradients])
         optimizer.apply(gradients, self.model.trainable_weights)
         return loss, plain

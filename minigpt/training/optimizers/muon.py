@@ -24,13 +24,13 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
     updated as if each of them were a variable of its own.
     """
 
-    def _backend_update_step(
-        self, grads: Any, trainable_variables: Any, learning_rate: Any
-    ) -> None:
-        groups = self._update_others(grads, trainable_variables, learning_rate)
-        for gradients, variables, parts in groups:
-            directions = self._directions(gradients, variables)
-            self._subtract(variables, self._orthogonalize_parts(directions, parts), learning_rate)
+    def update_variables(self, gradients: Any, variables: Any, learning_rate: Any) -> None:
+        groups = self._update_others(gradients, variables, learning_rate)
+        for group_gradients, group_variables, parts in groups:
+            directions = self._directions(group_gradients, group_variables)
+            self._subtract(
+                group_variables, self._orthogonalize_parts(directions, parts), learning_rate
+            )
 
     def _update_others(
         self, grads: Any, trainable_variables: Any, learning_rate: Any
@@ -39,10 +39,12 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
         matrices, others = defaultdict(list), []
         for gradient, variable in zip(grads, trainable_variables, strict=True):
             # Keras' Muon keeps a velocity for exactly the variables that Adam updates.
-            if self.adam_velocities[self._get_variable_index(variable)] is not None:
+            if self._slots(variable)[1] is not None:
                 others.append((gradient, variable))
             else:
-                kind = variable.dtype, tuple(variable.shape), self._parts(variable)
+                # The widths of the matrices that it consists of.
+                parts = getattr(variable, "muon_parts", (variable.shape[1],))
+                kind = variable.dtype, tuple(variable.shape), parts
                 matrices[kind].append((gradient, variable))
         adam_rate = learning_rate * self.adam_lr_ratio * self._bias_correction()
         for gradient, variable in others:
@@ -53,10 +55,11 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
             groups.append((gradients, variables, parts))
         return groups
 
-    def _parts(self, variable: Any) -> tuple[int, ...]:
-        """Returns the widths of the matrices that a variable consists of."""
-        keras_variable = self._trainable_variables[self._get_variable_index(variable)]
-        return getattr(keras_variable, "muon_parts", (variable.shape[1],))
+    def _slots(self, variable: Any) -> tuple[Any, Any]:
+        """Returns the momentum and the velocity of a variable; None if it has no velocity."""
+        # As Keras' Muon finds them.
+        index = self._get_variable_index(variable)
+        return self.momentums[index], self.adam_velocities[index]
 
     def _bias_correction(self) -> Any:
         """float32[], the factor of Adam's learning rate (Kingma & Ba 2015, end of section 2)."""
@@ -65,8 +68,7 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Adam's update of one variable, from the bias-corrected learning rate."""
-        index = self._get_variable_index(variable)
-        m, v = self.momentums[index], self.adam_velocities[index]
+        m, v = self._slots(variable)
         m_change, v_change, change = _adam_changes(
             tf.convert_to_tensor(gradient),
             tf.convert_to_tensor(m),
@@ -88,7 +90,7 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
     def _directions(self, gradients: Any, variables: Any) -> Any:
         """Updates the momentums of N equal shapes; returns float[N, R, C], what is orthogonalized."""
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        momentums = [self.momentums[self._get_variable_index(v)] for v in variables]
+        momentums = [self._slots(variable)[0] for variable in variables]
         for momentum, gradient in zip(momentums, gradients, strict=True):
             self.assign_add(momentum, gradient - (1 - self.momentum) * momentum)
         direction = tf.stack([tf.convert_to_tensor(momentum) for momentum in momentums])
