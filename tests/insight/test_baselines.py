@@ -207,7 +207,7 @@ def opened_pairs(tmp_path, max_len):
     file.write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
     settings = {
         "data": {"source": "pairs", "paths": [str(file)]},
-        "model": {"kind": "encoder_decoder", "norm": "post", "max_len": max_len},
+        "model": {"kind": "encoder_decoder", "block": "post_norm", "max_len": max_len},
         "tokenizer": {"kind": "character", "vocab_size": 64},
     }
     config = load_config(settings)

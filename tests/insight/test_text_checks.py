@@ -234,7 +234,7 @@ def test_duplicates_of_pairs(tmp_path):
     lines = [f"{s}\t{s[::-1]}\n" for s in prose(50)]
     (tmp_path / "pairs.tsv").write_text("".join(lines * 3))
     data = {"source": "pairs", "paths": [str(tmp_path / "pairs.tsv")]}
-    model = {"kind": "encoder_decoder", "norm": "post"}
+    model = {"kind": "encoder_decoder", "block": "post_norm"}
     tokenizer = {"kind": "character", "vocab_size": 100}
     config = load_config({"data": data, "model": model, "tokenizer": tokenizer})
     found = check_text(open_corpus(config.data, config.tokenizer), config)
