@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from minigpt.config import SECTIONS, TransformerConfig, load_config
 from minigpt.config.fit import settings_to_fit
+from minigpt.config.sampling import DISTRIBUTION, SETTINGS
 from minigpt.config.schema import STORIES_DEFAULTS, selector, variants
 from minigpt.config.section import SHA256_PATTERN, Section
 
@@ -46,6 +47,7 @@ minigpt chooses the values marked "chosen" to fit the length of the text and the
 records them. What a configuration sets is not chosen.
 
 {exceptions}"""
+FILTERS = ", ".join(f"`{s.name}`" for s in DISTRIBUTION if s.name != "repetition_penalty")
 ABOUT = {
     "data": "Where the text comes from and how it is split.",
     "tokenizer": "How text becomes tokens.",
@@ -54,10 +56,20 @@ Sizes and variants of the transformer. [Systems](systems.md) defines the letters
 `data.source = "pairs"` needs `model.kind = "encoder_decoder"`; all other sources need `"gpt"`.
 `--set data.source=...` selects the matching kind.""",
     "training": "How the model is trained.",
-    "sampling": """\
+    "sampling": f"""\
 How text is generated after an epoch. `minigpt sample` and `minigpt translate` start from these settings.
 With `data.source = "pairs"`, only `beams`, `length_penalty`, `print_every` and `translations` have an
-effect; with all other sources, `translations` has none.""",
+effect; with all other sources, `translations` has none.
+
+They are applied in this order: `repetition_penalty`, `banned_tokens`, {FILTERS}, the draw.
+Each filter sees the probabilities of the tokens that the filters before it keep.""",
+}
+# Name in `Setting.formats` → heading of its column.
+FORMATS = {
+    "saved_model": "SavedModel",
+    "gguf": "`model.gguf`, page, server",
+    "onnx": "`text_to_text.onnx`",
+    "huggingface": "`generation_config.json`",
 }
 PATTERNS = {
     SHA256_PATTERN: "64 hexadecimal digits in lower case",
@@ -192,9 +204,8 @@ def section_text(section: str) -> str:
     kinds, chosen_by = list(variants(section).values()), selector(section)
     parts = [f"## {section}\n", ABOUT[section] + "\n"]
     if chosen_by is None:
-        return "\n".join(
-            [*parts, table([row(section, kinds[0], n) for n in kinds[0].model_fields])]
-        )
+        parts.append(table([row(section, kinds[0], n) for n in kinds[0].model_fields]))
+        return "\n".join([*parts, formats_table()] if section == "sampling" else parts)
     rows = {kind: {n: row(section, kind, n) for n in kind.model_fields} for kind in kinds}
     shared = [
         cells
@@ -210,6 +221,21 @@ def section_text(section: str) -> str:
         parts += [table(own)] if own else []
         parts += [block_defaults(kind)] if issubclass(kind, TransformerConfig) else []
     return "\n".join(parts)
+
+
+def formats_table() -> str:
+    """Returns the table of the exports that have each sampling setting."""
+    lines = [
+        "TensorFlow, which trains, has every setting. `minigpt sample` runs a model in TensorFlow if a\n"
+        "setting needs it. These exports have them:\n",
+        f"| setting | {' | '.join(FORMATS.values())} |",
+        "|---|" + "---|" * len(FORMATS),
+    ]
+    for setting in SETTINGS:
+        if setting.role != "training":
+            cells = ("yes" if name in setting.formats else "" for name in FORMATS)
+            lines.append(re.sub(r"\|  (?=\|)", "| ", f"| `{setting.name}` | {' | '.join(cells)} |"))
+    return "\n".join(lines) + "\n"
 
 
 def block_defaults(kind: type[TransformerConfig]) -> str:

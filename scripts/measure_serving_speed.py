@@ -140,7 +140,7 @@ async def speed_without_http(path: Path) -> float:
 
     model = minigpt.load_portable(path)
     banned = (model.tokenizer.end_id,)
-    settings = Settings(TOKENS, temperature=1.0, top_k=10, banned_tokens=banned)
+    settings = Settings(max_new_tokens=TOKENS, temperature=1.0, top_k=10, banned_tokens=banned)
     asked = [
         TextRequest(model.tokenizer.encode(request["prompt"]).tolist(), settings, request["seed"])
         for request in requests(model.tokenizer.end_id)

@@ -2,17 +2,17 @@
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import minigpt
 from minigpt.cli.command import check_kind, open_run
 from minigpt.cli.output import print_message
+from minigpt.config.sampling import BY_NAME
 from minigpt.errors import ArgumentProblem, UserError, failure, gathering
 from minigpt.runs.layout import LARGE_BYTES, PORTABLE_FILE, is_current
 from minigpt.storage.files import is_newer
-from minigpt.targets.gguf.settings import Settings, problem_of, settings_of
+from minigpt.targets.gguf.settings import Settings, engine_problems, problem_of, settings_of
 
 if TYPE_CHECKING:
     from minigpt.runs.run import Run
@@ -61,23 +61,24 @@ class OpenedModel:
             raise UserError(*problems)
         return settings
 
-    def load(self, beams: int, verbose: bool) -> Any:
+    def load(self, settings: Settings, verbose: bool) -> Any:
         """Loads the model.
 
         Args:
-          beams: more than 1 for a beam search.
+          settings: how texts are generated. What the engine does not have needs TensorFlow.
           verbose: whether to print what runs the model.
         Returns:
           A `TextModel` or `PortableTextModel`; or a `TranslationModel` or `PortableTranslationModel`.
         Raises:
-          UserError: the model cannot be loaded, or a portable file cannot do a beam search.
+          UserError: the model cannot be loaded, or a portable file cannot do what the settings ask for.
         """
-        if self._is_file and beams > 1:
-            problem = "should be 1: a portable file has no beam search, but its run has"
-            raise UserError(ArgumentProblem("beams", beams, problem))
+        problems = engine_problems(vars(settings), ", but its run has")
+        if self._is_file and problems:
+            raise UserError(*problems)
         reason, run = None, None
-        if beams > 1:
-            reason, run = "beam search", open_run(self._path, self._kind)
+        if problems:
+            reason = "beam search" if problems[0].name == "beams" else problems[0].name
+            run = open_run(self._path, self._kind)
         elif self._portable is None:
             run = open_run(self._path, self._kind)
             if (size := _model_bytes(run)) > LARGE_BYTES:
@@ -149,16 +150,19 @@ def _sampling_settings(model: Any, path: Path, is_file: bool) -> dict[str, Any]:
       is_file: whether that is the file, without its run: there is no beam search then.
     """
     try:
-        settings = {"seed": 0, **asdict(Settings()), **model.config["sampling"]}
+        settings = {"seed": 0, **vars(Settings()), **model.config["sampling"]}
         checked = settings_of(settings)
         is_valid = not problem_of("seed", settings["seed"])
     except (UserError, KeyError, TypeError):
         is_valid = False
     if not is_valid:
         raise UserError(f"{path}: minigpt.config: has no valid sampling settings")
-    if is_file and checked.beams > 1:
-        print_message(f"{path}: its setting beams = {checked.beams} needs its run; using 1.")
-        settings["beams"] = 1
+    for problem in engine_problems(vars(checked), "") if is_file else ():
+        neutral = BY_NAME[problem.name].neutral
+        print_message(
+            f"{path}: its setting {problem.name} = {problem.value} needs its run; using {neutral}."
+        )
+        settings[problem.name] = neutral
     return settings
 
 

@@ -1,9 +1,10 @@
 """`minigpt sample`: continues prompts."""
 
+import inspect
 import random
 import sys
 import warnings
-from dataclasses import asdict
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -12,67 +13,79 @@ from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, comman
 from minigpt.cli.input import is_interactive, prompt_loop, read_lines
 from minigpt.cli.opening import OpenedModel
 from minigpt.cli.output import SampleHeadings, print_json, print_message, print_text
+from minigpt.config.sampling import SETTINGS, Setting
 from minigpt.errors import UserError
 from minigpt.generation.prompts import shortened, unknown_tokens_message
+
+_SETTINGS = [setting for setting in SETTINGS if setting.role != "training"]
+# Settings whose option has another name.
+_NAMES = {"banned_tokens": "ban"}
+# A beam search draws nothing.
+_NOT_FOR_BEAMS = [
+    s.name
+    for s in _SETTINGS
+    if s.name == "seed" or (s.role == "distribution" and s.name != "repetition_penalty")
+]
+OPTION_NAMES = {s.name: "--" + _NAMES.get(s.name, s.name).replace("_", "-") for s in _SETTINGS}
+
+
+def with_sampling_options(before: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorates a command: its `**options` become the options of the sampling settings.
+
+    They arrive as setting → value, None for those that are not given.
+
+    Args:
+      before: the parameter before which they are listed.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(function)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        at = [parameter.name for parameter in own].index(before)
+        own[at:at] = map(_parameter, _SETTINGS)
+
+        def with_options(**given: Any) -> None:
+            options = {s.name: given.pop(_NAMES.get(s.name, s.name)) for s in _SETTINGS}
+            function(**given, **options)
+
+        with_options.__name__, with_options.__doc__ = function.__name__, function.__doc__
+        with_options.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        return with_options
+
+    return decorate
+
+
+def _parameter(setting: Setting) -> inspect.Parameter:
+    """Returns the parameter of a command for a setting."""
+    described = setting.description[0].upper() + setting.description[1:] + "."
+    metavar = None
+    if setting.type in (list[str], list[int]):
+        described += " Repeatable."
+        metavar = "TEXT" if setting.type == list[str] else "ID"
+    option = typer.Option(metavar=metavar, help=described)
+    return inspect.Parameter(
+        _NAMES.get(setting.name, setting.name),
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=None,
+        annotation=Annotated[setting.type | None, option],
+    )
+
 
 OPTIONS = {
     "run": "RUN",
     "prompt": "--prompt",
-    "max_new_tokens": "--max-new-tokens",
-    "temperature": "--temperature",
-    "top_k": "--top-k",
-    "top_p": "--top-p",
-    "min_p": "--min-p",
-    "repetition_penalty": "--repetition-penalty",
-    "beams": "--beams",
-    "length_penalty": "--length-penalty",
-    "stop": "--stop",
-    "banned_tokens": "--ban",
-    "seed": "--seed",
+    **OPTION_NAMES,
     "num_samples": "--num-samples",
 }
 
 
 @command(OPTIONS)
+@with_sampling_options(before="num_samples")
 def sample(
     run: ModelArgument,
     prompt: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="Text to continue. Repeatable.")
     ] = None,
-    max_new_tokens: Annotated[
-        int | None, typer.Option(help="Maximum number of tokens to generate.")
-    ] = None,
-    temperature: Annotated[
-        float | None, typer.Option(help="Divides the logits; 0 is greedy.")
-    ] = None,
-    top_k: Annotated[
-        int | None, typer.Option(help="Sample from the k most likely tokens; 0: from all.")
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(help="Sample from the most likely tokens of this total probability; 1: all."),
-    ] = None,
-    min_p: Annotated[
-        float | None,
-        typer.Option(help="Minimum probability, relative to the most likely token; 0: no limit."),
-    ] = None,
-    repetition_penalty: Annotated[
-        float | None, typer.Option(help="Values above 1 penalize tokens already in the text.")
-    ] = None,
-    beams: Annotated[
-        int | None, typer.Option(help="Values above 1: beam search instead of sampling.")
-    ] = None,
-    length_penalty: Annotated[
-        float | None, typer.Option(help="With beams: higher values favor longer texts.")
-    ] = None,
-    stop: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="End the text before this. Repeatable.")
-    ] = None,
-    ban: Annotated[
-        list[int] | None,
-        typer.Option(metavar="ID", help="Never draw this token (see tokenize). Repeatable."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
     num_samples: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Samples per prompt; sample i uses seed + i.")
     ] = 1,
@@ -81,35 +94,23 @@ def sample(
     ] = False,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
+    **options: Any,
 ) -> None:
     """Continue prompts with a trained model.
 
     Without --prompt, prompts are read from the terminal, or from a pipe or file on standard input,
     one per line. With no input, the prompt is empty.
     """
-    options = {
-        "max_new_tokens": max_new_tokens,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "min_p": min_p,
-        "repetition_penalty": repetition_penalty,
-        "beams": beams,
-        "length_penalty": length_penalty,
-        "stop": stop,
-        "banned_tokens": ban,
-        "seed": seed,
-    }
     opened = OpenedModel(run, "gpt")
     sampling = opened.sampling_settings(options)
-    first_seed = opened.sampling["seed"] if seed is None else seed
+    first_seed = opened.sampling["seed"] if options["seed"] is None else options["seed"]
     _check_options(sampling.beams, options, as_stream, as_json)
     interactive = not prompt and is_interactive()
     prompts = prompt or ([] if interactive else _piped_prompts())
     if interactive:
         print_message(f"Loading {run} ...")
-    model = opened.load(sampling.beams, verbose)
-    settings = asdict(sampling)
+    model = opened.load(sampling, verbose)
+    settings = vars(sampling)
     draws = sampling.beams == 1 and sampling.temperature > 0
 
     def print_samples(text: str, seed: int, headings: SampleHeadings) -> None:
@@ -132,7 +133,9 @@ def sample(
                 print_text(found.prompt + found.text)
 
     def answer(text: str) -> None:
-        new_seed = random.randrange(2**31 - num_samples) if seed is None else seed
+        new_seed = (
+            random.randrange(2**31 - num_samples) if options["seed"] is None else options["seed"]
+        )
         if draws:
             print_message(f"Seed {new_seed}")
         print_samples(text, new_seed, SampleHeadings(num_samples))
@@ -153,9 +156,9 @@ def _check_options(beams: int, options: dict[str, Any], stream: bool, as_json: b
     problems = []
     if beams > 1:
         problems += [
-            f"--{name.replace('_', '-')} {options[name]}: has no effect with --beams {beams}, which "
+            f"{OPTION_NAMES[name]} {options[name]}: has no effect with --beams {beams}, which "
             "draws no random numbers; omit one of the two"
-            for name in ("temperature", "top_k", "top_p", "min_p", "seed")
+            for name in _NOT_FOR_BEAMS
             if options[name] is not None
         ]
     elif options["length_penalty"] is not None:

@@ -57,7 +57,7 @@ def translate(
         sources += read_lines(file)
     if interactive:
         print_message(f"Loading {run} ...")
-    model = opened.load(sampling.beams, verbose)
+    model = opened.load(sampling, verbose)
 
     def translate_all(texts: list[str]) -> None:
         for source in texts:

@@ -15,8 +15,7 @@ from pydantic import ValidationError
 
 from minigpt.config.overrides import apply_overrides, check_overrides, select_variant
 from minigpt.config.problems import nearest, problem_of
-from minigpt.config.sampling import SamplingConfig
-from minigpt.config.schema import SECTIONS, Config, variants
+from minigpt.config.schema import SECTIONS, Config, SamplingConfig, variants
 from minigpt.config.section import UNSET
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.storage.files import read_file

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from minigpt.config.problems import nearest
-from minigpt.config.sampling import SamplingConfig
-from minigpt.config.schema import SECTIONS, TRANSLATION_SAMPLING, selector, variants
+from minigpt.config.schema import SECTIONS, TRANSLATION_SAMPLING, SamplingConfig, selector, variants
 from minigpt.config.section import Section
 from minigpt.errors import ArgumentProblem
 

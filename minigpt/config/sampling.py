@@ -1,65 +1,197 @@
-"""Settings of `[sampling]`: how the next token is chosen."""
+"""The table of sampling settings: how the next token of a text is chosen. Imports no pydantic.
 
-import re
-from typing import Annotated
+These follow the table without a change: the section `[sampling]` (`config/schema.py`), the options of
+`minigpt sample`, the fields of the server, the settings of portable files, the arguments of exported
+graphs. `scripts/make_sampling_files.py` writes the header of the engine and the table of the page from it,
+`scripts/make_settings_page.py` the documentation.
+"""
 
-from pydantic import Field, field_validator
-
-from minigpt.config.section import Positive, Section
+from dataclasses import dataclass
+from typing import Any, Literal
 
 MAX_NEW_TOKENS = 1_000_000
 
 
-class SamplingConfig(Section):
-    prompts: list[str] = Field([""], description="prompts of the samples after an epoch")
-    max_new_tokens: int = Field(
-        40, ge=0, le=MAX_NEW_TOKENS, description="maximum number of tokens to generate"
-    )
-    temperature: float = Field(
-        1.0, ge=0, description="0: greedy; 1: the distribution of the model unchanged"
-    )
-    top_k: int = Field(
-        10, ge=0, lt=2**31, description="sample from the k most probable tokens; 0: no limit"
-    )
-    top_p: float = Field(
-        1.0,
-        gt=0,
-        le=1,
-        description="sample from the smallest set of tokens with this total probability; 1: no limit",
-    )
-    min_p: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="minimum probability of a token, relative to that of the most probable token",
-    )
-    repetition_penalty: float = Field(
-        1.0, gt=0, description="values above 1 penalize tokens already in the text"
-    )
-    beams: int = Field(
-        1,
-        ge=1,
-        le=1000,
-        description="values above 1: beam search with this many beams, no sampling",
-    )
-    length_penalty: float = Field(
-        1.0, description="for beam search: higher values favor longer texts; 0: none"
-    )
-    stop: list[Annotated[str, Field(min_length=1)]] = Field(
-        [], description="strings that end the text; they are not part of it"
-    )
-    banned_tokens: list[Annotated[int, Field(ge=0)]] = Field(
-        [], description="token ids that are never generated"
-    )
-    seed: int = Field(0, ge=0, lt=2**31, description="the same seed gives the same text")
-    print_every: Positive = Field(1, description="epochs between two printed samples")
-    translations: int = Field(
-        5, ge=0, le=1_000_000, description="for pairs: held-out sentences translated after an epoch"
-    )
+@dataclass(frozen=True)
+class Setting:
+    """A setting.
 
-    @field_validator("prompts")
-    @classmethod
-    def _prompts_are_unicode(cls, prompts: list[str]) -> list[str]:
-        if any(re.search("[\ud800-\udfff]", prompt) for prompt in prompts):
-            raise ValueError("should be valid Unicode, without unpaired surrogates")
-        return prompts
+    Attributes:
+      name: its key in `[sampling]`, and its name in Python and in requests.
+      type: int, float, list[str] or list[int].
+      default: its value if nothing is given.
+      description: what it does, in one line.
+      role: what it belongs to: "distribution": the probabilities of the next token; "text": one text;
+        "search": the beam search; "training": the samples during training.
+      least, most: the smallest and the largest value. They apply to each number of a list, and to the
+        length of each string.
+      above, below: limits that are not values themselves.
+      neutral: the value that changes nothing; None if there is none.
+      formats: the exports that have it: "saved_model", "gguf" (with the page, the server and
+        `minigpt sample`), "onnx" (`text_to_text.onnx`), and "huggingface" if `generation_config.json`
+        records it. TensorFlow has all.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    description: str
+    role: Literal["distribution", "text", "search", "training"] = "distribution"
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+    neutral: Any = None
+    formats: tuple[str, ...] = ()
+
+    def limits(self) -> list[tuple[str, float]]:
+        """Returns the limits as comparisons: (">=", 0) and the like."""
+        named = ((">=", self.least), (">", self.above), ("<=", self.most), ("<", self.below))
+        return [(comparison, limit) for comparison, limit in named if limit is not None]
+
+    def takes_effect(self, value: Any) -> bool:
+        """Returns whether a value changes texts, compared with a program that lacks the setting."""
+        return self.neutral is not None and value != self.neutral
+
+
+SETTINGS = (
+    Setting("prompts", list[str], [""], "prompts of the samples after an epoch", "training"),
+    Setting(
+        "max_new_tokens",
+        int,
+        40,
+        "maximum number of tokens to generate",
+        "text",
+        least=0,
+        most=MAX_NEW_TOKENS,
+        formats=("saved_model", "gguf", "onnx"),
+    ),
+    Setting(
+        "temperature",
+        float,
+        1.0,
+        "0 always takes the most probable token; 1 samples from the probabilities of the model; higher "
+        "values make improbable tokens more frequent",
+        least=0,
+        neutral=1.0,
+        formats=("saved_model", "gguf", "onnx"),
+    ),
+    Setting(
+        "top_k",
+        int,
+        10,
+        "sample from the k most probable tokens; 0: no limit",
+        least=0,
+        below=2**31,
+        neutral=0,
+        formats=("saved_model", "gguf", "onnx"),
+    ),
+    Setting(
+        "top_p",
+        float,
+        1.0,
+        "sample from the smallest set of tokens with this total probability; 1: no limit",
+        above=0,
+        most=1,
+        neutral=1.0,
+        formats=("saved_model", "gguf", "onnx"),
+    ),
+    Setting(
+        "min_p",
+        float,
+        0.0,
+        "leave out tokens less probable than this share of the most probable one; 0: no limit",
+        least=0,
+        most=1,
+        neutral=0.0,
+        formats=("saved_model", "gguf"),
+    ),
+    Setting(
+        "typical_p",
+        float,
+        1.0,
+        "sample from the smallest set of tokens with this total probability whose information is "
+        "closest to the entropy; 1: no limit",
+        above=0,
+        most=1,
+        neutral=1.0,
+        formats=("saved_model", "gguf", "onnx", "huggingface"),
+    ),
+    Setting(
+        "repetition_penalty",
+        float,
+        1.0,
+        "values above 1 make tokens that are already in the text less probable",
+        above=0,
+        neutral=1.0,
+        formats=("saved_model", "gguf"),
+    ),
+    Setting(
+        "beams",
+        int,
+        1,
+        "values above 1: beam search with this many beams, no sampling",
+        "search",
+        least=1,
+        most=1000,
+        neutral=1,
+        formats=("saved_model",),
+    ),
+    Setting(
+        "length_penalty",
+        float,
+        1.0,
+        "for beam search: higher values favor longer texts; 0: none",
+        "search",
+        formats=("saved_model",),
+    ),
+    Setting(
+        "stop",
+        list[str],
+        [],
+        "strings that end the text; they are not part of it",
+        "text",
+        least=1,
+        formats=("saved_model", "gguf"),
+    ),
+    Setting(
+        "banned_tokens",
+        list[int],
+        [],
+        "token ids that are never generated",
+        "text",
+        least=0,
+        formats=("saved_model", "gguf"),
+    ),
+    Setting(
+        "seed",
+        int,
+        0,
+        "the same prompt, settings and seed give the same text",
+        "text",
+        least=0,
+        below=2**31,
+        formats=("saved_model", "gguf", "onnx"),
+    ),
+    Setting(
+        "print_every",
+        int,
+        1,
+        "epochs between two printed samples",
+        "training",
+        least=1,
+        most=1_000_000_000,
+    ),
+    Setting(
+        "translations",
+        int,
+        5,
+        "for pairs: held-out sentences translated after an epoch",
+        "training",
+        least=0,
+        most=1_000_000,
+    ),
+)
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+# In the order of `SamplingSettings` of TensorFlow and of the engine.
+DISTRIBUTION = tuple(setting for setting in SETTINGS if setting.role == "distribution")

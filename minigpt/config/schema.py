@@ -1,15 +1,16 @@
 """A configuration: all sections, the defaults that depend on the source, and checks across sections."""
 
+import re
 import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, create_model, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from minigpt.config.data import AnyData, StoriesConfig
 from minigpt.config.model import AnyTransformer, GPTConfig, TransformerConfig
-from minigpt.config.sampling import SamplingConfig
+from minigpt.config.sampling import SETTINGS, Setting
 from minigpt.config.section import Section, selected_name
 from minigpt.config.tokenizer import AnyTokenizer, BytePairConfig
 from minigpt.config.training import TrainingConfig
@@ -35,6 +36,44 @@ STORIES_DEFAULTS: dict[str, dict[str, Any]] = {
 }
 # The only settings of [sampling] that have an effect on translation.
 TRANSLATION_SAMPLING = {"beams", "length_penalty", "print_every", "translations"}
+
+
+def _field(setting: Setting) -> Any:
+    """Returns the type and the field of a sampling setting, for `create_model`."""
+    is_list = typing.get_origin(setting.type) is list
+    limits: Any = {
+        "min_length" if setting.type == list[str] else "ge": setting.least,
+        "gt": setting.above,
+        "le": setting.most,
+        "lt": setting.below,
+    }
+    limits = Field(**{name: limit for name, limit in limits.items() if limit is not None})
+    type_: Any = setting.type
+    if is_list:
+        (item,) = typing.get_args(setting.type)
+        type_ = list[Annotated[item, limits]]  # type: ignore[valid-type]
+    else:
+        type_ = Annotated[type_, limits]
+    return type_, Field(setting.default, description=setting.description)
+
+
+_FIELDS: Any = {setting.name: _field(setting) for setting in SETTINGS}
+_Sampling: Any = create_model("_Sampling", __base__=Section, **_FIELDS)
+
+
+class SamplingConfig(_Sampling):
+    """Settings of `[sampling]`: the rows of `config.sampling.SETTINGS`."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    @field_validator("prompts")
+    @classmethod
+    def _prompts_are_unicode(cls, prompts: list[str]) -> list[str]:
+        if any(re.search("[\ud800-\udfff]", prompt) for prompt in prompts):
+            raise ValueError("should be valid Unicode, without unpaired surrogates")
+        return prompts
 
 
 class Config(Section):

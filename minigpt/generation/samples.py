@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.config import SamplingConfig
+from minigpt.config.sampling import DISTRIBUTION
 from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.generation.base import Sample
 from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
@@ -191,8 +192,8 @@ def _new_ids(state: DecodeState) -> list[list[int]]:
 
 
 def _settings(sampling: SamplingConfig) -> SamplingSettings:
-    settings = (getattr(sampling, name) for name in SamplingSettings._fields)
-    return SamplingSettings(*settings).as_tensors()
+    settings = {setting.name: getattr(sampling, setting.name) for setting in DISTRIBUTION}
+    return SamplingSettings(**settings).as_tensors()
 
 
 def _banned(sampling: SamplingConfig) -> tf.Tensor:

@@ -1,46 +1,51 @@
 """Sampling: pure functions that choose the next token from logits.
 
-They are applied in this order: penalties and bans, temperature, top-k, top-p, min-p, draw. From the
-temperature on, the candidates are sorted by decreasing probability, so that each filter keeps a prefix of
-the row. The settings are tensors: changing one does not retrace.
+They are applied in this order: penalties and bans, temperature, top-k, top-p, min-p, typical-p, draw. From
+the temperature on, the candidates are sorted by decreasing probability. The settings are tensors: changing
+one does not retrace.
 """
 
-from typing import Any, NamedTuple
+from collections import namedtuple
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
+
+from minigpt.config.sampling import DISTRIBUTION
 
 # Selecting up to this many candidates is much faster than sorting the whole vocabulary.
 FEW_CANDIDATES = 64
 
 
-class SamplingSettings(NamedTuple):
-    """Settings of `sample`. The defaults do not change the model's distribution.
+_NAMES = [setting.name for setting in DISTRIBUTION]
+_NEUTRAL: Any = [setting.neutral for setting in DISTRIBUTION]
+_Settings: Any = namedtuple("_Settings", _NAMES, defaults=_NEUTRAL)  # type: ignore[misc]
 
-    Attributes:
-      temperature: float32[]; 0 or less is greedy.
-      top_k: int32[]; 0 or less means no limit, 1 is greedy.
-      top_p: float32[]; 1 means no limit, 0 or less is greedy.
-      min_p: float32[]; 0 means no limit, 1 or more is greedy.
-      repetition_penalty: float32[]; 1 means none, as does 0 or less.
+
+class SamplingSettings(_Settings):
+    """Settings of `sample`: the rows of `config.sampling.DISTRIBUTION`, each a scalar.
+
+    The defaults do not change the model's distribution. Values out of range are accepted: a temperature or
+    top_p of 0 or less, or a min_p of 1 or more, is greedy; 0 or less means no limit for top_k, and none for
+    repetition_penalty; a typical_p of 0 or less keeps one token.
     """
 
-    temperature: Any = 1.0
-    top_k: Any = 0
-    top_p: Any = 1.0
-    min_p: Any = 0.0
-    repetition_penalty: Any = 1.0
+    __slots__ = ()
+    if TYPE_CHECKING:
+
+        def __new__(cls, *values: Any, **named: Any) -> "SamplingSettings": ...
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def as_tensors(self) -> "SamplingSettings":
-        """Converts Python numbers to scalars of the dtypes above."""
-        return SamplingSettings(
-            *(tf.cast(value, spec.dtype) for value, spec in zip(self, SAMPLING_SPEC, strict=True))
-        )
+        """Converts Python numbers to scalars: int32[] for integers, float32[] for the others."""
+        dtypes = (spec.dtype for spec in SAMPLING_SPEC)
+        return SamplingSettings(*map(tf.cast, tuple(self), dtypes))
 
 
-SAMPLING_SPEC = SamplingSettings(
+SAMPLING_SPEC: Any = SamplingSettings(
     *(
-        tf.TensorSpec([], tf.int32 if name == "top_k" else tf.float32, name)
-        for name in SamplingSettings._fields
+        tf.TensorSpec([], tf.int32 if setting.type is int else tf.float32, setting.name)
+        for setting in DISTRIBUTION
     )
 )
 
@@ -48,7 +53,7 @@ SAMPLING_SPEC = SamplingSettings(
 def sample(
     logits: tf.Tensor, seeds: tf.Tensor, step: tf.Tensor, settings: SamplingSettings
 ) -> tf.Tensor:
-    """Chooses one token per row: temperature, top-k, top-p, min-p, draw.
+    """Chooses one token per row: see `shape_distribution` and `draw`.
 
     Args:
       logits: float32[B, V], unnormalized, with penalties and bans applied.
@@ -88,7 +93,7 @@ def sample_with(logits: tf.Tensor, noise: tf.Tensor, settings: SamplingSettings)
 def shape_distribution(
     logits: tf.Tensor, settings: SamplingSettings, count: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the distribution to draw from: temperature, top-k, top-p, min-p.
+    """Returns the distribution to draw from: temperature, top-k, top-p, min-p, typical-p.
 
     Args:
       logits: float32[B, V].
@@ -102,7 +107,14 @@ def shape_distribution(
     candidates = apply_temperature(candidates, settings.temperature)
     candidates = top_k_filter(candidates, settings.top_k)
     candidates = top_p_filter(candidates, settings.top_p)
-    return min_p_filter(candidates, settings.min_p), token_ids
+    candidates = min_p_filter(candidates, settings.min_p)
+    # It sorts twice: not computed where it has no effect.
+    candidates = tf.cond(
+        settings.typical_p < 1,
+        lambda: typical_p_filter(candidates, settings.typical_p),
+        lambda: candidates,
+    )
+    return candidates, token_ids
 
 
 def penalize_repetition(logits: tf.Tensor, seen: tf.Tensor, penalty: tf.Tensor) -> tf.Tensor:
@@ -191,6 +203,37 @@ def min_p_filter(candidates: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
     ratio = tf.exp(candidates - tf.reduce_max(candidates, axis=1, keepdims=True))
     first = tf.range(tf.shape(candidates)[1]) == 0
     return tf.where((ratio >= p) | first, candidates, -float("inf"))
+
+
+def typical_p_filter(candidates: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+    """Keeps the most typical candidates whose probabilities sum to at least p.
+
+    Locally typical sampling (Meister et al. 2022, "Locally Typical Sampling"): the smallest set of
+    candidates whose information, -log of the probability, is closest to its expected value, the entropy.
+    Of candidates at the same distance, the more probable one is kept first; of equally probable ones, the
+    one with the lower index.
+
+    Args:
+      candidates: float32[B, C], sorted, largest first; masked entries are -inf.
+      p: float32[]. The most typical candidate is always kept.
+    Returns:
+      float32[B, C]; masked entries are -inf.
+    """
+    count = candidates.shape[1]
+    probabilities = tf.nn.softmax(candidates)
+    # The information minus the entropy is the mean logit minus the logit. Masked entries are -inf; their
+    # products with the probability 0 would be nan.
+    terms = probabilities * tf.maximum(candidates, -1e9)
+    distance = tf.abs(tf.reduce_sum(terms, axis=1, keepdims=True) - candidates)
+    order = tf.math.top_k(-distance, k=count).indices
+    before = tf.math.cumsum(
+        tf.gather(probabilities, order, axis=1, batch_dims=1), axis=-1, exclusive=True
+    )
+    kept = (before < p) | (tf.range(count) == 0)
+    # The inverse of the permutation `order`.
+    rank = tf.math.top_k(-order, k=count).indices
+    is_kept = rank < tf.reduce_sum(tf.cast(kept, tf.int32), axis=1, keepdims=True)
+    return tf.where(is_kept, candidates, -float("inf"))
 
 
 def draw(candidates: tf.Tensor, seeds: tf.Tensor, step: tf.Tensor) -> tf.Tensor:

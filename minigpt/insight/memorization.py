@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from minigpt.config import SamplingConfig
+from minigpt.config.sampling import DISTRIBUTION
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.sources import open_source
 from minigpt.corpus.store_files import Corpus
@@ -26,14 +27,7 @@ _PROMPT_TOKENS = 16
 _LEAST_TOKENS, _MOST_TOKENS = 64, 200
 # With fewer documents, held-out text is taken from everywhere and not from their beginnings.
 _FEW_DOCUMENTS = 32
-_SETTINGS = {
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "repetition_penalty",
-    "banned_tokens",
-}
+_SETTINGS = {setting.name for setting in DISTRIBUTION} | {"banned_tokens"}
 # The fractional parts of its multiples are evenly spread, however many there are.
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 

@@ -47,11 +47,14 @@ def open_state(
     """
     # Importing the library that writes the file takes as long as a small model needs for a sample.
     from minigpt.targets.gguf.run_file import best_facts, write_checkpoint_file, write_run_file
+    from minigpt.targets.gguf.settings import engine_problems
     from minigpt.targets.gguf.writing import portable_problem
 
     checkpoint = _newest(run) if state == "last" else None
     facts = checkpoint.progress.model_dump() if checkpoint else best_facts(run)
-    if portable_problem(run.config.model, run.load_tokenizer()):
+    # No text is generated with beams here.
+    settings = run.config.sampling.model_dump(exclude={"beams"})
+    if portable_problem(run.config.model, run.load_tokenizer()) or engine_problems(settings, ""):
         yield StateModel(_in_tensorflow(run, checkpoint, weights), facts["epoch"], facts["step"])
         return
     with tempfile.TemporaryDirectory() as folder:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from minigpt.config.sampling import DISTRIBUTION
 from minigpt.errors import UserError
 from minigpt.serving.errors import RequestError, as_request_error, problem
 from minigpt.serving.generation import Describer, Part, TextRequest
@@ -22,10 +23,8 @@ from minigpt.serving.scheduler import Computation
 from minigpt.serving.schema import MOST_STOPS, MOST_TEXTS, CompletionBody
 from minigpt.serving.served_model import Bounds, ServedModel, token_ids
 from minigpt.targets.gguf.batch import Choice
-from minigpt.targets.gguf.settings import Settings, settings_of
+from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
 
-# Settings of the model that have another name in a request, or the same one.
-_SETTINGS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 _MOST_STOP_CHARACTERS = 200
 
 
@@ -222,13 +221,17 @@ async def read_completion(body: CompletionBody, model: ServedModel, bounds: Boun
 
 
 def _settings(body: CompletionBody, model: ServedModel, bounds: Bounds) -> Settings:
-    changes = {name: getattr(body, name) for name in _SETTINGS if getattr(body, name) is not None}
+    given = {setting.name: getattr(body, setting.name) for setting in DISTRIBUTION}
+    changes: dict[str, Any] = {n: value for n, value in given.items() if value is not None}
     own = min(model.settings.max_new_tokens, bounds.new_tokens)
     changes["max_new_tokens"] = own if body.max_tokens is None else body.max_tokens
     if body.stop is not None:
         changes["stop"] = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)
     try:
-        return settings_of({**vars(model.settings), **changes})
+        settings = settings_of({**vars(model.settings), **changes})
+        if problems := engine_problems(vars(settings), ""):
+            raise UserError(*problems)
+        return settings
     except UserError as error:
         raise as_request_error(error.args[0]) from None
 

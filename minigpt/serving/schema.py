@@ -6,10 +6,11 @@ Source: https://platform.openai.com/docs/api-reference/completions and .../embed
 import asyncio
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import from_json
 from starlette.requests import Request
 
+from minigpt.config.sampling import DISTRIBUTION
 from minigpt.serving.errors import MOST_CHARACTERS, RequestError
 
 # The first mistake in a list is reported: reporting all of a million would take seconds.
@@ -46,20 +47,20 @@ class StreamOptions(BaseModel):
     include_obfuscation: bool = False
 
 
-class CompletionBody(_Body):
+_FIELDS: Any = {setting.name: (setting.type | None, None) for setting in DISTRIBUTION}
+_Distribution: Any = create_model("_Distribution", __base__=_Body, **_FIELDS)
+
+
+class CompletionBody(_Distribution):
     """The body of `/v1/completions`. What is None is as the model's settings say.
 
-    `top_k`, `min_p` and `repetition_penalty` are minigpt's own.
+    It has all settings that change a distribution. Those other than `temperature` and `top_p` are minigpt's
+    own.
     """
 
     prompt: Texts | None = None
     suffix: Literal[""] | None = None
     max_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    repetition_penalty: float | None = None
     n: Annotated[int, Field(ge=1, le=MOST_TEXTS)] | None = None
     best_of: Annotated[int, Field(ge=1, le=MOST_TEXTS)] | None = None
     stream: bool | None = None

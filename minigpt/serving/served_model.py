@@ -4,16 +4,18 @@ import asyncio
 import hashlib
 import tempfile
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import minigpt
+from minigpt.config.sampling import BY_NAME
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.generation.prompts import check_prompt
+from minigpt.notices import LOGGER
 from minigpt.serving.errors import RequestError, as_request_error, problem
 from minigpt.serving.schema import MOST_TEXTS, Texts
-from minigpt.targets.gguf.settings import Settings, settings_of
+from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
 from minigpt.targets.gguf.text_model import PortableTextModel
 
 
@@ -61,7 +63,10 @@ class ServedModel:
         with file.open("rb") as opened:
             digest = hashlib.file_digest(opened, "sha256").hexdigest()
         self.fingerprint = f"minigpt-{minigpt.__version__}-{digest[:12]}"
-        used = {name: sampling[name] for name in asdict(Settings()) if name in sampling}
+        used = {name: sampling[name] for name in vars(Settings()) if name in sampling}
+        for found in engine_problems({**used, "beams": 1}, ""):
+            LOGGER.warning("%s; the server uses that", found)
+            used[found.name] = BY_NAME[found.name].neutral
         self.settings = settings_of({**used, "beams": 1})
 
 

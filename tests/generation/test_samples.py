@@ -41,6 +41,7 @@ CASES = [
     {"beams": 4, "length_penalty": 0.6},
     {"beams": 3, "num_samples": 2, "stop": ["."], "repetition_penalty": 1.2, "banned_tokens": [70]},
     {"max_new_tokens": 0},
+    {"temperature": 1.3, "typical_p": 0.4, "min_p": 0.01, "seed": 2},
 ]
 
 
@@ -50,7 +51,8 @@ def test_the_export_gives_the_text_of_python(opened, signatures, case):
     tensors = {
         name: tf.constant(value, DTYPES.get(name, tf.float32)) for name, value in settings.items()
     }
-    texts = signatures["generate"](prompt=tf.constant(PROMPTS), **tensors)["text"]
+    name = "sample" if "typical_p" in case else "generate"
+    texts = signatures[name](prompt=tf.constant(PROMPTS), **tensors)["text"]
     assert texts.shape == (len(PROMPTS), settings["num_samples"])
     expected = opened.generate(PROMPTS, **settings)
     assert [text.decode() for text in texts.numpy().reshape(-1)] == expected

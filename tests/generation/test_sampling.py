@@ -18,6 +18,7 @@ from minigpt.generation.sampling import (
     shape_distribution,
     top_k_filter,
     top_p_filter,
+    typical_p_filter,
 )
 
 
@@ -35,8 +36,8 @@ def sample_many(logits, draws, **settings):
     return in_graph(sample)(rows, tf.range(draws), tf.constant(3), settings).numpy()
 
 
-def expected_probabilities(logits, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0):
-    """First temperature, then top-k, top-p, min-p, by sorting in numpy."""
+def expected_probabilities(logits, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, typical_p=1.0):
+    """First temperature, then top-k, top-p, min-p, typical-p, by sorting in numpy."""
     scaled = np.array(logits, "float64") / temperature
     order = np.argsort(-scaled, kind="stable")
     probabilities = np.exp(scaled - scaled.max())
@@ -46,7 +47,27 @@ def expected_probabilities(logits, temperature=1.0, top_k=0, top_p=1.0, min_p=0.
     before = np.cumsum(probabilities[order]) - probabilities[order]
     probabilities[order[before >= top_p]] = 0
     probabilities[probabilities < min_p * probabilities.max()] = 0
+    probabilities /= probabilities.sum()
+    if typical_p < 1:
+        kept = most_typical(probabilities, typical_p)
+        probabilities[~np.isin(np.arange(len(probabilities)), kept)] = 0
     return probabilities / probabilities.sum()
+
+
+def most_typical(probabilities, typical_p):
+    """Meister et al. 2022: the smallest set of the tokens with the least | -log p - H |.
+
+    At the same distance, the more probable token comes first, then the one with the lower id.
+    """
+    possible = [i for i, p in enumerate(probabilities) if p > 0]
+    entropy = -sum(probabilities[i] * np.log(probabilities[i]) for i in possible)
+    distance = {i: abs(-np.log(probabilities[i]) - entropy) for i in possible}
+    kept = []
+    for i in sorted(possible, key=lambda i: (distance[i], -probabilities[i], i)):
+        kept.append(i)
+        if probabilities[kept].sum() >= typical_p:
+            break
+    return kept
 
 
 @pytest.mark.parametrize(
@@ -59,6 +80,8 @@ def expected_probabilities(logits, temperature=1.0, top_k=0, top_p=1.0, min_p=0.
         {"temperature": 1.5, "top_k": 4, "top_p": 0.6},
         {"min_p": 0.4},
         {"temperature": 1.5, "top_k": 5, "top_p": 0.99, "min_p": 0.2},
+        {"typical_p": 0.4},
+        {"temperature": 1.5, "top_k": 5, "top_p": 0.95, "min_p": 0.1, "typical_p": 0.8},
     ],
     ids=str,
 )
@@ -97,6 +120,41 @@ def test_top_p_keeps_the_fewest_candidates():
         assert np.isfinite(top_p_filter(candidates, tf.constant(p))).sum() == left, p
 
 
+@pytest.mark.parametrize("jit", [False, True])
+def test_typical_p_keeps_the_candidates_of_its_definition(jit):
+    generator, found_less = np.random.default_rng(0), 0
+    for _ in range(40):
+        # Rounded, so that there are ties; some are masked.
+        logits = np.sort(generator.normal(scale=3, size=30).round(1))[::-1].astype("float32")
+        logits[20:] = -np.inf
+        probabilities = np.exp(logits.astype("float64") - logits.max())
+        probabilities /= probabilities.sum()
+        for p in (0.05, 0.3, 0.7, 0.95):
+            arguments = tf.constant(logits[None]), tf.constant(p)
+            kept = in_graph(typical_p_filter, jit)(*arguments).numpy()[0]
+            expected = sorted(most_typical(probabilities, p))
+            assert np.flatnonzero(np.isfinite(kept)).tolist() == expected
+            np.testing.assert_array_equal(kept[expected], logits[expected])
+            found_less += 0 not in expected
+    # Other than with the filters before it, the most probable candidate may be left out.
+    assert found_less > 20
+
+
+def test_typical_p_with_ties_and_at_its_limits():
+    equal = tf.zeros([1, 4])
+    for p, left in [(0.0, 1), (0.25, 1), (0.3, 2), (0.75, 3), (0.99, 4), (-1.0, 1)]:
+        kept = typical_p_filter(equal, tf.constant(p))
+        assert np.isfinite(kept[0]).tolist() == [True] * left + [False] * (4 - left), p
+    logits = tf.random.stateless_normal([8, 100], [1, 2])
+    step, seeds = tf.constant(0), tf.range(8)
+    off = sample(logits, seeds, step, SamplingSettings().as_tensors())
+    for p in (1.0, 2.0, float("nan")):
+        settings = SamplingSettings(typical_p=p).as_tensors()
+        assert sample(logits, seeds, step, settings).numpy().tolist() == off.numpy().tolist()
+    greedy = SamplingSettings(typical_p=0.1, temperature=0.0).as_tensors()
+    assert (sample(logits, seeds, step, greedy) == tf.argmax(logits, 1, tf.int32)).numpy().all()
+
+
 def test_temperature_divides_differences():
     candidates = tf.constant([[3.0, 2.0, -1.0]])
     np.testing.assert_allclose(apply_temperature(candidates, tf.constant(0.5)), [[0, -2, -8]])
@@ -133,7 +191,8 @@ FIXTURE = np.load(Path(__file__).parents[1] / "fixtures" / "sampling.npz")
 def test_distributions_are_those_of_transformers(number):
     """scripts/make_sampling_fixtures.py has run the logits processors of transformers."""
     *settings, banned = FIXTURE["cases"][number].tolist()
-    settings = SamplingSettings(*settings).as_tensors()
+    names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+    settings = SamplingSettings(**dict(zip(names, settings, strict=True))).as_tensors()
     logits, texts = FIXTURE["logits"][number], FIXTURE["texts"][number]
     vocab_size = logits.shape[1]
     seen = np.stack([np.isin(np.arange(vocab_size), text) for text in texts])
@@ -160,6 +219,7 @@ def test_no_repetition_penalty(none):
         SamplingSettings(top_k=FEW_CANDIDATES),
         SamplingSettings(top_k=10, temperature=0.7, top_p=0.9),
         SamplingSettings(top_k=3, min_p=0.1),
+        SamplingSettings(top_k=30, typical_p=0.5),
         SamplingSettings(temperature=0.0),
         SamplingSettings(temperature=0.0, top_k=200),
         SamplingSettings(top_k=1),

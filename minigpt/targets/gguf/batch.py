@@ -77,14 +77,12 @@ class BatchEngine(Engine):
           UserError: a token is outside the vocabulary, or the text would be too long.
         """
         mark = self._call("memory_mark")
-        numbers = (settings.temperature, settings.top_k, settings.top_p, settings.min_p)
         self._checked(
             "start_slot",
             slot,
             *self._write_ids(ids),
             settings.max_new_tokens,
-            *numbers,
-            settings.repetition_penalty,
+            *settings.numbers,
             seed,
         )
         added = {**(biases or {}), **dict.fromkeys(settings.banned_tokens, -np.inf)}

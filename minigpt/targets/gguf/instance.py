@@ -11,6 +11,7 @@ import numpy as np
 import wasmtime
 
 from minigpt.errors import UserError
+from minigpt.targets.gguf.settings import Settings
 
 # The key of the CRC-32 of a file with 0 in its place. It comes before any text of the user.
 _CHECKSUM = b"minigpt.crc32" + struct.pack("<I", 4)
@@ -109,24 +110,14 @@ class Engine:
         self._call("release_to", mark)
         return ids, unknown
 
-    def set_sampling(
-        self,
-        temperature: float,
-        top_k: int,
-        top_p: float,
-        min_p: float,
-        repetition_penalty: float,
-        seed: int,
-        banned_tokens: Sequence[int] = (),
-    ) -> None:
-        """Sets how tokens are chosen; see `minigpt.generation.sampling.SamplingSettings`."""
-        numbers = (float(temperature), int(top_k), float(top_p), float(min_p))
-        self._call("set_sampling", *numbers, float(repetition_penalty), int(seed))
-        if self._banned != tuple(banned_tokens):
+    def set_sampling(self, settings: Settings, seed: int) -> None:
+        """Sets how tokens are chosen; stop strings and max_new_tokens are not read."""
+        self._call("set_sampling", *settings.numbers, seed)
+        if self._banned != tuple(settings.banned_tokens):
             mark = self._call("memory_mark")
-            self._checked("set_banned", *self._write_ids(banned_tokens))
+            self._checked("set_banned", *self._write_ids(settings.banned_tokens))
             self._call("release_to", mark)
-            self._banned = tuple(banned_tokens)
+            self._banned = tuple(settings.banned_tokens)
 
     def start(self, ids: Sequence[int] | np.ndarray, max_new_tokens: int, added: int = 0) -> None:
         """Starts the continuation of a text.

@@ -1,94 +1,90 @@
-"""Sampling settings without pydantic: the names, limits and messages of `minigpt.config.SamplingConfig`."""
+"""Sampling settings of portable files: the rows of `config.sampling.SETTINGS`, without pydantic."""
 
 import difflib
 import math
 import numbers
 import operator
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
+from minigpt.config.sampling import BY_NAME, DISTRIBUTION, SETTINGS, Setting
 from minigpt.errors import ArgumentProblem, UserError
 
-# Setting → what its values should be: a comparison and a limit.
-_LIMITS: dict[str, tuple[tuple[str, float], ...]] = {
-    "max_new_tokens": ((">=", 0), ("<=", 1_000_000)),
-    "temperature": ((">=", 0),),
-    "top_k": ((">=", 0), ("<", 2**31)),
-    "top_p": ((">", 0), ("<=", 1)),
-    "min_p": ((">=", 0), ("<=", 1)),
-    "repetition_penalty": ((">", 0),),
-    "beams": ((">=", 1), ("<=", 1000)),
-    "seed": ((">=", 0), ("<", 2**31)),
-    "length_penalty": (),
-}
 _COMPARISONS: dict[str, tuple[Callable[[float, float], bool], str]] = {
     ">=": (operator.ge, "greater than or equal to"),
     ">": (operator.gt, "greater than"),
     "<=": (operator.le, "less than or equal to"),
     "<": (operator.lt, "less than"),
 }
-_INTEGERS = {"max_new_tokens", "top_k", "beams", "seed"}
-# The seed is no field of `Settings`: each text has its own.
-_NUMBERS = [name for name in _LIMITS if name != "seed"]
-# Settings of `[sampling]` that concern training.
-_WITHOUT_EFFECT = {"prompts", "seed", "print_every", "translations"}
+# The seed is no attribute of `Settings`: each text has its own.
+_OWN = [setting for setting in SETTINGS if setting.role != "training" and setting.name != "seed"]
+# Settings of `[sampling]` that do not concern one text.
+_WITHOUT_EFFECT = {setting.name for setting in SETTINGS} - {setting.name for setting in _OWN}
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How a text is continued; the meaning of each setting is that of `[sampling]`.
+class Settings(SimpleNamespace):
+    """How a text is continued; the attributes and their meaning are those of `[sampling]`.
 
-    Raises:
-      UserError: a value is outside its limits.
-    """
-
-    max_new_tokens: int = 40
-    temperature: float = 1.0
-    top_k: int = 10
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    beams: int = 1
-    length_penalty: float = 1.0
-    stop: tuple[str, ...] = ()
-    banned_tokens: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        problems = [
-            ArgumentProblem(name, getattr(self, name), problem)
-            for name in _NUMBERS
-            if (problem := problem_of(name, getattr(self, name)))
-        ]
-        problems += _list_problems("stop", self.stop, str)
-        problems += _list_problems("banned_tokens", self.banned_tokens, int)
-        if problems:
-            raise UserError(*problems)
-
-
-def settings_of(values: dict[str, Any]) -> Settings:
-    """Returns checked settings.
+    Numbers have the type of their setting: WebAssembly distinguishes integers.
 
     Raises:
       UserError: a name is unknown, or a value cannot be used.
     """
-    known = [field.name for field in fields(Settings)]
-    # NumPy's numbers and arrays become those of Python.
-    values = {
-        name: value.tolist() if hasattr(value, "tolist") else value
-        for name, value in values.items()
-        if name not in _WITHOUT_EFFECT
-    }
-    if unknown := [name for name in values if name not in known]:
-        raise UserError(
-            *(ArgumentProblem(name, values[name], _unknown(name, known)) for name in unknown)
+
+    def __init__(self, **values: Any) -> None:
+        known = [setting.name for setting in _OWN]
+        if unknown := [name for name in values if name not in known]:
+            raise UserError(
+                *(ArgumentProblem(name, values[name], _unknown(name, known)) for name in unknown)
+            )
+        values = {setting.name: values.get(setting.name, setting.default) for setting in _OWN}
+        # NumPy's numbers and arrays become those of Python.
+        values = {
+            name: value.tolist() if hasattr(value, "tolist") else value
+            for name, value in values.items()
+        }
+        if problems := [p for setting in _OWN for p in _problems(setting, values[setting.name])]:
+            raise UserError(*problems)
+        for setting in _OWN:
+            value = values[setting.name]
+            convert = list if isinstance(value, list | tuple) else setting.type
+            setattr(self, setting.name, convert(value))
+
+    @property
+    def numbers(self) -> list[float]:
+        """What the engine takes, in its order: `SAMPLING_PARAMETERS`, without the seed."""
+        taken = (setting.name for setting in DISTRIBUTION if "gguf" in setting.formats)
+        return [getattr(self, name) for name in taken]
+
+
+def settings_of(values: Mapping[str, Any]) -> Settings:
+    """Returns checked settings; those of `[sampling]` that do not concern one text are left out.
+
+    Raises:
+      UserError: a name is unknown, or a value cannot be used.
+    """
+    return Settings(**{n: value for n, value in values.items() if n not in _WITHOUT_EFFECT})
+
+
+def engine_problems(values: Mapping[str, Any], has: str) -> list[ArgumentProblem]:
+    """Returns a problem for each setting that the engine does not have and that would change a text.
+
+    Args:
+      values: setting → value; others have their defaults.
+      has: the end of the line: what has it.
+    """
+    given = [(setting, values.get(setting.name, setting.default)) for setting in _OWN]
+    return [
+        ArgumentProblem(
+            setting.name,
+            value,
+            f"should be {setting.neutral}: a portable file has no "
+            f"{'beam search' if setting.name == 'beams' else setting.name}{has}",
         )
-    checked = Settings(**values)
-    # WebAssembly distinguishes integers from other numbers.
-    numbers_of: dict[str, Any] = {
-        name: (int if name in _INTEGERS else float)(getattr(checked, name)) for name in _NUMBERS
-    }
-    return replace(checked, **numbers_of)
+        for setting, value in given
+        if "gguf" not in setting.formats and setting.takes_effect(value)
+    ]
 
 
 def _unknown(name: str, known: list[str]) -> str:
@@ -99,8 +95,9 @@ def _unknown(name: str, known: list[str]) -> str:
 
 def problem_of(name: str, value: Any) -> str | None:
     """Returns what is wrong with the value of a number setting, `seed` included; None if nothing is."""
-    kind = "integer" if name in _INTEGERS else "number"
-    types: Any = numbers.Integral if name in _INTEGERS else numbers.Real
+    setting = BY_NAME[name]
+    kind = "integer" if setting.type is int else "number"
+    types: Any = numbers.Integral if setting.type is int else numbers.Real
     if isinstance(value, bool) or not isinstance(value, types):
         return f"should be a valid {kind}"
     try:
@@ -108,20 +105,24 @@ def problem_of(name: str, value: Any) -> str | None:
             return "should be a finite number"
     except OverflowError:  # An integer that no float can hold.
         return f"should be a valid {kind}"
-    for comparison, limit in _LIMITS[name]:
+    for comparison, limit in setting.limits():
         holds, words = _COMPARISONS[comparison]
         if not holds(value, limit):
             return f"should be {words} {limit}"
     return None
 
 
-def _list_problems(name: str, values: Any, kind: type) -> list[ArgumentProblem]:
+def _problems(setting: Setting, values: Any) -> list[ArgumentProblem]:
+    name = setting.name
+    if setting.type in (int, float):
+        problem = problem_of(name, values)
+        return [ArgumentProblem(name, values, problem)] if problem else []
     if not isinstance(values, list | tuple):
         return [ArgumentProblem(name, values, "should be a valid list")]
+    kind, expected = (str, "string") if setting.type == list[str] else (int, "integer")
     problems = []
     for value in values:
         if isinstance(value, bool) or not isinstance(value, kind):
-            expected = "string" if kind is str else "integer"
             problems.append(ArgumentProblem(name, value, f"should be a valid {expected}"))
         elif value == "":
             problems.append(ArgumentProblem(name, value, "should have at least 1 character"))

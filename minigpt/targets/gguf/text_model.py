@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import minigpt
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import UserError
 from minigpt.generation.base import BaseTextModel, BaseTranslationModel, ModelWithTokenizer, Sample
 from minigpt.generation.prompts import banned_token_problems, check_seeds
 from minigpt.targets.gguf.instance import Engine
-from minigpt.targets.gguf.settings import Settings, settings_of
+from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
 from minigpt.targets.gguf.vocabulary import PortableTokenizer
 from minigpt.tokenizers.continuation import ContinuationText
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 # New tokens between two looks for stop strings, and for Ctrl-C.
 _STRIDE = 8
-_NO_BEAM_SEARCH = "should be 1: a portable file has no beam search; minigpt.load has"
 
 
 class PortableModel(ModelWithTokenizer):
@@ -105,8 +104,7 @@ class PortableTextModel(PortableModel, BaseTextModel):
     def _settings(self, values: dict[str, Any]) -> Settings:
         settings = settings_of(values)
         problems = banned_token_problems(settings.banned_tokens, self.vocab_size)
-        if settings.beams > 1:
-            problems.append(ArgumentProblem("beams", settings.beams, _NO_BEAM_SEARCH))
+        problems += engine_problems(vars(settings), "; minigpt.load has")
         if problems:
             raise UserError(*problems)
         return settings
@@ -165,9 +163,7 @@ class PortableTextModel(PortableModel, BaseTextModel):
             yield tokens
 
     def _start(self, ids: list[int], added: int, seed: int, settings: Settings) -> None:
-        numbers = (settings.temperature, settings.top_k, settings.top_p, settings.min_p)
-        penalty, banned = settings.repetition_penalty, settings.banned_tokens
-        self._engine.set_sampling(*numbers, penalty, seed, banned)
+        self._engine.set_sampling(settings, seed)
         self._engine.start(ids, settings.max_new_tokens, added)
 
     def _logits(self, token_ids: np.ndarray) -> np.ndarray:
@@ -186,8 +182,8 @@ class PortableTranslationModel(PortableModel, BaseTranslationModel):
         return [self._target(source, max_new_tokens) for source in sources]
 
     def _check_beams(self, beams: int) -> None:
-        if beams > 1:
-            raise UserError(ArgumentProblem("beams", beams, _NO_BEAM_SEARCH))
+        if problems := engine_problems({"beams": beams}, "; minigpt.load has"):
+            raise UserError(*problems)
 
     def _target(self, source: np.ndarray, max_new_tokens: int) -> list[int]:
         with self._lock:

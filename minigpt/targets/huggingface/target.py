@@ -26,7 +26,7 @@ class HuggingFace(Target):
         from minigpt.targets.huggingface.writing import write_folder
 
         assert isinstance(source.model, GPT)
-        write_folder(source.model, source.tokenizer, path)
+        write_folder(source.model, source.tokenizer, path, source.run.config.sampling)
 
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return (path / "model.safetensors").is_file()

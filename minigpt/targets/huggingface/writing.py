@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from minigpt.config import SamplingConfig
+from minigpt.config.sampling import SETTINGS
 from minigpt.models import GPT
 from minigpt.storage.tensor_file import write_tensors
 from minigpt.targets.huggingface.architectures import architecture_of_model
@@ -14,7 +16,9 @@ from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
 
-def write_folder(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
+def write_folder(
+    model: GPT, tokenizer: Tokenizer, folder: Path, sampling: SamplingConfig | None = None
+) -> None:
     """Writes a folder for `transformers`.
 
     A model with modern blocks is written for `Qwen3ForCausalLM`, others for `GPT2LMHeadModel`; the
@@ -27,8 +31,9 @@ def write_folder(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
       model: a GPT that the target "huggingface" has.
       tokenizer: its tokenizer.
       folder: an empty folder.
+      sampling: the settings of its run.
     """
-    for name, content in described_files(model, tokenizer).items():
+    for name, content in described_files(model, tokenizer, sampling).items():
         # newline="" keeps carriage returns of the vocabulary.
         (folder / name).write_text(content, encoding="utf-8", newline="")
     if not isinstance(tokenizer, GPT2Tokenizer):
@@ -38,20 +43,23 @@ def write_folder(model: GPT, tokenizer: Tokenizer, folder: Path) -> None:
     write_tensors(folder / "model.safetensors", tensors, {"format": "pt"})
 
 
-def described_files(model: GPT, tokenizer: Tokenizer) -> dict[str, str]:
+def described_files(
+    model: GPT, tokenizer: Tokenizer, sampling: SamplingConfig | None = None
+) -> dict[str, str]:
     """Returns the files of a folder that describe a model and hold its tokenizer, name → content."""
     architecture = architecture_of_model(model.config)
     config = architecture.config_json(model.config, model.vocab_size, tokenizer.end_id)
     return {
         "config.json": as_json(config),
-        "generation_config.json": as_json(_generation_settings(tokenizer)),
+        "generation_config.json": as_json(_generation_settings(tokenizer, sampling)),
         **tokenizer_files(tokenizer, model.max_len),
     }
 
 
-def _generation_settings(tokenizer: Tokenizer) -> dict[str, Any]:
+def _generation_settings(tokenizer: Tokenizer, sampling: SamplingConfig | None) -> dict[str, Any]:
     """Returns the content of generation_config.json.
 
+    It has the settings of the run whose `formats` name it, unless they change nothing.
     It has no `max_length`: transformers would warn each time that a program passes `max_new_tokens`.
     """
     padding = padding_id(tokenizer)
@@ -61,6 +69,13 @@ def _generation_settings(tokenizer: Tokenizer) -> dict[str, Any]:
         "eos_token_id": tokenizer.end_id,
         "pad_token_id": tokenizer.end_id if padding is None else padding,
         **({"suppress_tokens": never} if never else {}),
+        **{
+            setting.name: getattr(sampling, setting.name)
+            for setting in SETTINGS
+            if sampling is not None
+            and "huggingface" in setting.formats
+            and setting.takes_effect(getattr(sampling, setting.name))
+        },
     }
 
 

@@ -40,7 +40,7 @@ def write_transformers_js(source: ExportSource, folder: Path, weights: WeightsTy
     import onnx
 
     assert isinstance(source.model, GPT)
-    files = described_files(source.model, source.tokenizer)
+    files = described_files(source.model, source.tokenizer, source.run.config.sampling)
     settings_file = documents(source, weights)[SETTINGS_FILE]
     dtype, model_file = MODEL_FILES[weights]
     # Otherwise the dtype would have to be named in browsers, where the default is another one.

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from minigpt.config import MAX_NEW_TOKENS
+from minigpt.config.sampling import BY_NAME, MAX_NEW_TOKENS
 from minigpt.environment import hide_tensorflow_log
 from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
 from minigpt.generation.loop import new_ids
@@ -63,16 +63,33 @@ class TextModule(tf.Module):
             tf.saved_model.save(self, str(folder), self.signatures())
 
 
-class TextToText(TextModule):
-    """A GPT with its tokenizer: `serve`, `generate`, `logits`, `tokenize` and `detokenize`.
+# The arguments of `sample`, and those of `generate`, which stay.
+_ALL = [
+    tf.TensorSpec([None], tf.string, "prompt"),
+    tf.TensorSpec([], tf.int32, "max_new_tokens"),
+    *SAMPLING_SPEC,
+    tf.TensorSpec([], tf.int32, "beams"),
+    tf.TensorSpec([], tf.float32, "length_penalty"),
+    tf.TensorSpec([None], tf.string, "stop"),
+    tf.TensorSpec([None], tf.int32, "banned_tokens"),
+    tf.TensorSpec([], tf.int32, "num_samples"),
+    tf.TensorSpec([], tf.int32, "seed"),
+]
+_FIRST = {"temperature", "top_k", "top_p", "min_p", "repetition_penalty"}
+_GENERATE = [spec for spec in _ALL if spec not in SAMPLING_SPEC or spec.name in _FIRST]
 
-    `serve` and `generate` accept values out of range, in the same way:
+
+class TextToText(TextModule):
+    """A GPT with its tokenizer: `serve`, `sample`, `generate`, `logits`, `tokenize` and `detokenize`.
+
+    `serve`, `sample` and `generate` accept values out of range, in the same way:
       prompt: an empty batch gives no texts. An empty prompt starts a document. If a prompt is longer than
         max_len tokens, only the newest max_len are read. NUL is an ordinary character; bytes that are not
         UTF-8 become U+FFFD.
       max_new_tokens: 0 or less gives ""; values above MAX_NEW_TOKENS (a million) are limited to it.
       temperature, top_p: 0 or less, or nan: greedy. top_p above 1: no limit.
       top_k: 0 or less, or above V: no limit. min_p: 0 or less: no limit; 1 or more, or nan: greedy.
+      typical_p: above 1, or nan: no limit; 0 or less: the most typical token.
       repetition_penalty: 0 or less, or nan: none. length_penalty: nan counts as 0.
       beams, num_samples: 0 or less counts as 1.
       stop, banned_tokens: an empty string and ids outside the vocabulary have no effect.
@@ -87,6 +104,7 @@ class TextToText(TextModule):
     def signatures(self) -> Mapping[str, Any]:
         return {
             "serving_default": self.serve,
+            "sample": self.sample,
             "generate": self.generate,
             "logits": self.logits,
             **super().signatures(),
@@ -114,55 +132,32 @@ class TextToText(TextModule):
         ids, lengths = self.decoder.generate(
             *_dense(prompt_ids),
             max_new_tokens,
-            SamplingSettings(temperature, top_k, top_p).as_tensors(),
+            SamplingSettings(temperature=temperature, top_k=top_k, top_p=top_p).as_tensors(),
             tf.repeat(seed, tf.size(prompt)),
             tf.zeros([0], tf.int32),
         )
         return {"text": self._continuations(prompt_ids, ids, lengths)}
 
-    @tf.function(
-        autograph=False,
-        input_signature=[
-            tf.TensorSpec([None], tf.string, "prompt"),
-            tf.TensorSpec([], tf.int32, "max_new_tokens"),
-            *SAMPLING_SPEC,
-            tf.TensorSpec([], tf.int32, "beams"),
-            tf.TensorSpec([], tf.float32, "length_penalty"),
-            tf.TensorSpec([None], tf.string, "stop"),
-            tf.TensorSpec([None], tf.int32, "banned_tokens"),
-            tf.TensorSpec([], tf.int32, "num_samples"),
-            tf.TensorSpec([], tf.int32, "seed"),
-        ],
-    )
-    def generate(  # type: ignore[no-untyped-def]
-        self,
-        prompt,
-        max_new_tokens,
-        temperature,
-        top_k,
-        top_p,
-        min_p,
-        repetition_penalty,
-        beams,
-        length_penalty,
-        stop,
-        banned_tokens,
-        num_samples,
-        seed,
-    ):
+    @tf.function(autograph=False, input_signature=_ALL)
+    def sample(self, *arguments):  # type: ignore[no-untyped-def]
         """Does the same as `serve`, with all settings: `SamplingSettings`, `beam_search`, `cut_at_stop`.
 
-        With beams > 1 nothing is sampled: temperature, top_k, top_p, min_p and seed have no effect.
+        With beams > 1 nothing is sampled: the settings of the distribution but repetition_penalty have no
+        effect, nor has seed.
 
         Returns:
           {"text": string[B, num_samples]}: sample i uses seed + i. With beams > 1, these are the best
           ones, at most as many as there are beams.
         """
-        max_new_tokens = tf.minimum(max_new_tokens, MAX_NEW_TOKENS)
+        values = {spec.name: value for spec, value in zip(_ALL, arguments, strict=True)}
+        prompt, seed, stop = values["prompt"], values["seed"], values["stop"]
+        repetition_penalty, banned_tokens = values["repetition_penalty"], values["banned_tokens"]
+        max_new_tokens = tf.minimum(values["max_new_tokens"], MAX_NEW_TOKENS)
         prompt_ids = self.tokenizer.encode(prompt)
-        beams, num_samples = tf.maximum(beams, 1), tf.maximum(num_samples, 1)
+        beams, num_samples = tf.maximum(values["beams"], 1), tf.maximum(values["num_samples"], 1)
+        length_penalty = values["length_penalty"]
         length_penalty = tf.where(tf.math.is_nan(length_penalty), 0.0, length_penalty)
-        settings = SamplingSettings(temperature, top_k, top_p, min_p, repetition_penalty)
+        settings = SamplingSettings(**{spec.name: values[spec.name] for spec in SAMPLING_SPEC})
 
         def search():  # type: ignore[no-untyped-def]
             count = tf.minimum(num_samples, beams)
@@ -191,6 +186,19 @@ class TextToText(TextModule):
         ids, lengths, count = tf.cond(beams > 1, search, draw)
         texts = self._continuations(_repeat(prompt_ids, count), ids, lengths)
         return {"text": tf.reshape(cut_at_stop(texts, stop)[0], [-1, count])}
+
+    @tf.function(autograph=False, input_signature=_GENERATE)
+    def generate(self, *arguments):  # type: ignore[no-untyped-def]
+        """Does the same as `sample`, without the settings that came after this signature."""
+        values = {spec.name: value for spec, value in zip(_GENERATE, arguments, strict=True)}
+        return self.sample(
+            *(
+                values[spec.name]
+                if spec.name in values
+                else tf.constant(BY_NAME[spec.name].neutral, spec.dtype)
+                for spec in _ALL
+            )
+        )
 
     def _draw(self, prompt_ids, max_new_tokens, stop, *arguments):  # type: ignore[no-untyped-def]
         """`Decoder.generate`, up to the stop strings."""

@@ -18,7 +18,7 @@
 bool open_file(const uint8_t *data, uint32_t size);
 const Value *find_key(const char *name, uint32_t size);
 const Encoded *encode_text(const uint8_t *text, uint32_t size);
-void set_sampling(float temperature, int32_t top_k, float top_p, float min_p, float repetition_penalty, int32_t seed);
+void set_sampling(SAMPLING_PARAMETERS);
 bool set_banned(const int32_t *ids, uint32_t count);
 bool start(const int32_t *ids, uint32_t count, uint32_t added, uint32_t max_new_tokens);
 bool start_translation(const int32_t *ids, uint32_t count, uint32_t max_new_tokens);
@@ -38,8 +38,7 @@ bool open_inspection(const int32_t *ids, uint32_t count, const int32_t *source, 
 const Inspection *inspect(uint32_t position, int32_t chosen);
 /* batch.c */
 bool open_batch(uint32_t count, uint32_t tokens);
-bool start_slot(uint32_t number, const int32_t *ids, uint32_t count, uint32_t max_new_tokens, float temperature, int32_t top_k,
-    float top_p, float min_p, float repetition_penalty, int32_t seed);
+bool start_slot(uint32_t number, const int32_t *ids, uint32_t count, uint32_t max_new_tokens, SAMPLING_PARAMETERS);
 bool bias_slot(uint32_t number, const int32_t *ids, const float *values, uint32_t count);
 bool penalize_slot(uint32_t number, float frequency, float presence);
 bool record_slot(uint32_t number);
@@ -117,7 +116,7 @@ static bool continue_together(const int32_t *ids, uint32_t count, uint32_t max_l
         return false;
     float value = -1;
     for (uint32_t i = 0; i < TEXTS; i++)
-        if (!start_slot(i, ids, i ? count : 0, i == 1 ? room : TOKENS, 0.8f, 5, 0.9f, 0.01f, 1.2f, 7)
+        if (!start_slot(i, ids, i ? count : 0, i == 1 ? room : TOKENS, 0.8f, 5, 0.9f, 0.01f, 0.7f, 1.2f, 7)
             || !bias_slot(i, ids, &value, count > 0) || !penalize_slot(i, 0.5f, 0.5f) || !record_slot(i))
             return false;
     for (uint32_t step = 0; step < room + 2; step++) {
@@ -155,7 +154,7 @@ char use_file(const uint8_t *data, uint32_t size)
     read_result(encoded->ids, 4 * (uint64_t)encoded->count);
     count = encoded->count < MOST_IDS ? encoded->count : MOST_IDS;
     memcpy(ids, encoded->ids, 4 * count);
-    set_sampling(0.8f, 5, 0.9f, 0.01f, 1.2f, 7);
+    set_sampling(0.8f, 5, 0.9f, 0.01f, 0.7f, 1.2f, 7);
     if (!set_banned(ids, 1))
         return failed('b');
     finish();

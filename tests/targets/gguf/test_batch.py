@@ -32,6 +32,7 @@ def some_texts(vocab_size: int, count: int) -> list[tuple[list[int], Settings]]:
             temperature=float(draw.choice([0.0, 0.8, 1.5])),
             top_k=int(draw.choice([0, 5])),
             top_p=float(draw.choice([1.0, 0.9])),
+            typical_p=(1.0, 0.5, 1.0)[i % 3],
             repetition_penalty=float(draw.choice([1.0, 1.3])),
             banned_tokens=tuple(draw.integers(0, vocab_size, i % 3).tolist()),
         )
@@ -40,8 +41,7 @@ def some_texts(vocab_size: int, count: int) -> list[tuple[list[int], Settings]]:
 
 
 def alone(engine: BatchEngine, prompt: list[int], settings: Settings, seed: int) -> list[int]:
-    numbers = (settings.temperature, settings.top_k, settings.top_p, settings.min_p)
-    engine.set_sampling(*numbers, settings.repetition_penalty, seed, settings.banned_tokens)
+    engine.set_sampling(settings, seed)
     engine.start(prompt, settings.max_new_tokens)
     return engine.add_tokens(settings.max_new_tokens)
 

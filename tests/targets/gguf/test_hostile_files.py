@@ -18,6 +18,7 @@ import minigpt
 from minigpt.errors import UserError
 from minigpt.targets.gguf import instance
 from minigpt.targets.gguf.instance import Engine
+from minigpt.targets.gguf.settings import Settings
 from minigpt.tokenizers.word import WordTokenizer
 from tests.targets.gguf.gguf_parts import ARRAY, STRING, File, key_record, tensor_record
 from tests.targets.gguf.mutations import FLOATS, mutated, written
@@ -55,6 +56,9 @@ def limited() -> Iterator[None]:
         yield
 
 
+SAMPLING = {"temperature": 0.8, "top_k": 5, "top_p": 0.9, "min_p": 0.01, "typical_p": 0.7}
+
+
 def use(path: Path) -> str:
     """Makes all calls for a file. Returns the error message, or "used"."""
     try:
@@ -73,7 +77,7 @@ def generate_and_score(engine: Engine) -> None:
     )
     ids = engine.encode(TEXT)[0][:IDS]
     assert len(ids) and ids.min() >= 0 and ids.max() < vocab_size
-    engine.set_sampling(0.8, 5, 0.9, 0.01, 1.2, 7, ids[:1].tolist())
+    engine.set_sampling(Settings(**SAMPLING, banned_tokens=ids[:1].tolist()), 7)
     is_gpt = engine.key("minigpt.model.kind") == "gpt"
     if is_gpt:
         engine.start(ids, NEW)
@@ -365,9 +369,11 @@ def test_arguments_that_cannot_be_used(files, limited, name, tmp_path):
     (tmp_path / "model.gguf").write_bytes(files[name].data())
     engine = Engine(tmp_path / "model.gguf")
     vocab_size, outside = engine.key("minigpt.model.vocab_size"), "outside the vocabulary"
+    settings = Settings()
     for token in (-1, vocab_size, 2**31 - 1):
         with pytest.raises(UserError, match=outside):
-            engine.set_sampling(1, 0, 1, 0, 1, 0, [token])
+            settings.banned_tokens = (token,)
+            engine.set_sampling(settings, 0)
         with pytest.raises(UserError, match=outside):
             (engine.start if name == "modern" else engine.start_translation)([3, token], 2)
     if name == "modern":

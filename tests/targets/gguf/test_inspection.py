@@ -7,6 +7,7 @@ import pytest
 
 import minigpt
 from minigpt.targets.gguf.instance import EngineError
+from minigpt.targets.gguf.settings import Settings
 from tests.targets.gguf.looking import GUESSES, Inspector, look_inside, look_inside_pairs, softmax
 from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, build
 
@@ -88,7 +89,8 @@ def test_a_text_is_continued_after_an_inspection(tmp_path):
     model, inspector = minigpt.load_portable(path), Inspector(path)
     (expected,) = model.samples("Ana sat", 30, seed=2)
     ids = built.tokenizer.encode("Ana sat").tolist()
-    inspector.engine.set_sampling(1.0, 10, 1.0, 0.0, 1.0, 2, built.tokenizer.never_sampled_ids)
+    banned = Settings(banned_tokens=built.tokenizer.never_sampled_ids)
+    inspector.engine.set_sampling(banned, 2)
     inspector.open(ids)
     inspector.inspect(1, 4)
     inspector.engine.start(ids, 30)
@@ -105,7 +107,8 @@ def test_probabilities_of_generated_tokens(shape, tmp_path):
     model, inspector = minigpt.load_portable(path), Inspector(path)
     engine, text = inspector.engine, built.tokenizer.encode("Ana sat").tolist()
     engine._call("set_recording", True)
-    engine.set_sampling(1.7, 40, 0.9, 0.0, 1.3, 11, [5, 9])
+    settings = {"temperature": 1.7, "top_k": 40, "top_p": 0.9, "repetition_penalty": 1.3}
+    engine.set_sampling(Settings(**settings, banned_tokens=[5, 9]), 11)
     engine.start(text, 18)
     for _ in range(18):
         (token,) = engine.add_tokens(1)

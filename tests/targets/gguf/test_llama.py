@@ -16,6 +16,7 @@ import pytest
 from minigpt.config import Config, GPTConfig
 from minigpt.models import build_model
 from minigpt.targets.gguf.instance import Engine
+from minigpt.targets.gguf.settings import Settings
 from minigpt.targets.gguf.writing import write_portable
 from minigpt.targets.targets import WeightsType
 from minigpt.tokenizers import Tokenizer
@@ -130,7 +131,7 @@ class Opened(NamedTuple):
         return self.engine.score(ids, self.tokenizer.vocab_size).astype("float64")
 
     def greedy(self, ids: Sequence[int]) -> list[int]:
-        self.engine.set_sampling(0, 0, 1, 0, 1, 0)
+        self.engine.set_sampling(Settings(temperature=0), 0)
         self.engine.start(ids, NEW)
         return self.engine.add_tokens(NEW)
 
@@ -268,7 +269,7 @@ def test_int8_loses_little(opened):
     exact, rounded = opened("float32"), opened("int8")
     texts = []
     for seed in range(8):
-        exact.engine.set_sampling(1, 0, 1, 0, 1, seed)
+        exact.engine.set_sampling(Settings(top_k=0), seed)
         exact.engine.start([], 40)
         texts.append([exact.tokenizer.end_id, *exact.engine.add_tokens(40)])
     assert sum(map(len, texts)) > 200

@@ -96,6 +96,7 @@ def settings_of_prompt(number: int) -> dict[str, Any]:
         "top_k": draw.choice([0, 5, 50]),
         "top_p": draw.choice([1.0, 0.9]),
         "min_p": draw.choice([0.0, 0.02]),
+        "typical_p": draw.choice([1.0, 0.9, 0.3]),
         "repetition_penalty": draw.choice([1.0, 1.3]),
         "banned_tokens": draw.choice([[], [5, 9]]),
         "stop": draw.choice([[], ["ate", "\n"]]),
@@ -124,7 +125,7 @@ def compare_texts(built: Built, file: Any, prompts: list[str], new_tokens: int) 
         text = [*built.tokenizer.encode(prompt), *expected.tokens[:at]]
         banned = [*built.tokenizer.never_sampled_ids, *settings.get("banned_tokens", [])]
         logits = newest_logits(built.model, text or [built.tokenizer.end_id], banned)
-        checked = Settings(new_tokens, **settings)
+        checked = Settings(max_new_tokens=new_tokens, **settings)
         assert is_near_tie(logits, text, checked, number, at), (prompt, settings, sample, expected)
         found["tied"] += 1
     return found

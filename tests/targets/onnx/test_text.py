@@ -190,26 +190,27 @@ class Opened:
         onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")
         from minigpt.targets.onnx.text.writing import build_text_graph
 
-        graph = build_text_graph(CachedStep(model, "onnx"), tokenizer, weights)
+        graph = build_text_graph(CachedStep(model), tokenizer, weights)
         self.session = onnxruntime.InferenceSession(graph.SerializeToString())
         self.tokenizer = tokenizer
         step_model = CachedGPT(model, jit_compile=False)
         self.decoder = Decoder(step_model, tokenizer.end_id, tokenizer.never_sampled_ids)
 
-    def run(self, prompts, *settings) -> list[np.ndarray]:
+    def run(self, prompts, *settings, **more) -> list[np.ndarray]:
         types = ("int32", "float32", "int32", "float32", "int32")
         names = ("max_new_tokens", "temperature", "top_k", "top_p", "seed")
         numbers = zip(names, settings, types, strict=True)
         inputs = {name: np.array(value, dtype) for name, value, dtype in numbers}
+        inputs |= {name: np.array(value, "float32") for name, value in more.items()}
         return self.session.run(None, {"prompt": np.array(prompts, object), **inputs})
 
-    def expected(self, prompts, count, temperature, top_k, top_p, seed) -> list[str]:
+    def expected(self, prompts, count, temperature, top_k, top_p, seed, **more) -> list[str]:
         encoded = [ids.tolist() for ids in self.tokenizer.encode_many(prompts)]
         ids, lengths = self.decoder.generate(
             np.maximum(padded([*encoded, [0]])[:-1], 0),
             np.array([len(ids) for ids in encoded], np.int32),
             count,
-            SamplingSettings(temperature, top_k, top_p).as_tensors(),
+            SamplingSettings(temperature, top_k, top_p, **more).as_tensors(),
             np.full(len(prompts), seed, np.int32),
             np.zeros(0, np.int32),
         )
@@ -248,6 +249,17 @@ def test_texts_are_those_of_the_run(opened, prompts, settings):
     assert texts.tolist() == opened.expected(prompts, *settings)
     expected = [ids.tolist() for ids in opened.tokenizer.encode_many(prompts)]
     assert rows_of(prompt_ids) == expected
+
+
+@pytest.mark.parametrize("typical_p", [0.2, 0.9, 1.0, 0.0])
+@pytest.mark.parametrize("settings", ["sampled", "few candidates"])
+def test_typical_p_is_that_of_the_run(opened, settings, typical_p):
+    prompts, more = BATCHES["several"], {"typical_p": typical_p}
+    texts, _ = opened.run(prompts, *SETTINGS[settings], **more)
+    assert texts.tolist() == opened.expected(prompts, *SETTINGS[settings], **more)
+    # Programs that do not know the setting need not give it.
+    without, _ = opened.run(prompts, *SETTINGS[settings])
+    assert (without.tolist() == texts.tolist()) == (typical_p == 1)
 
 
 def test_every_character(opened):

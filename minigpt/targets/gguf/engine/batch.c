@@ -72,8 +72,7 @@ static Slot *find_slot(uint32_t number)
 
 /* Starts a text in place of the one that is there. Its sampling settings follow the number of tokens. */
 EXPORT("start_slot")
-bool start_slot(uint32_t number, const int32_t *ids, uint32_t count, uint32_t max_new_tokens, float temperature, int32_t top_k,
-    float top_p, float min_p, float repetition_penalty, int32_t seed)
+bool start_slot(uint32_t number, const int32_t *ids, uint32_t count, uint32_t max_new_tokens, SAMPLING_PARAMETERS)
 {
     const Model *model = open_model();
     Slot *slot = find_slot(number);
@@ -82,7 +81,7 @@ bool start_slot(uint32_t number, const int32_t *ids, uint32_t count, uint32_t ma
     if ((uint64_t)count + !count + max_new_tokens > most_tokens)
         return fail("a text has more tokens than the batch allows", NULL);
     Text *text = &slot->text;
-    text->settings = (SamplingSettings){temperature, top_p, min_p, repetition_penalty, top_k, seed};
+    text->settings = (SamplingSettings)SAMPLING_ARGUMENTS;
     text->limit = max_new_tokens;
     text->token_count = text->new_count = text->context.length = 0;
     text->has_ended = false;

@@ -1,4 +1,4 @@
-/* Temperature, top-k, top-p, min-p and the draw.
+/* Temperature, top-k, top-p, min-p, typical-p and the draw.
 
    Candidates are taken from a heap, the most probable first, and only as many as are needed: sorting a whole vocabulary would take
    longer than a small model's forward pass. */
@@ -109,6 +109,55 @@ static uint32_t take_kept(Candidate *heap, uint32_t vocab_size, const SamplingSe
     return taken;
 }
 
+/* The logit of a candidate after the temperature, relative to the largest one. */
+static double score_of(const Candidate *candidate, float largest, float temperature)
+{
+    return ((double)candidate->logit - largest) / temperature;
+}
+
+/* Keeps the most typical candidates that have the probability typical_p together: Meister et al. 2022, "Locally Typical Sampling". The
+   weights of the others become 0. candidates: the most probable one is the last one. all: the sum of their weights. Returns the sum
+   of the weights that are left.
+
+   The information of a candidate, -log of its probability, minus its expected value is the mean score minus its score. Candidates are
+   taken in the order of this distance; of equal distances, the more probable one first, then the one with the lower id. */
+static double keep_typical(Candidate *candidates, uint32_t count, const SamplingSettings *settings, double all)
+{
+    float largest = candidates[count - 1].logit, temperature = settings->temperature;
+    double mean = 0, kept = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (candidates[i].weight > 0)
+            mean += candidates[i].weight / all * score_of(&candidates[i], largest, temperature);
+    uint32_t low = 0;
+    while (low + 1 < count && score_of(&candidates[low], largest, temperature) < mean)
+        low++;
+    /* Kept are low to group, and next to end: of equally probable candidates, group to end, the lowest id is the last one. */
+    uint32_t group = low, next = low, end = low;
+    while (kept / all < settings->typical_p || (low == group && next == end)) {
+        if (next == group && end < count) {
+            group = end;
+            while (end < count && candidates[end].logit == candidates[group].logit)
+                end++;
+            next = end;
+        }
+        double above = 0, below = 0;
+        if (next > group)
+            above = score_of(&candidates[group], largest, temperature) - mean;
+        if (low > 0)
+            below = mean - score_of(&candidates[low - 1], largest, temperature);
+        if (next > group && (low == 0 || above <= below))
+            kept += candidates[--next].weight;
+        else if (low > 0)
+            kept += candidates[--low].weight;
+        else
+            break;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (i < low || (i >= group && i < next) || i >= end)
+            candidates[i].weight = 0;
+    return kept;
+}
+
 int32_t draw_token(const float *logits, uint32_t vocab_size, const SamplingSettings *settings, int32_t step)
 {
     if (!(settings->temperature > 0) || settings->top_k == 1)
@@ -120,12 +169,15 @@ int32_t draw_token(const float *logits, uint32_t vocab_size, const SamplingSetti
     double all = weigh(logits, vocab_size, settings->temperature, heap);
     make_heap(heap, vocab_size);
     uint32_t left = vocab_size;
-    bool is_cut = (settings->top_k > 0 && (uint32_t)settings->top_k < vocab_size) || settings->top_p < 1 || settings->min_p > 0;
+    bool is_cut = (settings->top_k > 0 && (uint32_t)settings->top_k < vocab_size) || settings->top_p < 1 || settings->min_p > 0
+        || settings->typical_p < 1;
     if (is_cut) {
         uint32_t taken = take_kept(heap, vocab_size, settings, &all);
         /* The kept ones as a heap of their own. */
         heap += vocab_size - taken;
         left = taken;
+        if (settings->typical_p < 1)
+            all = keep_typical(heap, taken, settings, all);
         make_heap(heap, taken);
     }
     /* Inverse transform sampling over the candidates, the most probable first. */
@@ -134,7 +186,7 @@ int32_t draw_token(const float *logits, uint32_t vocab_size, const SamplingSetti
     while (left) {
         Candidate candidate = pop(heap, &left);
         if (!(candidate.weight > 0))
-            break;
+            continue;
         chosen = (int32_t)candidate.id;
         sum += candidate.weight;
         if (sum > threshold)

@@ -3,11 +3,7 @@
 #define MINIGPT_SAMPLING_H
 
 #include "engine.h"
-
-typedef struct {
-    float temperature, top_p, min_p, repetition_penalty;
-    int32_t top_k, seed;
-} SamplingSettings;
+#include "sampling_settings.h"
 
 /* Returns the token with the largest logit, the lowest id among equals. */
 uint32_t most_probable(const float *logits, uint32_t vocab_size);

@@ -11,7 +11,7 @@ static Tokenizer tokenizer;
 static bool is_open;
 
 /* The text that is being continued. */
-static Text text = {.settings = {.temperature = 1, .top_p = 1, .repetition_penalty = 1}};
+static Text text = {.settings = NEUTRAL_SETTINGS};
 static float *bias;           /* [V] */
 static float *latents, *logits;
 static float *model_logits;   /* [V], before penalties and bans */
@@ -57,10 +57,9 @@ EXPORT("encode_text") const Encoded *encode_text(const uint8_t *utf8, uint32_t s
     return is_open && encode(&tokenizer, utf8, size, &encoded) ? &encoded : NULL;
 }
 
-EXPORT("set_sampling")
-void set_sampling(float temperature, int32_t top_k, float top_p, float min_p, float repetition_penalty, int32_t seed)
+EXPORT("set_sampling") void set_sampling(SAMPLING_PARAMETERS)
 {
-    text.settings = (SamplingSettings){temperature, top_p, min_p, repetition_penalty, top_k, seed};
+    text.settings = (SamplingSettings)SAMPLING_ARGUMENTS;
 }
 
 const Model *open_model(void)

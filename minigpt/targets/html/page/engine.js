@@ -55,8 +55,8 @@ class Engine {
 
   /* Starts the continuation of a text. ids: the prompt, and `added` tokens of an earlier continuation of it. */
   start(ids, added, maxNewTokens, settings) {
-    const { temperature, topK, topP, minP, repetitionPenalty, seed } = settings;
-    this.exports.set_sampling(temperature, topK, topP, minP, repetitionPenalty, seed);
+    const sampling = SAMPLING_SETTINGS.filter(({ isSampling }) => isSampling);
+    this.exports.set_sampling(...sampling.map(({ option }) => settings[option]), settings.seed);
     this.exports.finish();
     this.check(this.exports.start(...this.copyInIds(ids), added, maxNewTokens));
   }

@@ -1,59 +1,65 @@
 // The form of the sampling settings.
 
-const SETTING_FIELDS = [
-  ["temperature", "temperature", "temperature"],
-  ["top-k", "topK", "top_k"],
-  ["top-p", "topP", "top_p"],
-  ["length", "maxNewTokens", "max_new_tokens"],
-  ["seed", "seed", "seed"],
-  ["min-p", "minP", "min_p"],
-  ["repetition-penalty", "repetitionPenalty", "repetition_penalty"],
-];
-const NO_LIMITS = { temperature: 1, top_k: 0, top_p: 1, max_new_tokens: 40, seed: 0, min_p: 0, repetition_penalty: 1 };
+// The settings that are shown first; the others are in "More settings".
+const FIRST_SETTINGS = ["temperature", "top_k", "top_p", "max_new_tokens", "seed"];
 
 class SettingsForm {
   constructor(facts) {
     this.stop = facts.sampling.stop ?? [];
-    for (const [id, , setting] of SETTING_FIELDS) {
-      const field = byId(id);
-      const value = facts.sampling[setting] ?? NO_LIMITS[setting];
-      field.value = String(value);
-      // What the run allows, the page allows.
-      if (value < Number(field.min)) field.min = String(value);
-      if (value > Number(field.max)) field.max = String(value);
-      field.addEventListener("input", () => this.check(field));
-    }
+    const isFirst = ({ name }) => FIRST_SETTINGS.includes(name);
+    const first = SAMPLING_SETTINGS.filter(isFirst);
+    first.sort((a, b) => FIRST_SETTINGS.indexOf(a.name) - FIRST_SETTINGS.indexOf(b.name));
+    const others = SAMPLING_SETTINGS.filter((setting) => !isFirst(setting));
+    byId("fields").append(...first.map((setting) => this.field(setting, facts)));
+    byId("more-fields").append(...others.map((setting) => this.field(setting, facts)));
+    byId("glossary").append(
+      ...[...first, ...others].flatMap(({ label, description }) => [make("dt", {}, label), make("dd", {}, description)]),
+    );
     if (byId("length").value === "0") byId("length").value = "40";
     if (facts.kind === "encoder_decoder") {
       document.querySelectorAll("[data-sampling]").forEach((part) => (part.hidden = true));
     }
-    byId("new-seed").addEventListener("click", () => {
-      const seed = byId("seed");
-      seed.value = String(Math.floor(Math.random() * 1e6));
-      this.check(seed);
-    });
     byId("settings").open = window.matchMedia("(min-width: 60rem)").matches;
   }
 
-  // Marks a field whose value is out of range.
-  check(field) {
-    const value = field.value.trim() === "" ? NaN : Number(field.value);
-    const inRange = value >= Number(field.min) && value <= Number(field.max);
-    const valid = inRange && (field.step !== "1" || Number.isInteger(value));
-    setAttribute(field, "aria-invalid", valid ? null : "true");
-    return valid;
+  // Returns the elements of a setting.
+  field(setting, facts) {
+    const { name, element, label, least, most, step, isInteger } = setting;
+    const value = String(facts.sampling[name] ?? setting.default);
+    const input = make("input", { type: "number", id: element, step, inputmode: isInteger ? "numeric" : "decimal", value });
+    if (least !== null) input.min = String(least);
+    if (most !== null) input.max = String(most);
+    input.addEventListener("input", () => this.check(setting));
+    const node = make("div", { class: name === "seed" ? "field field-seed" : "field" }, make("label", { for: element }, label), input);
+    if (name !== "max_new_tokens") node.dataset.sampling = "";
+    if (name === "seed") {
+      const draw = () => {
+        input.value = String(Math.floor(Math.random() * 1e6));
+        this.check(setting);
+      };
+      node.append(makeButton({ class: "quiet", id: "new-seed" }, draw, "New seed"));
+    }
+    return node;
+  }
+
+  // Marks a field whose value is not allowed.
+  check(setting) {
+    const field = byId(setting.element);
+    const isValid = isAllowed(setting, field.value.trim() === "" ? NaN : Number(field.value));
+    setAttribute(field, "aria-invalid", isValid ? null : "true");
+    return isValid;
   }
 
   // The values as options of Client.generate. Throws an Error that names the first field with a wrong value.
   read() {
     const options = { stop: this.stop };
-    for (const [id, option] of SETTING_FIELDS) {
-      const field = byId(id);
-      if (!this.check(field)) {
+    for (const setting of SAMPLING_SETTINGS) {
+      const field = byId(setting.element);
+      if (!this.check(setting)) {
         this.reveal(field);
-        throw new Error(rangeMessage(field));
+        throw new Error(`${setting.label} must be ${setting.allowed}.`);
       }
-      options[option] = Number(field.value);
+      options[setting.option] = Number(field.value);
     }
     return options;
   }
@@ -64,12 +70,8 @@ class SettingsForm {
   }
 }
 
-function rangeMessage(field) {
-  const name = field.labels[0].textContent;
-  const kind = field.step === "1" ? "a whole number" : "a number";
-  return `${name} must be ${kind} from ${formatLimit(field.min)} to ${formatLimit(field.max)}.`;
-}
-
-function formatLimit(limit) {
-  return Number(limit) >= 10000 ? formatInteger(Number(limit)) : limit;
+// Returns whether a number is a value of a setting, a row of SAMPLING_SETTINGS.
+function isAllowed({ isInteger, least, isLeastOpen, most }, value) {
+  if (!(isInteger ? Number.isInteger(value) : Number.isFinite(value))) return false;
+  return (isLeastOpen ? value > least : value >= least) && (most === null || value <= most);
 }

@@ -5,15 +5,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from minigpt.config import MAX_NEW_TOKENS
+from minigpt.config.sampling import BY_NAME, MAX_NEW_TOKENS
 from minigpt.generation.loop import DecodeState, add_token, initial_state
-from minigpt.generation.sampling import SamplingSettings, ban, sample_with
+from minigpt.generation.sampling import SAMPLING_SPEC, SamplingSettings, ban, sample_with
 from minigpt.targets.cached_step import CachedStep
 from minigpt.targets.onnx.text.rows import NOTHING
 from minigpt.targets.onnx.text.words32 import uniform
 
 # Random numbers are made for so many steps at a time.
 _NUMBERS = 512
+# The settings of the distribution that are inputs of the graph.
+SAMPLED = [spec for spec in SAMPLING_SPEC if "onnx" in BY_NAME[spec.name].formats]
 
 Tensors = dict[str, Any]
 
@@ -78,9 +80,7 @@ class Generator:
             *self._cache_specs,
             tf.TensorSpec([None], tf.int32, "prompt_lengths"),
             tf.TensorSpec([], tf.int32, "prompt_width"),
-            tf.TensorSpec([], tf.float32, "temperature"),
-            tf.TensorSpec([], tf.int32, "top_k"),
-            tf.TensorSpec([], tf.float32, "top_p"),
+            *SAMPLED,
             tf.TensorSpec([], tf.int32, "seed"),
         ]
 
@@ -93,11 +93,9 @@ class Generator:
           The state of the next pass, `new_` before each name, and `continues`, bool[].
         """
         count = len(self._cache_specs)
-        caches, (prompt_lengths, width, temperature, top_k, top_p, seed) = (
-            arguments[:count],
-            arguments[count:],
-        )
-        settings = SamplingSettings(temperature, top_k, top_p).as_tensors()
+        caches, (prompt_lengths, width, *values, seed) = arguments[:count], arguments[count:]
+        given = {spec.name: value for spec, value in zip(SAMPLED, values, strict=True)}
+        settings = SamplingSettings(**given).as_tensors()
         step = tf.cast(iteration, tf.int32)
         state = DecodeState(
             token_ids, prompt_lengths, 0, step, finished, new_lengths, (), list(caches)

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from minigpt.config.sampling import BY_NAME
 from minigpt.targets.cached_step import CachedStep
 from minigpt.targets.onnx.graphs import FEW_OPTIMIZATIONS, converted, rename, store_weights
 from minigpt.targets.onnx.text.detokenizing import Detokenizer
 from minigpt.targets.onnx.text.encoders import build_encoder
-from minigpt.targets.onnx.text.generating import Generator
+from minigpt.targets.onnx.text.generating import SAMPLED, Generator
 from minigpt.targets.onnx.text.strings import (
     HASHES,
     RUNTIME_DOMAIN,
@@ -27,11 +28,11 @@ _OPSET = 20
 _IR_VERSION = 9
 _SETTINGS = {
     "max_new_tokens": tf.int32,
-    "temperature": tf.float32,
-    "top_k": tf.int32,
-    "top_p": tf.float32,
+    **{spec.name: spec.dtype for spec in SAMPLED},
     "seed": tf.int32,
 }
+# The inputs of the first version. Later ones need not be given.
+_REQUIRED = {"max_new_tokens", "temperature", "top_k", "top_p", "seed"}
 
 
 def build_text_graph(step: CachedStep, tokenizer: Tokenizer, weights: WeightsType) -> Any:
@@ -42,11 +43,11 @@ def build_text_graph(step: CachedStep, tokenizer: Tokenizer, weights: WeightsTyp
       tokenizer: its tokenizer, without an `encoder_problem`.
       weights: how matrices are stored.
     Returns:
-      A `ModelProto`. Inputs: prompt string[B], max_new_tokens int32[], temperature float32[],
-      top_k int32[], top_p float32[], seed int32[]. Outputs: text string[B], the continuations;
-      prompt_ids int32[B, T], the token ids of the prompts, shorter rows padded with -1.
+      A `ModelProto`. Inputs: prompt string[B]; max_new_tokens, the settings of `SAMPLED` and seed, each a
+      scalar, of which those that are not in `_REQUIRED` have a default. Outputs: text string[B], the
+      continuations; prompt_ids int32[B, T], the token ids of the prompts, shorter rows padded with -1.
     """
-    from onnx import TensorProto, helper
+    from onnx import TensorProto, helper, numpy_helper
 
     generator = Generator(step, tokenizer.end_id, tokenizer.never_sampled_ids)
     nodes, initializers = hashing()
@@ -62,6 +63,10 @@ def build_text_graph(step: CachedStep, tokenizer: Tokenizer, weights: WeightsTyp
     for name, dtype in _SETTINGS.items():
         number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype.as_numpy_dtype))
         inputs.append(helper.make_tensor_value_info(name, number, []))
+        if name not in _REQUIRED:
+            # An initializer with the name of an input is its default.
+            value = np.array(BY_NAME[name].neutral, dtype.as_numpy_dtype)
+            initializers.append(numpy_helper.from_array(value, name))
     outputs = [
         helper.make_tensor_value_info("text", TensorProto.STRING, ["B"]),
         helper.make_tensor_value_info("prompt_ids", TensorProto.INT32, ["B", "T"]),
