@@ -165,7 +165,9 @@ class Tokenizer(Vocabulary):
 
     def saved_files(self) -> dict[str, bytes]:
         """Returns the names and contents of the files that `save` writes."""
-        text = json.dumps(self._state(), indent=1) + "\n"
+        # The fingerprint tells a changed byte from another vocabulary.
+        state = {**self._state(), "fingerprint": self.fingerprint()}
+        text = json.dumps(state, indent=1) + "\n"
         return {**self._files(), state_path(Path()).name: text.encode("ascii")}
 
     @classmethod
@@ -197,6 +199,9 @@ class Tokenizer(Vocabulary):
                 tokenizer.own_start_id = setting(state, "start_id", int)
                 if tokenizer.own_start_id not in tokenizer.never_sampled_ids:
                     raise ValueError("start_id is not a reserved id")
+            fingerprint = tokenizer.fingerprint()
+            if state.get("fingerprint", fingerprint) != fingerprint:
+                raise ValueError("does not match its fingerprint")
             return tokenizer
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(

@@ -253,6 +253,18 @@ def test_damaged_files_are_named(tokenizer, tmp_path):
         file.write_bytes(good)
 
 
+def test_a_changed_letter_of_the_vocabulary_is_damage(tmp_path):
+    """It would be another vocabulary, which nothing else tells from this one."""
+    learn("character", 30).save(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    state = json.loads(file.read_text())
+    characters = ["~" if each == "a" else each for each in state["vocabulary"]]
+    assert characters != state["vocabulary"]
+    file.write_text(json.dumps(state | {"vocabulary": characters}))
+    with pytest.raises(UserError, match=r"damaged .*does not match its fingerprint"):
+        load_tokenizer(tmp_path)
+
+
 def test_settings_of_another_type_are_damage(tokenizer, tmp_path):
     tokenizer.save(tmp_path)
     file = tmp_path / "tokenizer.json"
