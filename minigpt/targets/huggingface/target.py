@@ -2,7 +2,6 @@
 
 import tempfile
 from pathlib import Path
-from unittest.mock import patch
 
 from minigpt.config import TransformerConfig
 from minigpt.targets.opened import Opened
@@ -32,6 +31,8 @@ class HuggingFace(Target):
         return (path / "model.safetensors").is_file()
 
     def open(self, path: Path) -> Opened:
+        from unittest.mock import patch  # `minigpt --help` imports this file.
+
         from minigpt.targets.huggingface import importing
         from minigpt.targets.opened_model import opened_model
 
