@@ -25,7 +25,7 @@ from minigpt.training.tasks.task import Task
 
 @dataclass(frozen=True)
 class Forecast:
-    """The forecast of a training run: time, memory, loss; see `docs/guide.md`, "Before a training".
+    """The forecast of a training run: time, memory, loss; see `docs/guide.md`, "Forecasts".
 
     Attributes:
       text: what is trained on: source, bytes, documents, split.
