@@ -18,6 +18,7 @@ SETTINGS = json.loads(
 MOVED = {"data.paths", "data.length_buckets", "tokenizer.lowercase"}
 # Settings that have been added since, with values that leave the model as it was.
 ADDED = {
+    "sampling.typical_p": 1.0,
     "model.num_kv_heads": None,
     "model.rotary_base": 10_000.0,
     "model.head_bias": None,
