@@ -62,15 +62,15 @@ def train(
         See `UserCallbacks` for the order and for training that is resumed.
       name: NAME of the default run directory; the configuration's if None.
       command: how the user calls minigpt, for the suggested commands.
-      command_line: the command line that starts the training, which the run records; None from Python.
+      command_line: the command line that starts training, which the run records; None from Python.
       console: where to print; standard output if None.
     Returns:
       The finished run.
     Raises:
       UserError: a setting, the text or the directory cannot be used; a new run leaves no files. Or another
-        worker differs or ends. Or
-        the loss became nan or infinite, or the run cannot be written; earlier checkpoints stay. Or the
-        run to resume does not exist, is in use by another process, or has no undamaged checkpoint.
+        worker differs or ends. Or the loss became nan or infinite, or the run cannot be written; earlier
+        checkpoints stay. Or the run to resume does not exist, is in use by another process, or has no
+        undamaged checkpoint.
       TypeError: an argument has the wrong type.
       KeyboardInterrupt: after Ctrl-C, with the state saved.
     """
@@ -90,7 +90,7 @@ def train(
 
 
 def run_hooks(command: str = "minigpt") -> list[Hook]:
-    """Returns what every run has beside its training.
+    """Returns the hooks of every run.
 
     Args:
       command: how the user calls minigpt, for the suggested commands.
@@ -148,7 +148,7 @@ def export_run(
       weights: how matrices are stored: "float32"; for "gguf", "html", "litert", "onnx" and
         "transformers_js" also "float16" or "int8".
       certificate: whether to compare what was written with the run. The certificate is written too:
-        `certificate.json` in a folder, `NAME.certificate.json` beside a file. It is also recorded in the
+        `certificate.json` in a folder, `NAME.certificate.json` next to a file. It is also recorded in the
         run directory, and the report of the run shows it.
     Returns:
       The certificate; None without one.

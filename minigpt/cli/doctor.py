@@ -1,4 +1,4 @@
-"""`minigpt doctor`: says what is wrong with a training."""
+"""`minigpt doctor`: says what is wrong with a run."""
 
 from typing import Annotated
 
@@ -15,10 +15,10 @@ def doctor(
     run: RunArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     sweep: Annotated[
-        bool, typer.Option(help="Try other learning rates in short trainings, a minute or two.")
+        bool, typer.Option(help="Try other learning rates in short runs, a minute or two.")
     ] = True,
 ) -> None:
-    """Examine a training: what is wrong with it, and what to do."""
+    """Examine a run: what is wrong with it, and what to do."""
     found = minigpt.examine(run, sweep=sweep)
     actions = [runnable(verdict.action, run, program_name()) for verdict in found]
     if as_json:

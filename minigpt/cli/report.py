@@ -45,7 +45,7 @@ def report(
 
 
 def _examine_once(run: Run) -> None:
-    """Examines a training of an earlier version, which wrote no report."""
+    """Examines a run that was trained and has no verdicts yet."""
     was_trained = run.corpus_file.is_file() and run.metrics_file.is_file()
     if not was_trained or read_analysis(run).get("verdicts") is not None:
         return

@@ -1,4 +1,4 @@
-"""Baselines: what predictions and compression programs without a neural network reach on held-out text.
+"""Baselines: scores of predictions without a neural network, and of compression programs, on held-out text.
 
 Measured on one core (AVX-512) of a machine with other work:
 
@@ -226,7 +226,7 @@ def _chunks(ids: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def compression_baselines(held_out: bytes) -> tuple[float, float]:
-    """Returns what two compression programs make of the held-out text alone, in bits per byte.
+    """Returns the compressed size of the held-out text alone by two programs, in bits per byte.
 
     A model has seen the training text before; the programs start with nothing. All bytes that the
     programs `xz` (preset 6, its default) and `zstd -19` write for a file count, headers and checksums
@@ -246,7 +246,7 @@ def compression_baselines(held_out: bytes) -> tuple[float, float]:
 def held_out_bytes(corpus: Corpus, config: Config) -> bytes | None:
     """Returns the held-out text in UTF-8: all documents, with nothing between them.
 
-    Of pairs, the targets of those that fit the model.
+    For pairs, it is the targets of those that fit the model.
 
     Returns:
       None if the tokenizer loses part of the text, or if there is no held-out text.

@@ -1,4 +1,4 @@
-"""The doctor: what is wrong with a training, in words, each with its evidence and one thing to do."""
+"""The doctor: verdicts about what is wrong with a run, each with its evidence and one thing to do."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,10 +22,10 @@ from minigpt.runs.records import number
 
 # The best learning rate of the sweep differs by at least this factor,
 RATE_FACTOR = 8
-# and the loss of the run's own is higher by this share of what the best one learns in the same steps.
+# and the loss with the run's own rate is higher by this share of what the best one learns in these steps.
 WORSE = 0.1
-# A low learning rate does no harm to a training that was long enough: twice the steps would give less than
-# this share of what was learned.
+# A low learning rate does no harm if training was long enough: twice the steps would give less than this
+# share of what was learned.
 LONG_ENOUGH = 0.03
 # The share of copied tokens is this much above that of held-out text.
 COPIED = 0.2
@@ -53,7 +53,7 @@ def learning_rate_verdict(history: History) -> Verdict | None:
     length = f" of {steps:,} steps" if isinstance(steps, int) else ""
     reached = f"was {own_loss:.3f} nats per token" if math.isfinite(own_loss) else "became nan"
     evidence = (
-        f"In short trainings{length}, the training loss {reached} with training.learning_rate = {own:g} "
+        f"In short runs{length}, the training loss {reached} with training.learning_rate = {own:g} "
         f"and {best_loss:.3f} with {best_rate:.2g}."
     )
     action = f"Train again with training.learning_rate = {best_rate:.2g}."
@@ -162,7 +162,7 @@ def too_small(history: History) -> Verdict | None:
 
 
 def _tokens_per_parameter(history: History) -> float | None:
-    """None if unknown, and for models that began with the weights of another run."""
+    """Returns the ratio; None if unknown, and for models that began with the weights of another run."""
     is_trained_here = history.config.training.init_from is None
     if not is_trained_here or not history.parameters or not history.train_tokens:
         return None
@@ -170,7 +170,7 @@ def _tokens_per_parameter(history: History) -> float | None:
 
 
 def _suitable_sizes(history: History) -> tuple[int, int] | None:
-    """Returns the numbers of parameters that are chosen for such a text in little and in much time."""
+    """Returns the numbers of parameters that are chosen for the text with a short and a long time limit."""
     if not history.train_bytes:
         return None
     vocab_size = round(math.exp(history.uniform)) if math.isfinite(history.uniform) else 0
@@ -191,12 +191,12 @@ LATER_RULES: tuple[Rule, ...] = (unlike, too_short, memorized, too_large, too_sm
 
 
 def diagnose(history: History) -> list[Verdict]:
-    """Judges the last state of a training.
+    """Judges the last state of a run.
 
     The text and the learning rate are judged only if analysis.json has `text` and `sweep`.
 
     Args:
-      history: the training.
+      history: the history of the run.
     Returns:
       The verdicts; none if nothing is wrong, or if there is nothing to judge.
     """
@@ -208,7 +208,7 @@ def diagnose(history: History) -> list[Verdict]:
     rate = learning_rate_verdict(history)
     first = _found(RULES, history)
     if rate:
-        # The same reason, and the same thing to do.
+        # Both verdicts have the same cause, and therefore the same action.
         first = [
             replace(each, action=rate.action) if each.id == "not_learning" else each
             for each in first
@@ -218,7 +218,7 @@ def diagnose(history: History) -> list[Verdict]:
         each.id in ("diverging", "learning_rate_high")
         for each in [*first, *([rate] if rate else [])]
     ):
-        # The loss falls, or does not, for another reason.
+        # How the loss falls has another cause then.
         later = [each for each in later if each.id not in ("too_short", "too_small")]
     return [*first, *([rate] if rate else []), *later, *texts]
 

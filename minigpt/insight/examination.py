@@ -1,4 +1,4 @@
-"""The examination of a run by the doctor, after its training."""
+"""The examination of a run by the doctor, after training."""
 
 import logging
 import math
@@ -31,7 +31,7 @@ from minigpt.runs.run import Run, as_run, open_run_corpus
 # read its text.
 TOKENS_PER_SECOND, BYTES_PER_SECOND, PRODUCTS_PER_SECOND = 8e6, 3e5, 1e9
 CHECK_SECONDS, LIKENESS_SECONDS, OPEN_SECONDS = 0.5, 0.5, 0.6
-# Tokens that are drawn to measure memorization: at the end of a training, and by the commands. The doctor
+# Tokens that are drawn to measure memorization: at the end of training, and by the commands. The doctor
 # draws fewer from a large model, in about this time for each state.
 FEW_TOKENS, MANY_TOKENS, DRAW_SECONDS = 1280, 12_800, 30.0
 
@@ -146,7 +146,7 @@ def measure_all(
     """Measures everything that is not known yet.
 
     Args:
-      run, corpus, config: of a training that has ended.
+      run, corpus, config: a run that has ended, its text and its settings.
       analysis: what is known.
       report: called with a line before each measurement.
     Returns:
@@ -164,14 +164,14 @@ def measure_all(
 
 
 def examine(run: Run | str | Path, *, sweep: bool = True) -> list[Verdict]:
-    """Examines the last state of a training, measuring what its report does not have yet.
+    """Examines the last state of a run, and measures what its report does not have yet.
 
-    What is found is written to analysis.json and report.html in the directory of the run. If the text has
+    The results are written to analysis.json and report.html in the directory of the run. If the text has
     changed since training, or the files cannot be written, a warning is logged, and the rest is done.
 
     Args:
-      run: a run, or its directory. Nothing trains it at the moment.
-      sweep: whether to try other learning rates in short trainings from the beginning, which takes a
+      run: a run, or its directory. It must not be trained by another process.
+      sweep: whether to try other learning rates in short runs from the beginning, which takes a
         minute or two. If False, an earlier sweep counts.
     Returns:
       The verdicts; none if nothing is wrong.

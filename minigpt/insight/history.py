@@ -1,4 +1,4 @@
-"""The history of a training, as the files of its run record it."""
+"""The history of a run, read from its files."""
 
 import math
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class History:
-    """What is known about a training.
+    """What is known about the training of a run.
 
     Attributes:
       config: its settings.
@@ -91,7 +91,7 @@ class History:
 
     @property
     def passes(self) -> float | None:
-        """How often the training has read a token, on average; None if it is not known."""
+        """How often a token was read, on average; None if it is not known."""
         if not self.tokens_per_step or not self.train_tokens:
             return None
         return self.last_step * self.tokens_per_step / self.train_tokens

@@ -1,8 +1,8 @@
-"""Verdicts about the course of a training: diverging, not learning, too short.
+"""Verdicts about the losses of a run: diverging, not learning, too short.
 
 The thresholds are shares of what was learned: the difference between the loss of the token frequencies
 (unigram) and the validation loss. A share means the same for every text and every tokenizer. They were
-chosen on the trainings of tests/insight/doctor_trainings.py.
+chosen on the runs of tests/insight/doctor_trainings.py.
 """
 
 import math
@@ -19,15 +19,15 @@ from minigpt.runs.records import number
 # The training loss has risen by this share of what had been learned, and by more than noise: this share of
 # itself.
 RISEN, NOISE = 0.25, 0.03
-# Falling by less than this share of itself in the second half is not falling.
+# A loss that falls by less than this share of itself in the second half counts as not falling.
 NOT_FALLING = 0.02
-# The loss is at the unigram's: not lower by more than this share of it.
+# The loss is that of the token frequencies if it is not lower by more than this share.
 AT_UNIGRAM = 0.03
-# After fewer updates, only that can be said.
+# After fewer updates, the only verdict is that there were too few.
 LEAST_STEPS = 20
 # Twice as many steps would learn this share more.
 STILL_FALLING = 0.12
-# Or it would lower the loss by this share: of a text that is easy to predict, most is learned early.
+# Or it would lower the loss by this share: most of a text that is easy to predict is learned early.
 LOWER_LOSS = 0.3
 # Memorized: the validation loss has risen by RISE and is above the training loss by GAP; or by LARGE_GAP.
 RISE, GAP, LARGE_GAP = 0.03, 0.2, 0.4
@@ -37,7 +37,7 @@ UNLIKE = 0.1
 # A passage that counts as copied has 8 words. Samples with fewer words than this, or in a language without
 # spaces, can have none.
 LEAST_WORDS, TOKENS_PER_WORD = 100, 12
-# Findings about the text that repeats itself: its parts are like each other.
+# Findings about a text that repeats itself. The parts of such a text are like each other.
 REPETITION = ("duplicates", "repeated_line", "repeated_text")
 
 
@@ -52,7 +52,7 @@ def diverging(history: History) -> Verdict | None:
         return None
     lowest, at = _lowest(history)
     last = history.train_loss
-    # A training that has not reached the token frequencies has learned since its start.
+    # Before the loss of the token frequencies is reached, what was learned is measured from the start.
     reference = history.unigram if history.unigram > lowest else _start(history)
     learned = reference - lowest
     if not math.isfinite(lowest) or last < lowest + max(RISEN * learned, NOISE * lowest):

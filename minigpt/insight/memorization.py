@@ -22,7 +22,7 @@ from minigpt.runs.run import Run, as_run, open_run_corpus
 from minigpt.tokenizers import Tokenizer
 
 _PROMPT_TOKENS = 16
-# A sample ends where the context does: beyond it, every token takes as long as the whole context. But in
+# A sample ends at the end of the context: beyond it, every token takes as long as the whole context. But in
 # fewer than the least tokens there is no passage to find.
 _LEAST_TOKENS, _MOST_TOKENS = 64, 200
 # With fewer documents, held-out text is taken from everywhere and not from their beginnings.
@@ -105,7 +105,7 @@ def draw_samples(
     places = _places(held_out, tokenizer.end_id, prompt_tokens + length)
     settings = sampling.model_dump(include=_SETTINGS)
     run_prompts, seen = sampling.prompts or [""], set()
-    # A model that ends its texts at once is not asked for ever.
+    # A model that ends its texts at once would never reach the number of tokens.
     for number in range(4 * (tokens // length + 4)):
         place = places[int(number * _GOLDEN_RATIO % 1 * len(places))]
         prompt = ("", run_prompts[number // 4 % len(run_prompts)])[number % 4 // 2]
@@ -214,14 +214,14 @@ class Memorization:
     """How much of a model's samples is copied from its training text.
 
     A passage counts if at least 8 words and 50 characters of it occur in one document of the training
-    text, with exactly the same characters; see `analysis.verbatim`.
+    text, with exactly the same characters; see `insight.verbatim`.
 
     Attributes:
       state: "best" or "last".
       epoch, step: after which the model is in this state; None if unknown.
       tokens, words: the size of the samples.
       share: the share of their tokens that are in such passages.
-      held_out_share: the same for as much held-out text: what is common language, no memory.
+      held_out_share: the same for as much held-out text, which measures common language.
       longest: the longest passage; None if there is none.
       samples: the samples.
     """
@@ -251,16 +251,16 @@ def measure_memorization(
 ) -> Memorization:
     """Measures how much of a model's samples is copied verbatim from its training text.
 
-    The result depends only on the run and the arguments. Of a run on pairs, translations of held-out
-    sources are compared with the training targets, and beside them the held-out references. Most sentences
-    have less than 8 words, so that their share is 0.
+    The result depends only on the run and the arguments. For a run on pairs, translations of held-out
+    sources, and the held-out references, are compared with the training targets. Most sentences have fewer
+    than 8 words, so their share is 0.
 
     Args:
       run: a run, or its directory.
       state: "best" for the best model by validation loss, "last" for the newest checkpoint.
       tokens: the number of tokens to draw.
       corpus: the text of the run, if it is open.
-      weights: the values of `model.weights` in this state, without LoRA, if they are at hand.
+      weights: the values of `model.weights` in this state, without LoRA, if the caller has them.
     Raises:
       UserError: the run has no such model, was imported, or its text has changed since training.
       TypeError, ValueError: `tokens` is not a positive integer.

@@ -1,4 +1,4 @@
-"""A power law that is fitted to a training curve, to forecast what more training would give.
+"""A power law that is fitted to a training curve, to forecast the loss after more training.
 
 The loss is fitted as a function of the sum of the learning rates of all updates so far, after Tissue et
 al. 2024, "Scaling Law with Learning Rate Annealing": with a schedule that decays, the loss as a function of
@@ -20,7 +20,7 @@ _EXPONENTS = np.linspace(0.05, 1.5, 59)
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """loss(x) = floor + scale · x^-exponent in nats per token, where x = 1 at the end of the training."""
+    """loss(x) = floor + scale · x^-exponent in nats per token, where x = 1 at the end of training."""
 
     floor: float
     scale: float

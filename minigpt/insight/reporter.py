@@ -22,9 +22,9 @@ SHARE = 0.01
 
 
 class Reporter(Hook):
-    """Examines the training after every epoch, and writes what was found and the report.
+    """Examines the run after every epoch, and writes the results and the report.
 
-    An epoch is passed over if the reports would take more than `SHARE` of the training time, but never
+    An epoch is skipped if the reports would take more than `SHARE` of the training time, but never
     the first one of a process.
 
     Args:
@@ -49,7 +49,7 @@ class Reporter(Hook):
         is_new = not self.clock.step
         known = {} if is_new else read_analysis(self.run)
         if loop.is_over:
-            # An earlier process has ended the training, and perhaps not recorded it.
+            # An earlier process has ended training, and perhaps not recorded it.
             self._was_finished = known.get("state") == "finished"
             self._analysis = known
             return

@@ -1,4 +1,4 @@
-"""The runs in a folder, and how far each has come. Reads small files only."""
+"""The runs in a folder and their state. Reads small files only."""
 
 import re
 from dataclasses import asdict, dataclass, replace
@@ -32,8 +32,9 @@ class RunSummary:
       val_loss: the best epoch's validation loss, in nats per token.
       bits_per_byte: the same epoch's bits per byte; None if the tokenizer loses part of the text.
       seconds: time of training, until the last epoch ended.
-      state: "training": a process trains now. "finished": the training has ended. "interrupted": it has
-        not, and can be resumed. "failed": it ended with an error. "damaged": config.toml cannot be read.
+      state: "training": a process trains now. "finished": training has ended. "interrupted": it has
+        not ended, and can be resumed. "failed": it ended with an error. "damaged": config.toml cannot
+        be read.
     """
 
     path: Path

@@ -18,7 +18,7 @@ State = Literal["best", "last"]
 
 
 class StateModel(NamedTuple):
-    """A model, and the epoch and step after which it is; None if they are not known."""
+    """A model, and the epoch and step of its state; None if they are not known."""
 
     model: Any
     epoch: int | None
@@ -41,7 +41,7 @@ def open_state(
     Args:
       run: the run.
       state: "best" by validation loss, or "last": the newest checkpoint.
-      weights: the values of `model.weights` in this state, without LoRA, if they are at hand.
+      weights: the values of `model.weights` in this state, without LoRA, if the caller has them.
     Raises:
       UserError: the run has no such model, or it cannot be read.
     """

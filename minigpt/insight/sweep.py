@@ -1,4 +1,4 @@
-"""A sweep of learning rates: short trainings from the same initial weights, on the same batches."""
+"""A sweep of learning rates: short runs from the same initial weights, on the same batches."""
 
 import math
 import statistics
@@ -22,7 +22,7 @@ from minigpt.training.tasks import build_task
 
 # Neighboring learning rates of the sweep differ by FACTOR; at most MOST are tried in each direction.
 FACTOR, MOST = 4.0, 7
-# Updates of a short training. If they would take too long, fewer; with fewer than the least, nothing is
+# Updates of a short run. If they would take too long, fewer; with fewer than the least, nothing is
 # learned that could be compared.
 STEPS, LEAST_STEPS = 100, 20
 # The time that the sweep should take, without compiling.
@@ -31,7 +31,7 @@ _TRAININGS = 6
 _WARMUP_SHARE = 0.1
 # Losses that differ by less than this share are equal.
 _EQUAL = 0.02
-# The loss of a short training is the mean over this share of its updates, the last ones.
+# The loss of a short run is the mean over this share of its updates, the last ones.
 _LAST_SHARE = 0.2
 
 
@@ -41,7 +41,7 @@ class TooSlow(Exception):
 
 @dataclass(frozen=True)
 class Sweep:
-    """The losses of short trainings.
+    """The losses of short runs.
 
     Attributes:
       steps: weight updates of each.
@@ -53,13 +53,13 @@ class Sweep:
 
 
 def sweep_learning_rates(run: Run, report: Callable[[str], object] = lambda line: None) -> Sweep:
-    """Trains with the learning rate of a run and with others, until a better one is not found.
+    """Trains with the learning rate of a run and with others, until no better one is found.
 
-    Each training has a warm-up and a linear decay of its own. The directory of the run is not changed.
+    Each short run has its own warm-up and linear decay. The directory of the run is not changed.
 
     Args:
       run: the run.
-      report: called with a line about each training.
+      report: called with a line about each short run.
     Raises:
       UserError: the text of the run has changed.
       TooSlow: a weight update takes so long that the sweep would take many times `SECONDS`.
@@ -103,7 +103,7 @@ def sweep_learning_rates(run: Run, report: Callable[[str], object] = lambda line
 def search(own: float, loss: Callable[[float], float]) -> dict[float, float]:
     """Looks for the best learning rate among own · FACTOR^k, first upwards, then downwards.
 
-    A direction ends with the first rate that is worse than the best one, or fails. Rates that are equally
+    A direction ends at the first rate that is worse than the best one, or fails. Rates that are equally
     good do not end it: several may be so high, or so low, that nothing is learned.
 
     Args:
@@ -119,14 +119,14 @@ def search(own: float, loss: Callable[[float], float]) -> dict[float, float]:
             rate *= factor
             losses[rate] = loss(rate)
             is_worse = losses[rate] > (1 + _EQUAL) * min(losses.values())
-            # With a lower rate, a training that fails may succeed.
+            # Training that fails may succeed with a lower rate.
             if is_worse or (factor > 1 and not math.isfinite(losses[rate])):
                 break
     return losses
 
 
 class _ShortTraining(Callback):
-    """Sets the learning rates of a short training and keeps its losses."""
+    """Sets the learning rates of a short run and keeps its losses."""
 
     def __init__(self, config: Config, rate: float, steps: int) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ _SAMPLE_NAMES = ("prompt", "source", "reference", "text")
 class TensorBoard(Hook):
     """Writes losses and speed as scalars, samples as text, and weights as histograms.
 
-    Each process writes a file of its own. Updates that are repeated after training was interrupted are in
+    Each process writes its own file. Updates that are repeated after training was interrupted are in
     two files, with the same values. Without `training.tensorboard`, nothing is written.
     """
 

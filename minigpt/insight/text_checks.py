@@ -18,7 +18,7 @@ quotations and poems in four languages:
     HTML's share of the text                      5%          at most 3%
     documents with a line in common               70%         at most 60%, settings in Vim's manual
 
-Found too, and rightly: headers in all files of a project (TensorFlow), documents under several names
+Also found, correctly: headers in all files of a project (TensorFlow), documents under several names
 (manual pages), quotations of one author with the name below each.
 """
 
@@ -53,7 +53,7 @@ _REPLACEMENT = re.compile("\ufffd+")
 # on, remain of Windows-1252 that was read as Latin-1. Bells that follow each other count once.
 _CONTROL = re.compile("[\x00-\x07\x0e-\x1f\x7f-\x9f]+")
 _LONE_CR = re.compile("\r(?!\n)")
-# Of the text on both sides of what is shown.
+# Characters of the text that are shown on both sides of a finding.
 _CONTEXT_CHARACTERS = 15
 
 # The lines that Project Gutenberg writes before and after a book, of all years.
@@ -71,7 +71,7 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _ENTITY = re.compile(r"&(?:nbsp|amp|lt|gt|quot|#\d{2,6});")
-# A program begins with them.
+# Programs begin with such lines.
 _IMPORT = re.compile(r"(?:from|import|#include|using|package|use|require|@import)\b")
 _END_LINES = 3
 _MIN_DOCUMENTS = 20

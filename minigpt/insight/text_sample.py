@@ -1,4 +1,4 @@
-"""A sample of the training text, for checks that should cost little."""
+"""A sample of the training text, for checks that should take little time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from minigpt.tokenizers import Tokenizer
 # Decoding a million tokens takes 0.2 to 0.5 s.
 MAX_TOKENS = 1_000_000
 MAX_BYTES = 2_000_000
-# Each document takes time of its own, about 15 microseconds.
+# Each document takes an additional 15 microseconds.
 MAX_DOCUMENTS = 20_000
 # A longer text is sampled in this many blocks, at equal distances.
 BLOCKS = 16
@@ -38,7 +38,7 @@ def sample_text(
     """Returns passages of the training text: all of it, or blocks that are spread evenly over it.
 
     The first block begins with the text, the last one ends with it. The same corpus gives the same
-    sample. Of pairs, sources and targets are documents.
+    sample. For pairs, each source and each target is a document.
 
     Args:
       corpus: the token ids.
@@ -67,7 +67,7 @@ def sample_text(
 
 
 def _passages(ids: np.ndarray, end_id: int, tokenizer: Tokenizer) -> Iterator[Passage]:
-    """Yields the passages of a block of ids; the part before its first end token is no whole document."""
+    """Yields the passages of a block of ids; the part before its first end token is part of a document."""
     start, begins = 0, False
     for end in [*np.flatnonzero(ids == end_id).tolist(), len(ids)]:
         text = tokenizer.decode(ids[start:end]) if end > start else ""

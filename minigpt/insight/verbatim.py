@@ -6,9 +6,9 @@ training text and begin and end there with a whole word. Passages of less than M
 MIN_CHARACTERS characters are not counted: they are common language.
 
 The index is one of the few texts, not of the training text: it has the hash of every window of 40 bytes in
-which a passage that is not found yet can begin. Of the training text, only the windows at multiples of 8
+which a passage that is not found yet can begin. Only the windows of the training text at multiples of 8
 bytes are looked up, because a passage of 50 bytes contains one of them whole, wherever it is: Manber
-(1994), "Finding Similar Files in a Large File System". What has the same hash is compared byte by byte.
+(1994), "Finding Similar Files in a Large File System". Windows with equal hashes are compared byte by byte.
 """
 
 import itertools

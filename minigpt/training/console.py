@@ -20,7 +20,7 @@ class _OutputConsole(Console):
 def new_console() -> Console:
     """Returns a console on standard output: live and colored on a terminal, plain lines elsewhere.
 
-    It raises `BrokenPipeError` if nobody reads the output any more.
+    It raises `BrokenPipeError` if the program that reads the output has ended.
     """
     return _OutputConsole(highlight=False, soft_wrap=True, markup=False, emoji=False)
 

@@ -12,9 +12,9 @@ from minigpt.models.memory_estimate import block_weights
 # Share of the training time that matrix products take; the rest is attention, activations and the
 # optimizer. Values between 58% and 82% were measured.
 SHARE_OF_PRODUCTS = 0.67
-# A product is measured for so long, but at least so often.
+# A product is measured for this time, and at least this many times.
 _MEASURED_SECONDS, _MIN_PRODUCTS = 0.3, 5
-# The measured product gets more rows until it takes so long: the full one takes seconds for a wide model.
+# Rows are added to the measured product until it takes this time. The full one takes seconds if it is wide.
 _LONG_ENOUGH_SECONDS, _MIN_ROWS, _MAX_ROWS = 0.01, 16, 4096
 # Measurements disagree if their upper quartile is more than this many times the lower one.
 MAX_SPREAD = 2.0

@@ -26,7 +26,7 @@ def diverged(run: Run, training: TrainingConfig, step: int, loss: float) -> User
 
 
 class OptionalOutput:
-    """An output that a run can do without, such as its report. If it fails, training goes on.
+    """An output that a run does not need, such as its report. If it fails, training goes on.
 
     Args:
       name: what is written, for the message.

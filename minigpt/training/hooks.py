@@ -1,6 +1,6 @@
-"""What is written or shown beside training: portable files, the report, TensorBoard.
+"""Hooks: outputs that training does not need, such as portable files, the report and TensorBoard.
 
-`train` knows none of them. `minigpt/app.py` hands them in.
+This package imports none of them. `minigpt/app.py` passes them to `train`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Hook:
-    """Something that training can do without. A method that fails prints one line, and training goes on.
+    """An output that training does not need. If a method fails, one line is printed and training goes on.
 
     Attributes:
       name: what the hook writes, for that line.
@@ -30,7 +30,7 @@ class Hook:
     def check(self, config: Config) -> None:
         """Raises a `UserError` if the settings ask for something that this machine does not have.
 
-        It is called before anything is written, and its errors end the training.
+        It is called before anything is written, and its errors end training.
         """
 
     def started(self, loop: "TrainingLoop") -> None:
@@ -61,7 +61,7 @@ class Hook:
 
 
 class Hooks:
-    """Calls hooks, and turns their failures into lines.
+    """Calls hooks. A failure of one is printed as a line.
 
     Args:
       hooks: the hooks.

@@ -30,7 +30,7 @@ class TrainingLoop:
       model: compiled for the task.
       callbacks: additional Keras callbacks.
       console: where to print.
-      hooks: what is written or shown beside training.
+      hooks: outputs that training does not need.
       strategy: computes the steps. If it is not the first of several processes, nothing is written.
 
     Attributes:

@@ -103,7 +103,7 @@ def expected(seconds: float | None) -> str:
             "no forecast of the time: measurements of this machine's speed differ by more than a factor "
             f"of {MAX_SPREAD:g}"
         )
-    # The estimate does not contain the time for compiling, which is most of a short training.
+    # The estimate leaves out the time for compiling, which is most of a short run.
     return "less than a minute" if seconds < 10 else f"about {duration(seconds)}"
 
 

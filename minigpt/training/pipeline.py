@@ -50,7 +50,7 @@ def train(
     """Trains a model. `minigpt.train` describes the arguments, the result and the errors.
 
     Args:
-      hooks: what is written or shown beside training.
+      hooks: outputs that training does not need.
       strategy: computes the steps; None for one device.
     """
     began = time.perf_counter()
@@ -160,7 +160,7 @@ def run_facts(
     return Facts(
         command=command_line,
         parameters=count_merged(model),
-        # Not a number if no held-out pair fits the model.
+        # The loss is nan if no held-out pair fits the model.
         baselines=Baselines(uniform=uniform, unigram=unigram if math.isfinite(unigram) else None),
         train_bytes=task.corpus.train.bytes,
         train_tokens=task.corpus.train.tokens,

@@ -32,6 +32,6 @@ def peak_memory() -> int:
 
 
 def reset_peak_memory() -> None:
-    """Makes `peak_memory` forget what was used before, where the system can do that."""
+    """Resets the maximum that `peak_memory` returns, if the system supports it."""
     with contextlib.suppress(OSError):
         (_PROC / "clear_refs").write_text("5")

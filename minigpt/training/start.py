@@ -307,7 +307,7 @@ def settings_to_extend(
       training: the settings of a run that would make no further update.
       epoch: epochs that have ended.
       epochs_since_best: epochs that have ended since the best one.
-      ended_by_time: whether the time limit has ended the training.
+      ended_by_time: whether the time limit has ended training.
     """
     settings = []
     if epoch >= training.epochs:

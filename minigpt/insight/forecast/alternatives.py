@@ -1,4 +1,4 @@
-"""Settings for training runs of other lengths, with what they would take and give."""
+"""Settings for training runs of other lengths, with their expected time and loss."""
 
 import math
 import shlex

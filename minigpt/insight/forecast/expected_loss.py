@@ -28,8 +28,8 @@ class Curve:
     Attributes:
       floor, per_size, per_data, beta: E, A, B and beta.
       reuse: passes over the text after which repetition has lost 1 - 1/e of its worth; R* in the paper.
-      error: half of the logarithmic width of the range; about twice the error of a training that the
-        curve was not fitted to.
+      error: half of the logarithmic width of the range; about twice the error for a run that the curve
+        was not fitted to.
     """
 
     floor: float
@@ -63,7 +63,7 @@ TEXTS = Curve(0.3236, 0.0281, 0.4094, 0.187, 15.1, error=0.2)
 COVERED = {"weights": (0.14e6, 1.8e6), "unique": (4.5e3, 3.4e7), "trained": (5e4, 3.2e7)}
 # With less, the loss of the stories falls faster than by a power.
 STORIES_COVERED = {"trained": (1.5e6, 3.2e7)}
-# For fewer bytes than this the error is larger: what is held out may be unlike the rest.
+# For fewer bytes than this the error is larger: the held-out text may be unlike the rest.
 SHORT_TEXT, SHORT_ERROR = 200_000, 0.45
 NAMES = {
     "weights": "weights in the blocks",
@@ -79,9 +79,9 @@ WIDEST = 2.5
 SAMPLE_BYTES, PLACES = 100_000, 5
 # A text with more bytes in other alphabets than this is unlike those that were fitted.
 FOREIGN_SHARE = 0.2
-# Loss of a model of words, as shares of the unigram loss; trainings from 20 updates to 10 minutes.
+# Loss of a model of words, as shares of the unigram loss; runs from 20 updates to 10 minutes.
 WORDS = (0.75, 1.15)
-# The trainings that were fitted had more updates. After fewer than FEW, a model may know no more than the
+# The runs that were fitted had more updates. After fewer than FEW, a model may know no more than the
 # frequencies of the tokens; after fewer than VERY_FEW, nothing.
 FEW, VERY_FEW = 100, 20
 
@@ -142,7 +142,7 @@ class ExpectedLoss:
 
 
 def unique_equivalent(unique: float, trained: float, reuse: float) -> float:
-    """Returns the bytes of new text that are worth as much as text that is read repeatedly.
+    """Returns how many bytes of new text have the same effect as text that is read repeatedly.
 
     Args:
       unique: bytes of the text.
@@ -179,7 +179,7 @@ def expected_bits(size: Size, compressed: float | None, unlike: Sequence[str] = 
     Args:
       size: sizes of the model and the text.
       compressed: `compressed_bits` of the text; None for the bundled stories.
-      unlike: what else differs from the trainings that the curves were fitted to.
+      unlike: what else differs from the runs that the curves were fitted to.
     """
     curve = STORIES if compressed is None else TEXTS
     middle = bits_on(curve, size) * (1.0 if compressed is None else compressed)
@@ -281,7 +281,7 @@ class LossForecast:
         return replace(found, loss=(low, high), bits_per_byte=(low / nats, high / nats))
 
     def _unlike(self, config: Config) -> list[str]:
-        """Returns what the trainings that the curves were fitted to did not have."""
+        """Returns the differences from the runs that the curves were fitted to."""
         unlike = []
         if self.foreign_share > FOREIGN_SHARE:
             unlike.append("a script other than the Latin one")

@@ -29,7 +29,7 @@ from minigpt.training.tasks.translation import MAX_BLEU_PAIRS, Translation
 # The samples of the second epoch still compile; those of the third one do not. An epoch ends earlier if it
 # takes EPOCH_SECONDS.
 EPOCHS, UPDATES, EPOCH_SECONDS = 3, 8, 20.0
-# What is validated of a larger held-out part.
+# How much of a larger held-out part is validated.
 VALIDATED_BATCHES, VALIDATED_PAIRS = 8, 256
 
 
@@ -37,7 +37,7 @@ def measure(task: Task, model: GPT | EncoderDecoder, folder: Path) -> Durations:
     """Trains for a few updates, validates on a part of the held-out text, and exports the result.
 
     Args:
-      task: the task of the whole training.
+      task: the task of the whole run.
       model: compiled for it. Its weights change.
       folder: an empty folder; everything is written there.
     Returns:
@@ -102,7 +102,7 @@ def seconds_of_batches(
 
 
 def _short(config: Config) -> Config:
-    """Returns the settings of the short run: nothing else ends an epoch, or saves within it."""
+    """Returns the settings of the short run, in which nothing else ends an epoch or saves within it."""
     training: dict[str, Any] = {
         "epochs": EPOCHS,
         "steps_per_epoch": UPDATES,

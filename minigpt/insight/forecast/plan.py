@@ -1,4 +1,4 @@
-"""The forecast of a training run, for which its first updates are made and measured."""
+"""The forecast of a training run. Its first updates are made and measured."""
 
 import tempfile
 import time
@@ -120,7 +120,7 @@ def plan(
     Args:
       config, run, overrides, name: as for `train`.
       command: how the user calls `train`, for the suggested commands.
-      seconds_before: seconds before this call that training would take too: of imports.
+      seconds_before: seconds before this call, for imports, that training would take too.
     Raises:
       UserError: as `train`.
       KeyboardInterrupt: after Ctrl-C; nothing is left but token ids.

@@ -70,7 +70,7 @@ def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
 
 
 def _metrics(run: Run) -> list[dict[str, Any]]:
-    """Returns the epochs in order. Of several lines about an epoch the last one counts."""
+    """Returns the epochs in order. If there are several lines about an epoch, the last one counts."""
     by_epoch = {
         epoch: {"epoch": epoch, **numbers(record, _METRICS)}
         for record in read_lines(run.metrics_file)
@@ -147,7 +147,7 @@ _FOLDERS = (SHARED, Path(__file__).parent / "page")
 def write_report(runs: Run | str | Path | Sequence[Run | str | Path], output: str | Path) -> None:
     """Writes the report of a run, or a comparison of several, whole or not at all.
 
-    It is made of the files in the run directories; no model is loaded. What is missing or damaged is left
+    It reads the files in the run directories and loads no model. What is missing or damaged is left
     out. The report of a run in its own directory reloads itself while the run is trained.
 
     Args:

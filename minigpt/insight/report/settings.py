@@ -1,4 +1,4 @@
-"""Settings as the report shows them, and the environment that wrote it."""
+"""The settings of a run, as the report shows them, and the environment that wrote the report."""
 
 import functools
 import json
@@ -32,8 +32,8 @@ class RunSettings(NamedTuple):
     Attributes:
       sections: its sections as they are.
       rows: {"name": "SECTION.KEY", "value", "differs"} for every setting. `differs` says whether the value
-        is another one than without the setting; None if that is not known. Folders are left out of paths:
-        a report may be given to somebody else.
+        differs from the default; None if that is not known. Folders are left out of paths, because a
+        report may be given to somebody else.
     """
 
     sections: dict[str, dict[str, Any]]
@@ -48,7 +48,7 @@ def read_settings(config_file: Path) -> RunSettings:
         return RunSettings({}, [])
 
 
-# A training that writes its report after every epoch has one configuration.
+# The report is written after every epoch, with the same configuration.
 @functools.lru_cache(maxsize=4)
 def _settings(content: bytes) -> RunSettings:
     values = tomllib.loads(content.decode())
@@ -120,7 +120,7 @@ def _resolved(kind: type[Section], values: dict[str, Any], key: str) -> Any:
 
 
 def environment(device: str | None) -> list[tuple[str, str]]:
-    """Returns names and values: what the report was written with, and the device of the training."""
+    """Returns names and values: the programs that wrote the report, and the device used for training."""
     return [("Device of the training", device or "not recorded"), *_versions()]
 
 

@@ -1,4 +1,4 @@
-"""analysis.json, certificates and samples as pages show them: each value has its type, none is long."""
+"""analysis.json, certificates and samples for pages: the type and the length of each value are checked."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -72,7 +72,7 @@ def analysis_values(folder: Path) -> dict[str, Any]:
 
 
 def _verdicts(value: Any, run: str) -> list[dict[str, str]] | None:
-    """A verdict of a later version, which is not known here, has its id as its title."""
+    """Returns the verdicts. An unknown one, of a later version, has its id as its title."""
     records = _sentences(value, ("id", "evidence", "action"), _MOST_VERDICTS)
     if records is None:
         return None
@@ -184,7 +184,7 @@ def _values(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, An
 
 _MOST_EPOCHS, _MOST_PROMPTS = 60, 20
 _TEXT_CHARACTERS = 4000
-# Of the texts of all samples, as JSON.
+# The size of the texts of all samples, as JSON.
 _MOST_BYTES = 600_000
 _NAMES = ("prompt", "source", "reference", "text")
 

@@ -1,4 +1,4 @@
-"""The base class of the callbacks, their order, and what several of them use."""
+"""The base class of the callbacks, their order, and functions that several of them use."""
 
 from enum import IntEnum, auto
 from typing import Any

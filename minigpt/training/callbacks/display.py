@@ -91,7 +91,7 @@ class Display(Callback):
         show(self.console, "\n  ", (f"[{prompt}]", "cyan"), indented)
 
     def show_translations(self, rows: Sequence[tuple[str, str, str]]) -> None:
-        """Shows source, reference and translation of some sentences as a table."""
+        """Shows the source, the reference and the translation of some sentences as a table."""
         rows = [("source", "reference", "translation"), *rows]
         first, second = (max(cell_len(row[column]) for row in rows) for column in (0, 1))
         for source, reference, translation in rows:

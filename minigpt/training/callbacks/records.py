@@ -1,4 +1,4 @@
-"""Writes the course of training: metrics.jsonl and steps.jsonl."""
+"""Records training: metrics.jsonl and steps.jsonl."""
 
 import math
 import sys
@@ -78,7 +78,7 @@ class StepRecorder(Callback):
                     "epoch": self._epoch,
                     "step": self.clock.step,
                     "batches": self.checkpointing.batch + 1,
-                    # JSON has no other numbers.
+                    # JSON has neither nan nor infinity.
                     "mean_loss": loss if math.isfinite(loss) else None,
                     "seconds": round(self.clock.seconds, 3),
                     "tokens_per_second": round(self.clock.tokens_per_second, 1),

@@ -55,7 +55,7 @@ class TextGenerator(Callback):
       index_to_word, tokenizer: the model's vocabulary: a list of words, as
         `TextVectorization.get_vocabulary()` returns it; a dictionary from ids to words; a
         `TextVectorization` layer; a `minigpt.Tokenizer`; or any object with the methods `encode`, text to
-        token ids, and `decode`, token ids to text. Of a list of words, text is split at white space.
+        token ids, and `decode`, token ids to text. With a list of words, text is split at white space.
       top_k: draw from the k most likely tokens; 0 for no limit.
       print_every: epochs between two calls.
       temperature: 0 is greedy.

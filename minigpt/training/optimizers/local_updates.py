@@ -72,7 +72,7 @@ class LocalDecay(LocalUpdates):
             return
         decay, rate = self.weight_decay, self.learning_rate  # type: ignore[attr-defined]
         for variable in variables:
-            # What `exclude_from_weight_decay` has not excluded.
+            # Only variables that `exclude_from_weight_decay` has not excluded.
             if self._use_weight_decay(variable):  # type: ignore[attr-defined]
                 change = tf.convert_to_tensor(variable.value) * decay * rate
                 self.assign_sub(variable, change)  # type: ignore[attr-defined]
