@@ -13,8 +13,8 @@ import numpy as np
 from minigpt.corpus.permutation import KEYS, Permutation
 from minigpt.errors import UserError
 
-# Windows of a pass whose order is stored. It is part of what determines the batches: a run of a larger text
-# has other batches with another value.
+# The order of up to this many windows is stored. With another value, runs on larger texts would have other
+# batches.
 MAX_STORED_ORDER = 2**24
 
 

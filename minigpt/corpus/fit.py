@@ -1,4 +1,4 @@
-"""Chooses sizes and steps that suit a text, unless the user has set them."""
+"""Chooses sizes and steps for a text, unless the user has set them."""
 
 import logging
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Conf
 def fit_to_text(config: Config) -> Config:
     """Fills in the sizes and steps that the user has not set, by the text's bytes and the time limit.
 
-    The bundled stories have defaults of their own. A configuration that sets everything is returned
+    The bundled stories have their own defaults. A configuration that sets everything is returned
     unchanged, without reading the text.
 
     Raises:

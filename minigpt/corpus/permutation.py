@@ -17,8 +17,8 @@ class Permutation:
     other one by exclusive or, which can be undone: a Feistel network (Luby and Rackoff 1988, "How to
     Construct Pseudorandom Permutations from Pseudorandom Functions"). It permutes the numbers of a whole
     number of bits. A result that is too large is permuted again until it is below the size: cycle walking
-    (Black and Rogaway 2002, "Ciphers with Arbitrary Finite Domains"). On average, fewer than two times are
-    needed.
+    (Black and Rogaway 2002, "Ciphers with Arbitrary Finite Domains"). On average, this takes fewer than two
+    times.
 
     Args:
       size: 1 ≤ size ≤ 2**62.

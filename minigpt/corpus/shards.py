@@ -40,7 +40,7 @@ SHARD_BYTES = 2**25
 _GROUP_CHARACTERS = 500_000
 # The modules are found where this process finds them.
 _PROGRAM = "import sys; sys.path[:] = sys.argv[2:]; from minigpt.corpus.shards import main; main()"
-# Threads of libraries would only need memory.
+# Threads of libraries would take memory and not be faster.
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 # Ids that are copied and counted at once.
 _CHUNK = 1 << 22
@@ -176,7 +176,7 @@ def _run_process(path: Path, text: int, running: set["subprocess.Popen[bytes]"])
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env=os.environ | _ENVIRONMENT,
-        # A group of its own: a terminal sends it no Ctrl-C.
+        # In its own process group, it gets no Ctrl-C from a terminal.
         process_group=0,
     )
     running.add(process)

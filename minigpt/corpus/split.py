@@ -10,7 +10,7 @@ from minigpt.corpus.documents import Documents, character_start
 from minigpt.errors import UserError
 
 FEW_DOCUMENTS = 10
-# A constant and not training.seed, so that runs with different seeds are compared on the same text.
+# A constant and not training.seed, so that runs with different seeds have the same held-out text.
 _SEED = 20_170_612
 _DIGESTS_AT_ONCE = 10_000
 

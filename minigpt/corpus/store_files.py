@@ -60,7 +60,7 @@ def write_store(
     """Writes the files of a store.
 
     Args:
-      folder: empty, or what is left of a call that was interrupted.
+      folder: empty, or with the files of a call that was interrupted.
       train, val: the documents of both sides.
       tokenizer: encodes them.
       meta: additional entries of `meta.json`.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-# Identifies the text; runs record it. Whoever changes the text changes it: a test compares both.
+# Identifies the text; runs record it. It must be changed together with the text; a test compares both.
 FINGERPRINT = "d04e5d4fcd83a1d3ed53ff4dd1d959aa4c6d418980622bda100f15fc8bfd13b7"
 # Between two stories. A story has one paragraph per line.
 SEPARATOR = "\n\n"

@@ -108,7 +108,7 @@ class TextFiles:
             raise UserError(*self._problems)
 
     def fingerprint(self) -> str:
-        """Returns the SHA-256 of the files' bytes and order. Of a name, only the suffix `.gz` is included.
+        """Returns the SHA-256 of the files' bytes and order, and of the suffix `.gz` of their names.
 
         Raises:
           UserError: with all problems of the files, one line each.

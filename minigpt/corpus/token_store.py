@@ -47,7 +47,7 @@ def open_corpus(
     *,
     shard_bytes: int = SHARD_BYTES,
 ) -> Corpus:
-    """Returns the token ids of a text, from the cache folder; creates them if they are not there.
+    """Returns the token ids of a text from the cache folder, and creates them if they are missing.
 
     Args:
       data: the source of the text.

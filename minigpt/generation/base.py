@@ -1,4 +1,4 @@
-"""What all text models have in common, whatever computes them: arguments, checks, samples, warnings.
+"""The common base of all text models, whatever computes them: arguments, checks, samples, warnings.
 
 Does not use TensorFlow. `text_models` computes with TensorFlow, `minigpt.targets.gguf.text_model` with the
 engine of the portable file.

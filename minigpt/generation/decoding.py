@@ -18,7 +18,7 @@ from minigpt.generation.sampling import SAMPLING_SPEC, penalize_repetition, samp
 from minigpt.generation.step_models import CachedGPT, StepModel
 from minigpt.models import GPT
 
-# New tokens between two checks for stop strings; tokens after one are discarded.
+# New tokens between two checks for stop strings. Tokens after a stop string are discarded.
 STOP_CHECK_EVERY = 8
 
 _TOKEN_IDS = tf.TensorSpec([None, None], tf.int32, "token_ids")

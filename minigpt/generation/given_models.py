@@ -17,7 +17,7 @@ from minigpt.tokenizers.vocabulary import Vocabulary
 
 # The context of a model if neither the model nor an argument limits it.
 DEFAULT_MAX_LEN = 64
-# What layers with position tables call the number of positions, in minigpt, keras_hub and programs that
+# Names of the number of positions in layers with position tables, in minigpt, keras_hub and programs that
 # follow the Keras tutorials.
 LENGTH_NAMES = {"max_len", "maxlen", "sequence_length", "max_length", "max_sequence_length"}
 

@@ -1,4 +1,4 @@
-"""Tokenizers and vocabularies of other libraries, which `TextGenerator` takes beside our own."""
+"""Tokenizers and vocabularies of other libraries, which `TextGenerator` takes in addition to our own."""
 
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Checks of what is given to a text model: prompts, other texts, seeds, token ids."""
+"""Checks of the arguments of text models: prompts, other texts, seeds, token ids."""
 
 import re
 import reprlib

@@ -67,7 +67,7 @@ def sample(
 
 
 def sample_with(logits: tf.Tensor, noise: tf.Tensor, settings: SamplingSettings) -> tf.Tensor:
-    """Does the same as `sample` with given random numbers.
+    """Chooses one token per row, as `sample`, with given random numbers.
 
     Args:
       logits: float32[B, V].
@@ -210,8 +210,8 @@ def typical_p_filter(candidates: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
 
     Locally typical sampling (Meister et al. 2022, "Locally Typical Sampling"): the smallest set of
     candidates whose information, -log of the probability, is closest to its expected value, the entropy.
-    Of candidates at the same distance, the more probable one is kept first; of equally probable ones, the
-    one with the lower index.
+    If candidates have the same distance, the more probable one is kept first; if they are equally probable,
+    the one with the lower index.
 
     Args:
       candidates: float32[B, C], sorted, largest first; masked entries are -inf.
@@ -250,7 +250,7 @@ def draw(candidates: tf.Tensor, seeds: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
 
 
 def draw_with(candidates: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
-    """Does the same as `draw` with given random numbers, float32[B], each from 0 to below 1."""
+    """Draws an index of each row, as `draw`, with random numbers float32[B], each from 0 to below 1."""
     cumulative = tf.math.cumsum(tf.nn.softmax(candidates), axis=-1)
     # Inverse transform sampling. The last sum is 1, up to rounding.
     passed = cumulative <= noise[:, None] * cumulative[:, -1:]

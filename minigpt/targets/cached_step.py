@@ -59,7 +59,7 @@ class CachedStep(tf.Module):
     def step_of_last(
         self, token_ids: Any, position: Any, last: Any, *caches: Any
     ) -> dict[str, Any]:
-        """Does the same as `step`, but scores one token only.
+        """Scores the token after one column of each text, and updates the caches.
 
         Args:
           token_ids, position, *caches: as for `step`.
@@ -72,7 +72,7 @@ class CachedStep(tf.Module):
         return {"logits": self.model.logits(latents)[:, 0], **updated}
 
     def step_of_one(self, token_id: Any, position: Any, *caches: Any) -> dict[str, Any]:
-        """Does the same as `step_of_last` for int32[B, 1], one token of each text."""
+        """Scores the token after int32[B, 1], one token of each text, and updates the caches."""
         return self.step_of_last(token_id, position, tf.zeros_like(position), *caches)
 
     def _latents(

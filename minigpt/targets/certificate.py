@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 def verify_export(path: Path, run: Run) -> dict[str, Any]:
-    """Does what `minigpt.verify` promises, except for the report of the run."""
+    """Verifies an export as `minigpt.verify`, without writing the report of the run."""
     target = target_of(path)
     certificate = certify(path, run, target.name, export=_opened(path, target))
     record_certificate(run, path, certificate)
@@ -99,7 +99,7 @@ def certify(
 
 
 def problems_of(measured: dict[str, Any], tolerance: Tolerance) -> list[str]:
-    """Returns what is outside the tolerance; nothing if all is well.
+    """Returns the measurements that are outside the tolerance, one line each.
 
     Args:
       measured: what `compare` returns.
@@ -174,7 +174,7 @@ def _file_name(name: str, certificate: dict[str, Any]) -> str:
 
 
 def certificate_path(export: Path) -> Path:
-    """Returns where the certificate of an export is: inside a folder, beside a file."""
+    """Returns the path of the certificate of an export: inside a folder, next to a file."""
     if export.is_dir():  # A file may not exist yet.
         return export / CERTIFICATE_FILE
     return export.with_name(f"{export.name}.{CERTIFICATE_FILE}")
@@ -196,7 +196,7 @@ def _files(path: Path) -> dict[str, Path]:
 
 
 def _opened(path: Path, target: Target) -> Opened:
-    """Opens a file or folder that may be damaged: each library has exceptions of its own for that."""
+    """Opens a file or folder that may be damaged. Each library raises its own exceptions for that."""
     try:
         return target.open(path)
     except (UserError, MemoryError):

@@ -13,7 +13,7 @@ from minigpt.targets.material import Material
 from minigpt.targets.opened import Opened
 
 NEW_TOKENS = 64
-# The speed is the median of so many texts.
+# The speed is the median of this many texts.
 _TIMED = 3
 
 
@@ -211,7 +211,7 @@ def judge(
         chosen = logits[np.arange(len(logits)), seen[start:]]
         is_greedy = (
             start_id is None
-            # Of equal logits, a graph may choose another one than NumPy.
+            # If logits are equal, a graph may choose another token than NumPy.
             and bool(((logits >= chosen[:, None]).sum(1) == 1).all())
             and len(new) <= new_tokens
             and len(seen) == len(ids)

@@ -17,7 +17,7 @@ from minigpt.targets.targets import TARGETS, ExportSource, target_named
 def write_export(
     run: Run, format: str, output: Path, weights: str, certificate: bool
 ) -> dict[str, Any] | None:
-    """Does what `minigpt.export_run` promises, except for the report of the run."""
+    """Exports a run as `minigpt.export_run`, without writing the report of the run."""
     if not isinstance(format, str) or format not in TARGETS:
         raise ValueError(f"`format` must be one of {', '.join(TARGETS)}. Received: {format!r}")
     target = target_named(format)
@@ -113,7 +113,7 @@ def _reported(output: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # TensorFlow has exceptions of its own for files.
+        # TensorFlow raises its own exceptions for files.
         if not (isinstance(error, OSError) or type(error).__module__.startswith("tensorflow")):
             raise
         problem = f"cannot be written: {write_problem(error)}"

@@ -15,7 +15,7 @@ from minigpt.tokenizers import Tokenizer
 TOKENS, PROMPTS, LINES = 2000, 50, 2000
 # A prompt is the beginning of a held-out document; of a line, if there are few documents.
 PROMPT_TOKENS = 8
-# So many ids are read to find lines and prompts.
+# The number of ids that are read to find lines and prompts.
 _READ_TOKENS = 400_000
 # Bundled stories, if the text of the run is not available.
 _STORIES = 400
@@ -55,7 +55,7 @@ class Material:
 
     Attributes:
       origin: "held-out text of the run", or "bundled stories" if the run's text is not available.
-      windows: about `TOKENS` targets in all, if there are so many.
+      windows: about `TOKENS` targets in all, or fewer if the text is short.
       bytes: UTF-8 bytes of the targets, without end tokens.
       prompts: up to `PROMPTS` sources; or beginnings of documents or lines, of up to `prompt_tokens`
         tokens.

@@ -1,4 +1,4 @@
-"""Opened: an exported model in the form in which a certificate compares it with its run."""
+"""Opened: an exported model, as a certificate compares it with its run."""
 
 import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence

@@ -15,7 +15,7 @@ from minigpt.models import GPT, EncoderDecoder
 from minigpt.targets.opened import Opened, Sources, Texts
 from minigpt.tokenizers import Tokenizer
 
-# Of the logits that are computed at a time.
+# The size of the logits that are computed at a time.
 _BATCH_BYTES = 2**27
 
 

@@ -25,7 +25,7 @@ MAX_PARAMETERS = 20_000_000
 
 
 class PortableFile(Hook):
-    """Writes model.gguf at the end, if the format has the model; says so before training if not."""
+    """Writes model.gguf at the end, if the format can express the model; says so before training if not."""
 
     name = "model.gguf"
 
@@ -95,7 +95,7 @@ class SavedModelFolder(Hook):
 
 
 class HuggingFaceNotice(Hook):
-    """Says before training if a model that was imported cannot be written for `transformers` again."""
+    """Says before training if an imported model cannot be written for `transformers` again."""
 
     name = "the notice about Hugging Face"
 

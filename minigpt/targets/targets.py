@@ -89,7 +89,7 @@ class Target(abc.ABC):
       is_folder: whether it is a folder.
       weights: the ways in which it can store matrices.
       packages: the modules that it needs, of the extra with its name.
-      keeps_precision: whether it computes in the precision of the training; others compute in float32.
+      keeps_precision: whether it computes in the precision used for training; others compute in float32.
     """
 
     name: ClassVar[str]
@@ -99,7 +99,7 @@ class Target(abc.ABC):
     keeps_precision: ClassVar[bool] = False
 
     def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
-        """Returns in one line what the format cannot express; None if it has the model.
+        """Returns in one line what the format cannot express of a model; None if it can express all.
 
         Args:
           config: the description of the model.
@@ -177,5 +177,5 @@ def target_of(path: Path) -> Target:
 
 
 def gpt_problem(config: TransformerConfig) -> str | None:
-    """Returns why a format that has only decoders does not have a model."""
+    """Returns why a format that supports only decoders does not support a model; None if it does."""
     return None if config.kind == "gpt" else f"the model is a {config.kind}; should be a gpt"

@@ -8,7 +8,7 @@ import numpy as np
 from minigpt.targets.gguf.instance import Engine
 from minigpt.targets.gguf.settings import Settings
 
-# Results of a step that are no tokens.
+# Results of a step other than tokens.
 ENDED, NOTHING_NEW = -1, -2
 # The layout of `Choice` in choices.h.
 _GUESSES = 10
@@ -19,7 +19,7 @@ _CHOICE = np.dtype(
 
 @dataclass(frozen=True)
 class Choice:
-    """From what a token was chosen. Probabilities are the model's: temperature 1, nothing banned.
+    """The probabilities from which a token was chosen, those of the model: temperature 1, nothing banned.
 
     Attributes:
       probability: that of the chosen token.
@@ -105,7 +105,7 @@ class BatchEngine(Engine):
         return self._view(address, 4 * self._slots).view("<i4").tolist()
 
     def choice(self, slot: int) -> Choice:
-        """Returns from what the newest token of a text was chosen."""
+        """Returns the probabilities from which the newest token of a text was chosen."""
         address = self._checked("slot_choice", slot)
         return _choices(self._view(address, _CHOICE.itemsize))[0]
 
@@ -114,10 +114,10 @@ class BatchEngine(Engine):
         self._call("close_slot", slot)
 
     def describe(self, ids: Sequence[int] | np.ndarray) -> list[Choice]:
-        """Returns for each token of a text from what the next one would be chosen.
+        """Returns the probabilities of the next token at each position of a text.
 
         Args:
-          ids: int32[T], T ≤ max_len. The probability of the last choice, which chooses nothing, is 0.
+          ids: int32[T], T ≤ max_len. `probability` at the last position, which has no next token, is 0.
         """
         if not len(ids):
             return []

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     # Imports pydantic: NumPy and wasmtime are enough for this module.
     from minigpt.targets.targets import WeightsType
 
-# New tokens between two looks for stop strings, and for Ctrl-C.
+# New tokens between two checks for stop strings and for Ctrl-C.
 _STRIDE = 8
 
 
 class PortableModel(ModelWithTokenizer):
-    """What all models of portable files have.
+    """The common base of the models of portable files.
 
     Args:
       engine: an engine with the file.
@@ -59,7 +59,7 @@ class PortableModel(ModelWithTokenizer):
         return f"{type(self).__name__}({str(self._path)!r})"
 
     def __reduce__(self) -> tuple[Any, tuple[Path]]:
-        # A copy has an engine of its own.
+        # A copy has its own engine.
         return minigpt.load_portable, (self._path,)
 
     @property
@@ -73,7 +73,7 @@ class PortableModel(ModelWithTokenizer):
 
     @property
     def training(self) -> dict[str, Any]:
-        """Facts about the training, such as `val_bits_per_byte`.
+        """Facts about the run, such as `val_bits_per_byte`.
 
         Raises:
           UserError: the file is damaged.

@@ -19,7 +19,7 @@ FLAGS = {"single_word": 1, "lstrip": 2, "rstrip": 4, "normalized": 8}
 
 
 def tokenizer_problem(tokenizer: Tokenizer) -> str | None:
-    """Returns why a tokenizer has no form in a portable file; None if it has one."""
+    """Returns why a tokenizer cannot be written to a portable file; None if it can."""
     if type(tokenizer) not in BUILDERS:
         return f"tokenizer.kind = {tokenizer.kind!r}: has no form in a portable file"
     if isinstance(tokenizer, GPT2Tokenizer) and tokenizer.splitting != "gpt2":
@@ -45,7 +45,7 @@ def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
       added_ids: int32[A].
       added_flags: uint8[A], sums of `FLAGS`.
     Raises:
-      UserError: the file format does not have this kind of tokenizer.
+      UserError: the file format does not support this kind of tokenizer.
     """
     if problem := tokenizer_problem(tokenizer):
         raise UserError(problem)

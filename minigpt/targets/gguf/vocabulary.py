@@ -11,7 +11,7 @@ from minigpt.tokenizers.vocabulary import Vocabulary, unescaped
 
 
 class PortableTokenizer(Vocabulary):
-    """The tokenizer of a portable file. It gives the ids and the text of the tokenizer that was written.
+    """The tokenizer of a portable file. Its ids and texts are those of the tokenizer that was written.
 
     Args:
       engine: an engine with the file.

@@ -50,7 +50,7 @@ _KNOWN_SETTINGS = {
     *("norm_epsilon", "qkv_bias", "scale_embeddings", "position", "rotary_base", "activation"),
     *("tie_embeddings", "head_bias"),
 }
-# The values that the engine has: minigpt/targets/gguf/engine/model.c.
+# The values that the engine supports: minigpt/targets/gguf/engine/model.c.
 _KNOWN_NAMES = {
     "kind": ("gpt", "encoder_decoder"),
     "block": ("post_norm", "pre_norm", "modern"),
@@ -85,10 +85,10 @@ def write_portable(
       tokenizer: its tokenizer.
       weights: the values of `model.weights`, in their order.
       name: the name of the model.
-      training: facts about the training, the keys of `minigpt.training`.
+      training: facts about the run, the keys of `minigpt.training`.
       weights_type: how matrices are stored. "int8" has one scale for each 32 numbers.
     Raises:
-      UserError: the file format does not have the model or its tokenizer; see `portable_problem`.
+      UserError: the file format does not support the model or its tokenizer; see `portable_problem`.
       OSError: the file cannot be written.
     """
     if problem := portable_problem(config.model, tokenizer):
@@ -125,9 +125,9 @@ def _write_checksum(path: Path) -> None:
 
 
 def portable_problem(model: TransformerConfig, tokenizer: Tokenizer) -> str | None:
-    """Returns why a model has no form in a portable file; None if it has one.
+    """Returns why a model cannot be written as a portable file; None if it can.
 
-    A setting that the engine does not know would be left out of every answer. It may only have its default.
+    The engine would ignore a setting that it does not know, so such a setting must have its default.
 
     Args:
       model: the description.

@@ -1,4 +1,4 @@
-"""What the page of a model says about it."""
+"""The facts about a model that its page shows."""
 
 import math
 from pathlib import Path
@@ -125,7 +125,7 @@ def _of_epochs(file: Path) -> list[dict[str, Any]]:
 
 
 def _samples(file: Path) -> list[dict[str, Any]]:
-    """Returns the samples of every epoch; of many epochs, of about `_MOST_EPOCHS` at equal distances."""
+    """Returns the samples of every epoch, or of about `_MOST_EPOCHS` at equal distances."""
     records = _of_epochs(file)
     epochs = sorted({record["epoch"] for record in records})
     distance = -(-len(epochs) // _MOST_EPOCHS) or 1

@@ -26,7 +26,7 @@ PAIRS = (("vocab.json", "merges.txt"), (ENCODER_FILE, MERGES_FILE))
 TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
 # Tokens that were added, with their ids, and the names of special tokens: files of transformers 4.
 ADDED_FILE, SPECIAL_FILE = "added_tokens.json", "special_tokens_map.json"
-# A saved tokenizer of minigpt, which `export.huggingface` writes next to tokenizer.json.
+# A saved tokenizer of minigpt, which is written next to tokenizer.json.
 OWN_FOLDER = "minigpt_tokenizer"
 # The names of the tokenizers in transformers, without "Fast" at the end.
 CLASSES: dict[str, Splitting] = {"GPT2Tokenizer": "gpt2", "Qwen2Tokenizer": "qwen2"}

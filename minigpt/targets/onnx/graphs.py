@@ -110,7 +110,7 @@ def store_weights(model: Any, weights: WeightsType) -> Any:
         values, scale = _quantized(array, 0 if tensor.name in tables else array.ndim - 1)
         names = [stored, f"{tensor.name}/scale"]
         initializers += map(numpy_helper.from_array, (values, scale), names)
-        # ONNX Runtime would merge DequantizeLinear with the product behind it, which changes the logits.
+        # ONNX Runtime would merge DequantizeLinear with the product after it, which changes the logits.
         whole = f"{tensor.name}/whole"
         nodes.append(helper.make_node("Cast", names[:1], [whole], to=1))
         nodes.append(helper.make_node("Mul", [whole, names[1]], [tensor.name]))

@@ -1,4 +1,4 @@
-"""Opens what the ONNX targets write with onnxruntime, and the tokenizers package."""
+"""Opens the folders of the ONNX targets with onnxruntime and the tokenizers package."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _PAST, _PRESENT = "past_key_values.", "present."
 
 
 def open_onnx(path: Path) -> Opened:
-    """Opens `model.onnx`, the files beside it and, if it exists, `text_to_text.onnx`."""
+    """Opens `model.onnx`, the other files of its folder and, if it exists, `text_to_text.onnx`."""
     session = _session(path / "model.onnx")
     empty_caches = {
         each.name: np.zeros([1, *each.shape[1:]], np.float32)
@@ -47,7 +47,7 @@ def open_onnx(path: Path) -> Opened:
 
 
 def open_transformers_js(path: Path) -> Opened:
-    """Opens the model in `onnx/`, and the files beside that folder."""
+    """Opens the model in `onnx/`, and the files next to that folder."""
     (model,) = (path / "onnx").glob("*.onnx")
     session = _session(model)
     empty_caches = {

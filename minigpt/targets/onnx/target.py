@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 class Onnx(Target):
     """A folder with the model as a graph; see docs/onnx.md.
 
-    A tokenizer that ONNX cannot express leaves out `text_to_text.onnx`, with a warning.
+    If ONNX cannot express the tokenizer, `text_to_text.onnx` is left out, with a warning.
     """
 
     name = "onnx"

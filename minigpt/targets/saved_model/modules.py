@@ -63,7 +63,7 @@ class TextModule(tf.Module):
             tf.saved_model.save(self, str(folder), self.signatures())
 
 
-# The arguments of `sample`, and those of `generate`, which stay.
+# The arguments of `sample`, and those of `generate`, which do not change.
 _ALL = [
     tf.TensorSpec([None], tf.string, "prompt"),
     tf.TensorSpec([], tf.int32, "max_new_tokens"),
@@ -140,7 +140,7 @@ class TextToText(TextModule):
 
     @tf.function(autograph=False, input_signature=_ALL)
     def sample(self, *arguments):  # type: ignore[no-untyped-def]
-        """Does the same as `serve`, with all settings: `SamplingSettings`, `beam_search`, `cut_at_stop`.
+        """Continues prompts with all settings: see `SamplingSettings`, `beam_search` and `cut_at_stop`.
 
         With beams > 1 nothing is sampled: the settings of the distribution but repetition_penalty have no
         effect, nor has seed.
@@ -189,7 +189,7 @@ class TextToText(TextModule):
 
     @tf.function(autograph=False, input_signature=_GENERATE)
     def generate(self, *arguments):  # type: ignore[no-untyped-def]
-        """Does the same as `sample`, without the settings that came after this signature."""
+        """Continues prompts as `sample`, with the settings that the first SavedModels had."""
         values = {spec.name: value for spec, value in zip(_GENERATE, arguments, strict=True)}
         return self.sample(
             *(

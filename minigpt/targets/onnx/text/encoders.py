@@ -34,7 +34,7 @@ def build_encoder(tokenizer: Tokenizer) -> Encoder:
 
 
 def encoder_problem(tokenizer: Tokenizer) -> str | None:
-    """Returns why a tokenizer has no form in ONNX; None if it has one."""
+    """Returns why a tokenizer cannot be expressed in ONNX; None if it can."""
     if type(tokenizer) not in BUILDERS:
         return f"tokenizer.kind = {tokenizer.kind!r}: is not supported"
     if isinstance(tokenizer, GPT2Tokenizer) and not has_ordered_merges(tokenizer):

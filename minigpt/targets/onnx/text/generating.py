@@ -1,4 +1,4 @@
-"""The decoding loop in parts: what is before it, one pass through it, and what is behind it."""
+"""The decoding loop in three parts: before it, one pass through it, and after it."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from minigpt.targets.cached_step import CachedStep
 from minigpt.targets.onnx.text.rows import NOTHING
 from minigpt.targets.onnx.text.words32 import uniform
 
-# Random numbers are made for so many steps at a time.
+# Random numbers are made for this many steps at a time.
 _NUMBERS = 512
 # The settings of the distribution that are inputs of the graph.
 SAMPLED = [spec for spec in SAMPLING_SPEC if "onnx" in BY_NAME[spec.name].formats]

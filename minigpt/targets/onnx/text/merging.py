@@ -40,7 +40,7 @@ class PairTable:
             offset, tries = max(0, first_free - int(columns.min())), 0
             while used[offset + columns].any():
                 tries += 1
-                # Where most places are taken, looking for the first free ones takes too long.
+                # If most places are taken, searching for the first free ones takes too long.
                 offset = offset + 1 if tries < _NEAR else int(draw.integers(len(used) - width))
                 if tries % _TRIES == 0 or offset + width > len(used):
                     used = np.concatenate([used, np.zeros(len(used), bool)])
@@ -81,7 +81,7 @@ def merge(ids: Any, table: PairTable) -> Any:
         # A row without pairs has NO_RANK everywhere.
         lowest = tf.reduce_min(ranks, axis=1, keepdims=True)
         is_best = tf.equal(ranks, lowest) & (ranks < NO_RANK)
-        # Of a a a, only the first pair is merged at this time.
+        # In "a a a", only the first pair is merged in this pass.
         is_first = tf.equal(tf.cumsum(tf.cast(is_best, tf.int32), axis=1), 1)
         return is_best & (is_first | tf.not_equal(ids, after)), results, after
 

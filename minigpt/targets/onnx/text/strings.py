@@ -20,7 +20,7 @@ _FINAL_FACTORS = (0x85EBCA6B, 0xC2B2AE35)
 _ADDEND = 0xE6546B64
 # The padding behind a text.
 NO_CHARACTER = -1
-# Of characters of 1 to 4 bytes: the number of first bytes, and the lowest one.
+# For characters of 1 to 4 bytes: the number of first bytes, and the lowest one.
 _LEADS = (0x80, 0x00), (0x20, 0xC0), (0x10, 0xE0), (0x08, 0xF0)
 
 
@@ -98,7 +98,7 @@ def hashing() -> tuple[list[Any], list[Any]]:
 
     split: dict[str, Any] = {"mark": 0, "pad_value": "", "separators": [""], "mincharnum": 1}
     nodes = [
-        # Of no texts, Tokenizer makes no columns, and other operators fail.
+        # Without texts, Tokenizer makes no columns, and other operators fail.
         helper.make_node("Shape", ["prompt"], ["rows"]),
         helper.make_node("Max", ["rows", "one"], ["read_rows"]),
         helper.make_node("Concat", ["prompt", "no_text"], ["and_one_more"], axis=0),
