@@ -14,7 +14,7 @@ Shape letters: B batch, T sequence length, S key/value length, D model width, H 
 width of a head, U value width of a head, F feed-forward width, V vocabulary size, L layers.
 
 Main functions: `minigpt.train(config)` trains a model and returns its run. `minigpt.resume(run)` resumes
-an interrupted training. `minigpt.load(run)` opens the model of a run, with the methods
+an interrupted run. `minigpt.load(run)` opens the model of a run, with the methods
 `generate(prompts)`, `logits(ids)`, `latents(ids)` and `evaluate(texts)`; a translation model has
 `translate(texts)`.
 """
@@ -36,7 +36,7 @@ from minigpt.environment import (
 
 __version__ = "0.2.0"
 
-# Of several workers, each reports in one line that another has ended; TensorFlow would log it at length.
+# Each worker reports in one line that another has ended; TensorFlow would log it in many lines.
 _is_worker = "TF_CONFIG" in os.environ or os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3" if _is_worker else "2")
 # TensorFlow otherwise reserves all memory of a GPU.

@@ -187,8 +187,8 @@ def printable(text: str) -> str:
 def when_imported(name: str, action: Callable[[ModuleType], object]) -> None:
     """Calls `action` with a module after it has been imported; at once if it is imported already.
 
-    `wrapt.when_imported` does the same, but importing wrapt takes a tenth of the time that `minigpt sample`
-    needs to its first word.
+    `wrapt.when_imported` could be used, but importing wrapt takes a tenth of the time until the first word
+    of `minigpt sample`.
 
     Args:
       name: the module; no submodule.

@@ -109,7 +109,7 @@ def gathering(problems: list[str]) -> Iterator[None]:
 
 
 def write_problem(error: Exception) -> str:
-    """Returns in one line why something could not be written: what the system says, without its paths.
+    """Returns in one line why something could not be written: the message of the system, without paths.
 
     TensorFlow and h5py put names of unfinished files around it, and NumPy leaves it out.
     """
@@ -125,7 +125,7 @@ def write_problem(error: Exception) -> str:
 
 
 def failure(error: Exception) -> str:
-    """Returns in one line why a step failed that the rest can do without.
+    """Returns in one line why an optional step failed.
 
     An error that is neither the user's nor the system's is named with its place in minigpt.
     """

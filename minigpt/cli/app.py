@@ -80,7 +80,7 @@ def run_command() -> None:
       KeyboardInterrupt: the command was interrupted.
       SystemExit: the command ended.
     """
-    # Other commands would be imported for nothing. With options first, or a mistake, all are needed.
+    # Only the module of the command is imported. If options come first, or after a mistake, all are needed.
     first = sys.argv[1] if len(sys.argv) > 1 else ""
     app = build_app([first] if first in COMMANDS else COMMANDS)
     try:
@@ -100,7 +100,7 @@ def run_command() -> None:
             # Fails too if the error is that of standard output.
             print(flush=True)
         except OSError as error:
-            # A reader such as `head` has all that it wants.
+            # The reader has ended, as `head` does after its last line.
             is_pipe = isinstance(error, BrokenPipeError)
             if not is_pipe:
                 print_message(f"minigpt: standard output: cannot be written: {error.strerror}")

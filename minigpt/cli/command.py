@@ -1,4 +1,4 @@
-"""What the commands share: options, their names in error messages, notices, runs of the right kind."""
+"""Shared code of the commands: options, their names in error messages, notices, runs of the right kind."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""Opening what `sample` and `translate` are given: a run, or a portable file."""
+"""Opens the model that `sample` and `translate` use: a run, or a portable file."""
 
 import tempfile
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ class OpenedModel:
         """Loads the model.
 
         Args:
-          settings: how texts are generated. What the engine does not have needs TensorFlow.
+          settings: how texts are generated. Settings that the engine does not have need TensorFlow.
           verbose: whether to print what runs the model.
         Returns:
           A `TextModel` or `PortableTextModel`; or a `TranslationModel` or `PortableTranslationModel`.
@@ -137,7 +137,7 @@ def _opened(run: Path) -> Any:
         if not (is_current(run) and is_newer(file, [run / "config.toml"])):
             return None
         return minigpt.load_portable(file) if file.stat().st_size <= LARGE_BYTES else None
-    except (OSError, UserError):  # Whatever is wrong is reported when the run is opened.
+    except (OSError, UserError):  # Errors are reported when the run is opened.
         return None
 
 

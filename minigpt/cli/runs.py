@@ -15,7 +15,7 @@ from minigpt.training.console import duration
 
 HEADINGS = ("name", "text", "parameters", "bits/byte", "time", "state")
 _RIGHT_ALIGNED = {2, 3, 4}
-# A terminal's lines are kept whole by shortening these columns, to this width at least.
+# These columns are shortened so that a row fits on a line of the terminal, to this width at least.
 _SHORTENED, _MIN_WIDTH = (1, 0), 8
 _UNKNOWN = "–"
 

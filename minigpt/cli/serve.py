@@ -104,7 +104,7 @@ def serve(
 
 
 def _name(run: Path) -> str:
-    """Returns the name of a run or file: of runs/default-1/model.gguf, default-1."""
+    """Returns the name of a run or file: "default-1" for runs/default-1/model.gguf."""
     path = run.absolute()
     if is_portable(path):
         return path.parent.name if path.name == "model.gguf" else path.stem

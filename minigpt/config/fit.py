@@ -1,4 +1,4 @@
-"""Settings that suit the size of a text and the time limit."""
+"""Settings for the size of a text and the time limit."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Settings = dict[str, dict[str, Any]]
 MAX_MINUTES = 10.0
 # Texts with fewer bytes are learned character by character.
 CHARACTERS_BELOW = 60_000
-# Bytes held out, about: the split takes whole documents, at least one. Evaluating 200 KB takes one to two
+# About this many bytes are held out: whole documents, at least one. Evaluating 200 KB takes one to two
 # seconds.
 HELD_OUT = 200_000
 # Speed of training on two cores, in weights times tokens. Measured with AVX-512: 32e9 with a width of 192,
@@ -102,8 +102,8 @@ def settings_for_text(config: Config, text: TextSize) -> Settings:
 
     The values are the best of those measured (EXPERIMENTS.md): 5, 20 and 100 KB of prose, code and Russian,
     by steps; 500 KB of prose in 3 min; 60 MB of code in 1 and 3 min. The width of 192 for a long text in
-    10 min is that of `configs/imdb.toml`, measured in 11 min. The rest is extrapolated. What the user has
-    set is not changed, and the steps suit it.
+    10 min is that of `configs/imdb.toml`, measured in 11 min. The rest is extrapolated. Settings of the
+    user are kept, and the number of steps is adjusted to them.
 
     The length limits what can be learned from a short text: it gets a small model and `PASSES` passes, with
     dropout and a high weight decay, and training stops when the held-out loss rises. The time limits what
@@ -315,7 +315,7 @@ def filled(
 
 @dataclass(frozen=True)
 class Steps:
-    """Weight updates in an epoch and in all, and how often the text is really read."""
+    """Weight updates per epoch and in total, and how often the text is read within the time limit."""
 
     epochs: int
     per_epoch: int

@@ -1,8 +1,8 @@
 """The table of sampling settings: how the next token of a text is chosen. Imports no pydantic.
 
-These follow the table without a change: the section `[sampling]` (`config/schema.py`), the options of
+These are derived from the table: the section `[sampling]` (`config/schema.py`), the options of
 `minigpt sample`, the fields of the server, the settings of portable files, the arguments of exported
-graphs. `scripts/make_sampling_files.py` writes the header of the engine and the table of the page from it,
+graphs. `scripts/make_sampling_files.py` writes the header of the engine and the table of the page,
 `scripts/make_settings_page.py` the documentation.
 """
 
@@ -21,7 +21,7 @@ class Setting:
       type: int, float, list[str] or list[int].
       default: its value if nothing is given.
       description: what it does, in one line.
-      role: what it belongs to: "distribution": the probabilities of the next token; "text": one text;
+      role: what it affects: "distribution": the probabilities of the next token; "text": one text;
         "search": the beam search; "training": the samples during training.
       least, most: the smallest and the largest value. They apply to each number of a list, and to the
         length of each string.

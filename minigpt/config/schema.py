@@ -15,7 +15,7 @@ from minigpt.config.section import Section, selected_name
 from minigpt.config.tokenizer import AnyTokenizer, BytePairConfig
 from minigpt.config.training import TrainingConfig
 
-# Defaults that suit the bundled stories only. Other texts get theirs from `corpus.fit`.
+# Defaults for the bundled stories only. Those of other texts are chosen by `corpus.fit`.
 STORIES_DEFAULTS: dict[str, dict[str, Any]] = {
     "data": {"val_fraction": 0.05},
     # Most stories fit into the context.

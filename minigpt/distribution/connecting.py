@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from minigpt.distribution.cluster import Cluster
 
 CONNECT_SECONDS = 2.0
-# A worker whose address has not answered for so long has ended.
+# A worker whose address has not answered for this time has ended.
 SILENT_SECONDS = 15.0
 
 
@@ -72,7 +72,7 @@ def watched_connection(cluster: Cluster, seconds: float) -> Iterator[None]:
 
 
 def watch(pid: int, seconds: float, addresses: dict[str, str]) -> None:
-    """Kills a process when one of the addresses stays silent, or the time is over.
+    """Kills a process when one of the addresses does not answer, or the time is over.
 
     Args:
       pid: the process, the parent of this one.

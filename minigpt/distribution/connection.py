@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 START_SECONDS = 600.0
 REPORT_SECONDS = 20.0
 CONNECTION_SECONDS = 120.0
-# A worker that fails stays so long for the others to find out which of them ended first.
+# A worker that fails waits for this time, so that the others can find out which of them ended first.
 GRACE_SECONDS = 3.0
 
 _connected: Cluster | None = None
@@ -96,7 +96,7 @@ def _wait_for_others(cluster: Cluster) -> None:
 
 
 def _accept_all(server: socket.socket) -> None:
-    """Takes the connections of workers that look whether this one listens, before the queue is full."""
+    """Accepts the connections of workers that check whether this one listens, before the queue is full."""
     server.setblocking(False)
     with suppress(BlockingIOError):
         while True:
@@ -139,7 +139,7 @@ def lost_workers(replicas: Replicas | None) -> Iterator[None]:
     """Turns the loss of another worker into one line that names it.
 
     Args:
-      replicas: those of the training.
+      replicas: those of the run.
     Raises:
       UserError: another worker has ended or cannot be reached.
     """
@@ -152,7 +152,7 @@ def lost_workers(replicas: Replicas | None) -> Iterator[None]:
 
 
 def _loss(cluster: Cluster, error: Exception) -> UserError | None:
-    """Returns an error that names the worker whose loss is the reason of an error; None if none is."""
+    """Returns an error that names the worker whose loss caused an error; None if there is none."""
     named = {int(task) for task in re.findall(r"/task:(\d+)", str(error))} - {cluster.index}
     if not named:
         return None

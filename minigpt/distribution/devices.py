@@ -45,7 +45,7 @@ _used_together: int | None = None
 class Devices(Strategy):
     """Trains on the devices that the settings select, and with the processes of the environment.
 
-    With one device in one process it is the same as `Strategy`.
+    With one device in one process it behaves as `Strategy`.
     """
 
     replicas: Replicas | None
@@ -152,7 +152,7 @@ class Devices(Strategy):
             try:
                 loop.fit()
             except KeyboardInterrupt:
-                raise Interrupted from None  # The first worker says what was saved.
+                raise Interrupted from None  # The first worker prints what was saved.
             finally:
                 self.wait(loop)
         return run
@@ -262,7 +262,7 @@ def _simulate_devices(devices: int, cluster: Cluster | None) -> None:
 
 
 def _check_devices(kind: str, devices: int) -> None:
-    """Checks that TensorFlow can use so many devices together in this process.
+    """Checks that TensorFlow can use this many devices together in this process.
 
     Raises:
       UserError: it was initialized with fewer, or has used another number of them together, of which it

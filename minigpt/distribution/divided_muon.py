@@ -30,7 +30,7 @@ class DividedMuon(Muon):
         super().__init__(name="muon", **settings)
         assert not self.gradient_accumulation_steps and not self.use_ema
         self.replicas = replicas
-        # What `update_variables` leaves for `run_update`. Keras tracks lists, but not this object.
+        # Passed from `update_variables` to `run_update`. Keras tracks lists, but not this object.
         self._share = SimpleNamespace()
 
     @classmethod

@@ -54,7 +54,7 @@ def replicated_fit(
 
 
 class Agreement:
-    """Ends training at the same update in all workers, whichever of them wants it.
+    """Ends training at the same update in all workers, whichever of them stops it.
 
     The time limit is the first worker's, whose clock may also change the number of updates. Every worker
     can be interrupted.
@@ -72,7 +72,7 @@ class Agreement:
         """Makes the decisions of all workers the same, after each update and each epoch.
 
         Returns:
-          whether the epoch, or the training, ends here; never within an accumulated update.
+          whether the epoch, or training, ends here; never within an accumulated update.
         Raises:
           TrainingInterrupted: a worker was interrupted, and the state can be saved.
           UserError: another worker has failed, and says why.

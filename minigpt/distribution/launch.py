@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from minigpt.errors import UserError
 from minigpt.interrupts import stopping_signals
 
-# Workers end by themselves when one of them has. One that hangs is ended after this time.
+# Workers end by themselves when one of them has ended. One that hangs is killed after this time.
 END_SECONDS = 30.0
 # Those that still wait for one that has failed, to connect, are interrupted after this time.
 INTERRUPT_SECONDS = 10.0
@@ -26,8 +26,8 @@ _LAUNCHED_BY = "MINIGPT_LAUNCHED_BY"
 def launch(arguments: Sequence[str], workers: int) -> list[int]:
     """Runs a command of minigpt in several processes of this machine, which train together.
 
-    The first worker prints as usual; of the others, only errors are seen. Ctrl-C, SIGTERM and SIGHUP reach
-    all of them.
+    The first worker prints as usual; the others print only errors. Ctrl-C, SIGTERM and SIGHUP reach all of
+    them.
 
     Args:
       arguments: of the command, without the program: `["train", "--config", "python"]`.
@@ -49,7 +49,7 @@ def launch(arguments: Sequence[str], workers: int) -> list[int]:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(number)
 
-    # In groups of their own, so that a terminal does not send them Ctrl-C as well.
+    # In their own process groups, so that a terminal does not send them Ctrl-C as well.
     previous = {number: signal.signal(number, forward) for number in stopping_signals()}
     try:
         for index, environment in enumerate(environments):

@@ -127,7 +127,7 @@ class Replicas:
         batches = iter(batches)
         while group := list(itertools.islice(batches, self.count)):
             sizes = [size(batch) for batch in group]
-            # A replica without a batch of its own computes the last one again, in a row that is left out.
+            # A replica without a batch computes the last batch again, in a row that is left out.
             full = group + group[-1:] * (self.count - len(group))
             parts = tf.nest.map_structure(
                 lambda *arrays: self.per_replica(lambda replica: arrays[replica]), *full

@@ -12,7 +12,7 @@ from minigpt.training.tasks.task import Batch, Task
 
 
 class ReplicatedStep:
-    """One batch of training on all replicas, with the results of one device but for rounding.
+    """One batch of training on all replicas, with the results of one device up to rounding.
 
     Each replica computes the gradients of its rows. They are summed, and every replica makes the same
     update. With `training.accumulate_steps`, each replica accumulates its own gradients, and only those

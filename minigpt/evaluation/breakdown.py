@@ -25,7 +25,7 @@ class _Passage:
 
 
 class LossBreakdown:
-    """Sums the losses of held-out tokens by what the tokens have in common.
+    """Sums the losses of held-out tokens by position, by frequency and by passage.
 
     Args:
       tokenizer: decodes the passages.

@@ -1,4 +1,4 @@
-"""What evaluation and training need of the replicas of a model; `minigpt.distribution` has them."""
+"""The interface of replicas for evaluation and training; `minigpt.distribution` implements it."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager

@@ -114,7 +114,7 @@ def baselines(part: Part, token_counts: np.ndarray) -> tuple[float, float]:
 
 
 def pair_baselines(train: Pairs, val: Pairs, vocab_size: int) -> tuple[float, float]:
-    """Returns the same as `baselines`, in nats per target token of the pairs that are not too long."""
+    """Returns `baselines` of pairs, in nats per target token of the pairs that are not too long."""
     counts = [
         np.bincount(
             np.concatenate([pairs.target(index) for index in np.flatnonzero(pairs.fits)]),

@@ -107,15 +107,15 @@ class LanguageModel(keras.Model, abc.ABC):
             and loss_weights is None
             and not (metrics or weighted_metrics)
             and not self.quantizations
-            and type(self).__base__ is LanguageModel  # A subclass may compute other logits.
+            and type(self).__base__ is LanguageModel  # A subclass may change the logits.
         )
         smoothed = self.uses_chunked_loss and isinstance(self.loss, SmoothedCrossentropy)
-        # Not tracked: a built layer accepts no more state. Keras does the same with its own metrics.
+        # Not tracked: a built layer accepts no more state. Keras does not track its own metrics either.
         plain_loss = keras.metrics.Mean("plain_loss") if smoothed else None
         object.__setattr__(self, "plain_loss", plain_loss)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        # Keras does the same, but only for models that do not override `compile`.
+        # Keras does this too, but only for models that do not override `compile`.
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.built:
             self.optimizer.build(self.trainable_variables)

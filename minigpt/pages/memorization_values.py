@@ -1,4 +1,4 @@
-"""What was measured about memorization, as pages show it: each value has its type, none is long."""
+"""Measurements of memorization for pages: the type and the length of each value are checked."""
 
 from typing import Any
 

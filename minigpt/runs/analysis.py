@@ -1,4 +1,4 @@
-"""analysis.json: what was found out about a run after its epochs, verdicts included."""
+"""analysis.json: measurements of a run after its epochs, and the verdicts of the doctor."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from minigpt.runs.records import read_object
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import replace_file
 
-# Id → what is said about it.
+# Id → title.
 TITLES = {
     "diverging": "The training diverged",
     "not_learning": "The model did not learn",
@@ -28,7 +28,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is wrong with a training.
+    """A verdict of the doctor: what is wrong with a run.
 
     Attributes:
       id: one of `TITLES`.

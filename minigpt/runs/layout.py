@@ -119,7 +119,7 @@ LARGE_BYTES = 1_500_000_000
 
 
 def is_current(run: Path) -> bool:
-    """Returns whether a run has a portable file that is not older than what it is made of.
+    """Returns whether a run has a portable file that is not older than the files it is made from.
 
     Args:
       run: a run directory.

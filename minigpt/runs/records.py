@@ -130,7 +130,7 @@ def cut_lines(file: Path, last: int, key: str = "epoch") -> None:
 
 
 def _open_no_link(path: str, flags: int) -> int:
-    """Opens a file but no symbolic link: in a directory from someone else, a link may lead to any file."""
+    """Opens a file, not a symbolic link: in a directory from someone else, a link may lead to any file."""
     # O_NONBLOCK: opening a pipe does not block.
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 

@@ -6,11 +6,11 @@ checkpoints/     the newest states and the best by validation loss; see `checkpo
 metrics.jsonl    one object for each epoch
 samples.jsonl    the samples written after each epoch
 steps.jsonl      training loss, learning rate, speed and memory during the epochs
-analysis.json    what was found out about the training: baselines, verdicts of the doctor
-report.html      all of this as a page; tensorboard/: what TensorBoard shows, if it is asked for
-certificates/    how each export compares with the run, one file an export
-epochs/          the weights after each epoch, as portable files; see `epoch_files`
-facts.json       the command, the sizes and the baselines; see `facts`
+analysis.json    baselines, memorization, verdicts of the doctor
+report.html      all of this as a page; tensorboard/: files for TensorBoard, with training.tensorboard
+certificates/    how each export compares with the run, one file per export
+epochs/          the weights after each epoch, as portable files; see `layout`
+facts.json       the command, the sizes and the baselines; see `records`
 model.keras      the best model, after training; saved_model/: the same for programs without minigpt
 model.gguf       the same model with its tokenizer in one portable file
 lock             held by the process that trains
@@ -112,7 +112,7 @@ class Run:
           tokenizer: the model's tokenizer.
           corpus: the record of the text; None for a model that was not trained by minigpt.
           model: a trained model; None if the run is to be trained.
-          facts: what is known about training before its first step.
+          facts: the facts about the run before its first step.
         Raises:
           UserError: something exists at `path`, or it cannot be written.
         """
@@ -178,7 +178,7 @@ class Run:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What was known before the first step, by the names of `runs.records.Facts`.
+        """The facts about the run before its first step, with the names of `runs.records.Facts`.
 
         {} if the file is missing or damaged; imported runs have none.
         """
@@ -190,7 +190,7 @@ class Run:
 
     @property
     def has_current_portable_file(self) -> bool:
-        """Whether model.gguf exists and is not older than what it is made of."""
+        """Whether model.gguf exists and is not older than the files it is made from."""
         return is_current(self.path)
 
     def load_tokenizer(self) -> Tokenizer:
@@ -242,7 +242,7 @@ class Run:
         append_line(file, record)
 
     def cut_lines(self, file: Path, last: int, key: str = "epoch") -> None:
-        """Removes the lines whose `key` is above `last`; see `json_lines`."""
+        """Removes the lines whose `key` is above `last`; see `records.cut_lines`."""
         cut_lines(file, last, key)
 
     def remove_unfinished(self) -> None:
@@ -278,7 +278,7 @@ def open_run_corpus(run: Run) -> "Corpus | None":
     learned = config.training.init_from is None and config.tokenizer.kind != "gpt2"
     existing = None if learned else tokenizer
     corpus = reopen_corpus(config.data, config.tokenizer, existing, run.corpus["fingerprint"])
-    # The run's knows whether its vocabulary has a beginning-of-sentence token.
+    # The tokenizer of the run knows whether its vocabulary has a beginning-of-sentence token.
     return corpus and replace(corpus, tokenizer=tokenizer)
 
 

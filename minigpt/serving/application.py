@@ -42,12 +42,12 @@ T = TypeVar("T")
 
 
 class Server:
-    """The endpoints, and what they share.
+    """The endpoints and their shared state.
 
     Args:
       model: the model.
       scheduler: the engines.
-      bounds: what requests may ask for.
+      bounds: the limits of requests.
       page: the page of the model.
     """
 
@@ -283,7 +283,7 @@ async def _on_full_queue(request: Request, error: Exception) -> Response:
 
 
 async def _on_disconnect(request: Request, error: Exception) -> Response:
-    return PlainTextResponse("", 499)  # Nobody reads it.
+    return PlainTextResponse("", 499)  # The client does not read it.
 
 
 async def _on_http_exception(request: Request, error: HTTPException) -> Response:

@@ -1,4 +1,4 @@
-"""A text that the server generates: what is asked for, and the parts that are ready."""
+"""A text that the server generates: its request, and the parts that are ready."""
 
 import asyncio
 import math
@@ -95,7 +95,7 @@ class Describer:
         self._detokenizer = IncrementalDetokenizer(tokenizer, prompt_ids)
 
     def push(self, token: int, choice: Choice | None) -> TokenDescription:
-        """Returns the description of the next token; choice: from what it was chosen, if it was."""
+        """Returns the description of the next token. `choice` has its probabilities if it was generated."""
         name = self._name(token)
         if choice is None:
             return TokenDescription(name, len(self._detokenizer.push(token)))
@@ -126,10 +126,10 @@ class Generation:
       request: what to generate.
       tokenizer: the tokenizer of the model.
       event: set by the event loop when a part is ready; several texts may share it.
-      streams: whether parts are wanted before the text is finished. Each takes time.
+      streams: whether parts are delivered before the text is finished. Each delivery takes time.
     Attributes:
       first_token_seconds: from here to the first token; None before it.
-      is_cancelled: whether nobody wants the text any more.
+      is_cancelled: whether the client no longer waits for the text.
     """
 
     def __init__(

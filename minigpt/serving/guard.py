@@ -1,4 +1,4 @@
-"""What every request passes: its host and key are checked, and it is counted for Prometheus."""
+"""Checks the host and the key of every request, and counts requests for Prometheus."""
 
 import asyncio
 import base64
@@ -29,7 +29,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
-    """What the server counts.
+    """The counters of the server.
 
     Args:
       scheduler: the texts that run and wait.

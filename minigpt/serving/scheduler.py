@@ -1,4 +1,4 @@
-"""The threads of the engines, and the queue of what waits for them."""
+"""The threads of the engines, and the queue of the texts and computations that wait for them."""
 
 import asyncio
 import threading
@@ -30,7 +30,7 @@ class Computation:
     Args:
       function: the call.
     Attributes:
-      is_cancelled: whether nobody wants the result any more.
+      is_cancelled: whether the client no longer waits for the result.
     """
 
     def __init__(self, function: Callable[[BatchEngine], Any]) -> None:
@@ -62,7 +62,7 @@ Work = Generation | Computation
 
 
 class Scheduler:
-    """Engines with a thread each, which take what waits in a common queue.
+    """Engines, each with a thread, which take their work from a common queue.
 
     Args:
       path: a portable file.
@@ -132,7 +132,7 @@ class Scheduler:
             self._changed.notify_all()
 
     def cancel(self, unwanted: Sequence[Work]) -> None:
-        """Ends work that nobody wants any more; what is finished stays as it is."""
+        """Ends work whose client no longer waits; finished work stays as it is."""
         with self._changed:
             for work in unwanted:
                 work.is_cancelled = True

@@ -18,7 +18,7 @@ _Strings = Annotated[list[str], Field(fail_fast=True)]
 _Ids = Annotated[list[int], Field(fail_fast=True)]
 # A text, several texts, token ids, or several lists of them.
 Texts = str | _Strings | _Ids | Annotated[list[_Ids], Field(fail_fast=True)]
-# What OpenAI's fields of one choice, and of several texts a request, are limited to here.
+# The limits of OpenAI's fields for the texts and for the stop strings of a request.
 MOST_TEXTS = 128
 MOST_STOPS = 16
 # Field → what it should be, where pydantic describes one alternative of several.
@@ -52,10 +52,9 @@ _Distribution: Any = create_model("_Distribution", __base__=_Body, **_FIELDS)
 
 
 class CompletionBody(_Distribution):
-    """The body of `/v1/completions`. What is None is as the model's settings say.
+    """The body of `/v1/completions`. A field that is None has the value of the model's settings.
 
-    It has all settings that change a distribution. Those other than `temperature` and `top_p` are minigpt's
-    own.
+    It has all settings that change a distribution. OpenAI defines only `temperature` and `top_p`.
     """
 
     prompt: Texts | None = None
@@ -87,7 +86,7 @@ async def read_body(request: Request, schema: type[Body], most_bytes: int) -> Bo
     """Reads and checks the body of a request.
 
     Raises:
-      RequestError: it is too large, arrives too slowly, or is not what the schema describes.
+      RequestError: it is too large, arrives too slowly, or does not match the schema.
     """
     # A page of another origin can send other types without asking (CORS).
     if (

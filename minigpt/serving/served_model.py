@@ -1,4 +1,4 @@
-"""The model that is served: its tokenizer, its settings, its page, and the bounds of requests."""
+"""The model that is served: its tokenizer, its settings, its page, and the limits of requests."""
 
 import asyncio
 import hashlib
@@ -21,7 +21,7 @@ from minigpt.targets.gguf.text_model import PortableTextModel
 
 @dataclass(frozen=True)
 class Bounds:
-    """What requests may ask for.
+    """The limits of requests.
 
     Attributes:
       prompt_tokens: tokens of a prompt.
@@ -39,7 +39,7 @@ class ServedModel:
 
     Args:
       file: the portable file.
-      name: what requests call it.
+      name: its name in requests.
       sampling: sampling settings: name → value.
     Attributes:
       longest_piece: the maximum number of characters of a token; None if a token can stand for any text.

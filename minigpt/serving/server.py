@@ -21,7 +21,7 @@ from minigpt.errors import ArgumentProblem, UserError
 from minigpt.interrupts import stopping_signals
 from minigpt.serving.errors import RequestError
 
-# What runs when a signal arrives may end within this time; the whole takes at most 20 s.
+# Requests that run when a signal arrives may end within this time; stopping takes at most 20 s.
 _GRACE_SECONDS = 18
 # Idle connections are closed after this time. Clients close theirs earlier, many after 5 s: if both close a
 # connection at once, a request fails.
@@ -156,7 +156,7 @@ class _Protocol(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """A server that ends with status 0 after a signal: that is how it is stopped."""
+    """A server that ends with status 0 after a signal, which is the normal way to stop it."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -204,7 +204,7 @@ def is_loopback(listening: socket.socket) -> bool:
 def run_server(
     application: ASGIApp, listening: socket.socket, on_start: Callable[[], None]
 ) -> None:
-    """Answers requests until Ctrl-C or SIGTERM; finishes what runs then, within 20 s.
+    """Answers requests until Ctrl-C or SIGTERM, and finishes those that run then within 20 s.
 
     Args:
       application: the application.

@@ -89,7 +89,7 @@ def longest_first(contents: Iterable[str]) -> list[str]:
 def _split(text: str, tokens: dict[str, AddedToken]) -> Iterator[str | int]:
     """Yields ids and the texts between them.
 
-    Of the tokens that begin at a character, the longest one is found.
+    If several tokens begin at a character, the longest one is found.
     """
     end = 0
     if tokens:

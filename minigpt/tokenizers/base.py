@@ -1,4 +1,4 @@
-"""The interface of all tokenizers, and what they share: encoding on all cores, and saving."""
+"""The interface of all tokenizers, and their common code: encoding on all cores, and saving."""
 
 import abc
 import copy

@@ -21,7 +21,7 @@ COVERAGE = (
 # unknown characters: it skips sentences that contain it, and sentences of more than 4192 bytes. The limits
 # keep every word shorter.
 _MARKS = "".join(c for c in map(chr, range(0x300, 0x10000)) if unicodedata.category(c)[0] == "M")
-_LETTER = rf"(?:[^\W\d_]|[{_MARKS}])"  # A vowel sign (in Hindi, say) belongs to its consonant.
+_LETTER = rf"(?:[^\W\d_]|[{_MARKS}])"  # A vowel sign, as in Hindi, belongs to its consonant.
 _SIGN = rf"(?:[^\w \t\n\r\0\u2585{_MARKS}]|_)"
 WORD = re.compile(
     rf"'{_LETTER}{{1,2}}\b"

@@ -2,8 +2,8 @@
 
 Radford et al. (2019), "Language Models are Unsupervised Multitask Learners", section 2.2. The text is
 split into words by the pattern of the published encoder. Then neighbors among the UTF-8 bytes of a word
-are merged, in the order of the published list of merges. The tokenizers of Qwen2 and Qwen3 do the same
-with another pattern, and normalize the text first.
+are merged, in the order of the published list of merges. The tokenizers of Qwen2 and Qwen3 have another
+pattern and normalize the text first.
 
 sentencepiece does the merging, as for `byte_pair`. Its model works on Latin-1 text, in which every
 character is one byte.

@@ -84,7 +84,7 @@ class Vocabulary(abc.ABC):
         return self.decode_valid(ids.tolist())
 
     def decode_valid(self, ids: Iterable[int]) -> str:
-        """Does the same as `decode` for ids from 0 to vocab_size - 1, without a check."""
+        """Decodes ids from 0 to vocab_size - 1, as `decode`, without a check."""
         pieces = (self.pieces[i] for i in ids)
         return self.decode_bytes(self.separator.join(piece for piece in pieces if piece))
 

@@ -19,7 +19,7 @@ from minigpt.config.model import (
 
 _ADAPTER: TypeAdapter[TransformerConfig] = TypeAdapter(AnyTransformer)
 
-# Names in the Keras examples, in programs that grew out of them, and in `keras.layers.MultiHeadAttention`.
+# Names in the Keras examples, in programs derived from them, and in `keras.layers.MultiHeadAttention`.
 MODEL_NAMES = {
     "maxlen": "max_len",
     "rate": "dropout_rate",

@@ -1,4 +1,4 @@
-"""Multi-head attention, written out: to earlier tokens, with a cache for decoding; to all; to a source."""
+"""Multi-head attention: to earlier tokens, with a cache for decoding; to all tokens; to a source."""
 
 from typing import Any
 
@@ -144,7 +144,7 @@ class Attention(keras.layers.Layer):
         )
         projection.build(input_shape)
         if self.config.is_modern:
-            # Muon updates each matrix by itself, as if they were several layers.
+            # Muon updates each of these matrices separately, as if they were several layers.
             projection.kernel.muon_parts = widths
         return projection
 

@@ -48,7 +48,7 @@ class PackedGlorotUniform(keras.initializers.GlorotUniform):
 
 
 def own_initializer(initializer: Any) -> Any:
-    """Returns an initializer of the same distribution, with a seed of its own unless a seed was given."""
+    """Returns an initializer of the same distribution, with a new seed unless a seed was given."""
     return initializer.clone() if _draws_a_seed(initializer) else initializer
 
 

@@ -90,12 +90,12 @@ class Block(keras.layers.Layer):
                 f"The input of {type(self).__name__} should have the shape [B, T, embed_dim], with "
                 f"embed_dim = {self.config.embed_dim}. Received: {tuple(input_shape)}"
             )
-        # Keras checks each call by it. Otherwise a norm would broadcast an input of another width.
+        # Keras checks the input of each call. Otherwise a norm would broadcast an input of another width.
         self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: self.config.embed_dim})
         self.attention.build(input_shape)
         self.expand.build(input_shape)
         ff_size = self.config.ff_size
-        # Muon updates the matrix of a gate by itself, as if it were another layer's.
+        # Muon updates the matrix of a gate separately, as if it belonged to another layer.
         self.expand.kernel.muon_parts = (ff_size,) * (self.expand.units // ff_size)
         self.contract.build((*input_shape[:-1], ff_size))
         self.norm1.build(input_shape)

@@ -1,4 +1,4 @@
-"""What all tokenizers share inside a TensorFlow graph: decoding, lower-casing, invalid UTF-8."""
+"""The common code of all tokenizers in a TensorFlow graph: decoding, lower-casing, invalid UTF-8."""
 
 import tensorflow as tf
 

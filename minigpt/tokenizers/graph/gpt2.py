@@ -46,7 +46,7 @@ class GraphAddedTokens(tf.Module):
     def ids(
         self, texts: tf.Tensor, encode: Callable[[tf.Tensor], tf.RaggedTensor]
     ) -> tf.RaggedTensor:
-        """Encodes texts, with `encode` for what is between added tokens.
+        """Encodes texts; `encode` encodes the parts between added tokens.
 
         Args:
           texts: string[N].
@@ -91,7 +91,7 @@ class _Search(tf.Module):
         Args:
           texts: string[N].
         Returns:
-          ragged string[N, None]: texts and tokens by turns, of which the tokens are empty; and
+          ragged string[N, None]: texts and tokens alternately, in which the tokens are empty; and
           ragged int32[N, None]: their ids, -1 for texts.
         """
         if not self._tokens:
@@ -122,7 +122,7 @@ class _Search(tf.Module):
     def _without_parts_of_words(
         self, parts: tf.RaggedTensor, numbers: tf.RaggedTensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Joins tokens with `single_word` that are part of a word with the texts beside them."""
+        """Joins tokens with `single_word` that are part of a word with the adjacent texts."""
         texts, word = parts.flat_values, f"[{character_class(ranges('word'))}]"
         rows = parts.value_rowids()
 
@@ -130,7 +130,7 @@ class _Search(tf.Module):
             same_row = _shifted(rows, offset, -1) == rows
             return tf.where(same_row, _shifted(texts, offset, ""), "")
 
-        # The text beside a token may be empty. Then the one beside it is a token.
+        # If the text next to a token is empty, the part beyond it is a token.
         before = tf.strings.join([neighbor(-2), neighbor(-1)])
         after = tf.strings.join([neighbor(1), neighbor(2)])
         in_word = tf.strings.regex_full_match(before, f"(?s).*{word}")
@@ -140,7 +140,7 @@ class _Search(tf.Module):
         kept = tf.cast(parts.with_values(is_kept), tf.int64)
         lengths = 2 * tf.reduce_sum(kept, axis=1) + 1
         starts = tf.repeat(tf.cumsum(lengths, exclusive=True), parts.row_lengths())
-        # Of the texts and tokens by turns, which one each part belongs to.
+        # The text or token that each part belongs to.
         counts = kept.flat_values
         earlier = tf.cumsum(counts, exclusive=True)
         first = tf.gather(earlier, tf.repeat(parts.row_starts(), parts.row_lengths()))
@@ -216,7 +216,7 @@ class GPT2Graph(GraphTokenizer):
         return tf.ragged.boolean_mask(ids, ids != self._separator_id)
 
     def _normalized(self, texts: tf.Tensor) -> tf.Tensor:
-        """Does the same as `GPT2Tokenizer.normalize`."""
+        """Normalizes texts as `GPT2Tokenizer.normalize`."""
         if self._splitting == "gpt2":
             return texts
         # `nfc` keeps these characters too as and where they are.
