@@ -44,7 +44,7 @@ A setting that is left out has the default of its section below, with two except
 defaults depend on `model.block`; that section lists them. In all sections, some depend on the text. The
 defaults in the column "stories" suit the bundled stories (`data.source = "stories"`). For any other text,
 minigpt chooses the values marked "chosen" to fit the length of the text and the time limit, prints them and
-records them. What a configuration sets is not chosen.
+records them. Settings that a configuration sets are kept.
 
 {exceptions}"""
 FILTERS = ", ".join(f"`{s.name}`" for s in DISTRIBUTION if s.name != "repetition_penalty")
@@ -61,8 +61,8 @@ How text is generated after an epoch. `minigpt sample` and `minigpt translate` s
 With `data.source = "pairs"`, only `beams`, `length_penalty`, `print_every` and `translations` have an
 effect; with all other sources, `translations` has none.
 
-They are applied in this order: `repetition_penalty`, `banned_tokens`, {FILTERS}, the draw.
-Each filter sees the probabilities of the tokens that the filters before it keep.""",
+The filters are applied in this order: `repetition_penalty`, `banned_tokens`, {FILTERS}, the draw.
+Each filter uses the probabilities of the tokens that the filters before it keep.""",
 }
 # Name in `Setting.formats` → heading of its column.
 FORMATS = {
@@ -226,8 +226,8 @@ def section_text(section: str) -> str:
 def formats_table() -> str:
     """Returns the table of the exports that have each sampling setting."""
     lines = [
-        "TensorFlow, which trains, has every setting. `minigpt sample` runs a model in TensorFlow if a\n"
-        "setting needs it. These exports have them:\n",
+        "TensorFlow supports every setting, and `minigpt sample` uses it if a setting needs it. These\n"
+        "exports support:\n",
         f"| setting | {' | '.join(FORMATS.values())} |",
         "|---|" + "---|" * len(FORMATS),
     ]

@@ -43,7 +43,8 @@ def training_bytes(config: Config, vocab_size: int) -> tuple[int, int]:
     if training.lora_rank is None:
         copies += 1 + _OPTIMIZER_SLOTS[training.optimizer] + (training.accumulate_steps > 1)
     if training.devices != "auto":
-        copies *= training.devices  # The devices are simulated: only the memory of the CPU is checked.
+        # The devices are simulated: only the memory of the CPU is checked.
+        copies *= training.devices
     tokens = training.batch_size * config.sequence_length
     # Each block keeps its input and the inner layer for the backward pass.
     bytes_per_number = 4 if training.precision == "float32" else 2
