@@ -139,7 +139,7 @@ def limits(constraints: list[Any], number: type, least: str, most: str) -> str:
     """Returns the bounds in words; those of integers are inclusive."""
 
     def bound(name: str) -> Any:
-        # Of several bounds of one kind, pydantic checks the last one only.
+        # If there are several bounds of one kind, pydantic checks the last one only.
         found = [getattr(item, name) for item in constraints if hasattr(item, name)]
         return found[-1] if found else None
 

@@ -29,7 +29,7 @@ from minigpt.distribution.launch import free_ports, worker_environment
 WORKERS = (1, 2, 4)
 # FLOP/s of an A100 in bfloat16, and the share of them that training of a GPT reaches.
 GPU_FLOPS, UTILIZATION = 312e12, 0.4
-# Of the slowest link of the ring, bytes/s: within a machine (NVLink), and between machines.
+# The speed of the slowest link of the ring, bytes/s: within a machine (NVLink), and between machines.
 RINGS = {
     "8 GPUs, 1 machine, NVLink": (8, 300e9),
     "64 GPUs, 8 machines, 100 Gbit/s": (64, 12.5e9),

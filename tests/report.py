@@ -10,7 +10,7 @@ import pytest
 COUNTED = ("rounds", "kills", "faults", "inputs", "lost work")
 LOST_WORK = ("tests/faults/", "tests/training/test_resume")
 _SHOWN = {
-    "rounds": "processes of trainings and writers",
+    "rounds": "processes that train or write",
     "kills": "of them killed",
     "faults": "of them met by another fault",
     "inputs": "bad and odd inputs tried",

@@ -106,7 +106,7 @@ def _accept_all(server: socket.socket) -> None:
 def _address_in_use(cluster: Cluster) -> UserError:
     return UserError(
         f"{cluster.name(cluster.index)}: cannot use this address: it is not one of this machine, or "
-        "another process uses it. A worker cannot join a training that has begun"
+        "another process uses it. A worker cannot join training that has begun"
     )
 
 

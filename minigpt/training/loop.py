@@ -38,7 +38,7 @@ class TrainingLoop:
       best: the best epoch.
       checkpointing: counts epochs and batches, and saves the state.
       interrupt: receives Ctrl-C.
-      hooks: the hooks; each fails without ending the training.
+      hooks: the hooks; each fails without ending training.
       ended_together: whether all processes have ended the loop at the same update.
     """
 

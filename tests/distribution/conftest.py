@@ -1,4 +1,4 @@
-"""Configurations of trainings by several processes."""
+"""Configurations of training in several processes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Processes of tests: trainings by several workers."""
+"""Processes of tests: training by several workers."""
 
 import json
 import os

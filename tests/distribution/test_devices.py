@@ -1,4 +1,4 @@
-"""Which devices a training uses, and when it cannot have them."""
+"""Which devices training uses, and when they are not available."""
 
 import pytest
 import tensorflow as tf

@@ -32,7 +32,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "pairs": {"training": {"label_smoothing": 0.1}, "model": {"dropout_rate": 0.1}},
     "pairs_accumulated": {"training": {"accumulate_steps": 2, "batch_size": 15}},
     # Batches of long pairs have fewer rows than there are replicas. Not with ReLU: whether a hidden unit
-    # within rounding of zero is on changes the gradients of so few tokens. On one device, 9 trainings began
+    # within rounding of zero is on changes the gradients of so few tokens. On one device, 9 runs began
     # with weights changed by one unit in the last place: the losses of 3 changed by 1.2e-4, those of 6 by
     # less than 3e-7, as with XLA or with the rows reversed. With GELU, those of all 19 by less than 3e-7.
     "pairs_few": {
@@ -105,7 +105,7 @@ def check(found: list[dict[str, Any]], right: dict[str, Any], variant: str, repl
         np.testing.assert_allclose(
             worker["losses"], right["losses"], rtol=TOLERANCES.get(variant, 1e-5)
         )
-        # Of equal weights: the same numbers, bit for bit.
+        # Equal weights have the same numbers, bit for bit.
         assert worker["scores"] == right["scores"]
         assert worker["breakdown"] == right["breakdown"]
     assert right["losses"][-1] < 0.8 * right["losses"][0]

@@ -11,7 +11,7 @@ from tests.faults.operations import NEEDS_SPACE
 from tests.faults.warm import Ended, Warm
 
 Tally = Callable[..., None]
-# Of different kinds. The slow tests use all operations.
+# Operations of different kinds. The slow tests use all operations.
 SOME_GAPS = (
     "rename .scratch/run",
     "write run/checkpoints/.scratch/step-N/state.safetensors #1",
@@ -118,12 +118,12 @@ def stop_everywhere(
     counts: Callable[[str], bool],
     has_stopped: Callable[[str, Ended], bool],
 ) -> Stopped:
-    """Stops trainings once at every operation of their processes; each training ends like `reference`.
+    """Stops runs once at every operation of their processes; each run ends like `reference`.
 
     Args:
       warm: forks the processes.
-      folder: the prefix of the trainings' folders.
-      reference: an undisturbed training.
+      folder: the prefix of the runs' folders.
+      reference: an undisturbed run.
       fault: the name of the fault to inject; see `Warm.start`.
       counts: whether to stop at the operation of this name.
       has_stopped: whether a process has reached the operation.

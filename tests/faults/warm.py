@@ -128,7 +128,7 @@ class Warm:
 
 
 def _serve() -> None:
-    # Everything that a training imports, so that forked processes do not import it again.
+    # Everything that training imports, so that forked processes do not import it again.
     for name in (
         "cli.app",
         "training.pipeline",

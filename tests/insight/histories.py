@@ -1,4 +1,4 @@
-"""Histories of trainings that never happened, with the curves that a test needs."""
+"""Histories of invented runs, with the curves that a test needs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ def history(
     settings: dict[str, Any] | None = None,
     **changes: Any,
 ) -> History:
-    """Returns the history of a training on a text of a megabyte with a model of usual size.
+    """Returns the history of a run on a text of a megabyte with a model of usual size.
 
     Args:
       train: the training loss after each update, float[n] → float[n].

@@ -1,4 +1,4 @@
-"""The doctor's rules, on curves made for them; `test_doctor_trainings.py` has real trainings."""
+"""The doctor's rules, on curves made for them; `test_doctor_trainings.py` has real runs."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The doctor's verdicts on real trainings, bad ones and good ones."""
+"""The doctor's verdicts on real runs, bad ones and good ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The search for a learning rate, and the short trainings of a sweep."""
+"""The search for a learning rate, and the short runs of a sweep."""
 
 import math
 

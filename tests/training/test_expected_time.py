@@ -1,4 +1,4 @@
-"""How long a training may take, against a count of the multiplications of a model that is built."""
+"""The expected time of training, against a count of the multiplications of a model that is built."""
 
 import math
 import time

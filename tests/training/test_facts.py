@@ -1,4 +1,4 @@
-"""The facts that a training records before its first step."""
+"""The facts that a run records before its first step."""
 
 import math
 

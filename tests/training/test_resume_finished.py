@@ -143,7 +143,7 @@ def test_killed_between_a_better_epoch_and_its_checkpoint(copied, no_export):
 
 
 def test_saving_that_takes_long_is_said(copied, capsys, no_export, monkeypatch):
-    # Most of so short a training is compiling.
+    # Most of such a short run is compiling.
     monkeypatch.setattr("minigpt.training.messages.MIN_INTERVAL", 10_000)
     minigpt.resume(copied, ["training.epochs=3", "training.checkpoint_every_steps=1"])
     assert "s: training.checkpoint_every_steps = 1 saves very often." in capsys.readouterr().out

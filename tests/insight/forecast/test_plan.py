@@ -1,4 +1,4 @@
-"""The forecast of a training: it measures real updates, and leaves nothing."""
+"""The forecast of a training run: it measures real updates, and leaves no files."""
 
 import os
 import signal

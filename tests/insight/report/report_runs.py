@@ -1,4 +1,4 @@
-"""Run directories with records of a training, without a model: what a report is made of."""
+"""Run directories without a model: the records from which a report is made."""
 
 import json
 import math

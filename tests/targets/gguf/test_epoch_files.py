@@ -1,4 +1,4 @@
-"""The portable files of the epochs of a training."""
+"""The portable files of the epochs of a run."""
 
 import shutil
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 const LOSS_HEIGHT = 380;
 const SMALL_HEIGHT = 190;
-// Of a training that diverges, losses above this multiple of the worst baseline would hide all others.
+// If training diverges, losses above this multiple of the worst baseline would hide all others.
 const CEILING = 3;
 
 function lossesSection(run) {

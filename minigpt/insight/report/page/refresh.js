@@ -2,7 +2,7 @@
 // the file has changed.
 
 const [SHORTEST_INTERVAL, LONGEST_INTERVAL] = [2, 30]; // seconds
-const SILENCE = 600; // seconds without a new report after which the training may have been killed
+const SILENCE = 600; // seconds without a new report after which the run may have been killed
 const SILENT_EPOCHS = 3;
 const REST_MS = 3000; // after the last action of the reader
 const CONTROL_REST_MS = 30000; // while a control has the focus
@@ -32,7 +32,7 @@ class Refresh {
     this.start();
   }
 
-  // The page of a training that ended while it was open says so.
+  // The page of a run that ended while it was open says so.
   end() {
     if (!view.get("training")) return;
     byId("refresh").hidden = false;
@@ -68,7 +68,7 @@ class Refresh {
     clearTimeout(this.timer);
     if (this.isStale()) {
       const minutes = formatDuration(Math.floor(this.silence() / 60) * 60);
-      this.say(`Nothing was written for ${minutes}: the training may have been killed. This page no longer reloads itself.`, "Keep reloading");
+      this.say(`Nothing was written for ${minutes}: the run may have been killed. This page no longer reloads itself.`, "Keep reloading");
     } else if (view.get("paused")) {
       this.say("Reloading is paused. The training was running when this page was written.", "Resume");
     } else {

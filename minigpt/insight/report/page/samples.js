@@ -9,7 +9,7 @@ function samplesSection(run) {
   const draw = () => state.mode && box.replaceChildren(...groups.map((group, at) => sampleGroup(group, at, state, run)));
   const options = epochs.map((epoch) => [epoch, `epoch ${epoch}${epoch === run.best_epoch ? " (best)" : ""}`]);
   const two = make("div", { class: "choosers" });
-  // The newest epoch is the initial choice: it follows the training unless the reader chooses another.
+  // The newest epoch is the initial choice: it follows training unless the reader chooses another.
   const first = chooser("epoch-before", "First", options, epochs.at(-2) ?? epochs[0], draw);
   const second = chooser("epoch-after", "Second", options, epochs.at(-1), draw);
   state.before = () => Number(first.select.value);

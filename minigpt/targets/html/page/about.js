@@ -84,7 +84,7 @@ function trainingOf({ step, epoch, metrics }) {
   const parts = [];
   if (step != null) parts.push(formatCount(step, "step"));
   if (epoch != null) parts.push(metrics.length > 1 ? `epoch ${epoch}, the best of ${formatInteger(metrics.length)}` : formatCount(epoch, "epoch"));
-  const seconds = metrics.find((record) => record.epoch === epoch)?.seconds ?? 0; // since the start of the training
+  const seconds = metrics.find((record) => record.epoch === epoch)?.seconds ?? 0; // since the start of training
   if (seconds > 0) parts.push(formatSeconds(seconds));
   return parts.join(", ");
 }
@@ -98,7 +98,7 @@ function lossOf({ val_loss, val_bits_per_byte }) {
 function trainingPart(facts) {
   const series = lossSeries(facts);
   if (!series.lines.length)
-    return part("Training", make("p", { class: "note" }, "This file holds no record of the training."));
+    return part("Training", make("p", { class: "note" }, "This file contains no record of training."));
   const plot = make("div", { class: "plot" });
   watchWidth(plot, (width) => plot.replaceChildren(lossChart(series, width)));
   const note =
@@ -139,7 +139,7 @@ function metricsTable(metrics) {
   const table = make("table", { class: "table numbers" }, make("thead", {}, head), make("tbody", {}, ...rows));
   return make(
     "div",
-    { class: "table-scroll", tabindex: "0", role: "group", "aria-label": "Numbers of the training" },
+    { class: "table-scroll", tabindex: "0", role: "group", "aria-label": "Figures of training" },
     table,
   );
 }
@@ -191,5 +191,5 @@ function samplesParts(facts) {
     facts.kind === "encoder_decoder"
       ? "What the model translated after each epoch."
       : "What the model wrote after each epoch.";
-  return [part("Samples from the training", make("p", { class: "note" }, note), ...details)];
+  return [part("Samples during training", make("p", { class: "note" }, note), ...details)];
 }
