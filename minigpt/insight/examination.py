@@ -49,12 +49,14 @@ class Measurement:
         analysis.json, the number of epochs that have ended, and whether training has ended.
       measure: returns the keys of analysis.json that change. Arguments: its content and the number of
         epochs.
+      refutes: the id of a verdict that it may show to be wrong, and that no training gives without it.
     """
 
     subject: str
     seconds: float
     is_due: Callable[[dict[str, Any], int, bool], bool]
     measure: Callable[[dict[str, Any], int], dict[str, Any]]
+    refutes: str | None = None
 
 
 def measurements(
@@ -116,6 +118,7 @@ def measurements(
             CHECK_SECONDS,
             lambda analysis, *_: not isinstance(analysis.get("text"), list),
             check,
+            refutes="unlike",
         ),
         Measurement(
             "how like the training text the held-out text is",
@@ -125,6 +128,7 @@ def measurements(
                 config.data.source != "pairs" and not isinstance(analysis.get("held_out"), dict)
             ),
             compare,
+            refutes="memorized",
         ),
         Measurement(
             "what xz and zstd make of the held-out text",

@@ -24,8 +24,9 @@ SHARE = 0.01
 class Reporter(Hook):
     """Examines the run after every epoch, and writes the results and the report.
 
-    An epoch is skipped if the reports would take more than `SHARE` of the training time, but never
-    the first one of a process.
+    What would take too long is left to `minigpt doctor`, except what may refute a verdict. An epoch is
+    skipped if the reports would take more than `SHARE` of the training time, but never the first one
+    of a process.
 
     Args:
       command: how the user calls minigpt, for the suggested commands.
@@ -85,6 +86,21 @@ class Reporter(Hook):
     def _is_due(self, measurement: Measurement, is_finished: bool) -> bool:
         return measurement.is_due(self._analysis, self.checkpointing.epoch, is_finished)
 
+    def _measure(self, measurement: Measurement) -> None:
+        self._analysis |= measurement.measure(self._analysis, self.checkpointing.epoch)
+
+    def _verdicts(self, is_finished: bool) -> list[Verdict]:
+        """Returns the verdicts, after everything that may refute one of them is measured."""
+        while True:
+            verdicts = diagnose(read_history(self.run, self._analysis))
+            ids = [verdict.id for verdict in verdicts]
+            due = [
+                m for m in self._measurements if m.refutes in ids and self._is_due(m, is_finished)
+            ]
+            if not due:
+                return verdicts
+            self._measure(due[0])
+
     def report(self, state: str) -> list[Verdict]:
         """Writes analysis.json and report.html.
 
@@ -102,7 +118,7 @@ class Reporter(Hook):
                 self._is_due(measurement, state == "finished")
                 and spent + measurement.seconds <= self._allowed
             ):
-                self._analysis |= measurement.measure(self._analysis, self.checkpointing.epoch)
+                self._measure(measurement)
         if self.task.breakdown:
             self._analysis |= self.task.breakdown.as_dict()
         self._analysis |= {
@@ -110,7 +126,7 @@ class Reporter(Hook):
             "written": round(time.time(), 3),
             "planned_steps": self.clock.end,
         }
-        verdicts = diagnose(read_history(self.run, self._analysis))
+        verdicts = self._verdicts(state == "finished")
         self._analysis["verdicts"] = as_records(verdicts)
         write_analysis(self.run, self._analysis)
         write_report([self.run], self.run.report_file)

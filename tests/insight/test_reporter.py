@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 import shutil
 
 import pytest
@@ -85,3 +86,26 @@ def test_an_interrupted_training(tiny_file, tmp_path, monkeypatch, no_export):
     with pytest.raises(KeyboardInterrupt):
         minigpt.train(tiny_settings(tiny_file), tmp_path / "run")
     assert analysis_of(Run(tmp_path / "run"))["state"] == "interrupted"
+
+
+def test_a_training_on_two_languages_is_not_accused_of_memorizing(
+    tmp_path, monkeypatch, without_xla, no_export
+):
+    """What refutes the verdict is measured, however short the training was."""
+    monkeypatch.setattr("minigpt.insight.reporter.SHARE", 1e-9)
+    draw = random.Random(0)
+    english, german = (
+        " ".join(draw.choice(words.split()) for _ in range(count)) + "."
+        for words, count in (
+            ("the cat saw a dog and she ran to his house when it was late in that wood", 6000),
+            ("der Hund sah eine Katze und lief zu ihrem Haus als es im Wald schon dunkel war", 700),
+        )
+    )
+    text = tmp_path / "text.txt"
+    text.write_text(english + "\n" + german, encoding="utf-8")
+    sizes = {"epochs": 3, "steps_per_epoch": 60, "batch_size": 32, "learning_rate": 0.02}
+    settings = tiny_settings(text, tokenizer={"kind": "character"}, training=sizes)
+    minigpt.train(settings, tmp_path / "run")
+    found = analysis_of(Run(tmp_path / "run"))
+    assert [verdict["id"] for verdict in found["verdicts"]][:1] == ["unlike"]
+    assert "memorized" not in {verdict["id"] for verdict in found["verdicts"]}
