@@ -2,8 +2,8 @@
 
     PYTHONPATH=CHECKOUT_OF_THAT_VERSION python scripts/make_compatibility_fixtures.py FOLDER
 
-The fixtures in the repository were written by commit 8854410. They are never written again: the tests show
-that newer versions still read them.
+The fixtures in the repository were written by commit 8854410, where `open_run_corpus` was in
+`minigpt.runs.corpus`. They are never written again: the tests show that newer versions still read them.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ import keras
 
 import minigpt
 from minigpt.corpus.batches import training_batch
-from minigpt.runs.corpus import open_run_corpus
+from minigpt.runs.run import open_run_corpus
 
 NAMES, PLACES = ("Ana", "Béla", "Dirk"), ("hill", "roof", "boat")
 # The files stay small: most of a .keras file is not weights.

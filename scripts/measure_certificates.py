@@ -51,7 +51,7 @@ COLUMNS = (
     "tokens/s",
     "within tolerance",
 )
-# The size of the text that replaces downloads.
+# The number of stories in the text that replaces downloads.
 NUM_STORIES = 1500
 # Standard deviation of what is added to the weights of a model that is not trained.
 WEIGHT_NOISE = 0.05
