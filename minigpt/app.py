@@ -1,4 +1,4 @@
-"""Joins training and exports with what is around them: files, the report, TensorBoard, several devices."""
+"""Joins the core with the packages around it: exports, the report, TensorBoard, several devices."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

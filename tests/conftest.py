@@ -1,4 +1,4 @@
-"""What several tests share: a cache folder of their own, a tiny run."""
+"""Fixtures of several tests: a separate cache folder, a tiny run."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""What the tests of faults and of bad input have tried, told at the end of the session."""
+"""Counts the cases of the tests of faults and of bad input, and prints them at the end of the session."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a finished run contains."""
+"""The files of a finished run."""
 
 import json
 from pathlib import Path

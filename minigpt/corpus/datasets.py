@@ -61,7 +61,7 @@ def pair_dataset(buckets: Buckets, seed: int, first_step: int, steps: int) -> tf
 
 
 def without_threads(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns a dataset that starts no threads of its own; batches are cheap to make."""
+    """Returns a dataset that starts no threads; batches are cheap to make."""
     options = tf.data.Options()
     # A prefetching thread that runs the Python function at interpreter exit waits forever for the
     # interpreter lock.

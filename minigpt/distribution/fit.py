@@ -61,7 +61,7 @@ class Agreement:
 
     Args:
       replicas: of all workers.
-      loop: counts batches, and receives Ctrl-C in this worker. It does not act on it by itself.
+      loop: counts batches, and receives Ctrl-C in this worker. It does not stop on Ctrl-C by itself.
     """
 
     def __init__(self, replicas: Replicas, loop: TrainingLoop) -> None:

@@ -86,7 +86,7 @@ class History:
 
     @property
     def width(self) -> float:
-        """How many updates a mean loss is taken over: a twentieth of them, and at least `LEAST_WIDTH`."""
+        """Number of updates over which a mean loss is taken: a twentieth of all, at least `LEAST_WIDTH`."""
         return max(LEAST_WIDTH, self.last_step / 20)
 
     @property

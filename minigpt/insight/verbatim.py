@@ -190,7 +190,7 @@ assert _WORD * (_WINDOW + 1) - 1 <= MIN_CHARACTERS
 
 @dataclass(frozen=True)
 class Copies:
-    """What `find_copies` returns.
+    """The result of `find_copies`.
 
     Attributes:
       spans: for each text, the verbatim passages as (begin, end) in bytes, merged and in order.

@@ -58,7 +58,7 @@ class TokenDescription:
 
 @dataclass
 class Part:
-    """What was added to a text.
+    """New text of a generation.
 
     Attributes:
       text: the text.

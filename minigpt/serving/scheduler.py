@@ -111,12 +111,12 @@ class Scheduler:
 
     @property
     def running(self) -> int:
-        """How many texts the engines continue."""
+        """Number of texts that the engines continue."""
         return self._running
 
     @property
     def waiting(self) -> int:
-        """How many texts and computations wait."""
+        """Number of texts and computations that wait."""
         return len(self._waiting)
 
     def submit(self, work: Sequence[Work]) -> None:

@@ -95,7 +95,7 @@ class _Protocol(H11Protocol):
         return True
 
     def _probe(self) -> None:
-        """Sends something that is not part of an answer; if nobody is there, the connection is lost."""
+        """Sends something that is not part of an answer; if the client is gone, the connection is lost."""
         cycle = self.cycle
         assert cycle is not None
         if cycle.response_complete or self.transport.is_closing():

@@ -18,7 +18,7 @@ _TIMED = 3
 
 
 class Judgment(NamedTuple):
-    """What the source says about a greedy text of an export.
+    """The comparison of a greedy text of an export with the logits of its source.
 
     Attributes:
       is_greedy: whether the source certainly generates this text: each token is the only most probable one

@@ -51,7 +51,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Material:
-    """What is compared.
+    """The text and the prompts on which an export and its source are compared.
 
     Attributes:
       origin: "held-out text of the run", or "bundled stories" if the run's text is not available.

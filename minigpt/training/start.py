@@ -1,4 +1,4 @@
-"""What training starts from: a new run, or the newest checkpoint of an earlier one."""
+"""The start of training: a new run, or the newest checkpoint of an earlier one."""
 
 import abc
 import logging
@@ -71,7 +71,7 @@ CHANGEABLE = {
 
 
 class Start(abc.ABC):
-    """What training starts from.
+    """The start of training.
 
     Args:
       config: the settings.

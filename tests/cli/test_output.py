@@ -1,4 +1,4 @@
-"""What reaches a terminal, a pipe, and a program that reads JSON."""
+"""Output to a terminal, to a pipe, and to a program that reads JSON."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What the environment says about the workers."""
+"""Workers that the environment describes."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What training finds out about itself, and the states that it records."""
+"""Measurements during training, and the states that are recorded."""
 
 import json
 import math

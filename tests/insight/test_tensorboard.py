@@ -1,4 +1,4 @@
-"""What TensorBoard reads of a run, by its own reader."""
+"""The files for TensorBoard, read by its own reader."""
 
 import importlib.util
 

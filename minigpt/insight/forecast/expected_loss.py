@@ -42,7 +42,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Size:
-    """What the loss depends on.
+    """The sizes that determine the loss.
 
     Attributes:
       weights: weights in the blocks, without tables and head.

@@ -1,4 +1,4 @@
-"""Dense layers, and the initial values of their matrices: each matrix is drawn by itself.
+"""Dense layers, and the initial values of their matrices: each matrix is drawn separately.
 
 A Keras initializer gives the same values at every call. Two matrices that shared one would be correlated.
 """
@@ -53,7 +53,7 @@ def own_initializer(initializer: Any) -> Any:
 
 
 def side_by_side(initializer: Any, widths: tuple[int, ...]) -> Any:
-    """Returns an initializer of matrices side by side, each with the initial values it has by itself.
+    """Returns an initializer of matrices side by side, each with the initial values of a separate matrix.
 
     As in `keras.layers.MultiHeadAttention`, the range of the initial values of queries, keys and values
     then depends on the width of each, not on their sum.

@@ -30,7 +30,7 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
       dropout_rate: share of the sum's entries dropped in training; `rate` and `dropout` are the same
         argument.
       scale: whether token vectors are multiplied by sqrt(D) (Vaswani et al. 2017, section 3.4).
-      initializer: of the token table and of a trained position table, each drawn by itself.
+      initializer: of the token table and of a trained position table, each drawn separately.
     Attributes:
       position_table: float32[max_len, D], with learned positions only.
     Raises:

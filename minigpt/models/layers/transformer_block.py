@@ -167,7 +167,7 @@ class TransformerBlock(Block):
         decode with a cache. Tokens attend to padding too, as in the Keras example "Text classification
         with Transformer", unless an earlier layer computes a mask, such as
         `keras.layers.Embedding(..., mask_zero=True)`; the block then passes the mask on.
-      kernel_initializer: of all matrices except the two of `output_initializer`. Each is drawn by itself,
+      kernel_initializer: of all matrices except the two of `output_initializer`. Each is drawn separately,
         queries, keys and values too.
       output_initializer: of the matrices whose product is added to the shortcut; the same if None.
       **kwargs: other settings of `[model]` (docs/settings.md) and the arguments of `keras.layers.Layer`.

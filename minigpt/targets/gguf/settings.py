@@ -53,7 +53,7 @@ class Settings(SimpleNamespace):
 
     @property
     def numbers(self) -> list[float]:
-        """What the engine takes, in its order: `SAMPLING_PARAMETERS`, without the seed."""
+        """The arguments of the engine, in its order: `SAMPLING_PARAMETERS`, without the seed."""
         taken = (setting.name for setting in DISTRIBUTION if "gguf" in setting.formats)
         return [getattr(self, name) for name in taken]
 

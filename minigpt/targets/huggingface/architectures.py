@@ -1,6 +1,6 @@
 """The supported architectures.
 
-To add one, write a subclass of `Architecture` in a file of its own and add it to `ARCHITECTURES`.
+To add one, write a subclass of `Architecture` in a new file and add it to `ARCHITECTURES`.
 """
 
 from collections.abc import Mapping

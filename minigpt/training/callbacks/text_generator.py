@@ -246,5 +246,5 @@ def _print(prompt: str, text: str) -> None:
 
 
 def _print_text(prompt: str, text: str) -> None:
-    # On a line of its own: the progress bar of `fit` does not end its line.
+    # On a new line: the progress bar of `fit` does not end its line.
     show(new_console(), f"\ngenerated text:\n{prompt}{text}")

@@ -25,7 +25,7 @@ def build_optimizer(
       config: the settings.
       model: built.
       muon: builds the optimizer `muon`.
-      compiles_updates: whether an update is compiled with XLA by itself, and not with the whole step.
+      compiles_updates: whether an update is compiled with XLA separately, and not with the whole step.
     """
     shared: dict[str, Any] = {
         "learning_rate": config.learning_rate,

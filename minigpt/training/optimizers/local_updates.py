@@ -18,7 +18,7 @@ class LocalUpdates:
     fails if a name that is overridden here disappears.
 
     Attributes:
-      compiles_updates: whether an update is compiled with XLA by itself. Not needed within a function that
+      compiles_updates: whether an update is compiled with XLA separately. Not needed within a function that
         is compiled as a whole.
     """
 

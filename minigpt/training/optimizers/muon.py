@@ -21,7 +21,7 @@ class Muon(LocalUpdates, keras.optimizers.Muon):
     per variable.
 
     A Keras variable with an attribute `muon_parts`, the widths of several matrices side by side, is
-    updated as if each of them were a variable of its own.
+    updated as if each of them were a separate variable.
     """
 
     def update_variables(self, gradients: Any, variables: Any, learning_rate: Any) -> None:

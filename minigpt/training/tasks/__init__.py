@@ -1,4 +1,4 @@
-"""What a model can be trained to do; one task per file."""
+"""The tasks that a model can be trained for, one per file."""
 
 from minigpt.config import Config
 from minigpt.corpus.store_files import Corpus
