@@ -49,7 +49,8 @@ class Measurement:
         analysis.json, the number of epochs that have ended, and whether training has ended.
       measure: returns the keys of analysis.json that change. Arguments: its content and the number of
         epochs.
-      refutes: the id of a verdict that it may show to be wrong, and that no training gives without it.
+      refutes: the id of a verdict that it may show to be wrong. The verdict is not given during training
+        before this is measured.
     """
 
     subject: str

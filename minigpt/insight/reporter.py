@@ -24,9 +24,9 @@ SHARE = 0.01
 class Reporter(Hook):
     """Examines the run after every epoch, and writes the results and the report.
 
-    What would take too long is left to `minigpt doctor`, except what may refute a verdict. An epoch is
-    skipped if the reports would take more than `SHARE` of the training time, but never the first one
-    of a process.
+    Measurements that would take too long are left to `minigpt doctor`, except those that may refute a
+    verdict. An epoch is skipped if the reports would take more than `SHARE` of the training time, but
+    never the first one of a process.
 
     Args:
       command: how the user calls minigpt, for the suggested commands.
