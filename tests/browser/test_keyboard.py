@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from minigpt.targets.gguf.settings import Settings
 from tests.browser.interface import text_of_tokens, wait_until_ready, write
 
 pytestmark = pytest.mark.browser
@@ -163,7 +164,7 @@ def test_a_branch_is_the_continuation_of_its_tokens(written, gpt):
     best, second = np.argsort(-scores)[:2].tolist()
     assert best == ids[3]
     kept = [*ids[:3], second]
-    model._engine.set_sampling(0.0, 0, 1.0, 0.0, 1.0, 0, tokenizer.never_sampled_ids)
+    model._engine.set_sampling(Settings(temperature=0.0), seed=0)
     model._engine.start([*prompt, *kept], 24, added=4)
     tokens = [*kept, *model._engine.add_tokens(24)]
     expected = tokenizer.decode([*prompt, *tokens])[len("Ana sat") :]

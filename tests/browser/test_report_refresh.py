@@ -121,7 +121,7 @@ def test_it_stops_when_nothing_was_written_for_long(training, chromium):
     """The training was killed."""
     write(training, written=time.time() - 720)
     tab = chromium.open(training.path / REPORT_FILE)
-    assert status(tab).startswith("Nothing was written for 12 min: the training may have been")
+    assert status(tab).startswith("Nothing was written for 12 min: the run may have been killed")
     tab.evaluate(MARK)
     assert is_same_after(tab, 2.5)
     tab.click("#refresh-button")
