@@ -81,8 +81,3 @@ def test_a_run_that_is_resumed_keeps_its_command(trained, tmp_path, no_export):
     resume = ("train", "--resume", "run", "--set=training.epochs=2")
     assert called(*resume, cwd=tmp_path).returncode == 0
     assert file.read_bytes() == before
-    # As in a run of an earlier version: the command that began it is not known.
-    file.unlink()
-    assert called(*resume, cwd=tmp_path).returncode == 0
-    facts = json.loads(file.read_text())
-    assert facts == json.loads(before) | {"command": None}
