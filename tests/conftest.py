@@ -1,10 +1,12 @@
 """Fixtures of several tests: a separate cache folder, a tiny run."""
 
 import fcntl
+import gc
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +27,20 @@ SHARED_DATA = Path(
 
 @pytest.hookimpl(tryfirst=True)  # Before pytest-xdist reads the marks.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sends each file to one worker, and all that use `trained` to the same (`--dist loadgroup`)."""
-    cli = {item.path for item in items if "trained" in getattr(item, "fixturenames", ())}
+    """Sends each file to one worker (`--dist loadgroup`)."""
     for item in items:
-        group = "cli" if item.path in cli else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
+        item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Ends the session if pytest-xdist does not see the groups: fixtures would be set up by each worker."""
+    """Ends the session if pytest-xdist ignores the groups: each worker would set up all fixtures."""
     is_grouped = getattr(session.config.option, "loadgroup", False)
     if is_grouped and not all("@" in item.nodeid for item in session.items):
         raise pytest.UsageError("pytest-xdist ignores xdist_group (pytest-xdist issue 1386)")
+    # Keras collects garbage for each matrix that it quantizes or gives LoRA; the objects of the
+    # libraries are then not searched every time.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -121,26 +125,43 @@ def tiny_settings(file: Path, **sections: dict) -> dict:
     return {name: {**settings.get(name, {}), **sections.get(name, {})} for name in settings}
 
 
-@pytest.fixture
-def without_xla(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a few steps or tokens are enough: XLA takes longer to compile than all else together.
-
-    What is tested with XLA: the runs of the session fixtures, tests/generation, tests/models,
-    test_samples.py, test_saved_model.py, and commands in processes of their own.
-    """
+@contextmanager
+def nothing_compiled() -> Iterator[None]:
+    """XLA compiles neither the updates of a training run nor the steps of a decoder."""
     compile_model = keras.Model.compile
 
     def without(model: keras.Model, *arguments: Any, **options: Any) -> None:
         compile_model(model, *arguments, **{**options, "jit_compile": False})
 
-    monkeypatch.setattr(keras.Model, "compile", without)
-    monkeypatch.setattr(CachedGPT, "jit_compile", NEVER_COMPILED)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keras.Model, "compile", without)
+        patch.setattr(CachedGPT, "jit_compile", NEVER_COMPILED)
+        yield
+
+
+@contextmanager
+def nothing_exported() -> Iterator[None]:
+    """Training runs end without an export, which takes longer than the rest of a small one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("minigpt.training.pipeline.export_best", lambda *_: {})
+        yield
 
 
 @pytest.fixture
-def no_export(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trainings end without an export, which takes longer than all else in a small one."""
-    monkeypatch.setattr("minigpt.training.pipeline.export_best", lambda *_: {})
+def without_xla() -> Iterator[None]:
+    """Where a few steps or tokens are enough: XLA takes longer to compile than all else together.
+
+    What is tested with XLA: the runs of the session fixtures, tests/generation, tests/models,
+    test_samples.py, test_saved_model.py, and commands in processes of their own.
+    """
+    with nothing_compiled():
+        yield
+
+
+@pytest.fixture
+def no_export() -> Iterator[None]:
+    with nothing_exported():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@ import random
 import pytest
 
 import minigpt
-from tests.conftest import tiny_settings
+from tests.conftest import nothing_compiled, nothing_exported, tiny_settings
 
 PASSAGE = "It was a bright cold day in April, and the clocks of the town were striking thirteen."
 WORDS = (
@@ -28,6 +28,11 @@ def sentences(count: int, draw: random.Random) -> list[str]:
     return [" ".join(draw.choices(WORDS, k=7)) + "." for _ in range(count)]
 
 
+@pytest.fixture(autouse=True)
+def trainings_of_this_process(without_xla) -> None:
+    """The trainings of the session fixtures of tests/conftest.py have XLA."""
+
+
 @pytest.fixture(scope="session")
 def learned_by_heart(tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
     """A run on a text with PASSAGE 200 times, but not in its held-out end."""
@@ -43,6 +48,5 @@ def learned_by_heart(tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
         model={"max_len": 64, "embed_dim": 16, "num_heads": 2, "num_layers": 1},
         training={"epochs": 3, "steps_per_epoch": 120, "keep_epochs": False},
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("minigpt.training.pipeline.export_best", lambda *_: {})
+    with nothing_exported(), nothing_compiled():
         return minigpt.train(settings, folder / "run")

@@ -37,7 +37,7 @@ def test_a_finished_run(tiny_run):
     assert 'type="application/json"' in tiny_run.report_file.read_text(encoding="utf-8")
 
 
-def test_a_training_that_is_extended(tiny_run, tmp_path):
+def test_a_training_that_is_extended(tiny_run, tmp_path, no_export):
     run = Run(shutil.copytree(tiny_run.path, tmp_path / "run"))
     minigpt.resume(run, ["training.epochs=3"])
     found = analysis_of(run)

@@ -9,26 +9,18 @@ from tensorboard.util import tensor_util
 
 import minigpt
 from minigpt.runs.checkpoints import best_checkpoint
-from tests.conftest import tiny_settings
+from tests.conftest import nothing_compiled, nothing_exported, tiny_settings
 from tests.run_files import records
 
 
 @pytest.fixture(scope="module")
-def board(tiny_file_module, tmp_path_factory):
-    settings = tiny_settings(tiny_file_module, training={"tensorboard": True, "epochs": 2})
-    run = minigpt.train(settings, tmp_path_factory.mktemp("board") / "run")
+def board(tiny_file, tmp_path_factory):
+    settings = tiny_settings(tiny_file, training={"tensorboard": True, "epochs": 2})
+    with nothing_exported(), nothing_compiled():
+        run = minigpt.train(settings, tmp_path_factory.mktemp("board") / "run")
     events = EventAccumulator(str(run.path / "tensorboard"), size_guidance={"tensors": 0})
     events.Reload()
     return run, events
-
-
-@pytest.fixture(scope="module")
-def tiny_file_module(tmp_path_factory):
-    from tests.conftest import tiny_text
-
-    file = tmp_path_factory.mktemp("text") / "tiny.txt"
-    file.write_text(tiny_text(), encoding="utf-8")
-    return file
 
 
 def values(events, tag: str) -> dict[int, np.ndarray]:

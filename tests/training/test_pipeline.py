@@ -96,14 +96,18 @@ def test_evaluate_on_other_text(tiny_run, tmp_path):
     assert by_file.loss < minigpt.load(tiny_run).evaluate("zebra quilt vex! " * 20).loss
 
 
-def test_evaluate_notices_that_the_text_has_changed(tiny_file, tiny_run, tmp_path):
-    original = tiny_file.read_text()
-    try:
-        tiny_file.write_text(original.replace("Ana", "Eva"))
-        with pytest.raises(UserError, match="has changed since training"):
-            evaluate_run(tiny_run)
-    finally:
-        tiny_file.write_text(original)
+def test_evaluate_notices_that_the_text_has_changed(tiny_run, tmp_path):
+    """The run is a copy with a text of its own: workers share that of `tiny_run`."""
+    run = minigpt.Run(shutil.copytree(tiny_run.path, tmp_path / "run"))
+    (original,) = run.config.data.paths
+    text = shutil.copy(original, tmp_path / "tiny.txt")
+    config = run.config_file.read_text()
+    run.config_file.write_text(config.replace(original, str(text)))
+    run = minigpt.Run(run.path)
+    assert evaluate_run(run).loss > 0
+    text.write_text(text.read_text().replace("Ana", "Eva"))
+    with pytest.raises(UserError, match="has changed since training"):
+        evaluate_run(run)
 
 
 def test_a_run_is_never_overwritten(tiny_file, tiny_run):

@@ -21,7 +21,7 @@ from minigpt.runs.run import Run
 from minigpt.targets import run_files
 from minigpt.targets.gguf import run_file
 from minigpt.targets.run_files import EpochFiles, keeps_epochs
-from tests.conftest import tiny_settings
+from tests.conftest import nothing_compiled, nothing_exported, tiny_settings
 from tests.run_files import records
 from tests.same_runs import contents, lines
 from tests.training.interrupting import killed
@@ -56,16 +56,7 @@ def ended(tiny_file, tmp_path_factory) -> Run:
             weight = self.model.weights[0]
             weight.assign(weight / 2)
 
-    compile_model = keras.Model.compile
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("minigpt.training.pipeline.export_best", lambda *_: {})
-        patch.setattr(
-            keras.Model,
-            "compile",
-            lambda *arguments, **options: compile_model(
-                *arguments, **{**options, "jit_compile": False}
-            ),
-        )
+    with nothing_exported(), nothing_compiled():
         path = tmp_path_factory.mktemp("epochs") / "run"
         return minigpt.train(settings(tiny_file), path, callbacks=[Halve()])
 
