@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import minigpt
@@ -21,9 +20,30 @@ SETTINGS = (
     "training.epochs=1",
     "training.steps_per_epoch=2",
     "training.batch_size=4",
-    "training.jit_compile=false",
     "sampling.max_new_tokens=8",
 )
+# Imported by the code that runs in the copy.
+BEGINNING = """
+import contextlib
+from pathlib import Path
+import minigpt
+from tests.cli.running import called
+from tests.conftest import nothing_compiled
+from tests.extending import SETTINGS
+
+assert Path(minigpt.__file__).is_relative_to(Path.cwd()), minigpt.__file__
+uncompiled = contextlib.ExitStack()
+uncompiled.enter_context(nothing_compiled())
+
+def command(*arguments):
+    done = called(*arguments)
+    assert done.returncode == 0, done
+    return done.stdout
+
+def train(*settings):
+    options = [part for setting in (*SETTINGS, *settings) for part in ("--set", setting)]
+    return command("train", "--run", "run", "--text", "text.txt", *options)
+"""
 
 
 class ExtendedPackage:
@@ -42,7 +62,8 @@ class ExtendedPackage:
                 (folder / name).symlink_to(PACKAGE.parent / name)
         self._environment = {
             **os.environ,
-            "PYTHONPATH": str(folder),
+            # The package is the copy; `tests` are those here.
+            "PYTHONPATH": f"{folder}{os.pathsep}{PACKAGE.parent}",
             "GIT_CEILING_DIRECTORIES": "/",
         }
 
@@ -57,25 +78,21 @@ class ExtendedPackage:
             found.append(re.findall(r"^\+\+\+ b/(.*)$", diff, re.MULTILINE))
         return found
 
-    def run(self, *arguments: str) -> str:
-        """Returns the output of a command of the copy, such as "sample", "run"."""
-        return self.python("-m", "minigpt", *arguments)
+    def python(self, code: str) -> None:
+        """Runs code that imports the copy, in a process of its own and without XLA.
 
-    def python(self, *arguments: str) -> str:
-        """Returns the output of a Python program that imports the copy."""
+        Args:
+          code: may use `command`, which takes the arguments of a command of `minigpt` and returns
+            its output, and `train`, which trains a tiny model in the folder `run`, with settings
+            such as "model.num_layers=1" in place of the usual ones, and returns the output.
+        """
+        text = self.folder / "text.txt"
+        text.write_text("Ana sat on the hill, and Béla ate 7 figs.\n" * 100, encoding="utf-8")
         done = subprocess.run(
-            [sys.executable, *arguments],
+            [sys.executable, "-c", BEGINNING + code],
             cwd=self.folder,
             env=self._environment,
             capture_output=True,
             text=True,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    def train(self, settings: Sequence[str] = (), run: str = "run") -> str:
-        """Trains a tiny model on a text of its own; returns the output."""
-        text = self.folder / "text.txt"
-        text.write_text("Ana sat on the hill, and Béla ate 7 figs.\n" * 100, encoding="utf-8")
-        options = [part for setting in (*SETTINGS, *settings) for part in ("--set", setting)]
-        return self.run("train", "--run", run, "--text", text.name, *options)

@@ -13,7 +13,7 @@ PACKAGE = Path(minigpt.__file__).parent
 DOCUMENT = PACKAGE.parent / "docs" / "adding-a-sampling-setting.md"
 # Runs in the copy.
 CODE = """
-import io, sys
+import contextlib, io, sys
 from pathlib import Path
 import pytest
 import tensorflow as tf
@@ -21,14 +21,16 @@ from rich.console import Console
 import minigpt
 from minigpt.errors import UserError
 from tests.cli.running import called
-from tests.conftest import tiny_settings
+from tests.conftest import nothing_compiled, tiny_settings
 
 assert Path(minigpt.__file__).is_relative_to(Path.cwd()), minigpt.__file__
+uncompiled = contextlib.ExitStack()
+uncompiled.enter_context(nothing_compiled())
 sizes = {"block": "pre_norm", "max_len": 16, "embed_dim": 16, "num_heads": 2, "num_layers": 1}
 settings = tiny_settings(
     Path(sys.argv[1]),
     model=sizes,
-    training={"jit_compile": False, "epochs": 1, "steps_per_epoch": 30},
+    training={"epochs": 1, "steps_per_epoch": 30},
     sampling={"prompts": ["Ana"], "top_k": 0, "epsilon_cutoff": 0.05},
 )
 run = minigpt.train(settings, "run", console=Console(file=io.StringIO()))

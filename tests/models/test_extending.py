@@ -19,7 +19,7 @@ DOCUMENT = PACKAGE.parent / "docs" / "adding-to-the-model.md"
 
 # Runs in the copy: each example is built, decoded with a cache, saved and reloaded; then the commands.
 CODE = """
-import io, sys
+import contextlib, io, sys
 import keras
 import numpy as np
 import minigpt
@@ -31,9 +31,11 @@ from minigpt.targets.targets import target_named
 from minigpt.tokenizers import learn_tokenizer
 from minigpt.models import build_model
 from tests.cli.running import called, refused
-from tests.conftest import tiny_settings
+from tests.conftest import nothing_compiled, tiny_settings
 
 assert Path(minigpt.__file__).is_relative_to(Path.cwd()), minigpt.__file__
+uncompiled = contextlib.ExitStack()
+uncompiled.enter_context(nothing_compiled())
 SIZES = {"block": "pre_norm", "max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 1}
 PAIRS = {"kind": "encoder_decoder", **SIZES}
 ids = np.random.default_rng(0).integers(0, 13, (3, 8)).astype("int32")
@@ -86,7 +88,7 @@ for setting, value in EXAMPLES.items():
 settings = tiny_settings(
     Path(sys.argv[1]),
     model={**SIZES, **EXAMPLES},
-    training={"jit_compile": False, "epochs": 1, "steps_per_epoch": 30},
+    training={"epochs": 1, "steps_per_epoch": 30},
     sampling={"prompts": []},
 )
 out = io.StringIO()

@@ -104,7 +104,7 @@ class BytesGraph(GraphTokenizer):
 '''
 # Runs in the copy.
 CODE = """
-import io, sys
+import contextlib, io, sys
 from pathlib import Path
 import pytest
 from rich.console import Console
@@ -114,9 +114,11 @@ from minigpt.errors import UserError
 from minigpt.targets.targets import TARGETS, target_named
 from minigpt.tokenizers import learn_tokenizer
 from tests.cli.running import called
-from tests.conftest import tiny_settings
+from tests.conftest import nothing_compiled, tiny_settings
 
 assert Path(minigpt.__file__).is_relative_to(Path.cwd()), minigpt.__file__
+uncompiled = contextlib.ExitStack()
+uncompiled.enter_context(nothing_compiled())
 no_form = "has no form in a portable file"
 known = learn_tokenizer(["a"], load_config({"tokenizer": {"kind": "byte_pair"}}).tokenizer)
 sizes = {"block": "pre_norm", "max_len": 16, "embed_dim": 16, "num_heads": 2, "num_layers": 1}
@@ -136,7 +138,7 @@ settings = tiny_settings(
     Path(sys.argv[1]),
     tokenizer={"kind": "bytes", "vocab_size": 258},
     model={**sizes, "position": "none", "norm_kind": "no_bias", "activation": "mish"},
-    training={"jit_compile": False, "epochs": 1, "keep_epochs": True, "steps_per_epoch": 60},
+    training={"epochs": 1, "keep_epochs": True, "steps_per_epoch": 60},
     sampling={"prompts": ["Ana"], "temperature": 0.0},
 )
 out = io.StringIO()

@@ -26,7 +26,7 @@ CHANGES = {
 }
 # Runs in the copy.
 CODE = """
-import io, sys
+import contextlib, io, sys
 from pathlib import Path
 import pytest
 from rich.console import Console
@@ -35,11 +35,13 @@ from minigpt.cli.opening import OpenedModel
 from minigpt.errors import UserError
 from minigpt.targets.gguf.writing import write_portable
 from tests.cli.running import called, refused
-from tests.conftest import tiny_settings
+from tests.conftest import nothing_compiled, tiny_settings
 
 assert Path(minigpt.__file__).is_relative_to(Path.cwd()), minigpt.__file__
+uncompiled = contextlib.ExitStack()
+uncompiled.enter_context(nothing_compiled())
 model = {"attention_gain": -3.0, "num_layers": 1}
-training = {"jit_compile": False, "epochs": 1, "keep_epochs": True, "steps_per_epoch": 120}
+training = {"epochs": 1, "keep_epochs": True, "steps_per_epoch": 120}
 sampling = {"prompts": [], "temperature": 0.0}
 settings = tiny_settings(Path(sys.argv[1]), model=model, training=training, sampling=sampling)
 out = io.StringIO()
