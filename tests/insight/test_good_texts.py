@@ -1,6 +1,7 @@
 """Nothing is suspicious about real texts; their own ends are like the rest, and those of others are not."""
 
 import tarfile
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ def blocks_of(texts: list[str], size: int = 125_000) -> list[Passage]:
 
 
 def test_the_bundled_stories_are_good():
-    assert kinds(blocks_of(list(stories(2000)))) == []
+    assert kinds(blocks_of(list(islice(stories(), 2000)))) == []
 
 
 def test_python_is_good():

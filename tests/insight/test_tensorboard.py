@@ -67,14 +67,14 @@ def test_histograms_of_all_weights(board):
 
 
 def test_without_the_package_it_is_one_line_before_anything_is_written(
-    tiny_file_module, tmp_path, monkeypatch
+    tiny_file, tmp_path, monkeypatch
 ):
     find = importlib.util.find_spec
     monkeypatch.setattr(
         "minigpt.insight.tensorboard.find_spec",
         lambda name: None if name == "tensorboard" else find(name),
     )
-    settings = tiny_settings(tiny_file_module, training={"tensorboard": True})
+    settings = tiny_settings(tiny_file, training={"tensorboard": True})
     with pytest.raises(minigpt.UserError, match=r"training\.tensorboard = true: .*install"):
         minigpt.train(settings, tmp_path / "run")
     assert not (tmp_path / "run").exists()
