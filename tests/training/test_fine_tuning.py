@@ -127,7 +127,7 @@ def test_a_fine_tuned_model_with_a_head_of_its_own_is_exported(text, tmp_path, c
 
 
 def test_what_an_export_would_refuse_is_said_first(text, tmp_path, capsys, no_export):
-    """An imported run of an earlier version has a bias in its head."""
+    """Before the first step. A folder of GPT-2 has no bias in its head."""
     source = import_run(huggingface_folder("untied", tmp_path / "folder"), tmp_path / "source")
     described = source.config.model.model_copy(update={"head_bias": True})
     model = build_gpt(described, 400)
@@ -137,8 +137,8 @@ def test_what_an_export_would_refuse_is_said_first(text, tmp_path, capsys, no_ex
     run = minigpt.train(settings(start, text, **few), tmp_path / "run")
     lines = capsys.readouterr().out.splitlines()
     reason = "model.head_bias = True: GPT-2 has False"
-    said = lines.index(f"Export      --format huggingface will be refused: {reason}")
-    assert said < next(i for i, line in enumerate(lines) if line.startswith("Run "))
+    said = lines.index(f"--format huggingface will be refused: {reason}")
+    assert said < next(i for i, line in enumerate(lines) if line.startswith("Compiling"))
     with pytest.raises(UserError, match=re.escape(reason)):
         minigpt.export_run(run, "huggingface", tmp_path / "again")
 
@@ -249,9 +249,10 @@ def test_dropout_precision_and_length_may_be_others(start, text, tmp_path, capsy
     assert losses(run)[0] < minigpt.evaluate_run(start, [text]).loss
 
 
-def test_a_text_alone_chooses_no_sizes(start, text):
-    said: list[str] = []
-    config = config_for_text([text], [f"training.init_from={start.path}"], said.append)
+def test_a_text_alone_chooses_no_sizes(start, text, messages):
+    config = config_for_text([text], [f"training.init_from={start.path}"])
+    said = messages()
+    assert said
     assert not {"model", "tokenizer"} & config.model_fields_set
     assert not any("model." in line or "tokenizer." in line for line in said)
     assert config.training.sequence_length == 128
