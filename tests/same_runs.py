@@ -18,10 +18,13 @@ def lines(file: Path) -> list[dict]:
 
 
 def contents(file: Path) -> tuple[dict, dict]:
-    """Returns the keys and the tensors of a portable file, without the name of the run."""
+    """Returns the keys and the tensors of a portable file, without the name of the run.
+
+    The checksum depends on the name.
+    """
     reader = gguf.GGUFReader(file)
     keys = {name: field.contents() for name, field in reader.fields.items()}
-    del keys["general.name"]
+    del keys["general.name"], keys["minigpt.crc32"]
     return keys, {tensor.name: tensor.data.tobytes() for tensor in reader.tensors}
 
 
