@@ -31,6 +31,12 @@ def test_the_argument_is_named(name, call, tmp_path, monkeypatch):
         call(tmp_path / "new")
 
 
+@pytest.mark.parametrize("function", [minigpt.train, minigpt.plan])
+def test_a_configuration_of_the_wrong_type(function):
+    with pytest.raises(TypeError, match=r"^`config` should be a Config, .*Received: 5$"):
+        function(5)
+
+
 def test_the_output_of_an_export_is_named(tiny_run):
     with pytest.raises(TypeError, match=r"^`output` must be a path\. Received: 5$"):
         minigpt.export_run(tiny_run, "gguf", 5)

@@ -2,11 +2,13 @@
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Iterable
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
 import minigpt
 from minigpt.cli.output import print_message
@@ -71,6 +73,18 @@ def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
     return app
 
 
+def _usage_problem(error: typer.TyperException) -> str:
+    """Returns in one line what is wrong with an option, with the value that was given."""
+    message = error.format_message()
+    found = re.fullmatch(r"Invalid value for '(.+?)': (?:Input |Value error, )?(.+)", message)
+    if not (found and isinstance(error.__cause__, ValidationError)):
+        return message
+    (first, *_) = error.__cause__.errors(include_url=False)
+    value = first["input"]
+    problem = found[2].replace(f"{value!r} is not one of", "should be one of")
+    return f"{found[1]} {value or repr(value)}: {problem}"
+
+
 def run_command() -> None:
     """Runs the command that `sys.argv` describes and exits with its status.
 
@@ -92,8 +106,7 @@ def run_command() -> None:
             print_message(f"minigpt: {problem}".replace("\n", "\\n"))
         sys.exit(2)
     except typer.TyperException as error:
-        message = error.format_message().replace(" is not one of", ": should be one of")
-        print_message(f"minigpt: {message}")
+        print_message(f"minigpt: {_usage_problem(error)}".replace("\n", "\\n"))
         sys.exit(2)
     except OSError:
         try:

@@ -12,7 +12,6 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
-import minigpt
 from minigpt.cli.output import print_message
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.notices import notices_to
@@ -20,9 +19,22 @@ from minigpt.notices import notices_to
 P = ParamSpec("P")
 R = TypeVar("R")
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory.")]
+
+def given_path(text: str) -> Path:
+    """Returns the path in an argument. An empty one, of a variable that is not set, is refused."""
+    if not text:
+        raise ValueError("should be a path; the current folder is .")
+    return Path(text)
+
+
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", parser=given_path, help="Run directory.")
+]
 ModelArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", help="Run directory, or a portable file: model.gguf.")
+    Path,
+    typer.Argument(
+        metavar="RUN", parser=given_path, help="Run directory, or a portable file: model.gguf."
+    ),
 ]
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", help="Print whether the engine or TensorFlow runs the model.")
@@ -84,20 +96,6 @@ def messages_to_stderr() -> Iterator[None]:
 
         warnings.showwarning = show_message
         yield
-
-
-def open_run(path: Path, kind: str) -> "minigpt.Run":
-    """Opens a run.
-
-    Args:
-      path: the run directory.
-      kind: the kind of model that the command needs, "gpt" or "encoder_decoder".
-    Raises:
-      UserError: there is no run, or its model is of the other kind.
-    """
-    run = minigpt.Run(path)
-    check_kind(path, run.config.model.kind, kind)
-    return run
 
 
 def check_kind(path: Path, found: str, needed: str) -> None:

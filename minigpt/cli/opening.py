@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import minigpt
-from minigpt.cli.command import check_kind, open_run
+from minigpt.cli.command import check_kind
 from minigpt.cli.output import print_message
 from minigpt.config.sampling import BY_NAME
 from minigpt.errors import ArgumentProblem, UserError, failure, gathering
-from minigpt.runs.layout import LARGE_BYTES, PORTABLE_FILE, is_current
+from minigpt.runs.layout import LARGE_BYTES, PORTABLE_FILE, check_run, is_current
 from minigpt.storage.files import is_newer
 from minigpt.targets.gguf.settings import Settings, engine_problems, problem_of, settings_of
 
@@ -118,6 +118,22 @@ class OpenedModel:
         if self._portable is not None:
             return self._path / PORTABLE_FILE
         return _portable_file(open_run(self._path, self._kind), folder)
+
+
+def open_run(path: Path, kind: str | None = None) -> "Run":
+    """Opens the run that a command takes in place of a portable file.
+
+    Args:
+      path: the run directory.
+      kind: the kind of model that the command needs; None for any.
+    Raises:
+      UserError: there is no run, or its model is of another kind.
+    """
+    check_run(path, or_file=True)
+    run = minigpt.Run(path)
+    if kind is not None:
+        check_kind(path, run.config.model.kind, kind)
+    return run
 
 
 def is_portable(path: Path) -> bool:

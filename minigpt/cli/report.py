@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.cli.command import command
+from minigpt.cli.command import command, given_path
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.insight.report.report import REPORT_FILE, is_own_report, write_report
 from minigpt.runs.analysis import read_analysis
@@ -19,7 +19,10 @@ logger = logging.getLogger(__name__)
 @command({"run": "RUN", "output": "--output"})
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Run directory; several are compared.")
+        list[Path],
+        typer.Argument(
+            metavar="RUN...", parser=given_path, help="Run directory; several are compared."
+        ),
     ],
     output: Annotated[
         Path | None,

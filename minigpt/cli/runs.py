@@ -9,7 +9,7 @@ import typer
 from rich.cells import cell_len, set_cell_size
 
 import minigpt
-from minigpt.cli.command import command
+from minigpt.cli.command import command, given_path
 from minigpt.cli.output import print_json
 from minigpt.training.console import duration
 
@@ -23,7 +23,7 @@ _UNKNOWN = "–"
 @command({"folder": "FOLDER"})
 def runs(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Folder of runs, or a run.")
+        Path, typer.Argument(metavar="FOLDER", parser=given_path, help="Folder of runs, or a run.")
     ] = Path("runs"),
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON array with an object for each run.")

@@ -7,7 +7,7 @@ import typer
 import minigpt
 from minigpt.cli.command import JsonOption, ModelArgument, command
 from minigpt.cli.input import read_lines
-from minigpt.cli.opening import is_portable
+from minigpt.cli.opening import is_portable, open_run
 from minigpt.cli.output import print_json, print_text
 from minigpt.generation.prompts import check_prompt
 
@@ -24,11 +24,10 @@ def tokenize(
     as_json: JsonOption = False,
 ) -> None:
     """Show the tokens of a text: pieces, ids, bytes per token."""
-    tokenizer: Any
-    if is_portable(run):
-        tokenizer = minigpt.load_portable(run).tokenizer
-    else:
-        tokenizer = minigpt.Run(run).load_tokenizer()
+    is_file = is_portable(run)
+    tokenizer: Any = (
+        minigpt.load_portable(run).tokenizer if is_file else open_run(run).load_tokenizer()
+    )
     for line in text or read_lines():
         check_prompt(line)
         ids = tokenizer.encode(line).tolist()

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from minigpt.config import Config
 from minigpt.corpus.store_files import Corpus
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, failure
 from minigpt.insight.baselines import (
     compression_baselines,
     evaluation_baselines,
@@ -186,7 +186,7 @@ def examine(run: Run | str | Path, *, sweep: bool = True) -> list[Verdict]:
     run = as_run(run)
     if not run.corpus_file.is_file():
         raise UserError(ArgumentProblem("run", run.path, "was imported, not trained"))
-    with run_lock(run.path):
+    with run_lock(run.path, if_writable=True):
         corpus = _corpus(run)
         analysis = read_analysis(run)
         if analysis.get("state") == "training":
@@ -202,8 +202,8 @@ def examine(run: Run | str | Path, *, sweep: bool = True) -> list[Verdict]:
         try:
             write_analysis(run, analysis)
             write_report([run], run.report_file)
-        except OSError as error:
-            logger.warning("%s: cannot be written: %s", error.filename, error.strerror)
+        except (OSError, UserError) as error:
+            logger.warning("%s: the results are not kept: %s", run.path, failure(error))
     return verdicts
 
 

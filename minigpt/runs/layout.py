@@ -21,12 +21,13 @@ from minigpt.storage.atomic import remove_abandoned
 from minigpt.storage.files import is_newer
 
 
-def check_run(path: Path, argument: str = "run") -> None:
+def check_run(path: Path, argument: str = "run", or_file: bool = False) -> None:
     """Checks that there is a run directory at `path`.
 
     Args:
       path: the path.
       argument: the argument or setting to name in the message.
+      or_file: whether the message offers a portable file too.
     Raises:
       UserError: there is none.
     """
@@ -39,6 +40,8 @@ def check_run(path: Path, argument: str = "run") -> None:
         problem = "is a file" if path.is_file() else "does not exist"
         problem = "contains no config.toml" if path.is_dir() else problem
         problem += "; expected a run directory written by `minigpt train`"
+        if or_file:
+            problem += ", or a portable file (.gguf)"
         if path.suffix == ".gguf" and path.is_file():
             command = f"minigpt sample {shlex.quote(str(path))}"
             problem += f"; a portable file is opened by minigpt.load_portable, or by: {command}"

@@ -1,5 +1,6 @@
 """The lock of a run directory: one process at a time trains in it."""
 
+import errno
 import fcntl
 import os
 import time
@@ -16,7 +17,7 @@ _RETRY_SECONDS = 0.05
 
 
 @contextmanager
-def run_lock(run: Path) -> Iterator[None]:
+def run_lock(run: Path, if_writable: bool = False) -> Iterator[None]:
     """Keeps other processes from training in a run directory.
 
     The kernel holds the lock and releases it when the process ends, however it ends. The file is never
@@ -24,6 +25,7 @@ def run_lock(run: Path) -> Iterator[None]:
 
     Args:
       run: the run directory.
+      if_writable: whether a directory that cannot be written is left without a lock.
     Raises:
       UserError: another process holds the lock, or the directory cannot be written.
     """
@@ -32,7 +34,15 @@ def run_lock(run: Path) -> Iterator[None]:
         # from someone else, a link may lead to any file.
         handle = os.open(run / NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except OSError as error:
-        raise run_error(run, f"cannot be written: {error.strerror or error}") from None
+        is_refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        if not (if_writable and is_refused):
+            raise run_error(run, f"cannot be written: {error.strerror or error}") from None
+        handle = None
+    if handle is None:
+        if is_locked(run):
+            raise run_error(run, "is being trained by a process that can write to it")
+        yield
+        return
     try:
         _acquire(run, handle)
         yield

@@ -175,11 +175,6 @@ def run_facts(
 def _check_arguments(
     config: object, run: object, resume_from: str | Path | None, callbacks: object
 ) -> None:
-    if not isinstance(config, Config | Mapping | str | Path | None):
-        raise TypeError(
-            "`config` should be a Config, a dictionary, a path or the name of a shipped configuration. "
-            f"Received: {config!r}"
-        )
     if not isinstance(callbacks, Sequence) or not all(
         isinstance(callback, keras.callbacks.Callback) for callback in callbacks
     ):

@@ -131,8 +131,14 @@ def new_training(
       is_first: whether this process is the first of several workers, which creates the directory.
     Raises:
       UserError: a setting or the directory cannot be used.
+      TypeError: an argument has the wrong type.
     """
     config = "default" if config is None else config
+    if not isinstance(config, Config | Mapping | str | Path):
+        raise TypeError(
+            "`config` should be a Config, a dictionary, a path or the name of a shipped configuration. "
+            f"Received: {config!r}"
+        )
     if not isinstance(name, str | None):
         raise TypeError(f"`name` must be a string. Received: {name!r}")
     name = name or (Path(config).stem if isinstance(config, str | Path) else "run")

@@ -158,15 +158,26 @@ def test_a_name_that_is_too_long(arguments, tmp_path):
             ["data.paths = ['x']: belongs to data.source = 'files'"],
         ),
         (["train", "--set", "data.url='file:///x'"], ["data.url"]),
-        (["sample", "short.txt"], ["RUN short.txt: is a file"]),
+        (
+            ["sample", "short.txt"],
+            [
+                "RUN short.txt: is a file; expected a run directory written by `minigpt train`, or a "
+                "portable file (.gguf)"
+            ],
+        ),
         (["sample", "nowhere"], ["RUN nowhere: does not exist"]),
         (["sample", "."], ["contains no config.toml"]),
         (["evaluate", "nowhere"], ["RUN nowhere"]),
         (["export", "nowhere", "--output", "x"], ["RUN nowhere"]),
         (
             ["export", "nowhere", "--format", "tensorrt", "--output", "x"],
-            ["'tensorrt': should be one of 'saved_model', 'keras', 'huggingface'"],
+            ["--format tensorrt: should be one of 'saved_model', 'keras', 'huggingface'"],
         ),
+        (["serve", "x", "--port", "a\nb"], ["--port a\\nb: should be a valid integer"]),
+        (["memorized", "x", "--tokens", "0"], ["--tokens 0: should be greater than or equal to 1"]),
+        (["sample", "x", "--temperature", ""], ["--temperature '': should be a valid number"]),
+        (["sample", ""], ["RUN '': should be a path"]),
+        (["report", "x", ""], ["RUN... '': should be a path"]),
         (["train", "--text", "white.txt"], ["white.txt: only white space"]),
         (["import", "nowhere", "--run", "x"], ["FOLDER nowhere: does not exist"]),
         (["import", ".", "--run", "x"], ["FOLDER .: contains no config.json"]),

@@ -1,7 +1,10 @@
 """`minigpt doctor`."""
 
+import fcntl
 import json
 import shutil
+import subprocess
+import sys
 
 from minigpt.runs.analysis import TITLES, runnable
 from tests.cli.running import called, refused
@@ -43,6 +46,37 @@ def test_after_a_kill_the_training_is_interrupted(tiny_run, tmp_path):
     called("doctor", run, "--no-sweep")
     analysis = json.loads((run / "analysis.json").read_text(encoding="utf-8"))
     assert analysis["state"] == "interrupted"
+
+
+# File modes apply to root, too, without its privileges.
+READER = """
+import ctypes, sys
+version, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+assert not ctypes.CDLL(None).capset(version, nothing)
+from minigpt.cli.app import run_command
+run_command()
+"""
+
+
+def test_a_run_that_cannot_be_written(tiny_run, tmp_path):
+    run = shutil.copytree(tiny_run.path, tmp_path / "run")
+    (run / "lock").touch()
+    before = (run / "analysis.json").read_bytes()
+    command = [sys.executable, "-c", READER, "doctor", str(run), "--no-sweep", "--json"]
+    (run / "lock").chmod(0o444)
+    run.chmod(0o555)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+        with (run / "lock").open("r+") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            refusal = subprocess.run(command, capture_output=True, text=True)
+    finally:
+        run.chmod(0o755)
+    assert f"{run}: the results are not kept: Permission denied" in done.stderr.splitlines()
+    assert isinstance(json.loads(done.stdout)["verdicts"], list)
+    assert (run / "analysis.json").read_bytes() == before
+    problem = "is being trained by a process that can write to it"
+    assert (refusal.returncode, refusal.stderr) == (2, f"minigpt: RUN {run}: {problem}\n")
 
 
 def test_problems_are_one_line(tmp_path, tiny_run):

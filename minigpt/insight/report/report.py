@@ -183,6 +183,9 @@ def write_report(runs: Run | str | Path | Sequence[Run | str | Path], output: st
         replace_file(output, page.encode())
     except OSError as error:
         problem = f"cannot be written: {error.strerror or error}"
+        # Nobody names the report in the directory of a run.
+        if report["refreshes"]:
+            raise UserError(f"{output}: {problem}") from None
         raise UserError(ArgumentProblem("output", output, problem)) from None
 
 
