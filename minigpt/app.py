@@ -8,7 +8,7 @@ import keras
 from rich.console import Console
 
 from minigpt.config import Config
-from minigpt.config.overrides import check_overrides
+from minigpt.config.loading import check_overrides
 from minigpt.distribution.devices import Devices
 from minigpt.errors import UserError, as_path
 from minigpt.insight.report.report import write_report

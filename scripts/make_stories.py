@@ -2,13 +2,13 @@
 
     python scripts/make_stories.py
 
-If the text changes, also change `FINGERPRINT` in minigpt/corpus/stories.py.
+If the text changes, also change `FINGERPRINT` in minigpt/corpus/sources.py.
 """
 
 import zstandard
 from story_generator import stories
 
-from minigpt.corpus.stories import SEPARATOR, text_file
+from minigpt.corpus.sources import SEPARATOR, text_file
 
 
 def main() -> None:

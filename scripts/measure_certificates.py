@@ -23,7 +23,7 @@ import keras
 import numpy as np
 
 import minigpt
-from minigpt.corpus.stories import stories
+from minigpt.corpus.sources import stories
 from minigpt.models import build_model
 from minigpt.targets.certificate import certify
 from minigpt.targets.targets import TARGETS

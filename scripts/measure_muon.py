@@ -111,7 +111,7 @@ def measure(arguments: argparse.Namespace, devices: int) -> dict[str, Any]:
     strategy.replicas = replicas
     assert replicas
     task = build_task(config, open_corpus(config.data, config.tokenizer))
-    model = strategy.build_model(lambda: initial_model(task, None))
+    model = strategy.build_model(lambda: initial_model(task))
 
     class Measured(DividedMuon):
         """Updates in either mode, and compiles what an update and a step have in common once."""

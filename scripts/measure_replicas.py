@@ -135,7 +135,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     _, replicas = set_up_replicas(config.training, cluster)
     strategy.replicas = replicas
     task = build_task(config, open_corpus(config.data, config.tokenizer))
-    model = strategy.build_model(lambda: initial_model(task, None))
+    model = strategy.build_model(lambda: initial_model(task))
     strategy.compile(task, model)
     inputs, targets, _ = task.batch(0)
     share = len(targets) // (replicas.count if replicas else 1)

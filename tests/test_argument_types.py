@@ -26,7 +26,7 @@ def test_the_argument_is_named(name, call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # Fails before anything is trained, if the argument is not checked.
     monkeypatch.setattr("minigpt.distribution.devices.set_up_replicas", None)
-    monkeypatch.setattr("minigpt.insight.forecast.plan.set_up_device", None)
+    monkeypatch.setattr("minigpt.training.strategy.Strategy.set_up", None)
     with pytest.raises(TypeError, match=f"^`{name}` must be .*Received: 5$"):
         call(tmp_path / "new")
 
@@ -156,7 +156,7 @@ def test_evaluated_text_that_is_not_unicode(opened):
         (
             {"length_penalty": float("nan")},
             ValueError,
-            "`length_penalty` must be from -1e30 to 1e30. Received: nan",
+            "`length_penalty` must be from -1e+30 to 1e+30. Received: nan",
         ),
     ],
 )

@@ -98,7 +98,7 @@ def _plan(
     with option_names(NEW_RUN | OVERRIDES):
         settings = _settings(config, text, run, overrides)
         plan = minigpt.plan  # Imports TensorFlow, which is part of the time to forecast.
-        from minigpt.training.process import seconds_of_process
+        from minigpt.environment import seconds_of_process
 
         arguments = [
             "train",

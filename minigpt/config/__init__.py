@@ -4,77 +4,36 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from minigpt.config.data import (
-        SHAKESPEARE_SHA256,
-        SHAKESPEARE_URL,
-        DataConfig,
-        FilesConfig,
-        ImdbConfig,
-        PairsConfig,
-        PythonConfig,
-        ShakespeareConfig,
-        StoriesConfig,
-    )
-    from minigpt.config.loading import (
-        config_record,
-        dump_config,
-        load_config,
-        sampling_config,
-        shipped_configs,
-    )
-    from minigpt.config.model import EncoderDecoderConfig, GPTConfig, TransformerConfig
-    from minigpt.config.sampling import MAX_NEW_TOKENS
-    from minigpt.config.schema import SECTIONS, Config, SamplingConfig
-    from minigpt.config.tokenizer import (
-        BytePairConfig,
-        CharacterConfig,
-        GPT2Config,
-        TokenizerConfig,
-        WordConfig,
-    )
-    from minigpt.config.training import TrainingConfig
-
-# Those that import the others last.
-_MODULES = ("sampling", "data", "model", "tokenizer", "training", "schema", "loading")
-
-__all__ = [
-    "MAX_NEW_TOKENS",
-    "SECTIONS",
-    "SHAKESPEARE_SHA256",
-    "SHAKESPEARE_URL",
-    "BytePairConfig",
-    "CharacterConfig",
-    "Config",
-    "DataConfig",
-    "EncoderDecoderConfig",
-    "FilesConfig",
-    "GPT2Config",
-    "GPTConfig",
-    "ImdbConfig",
-    "PairsConfig",
-    "PythonConfig",
-    "SamplingConfig",
-    "ShakespeareConfig",
-    "StoriesConfig",
-    "TokenizerConfig",
-    "TrainingConfig",
-    "TransformerConfig",
-    "WordConfig",
-    "config_record",
-    "dump_config",
-    "load_config",
-    "sampling_config",
-    "shipped_configs",
-]
+    # An alias marks a name as public for type checkers.
+    from minigpt.config.data import DataConfig as DataConfig
+    from minigpt.config.data import FilesConfig as FilesConfig
+    from minigpt.config.data import ImdbConfig as ImdbConfig
+    from minigpt.config.data import PairsConfig as PairsConfig
+    from minigpt.config.data import PythonConfig as PythonConfig
+    from minigpt.config.data import ShakespeareConfig as ShakespeareConfig
+    from minigpt.config.loading import config_record as config_record
+    from minigpt.config.loading import dump_config as dump_config
+    from minigpt.config.loading import load_config as load_config
+    from minigpt.config.loading import sampling_config as sampling_config
+    from minigpt.config.loading import shipped_configs as shipped_configs
+    from minigpt.config.model import EncoderDecoderConfig as EncoderDecoderConfig
+    from minigpt.config.model import GPTConfig as GPTConfig
+    from minigpt.config.model import TransformerConfig as TransformerConfig
+    from minigpt.config.sampling import MAX_NEW_TOKENS as MAX_NEW_TOKENS
+    from minigpt.config.schema import SECTIONS as SECTIONS
+    from minigpt.config.schema import Config as Config
+    from minigpt.config.schema import SamplingConfig as SamplingConfig
+    from minigpt.config.tokenizer import GPT2Config as GPT2Config
+    from minigpt.config.tokenizer import TokenizerConfig as TokenizerConfig
+    from minigpt.config.training import TrainingConfig as TrainingConfig
 
 
 def __getattr__(name: str) -> Any:
     # Portable files need the table of sampling settings, without the time that pydantic takes.
-    if name not in __all__:
-        raise AttributeError(f"module 'minigpt.config' has no attribute {name!r}")
-    for module in _MODULES:
+    # Those that import the others last.
+    for module in ("sampling", "data", "model", "tokenizer", "training", "schema", "loading"):
         found = importlib.import_module(f"minigpt.config.{module}")
-        if hasattr(found, name):
-            value = globals()[name] = getattr(found, name)
+        if name in vars(found):
+            value = globals()[name] = vars(found)[name]
             return value
-    raise AssertionError(f"{name} is in no module of minigpt.config")
+    raise AttributeError(f"module 'minigpt.config' has no attribute {name!r}")

@@ -143,6 +143,8 @@ SETTINGS = (
         1.0,
         "for beam search: higher values favor longer texts; 0: none",
         "search",
+        least=-1e30,
+        most=1e30,
         formats=("saved_model",),
     ),
     Setting(

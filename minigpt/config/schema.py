@@ -3,7 +3,7 @@
 import re
 import typing
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, ValidationInfo, create_model, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -89,6 +89,22 @@ class Config(Section):
     def sequence_length(self) -> int:
         """Length of a training sequence, in tokens."""
         return min(self.training.sequence_length or self.model.max_len, self.model.max_len)
+
+    def settings(self, mode: str = "python") -> dict[str, Any]:
+        """Returns the value of each setting by its name, such as "training.epochs".
+
+        Args:
+          mode: of `model_dump`.
+        """
+        return {
+            f"{section}.{key}": value
+            for section, settings in self.model_dump(mode=mode).items()
+            for key, value in settings.items()
+        }
+
+    def with_training(self, **changes: Any) -> Self:
+        """Returns a copy with other settings of `[training]`, which are not checked."""
+        return self.model_copy(update={"training": self.training.model_copy(update=changes)})
 
     @model_validator(mode="before")
     @classmethod

@@ -1,63 +1,34 @@
 """`tf.data` datasets of training batches. The only module of this package that imports TensorFlow."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
-from minigpt.corpus.batches import check_fills_batch, training_batch
-from minigpt.corpus.pair_batches import Buckets
-
 
 def batch_dataset(
-    ids: np.ndarray, max_len: int, batch_size: int, seed: int, first_step: int, steps: int
+    batch: Callable[[int], Any], signature: Any, first: int, count: int
 ) -> tf.data.Dataset:
-    """Returns the batches of `steps` steps, starting at `first_step`.
+    """Returns a dataset of some batches, for `Model.fit`.
 
     Args:
-      ids: uint16 or uint32[n + 1] token ids.
-    Returns:
-      a dataset of (inputs, targets), int32[B, T] with static shapes.
-    Raises:
-      UserError: there are fewer windows than rows in a batch.
+      batch: number of the batch → a nest of arrays. None in it is left out.
+      signature: the nest of `tf.TensorSpec` of the arrays; shapes may be partly known.
+      first: number of the first batch.
+      count: how many batches follow, the first included.
     """
-    check_fills_batch(len(ids) - 1, max_len, batch_size)
+    specs = tf.nest.flatten(signature)
 
-    def read(step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return training_batch(ids, max_len, batch_size, seed, int(step))
+    def read(number: np.ndarray) -> list[np.ndarray]:
+        return [array for array in tf.nest.flatten(batch(int(number))) if array is not None]
 
-    def batch(step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        inputs, targets = tf.numpy_function(read, [step], (tf.int32, tf.int32))
-        shape = (batch_size, max_len)
-        return tf.ensure_shape(inputs, shape), tf.ensure_shape(targets, shape)
+    def tensors(number: tf.Tensor) -> Any:
+        arrays = tf.numpy_function(read, [number], [spec.dtype for spec in specs])
+        shaped = [tf.ensure_shape(a, spec.shape) for a, spec in zip(arrays, specs, strict=True)]
+        return tf.nest.pack_sequence_as(signature, shaped)
 
-    return without_threads(tf.data.Dataset.range(first_step, first_step + steps).map(batch))
-
-
-def pair_dataset(buckets: Buckets, seed: int, first_step: int, steps: int) -> tf.data.Dataset:
-    """Returns the batches of pairs of `steps` steps, starting at `first_step`, for `Model.fit`.
-
-    Returns:
-      a dataset of ((source_ids, source_lengths, target_ids), targets, weights); see
-      `pair_batches.PairBatch`. Shapes differ from bucket to bucket.
-    """
-
-    def read(step: np.ndarray) -> tuple[np.ndarray, ...]:
-        inputs, targets, weights = buckets.training_batch(seed, int(step))
-        return (*inputs, targets, weights)
-
-    def batch(step: tf.Tensor) -> tuple[tuple[tf.Tensor, ...], tf.Tensor, tf.Tensor]:
-        types = (tf.int32, tf.int32, tf.int32, tf.int32, tf.float32)
-        source, lengths, target, targets, weights = tf.numpy_function(read, [step], types)
-        return (
-            (
-                tf.ensure_shape(source, [None, None]),
-                tf.ensure_shape(lengths, [None]),
-                tf.ensure_shape(target, [None, None]),
-            ),
-            tf.ensure_shape(targets, [None, None]),
-            tf.ensure_shape(weights, [None, None]),
-        )
-
-    return without_threads(tf.data.Dataset.range(first_step, first_step + steps).map(batch))
+    return without_threads(tf.data.Dataset.range(first, first + count).map(tensors))
 
 
 def without_threads(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -1,7 +1,9 @@
 """Token stores: the token ids of a text and its settings, written once and then memory-mapped.
 
-A store is a folder `tokens/KEY` in the cache folder; see `store_files`. The key is a hash of the text and
-of all settings that determine the ids. It is the corpus fingerprint that a run records.
+A store is a folder `tokens/KEY` in the cache folder, with `train.bin` and `val.bin` (see `token_ids`;
+uint16, or uint32 for a vocabulary of more than 65,535 entries), `counts.npy`, `tokenizer/` and `meta.json`.
+The key is a hash of the text and of all settings that determine the ids. It is the corpus fingerprint that
+a run records.
 """
 
 import errno
@@ -11,33 +13,129 @@ import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from minigpt.config import DataConfig, GPT2Config, PairsConfig, TokenizerConfig
-from minigpt.corpus.documents import Documents, ingest
-from minigpt.corpus.shards import SHARD_BYTES
+from minigpt.corpus.documents import Documents, format_size, ingest
+from minigpt.corpus.shards import SHARD_BYTES, write_sharded_ids
 from minigpt.corpus.sources import open_source, source_name
 from minigpt.corpus.split import count_duplicates, split_corpus
-from minigpt.corpus.store_files import (
-    Corpus,
-    read_store,
-    saved_tokenizer,
-    write_store,
-)
 from minigpt.corpus.text_files import TextFiles
-from minigpt.corpus.tokenizer import learn_from, published_tokenizer
+from minigpt.corpus.token_ids import Part, PartSizes, map_ids, part_sizes, write_ids
 from minigpt.errors import UserError
 from minigpt.interrupts import Interrupted
-from minigpt.storage.atomic import atomic_folder, publish_folder, resumable_folder
-from minigpt.storage.files import cache_folder
-from minigpt.tokenizers import KINDS, Tokenizer
+from minigpt.storage.atomic import atomic_folder, publish_folder, replace_file, resumable_folder
+from minigpt.storage.downloads import download
+from minigpt.storage.files import cache_folder, sha256_of
+from minigpt.tokenizers import KINDS, Tokenizer, learn_tokenizer, load_tokenizer
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+
+_CHECKSUMMED = ("train.bin", "val.bin", "counts.npy")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Token ids of both sides of the split, and the tokenizer learned from the training side.
+
+    Attributes:
+      train, val: the two sides.
+      tokenizer: the tokenizer of the ids.
+      token_counts: int64[V], how often each token is a target in training.
+      duplicates: number of documents (pairs for `data.source = "pairs"`) equal to an earlier one.
+      fingerprint: hash of the text and of all settings that determine the ids.
+      from_cache: whether the store existed.
+      path: the store.
+    """
+
+    train: Part
+    val: Part
+    tokenizer: Tokenizer
+    token_counts: np.ndarray
+    duplicates: int
+    fingerprint: str
+    from_cache: bool
+    path: Path
+
+
+def write_store(
+    folder: Path,
+    train: Documents,
+    val: Documents,
+    tokenizer: Tokenizer,
+    meta: dict[str, Any],
+    shard_bytes: int,
+) -> None:
+    """Writes the files of a store.
+
+    Args:
+      folder: empty, or with the files of a call that was interrupted.
+      train, val: the documents of both sides.
+      tokenizer: encodes them.
+      meta: additional entries of `meta.json`.
+      shard_bytes: a side with more bytes of text is tokenized by several processes. Their files, in
+        `folder/shards-SIDE`, can be removed afterwards.
+    """
+    tokenizer.save(folder / "tokenizer")
+    logger.info("tokenizing %s", format_size(train.bytes + val.bytes))
+    meta = meta | {"tokenizer": tokenizer.fingerprint()}
+    for name, part in (("train", train), ("val", val)):
+        with open(folder / f"{name}.bin", "wb") as file:
+            if part.bytes > shard_bytes:
+                shards = folder / f"shards-{name}"
+                counts = write_sharded_ids(file, shards, part, tokenizer, shard_bytes)
+                sizes = part_sizes(part, tokenizer, counts)
+            else:
+                sizes, counts = write_ids(file, part, tokenizer)
+        meta[name] = asdict(sizes)
+        if name == "train":
+            np.save(folder / "counts.npy", counts)
+    logger.info(f"wrote {meta['train']['tokens'] + meta['val']['tokens']:,} tokens")
+    meta["sha256"] = {name: sha256_of(folder / name) for name in _CHECKSUMMED}
+    replace_file(folder / "meta.json", json.dumps(meta, indent=2).encode())
+
+
+def saved_tokenizer(folder: Path) -> Tokenizer | None:
+    """Returns the tokenizer of an unfinished store; None if there is none."""
+    try:
+        return load_tokenizer(folder / "tokenizer")
+    except (OSError, UserError):
+        return None
+
+
+def read_store(folder: Path) -> Corpus | None:
+    """Returns the store in `folder`; None if it does not exist or is damaged."""
+    try:
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        tokenizer = load_tokenizer(folder / "tokenizer")
+        if any(sha256_of(folder / name) != meta["sha256"][name] for name in _CHECKSUMMED):
+            return None
+        counts = np.load(folder / "counts.npy")
+        intact = tokenizer.fingerprint() == meta["tokenizer"] and (
+            counts.shape == (tokenizer.vocab_size,) and counts.sum() == meta["train"]["tokens"]
+        )
+        parts = []
+        for side in ("train", "val"):
+            with open(folder / f"{side}.bin", "rb") as file:
+                parts.append(map_ids(file, tokenizer, PartSizes(**meta[side])))
+        duplicates = int(meta["duplicates"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UserError):
+        return None
+    if not intact:
+        return None
+    train, val = parts
+    return Corpus(
+        train, val, tokenizer, counts, duplicates, folder.name, from_cache=True, path=folder
+    )
+
 
 FORMAT_VERSION = 3
 _ALREADY_EXISTS = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT)
-
-logger = logging.getLogger(__name__)
 
 
 def open_corpus(
@@ -249,3 +347,50 @@ class _Store:
 
 def _key(settings: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+_LEARN_PIECE_BYTES = 64_000
+
+
+def learn_from(train: Documents, config: TokenizerConfig) -> Tokenizer:
+    """Returns a tokenizer learned from the training documents, or from an even sample of them."""
+    limit = KINDS[config.kind].max_learn_bytes
+    sample = f", an even sample of {format_size(train.bytes)}" if limit < train.bytes else ""
+    logger.info(
+        "learning the %s tokenizer from %s%s",
+        config.kind,
+        format_size(min(train.bytes, limit)),
+        sample,
+    )
+    return learn_tokenizer(even_sample(train, limit), config)
+
+
+def even_sample(documents: Documents, limit: int) -> Iterator[str]:
+    """Yields pieces spread evenly over the documents, at most `limit` bytes; all pieces if they fit."""
+    share = limit / documents.bytes if documents.bytes > limit else 1.0
+    seen = kept = 0
+    for start, stop, _ in documents.piece_spans(_LEARN_PIECE_BYTES):
+        size = stop - start
+        seen += size
+        if kept + size <= seen * share:
+            kept += size
+            yield documents.text[start:stop].decode()
+
+
+def published_tokenizer(config: GPT2Config) -> GPT2Tokenizer:
+    """Returns the tokenizer of the two files that a configuration names, downloaded if necessary.
+
+    Raises:
+      UserError: a file is unavailable, has a wrong checksum, does not match the other one, or the
+        vocabulary does not have `config.vocab_size` entries.
+    """
+    encoder = download(config.encoder_url, config.encoder_sha256).read_bytes()
+    merges = download(config.merges_url, config.merges_sha256).read_bytes()
+    names = (config.encoder_url, config.merges_url)
+    tokenizer = GPT2Tokenizer.from_files(encoder, merges, names)
+    if tokenizer.vocab_size != config.vocab_size:
+        raise UserError(
+            f"tokenizer.vocab_size = {config.vocab_size}: should be {tokenizer.vocab_size}, "
+            f"the number of entries in {config.encoder_url}"
+        )
+    return tokenizer

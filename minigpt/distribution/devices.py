@@ -12,8 +12,8 @@ import tensorflow as tf
 from rich.console import Console
 
 import minigpt
-from minigpt.config import Config, TrainingConfig
-from minigpt.corpus.store_files import Corpus
+from minigpt.config import TrainingConfig
+from minigpt.corpus.token_store import Corpus
 from minigpt.distribution.cluster import Cluster, find_cluster, is_first_worker
 from minigpt.distribution.connection import LOST, check_equal, connect, lost_workers
 from minigpt.distribution.divided_muon import DividedMuon
@@ -57,15 +57,20 @@ class Devices(Strategy):
 
     @contextmanager
     def open(self, config: TrainingConfig) -> Iterator[str]:
-        """Selects the devices, connects to the other processes, and seeds random number generators.
-
-        Raises:
-          UserError: a device or a worker does not exist, or there are more replicas than rows in a
-            batch. While it is open: another worker has ended or cannot be reached.
-        """
-        name, self.replicas = set_up_replicas(config, find_cluster(config.workers))
+        name = self.set_up(config)
         with lost_workers(self.replicas):
             yield name
+
+    def set_up(self, config: TrainingConfig) -> str:
+        """Selects the devices, connects to the other processes, and seeds random number generators.
+
+        Returns:
+          The devices' name.
+        Raises:
+          UserError: a device or a worker does not exist, or there are more replicas than rows in a batch.
+        """
+        name, self.replicas = set_up_replicas(config, find_cluster(config.workers))
+        return name
 
     def check_start(self, start: Start, corpus: Corpus) -> None:
         """Checks that all workers train the same model on the same text with the same version.
@@ -84,7 +89,9 @@ class Devices(Strategy):
             "checkpoint": checkpoint.path.name if checkpoint else None,
         }
         what = {"text": "SHA-256 of the tokens"}
-        check_equal(replicas, record | _settings(start.config), what)
+        settings = start.config.settings(mode="json").items()
+        record |= {name: value for name, value in settings if name not in _OWN}
+        check_equal(replicas, record, what)
 
     def build_model(self, build: Callable[[], keras.Model]) -> keras.Model:
         """Returns the model that `build` returns, with a copy on every replica."""
@@ -236,15 +243,6 @@ def set_up_replicas(config: TrainingConfig, cluster: Cluster | None) -> tuple[st
     if cluster:
         name = f"{len(cluster.addresses)} workers, each with {name}"
     return name, Replicas(strategy, cluster, uses_xla(config))
-
-
-def _settings(config: Config) -> dict[str, Any]:
-    return {
-        f"{section}.{key}": value
-        for section, settings in config.model_dump(mode="json").items()
-        for key, value in settings.items()
-        if f"{section}.{key}" not in _OWN
-    }
 
 
 def _simulate_devices(devices: int, cluster: Cluster | None) -> None:

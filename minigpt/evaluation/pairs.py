@@ -7,9 +7,8 @@ import numpy as np
 
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.errors import UserError
-from minigpt.evaluation.replicas import Replicas
 from minigpt.evaluation.scores import PairEvaluation, bits_per_byte, perplexity
-from minigpt.evaluation.text import Record, mean_loss
+from minigpt.evaluation.text import Record, Replicas, mean_loss
 from minigpt.generation.translation import Translator, translate_ids
 from minigpt.models import EncoderDecoder
 from minigpt.tokenizers import Tokenizer

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from minigpt.corpus.pair_batches import Pairs
-from minigpt.corpus.pair_files import read_pairs
-from minigpt.corpus.text_files import read_texts
+from minigpt.corpus.text_files import read_pairs, read_texts
 from minigpt.corpus.token_ids import Part, encode_texts
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score

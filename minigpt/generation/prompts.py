@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minigpt.config.sampling import BY_NAME
 from minigpt.errors import ArgumentProblem, UserError, as_integer
 from minigpt.tokenizers.vocabulary import Vocabulary
 
 # White space that is stripped from sentences, here, in pair files and in exported graphs.
 WHITE_SPACE = " \t\n\v\f\r"
-# That of `sampling.beams`.
-MAX_BEAMS = 1000
 
 
 def unknown_tokens_message(name: str, count: int, tokenizer: Vocabulary) -> str:
@@ -167,12 +166,15 @@ def check_search(beams: Any, length_penalty: Any) -> None:
       TypeError: one is not a number.
       ValueError: one is out of range.
     """
-    if as_integer("beams", beams, 1) > MAX_BEAMS:
-        raise ValueError(f"`beams` must be at most {MAX_BEAMS}. Received: {beams}")
+    largest: Any = BY_NAME["beams"].most
+    if as_integer("beams", beams, 1) > largest:
+        raise ValueError(f"`beams` must be at most {largest}. Received: {beams}")
     if not isinstance(length_penalty, int | float | np.integer | np.floating):
         raise TypeError(f"`length_penalty` must be a number. Received: {length_penalty!r}")
-    if not -1e30 <= length_penalty <= 1e30:
-        raise ValueError(f"`length_penalty` must be from -1e30 to 1e30. Received: {length_penalty}")
+    penalty: Any = BY_NAME["length_penalty"]
+    if not penalty.least <= length_penalty <= penalty.most:
+        limits = f"from {penalty.least:g} to {penalty.most:g}"
+        raise ValueError(f"`length_penalty` must be {limits}. Received: {length_penalty}")
 
 
 def translation_limit(max_new_tokens: Any, max_len: int) -> int:

@@ -17,8 +17,8 @@ import zstandard
 
 from minigpt.config import Config, PairsConfig
 from minigpt.corpus.pair_batches import Pairs
-from minigpt.corpus.store_files import Corpus
 from minigpt.corpus.token_ids import Part
+from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.scores import baselines, pair_baselines
 from minigpt.tokenizers import Tokenizer
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from minigpt.config import Config
-from minigpt.corpus.store_files import Corpus
+from minigpt.corpus.token_store import Corpus
 from minigpt.errors import ArgumentProblem, UserError, failure
 from minigpt.insight.baselines import (
     compression_baselines,

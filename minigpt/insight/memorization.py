@@ -12,8 +12,8 @@ from minigpt.config import SamplingConfig
 from minigpt.config.sampling import DISTRIBUTION
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.sources import open_source
-from minigpt.corpus.store_files import Corpus
 from minigpt.corpus.text_files import TextFiles
+from minigpt.corpus.token_store import Corpus
 from minigpt.errors import ArgumentProblem, UserError, as_integer
 from minigpt.insight.state_model import State, as_state, open_state
 from minigpt.insight.token_bytes import TokenBytes, TokenText

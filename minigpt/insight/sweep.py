@@ -15,9 +15,8 @@ from minigpt.errors import ArgumentProblem, UserError
 from minigpt.models.state import arrays_of, restore
 from minigpt.runs.run import Run, open_run_corpus
 from minigpt.training.callbacks.callback import Callback, training_loss
-from minigpt.training.fine_tuning import fine_tuning
 from minigpt.training.start import initial_model
-from minigpt.training.strategy import Strategy, set_up_device
+from minigpt.training.strategy import Strategy
 from minigpt.training.tasks import build_task
 
 # Neighboring learning rates of the sweep differ by FACTOR; at most MOST are tried in each direction.
@@ -68,9 +67,9 @@ def sweep_learning_rates(run: Run, report: Callable[[str], object] = lambda line
     corpus = open_run_corpus(run)
     if corpus is None:
         raise UserError(ArgumentProblem("run", run.path, "its text has changed since training"))
-    set_up_device(config.training)
+    Strategy().set_up(config.training)
     task = build_task(config, corpus)
-    model = initial_model(task, fine_tuning(config))
+    model = initial_model(task)
     Strategy().compile(task, model)
     initial = {name: array.copy() for name, array in arrays_of(model).items()}
     own = config.training.learning_rate

@@ -13,7 +13,7 @@ from minigpt.errors import UserError
 from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.callback import Stage, training_loss
-from minigpt.training.callbacks.records import is_recorded
+from minigpt.training.callbacks.progress import is_recorded
 from minigpt.training.hooks import Hook
 from minigpt.training.loop import TrainingLoop
 

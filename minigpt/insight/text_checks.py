@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from minigpt.config import Config, PairsConfig
-from minigpt.corpus.store_files import Corpus
+from minigpt.corpus.token_store import Corpus
 from minigpt.insight.repetition import (
     MIN_LINE_CHARACTERS,
     copied_paragraphs,

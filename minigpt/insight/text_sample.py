@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minigpt.corpus.store_files import Corpus
+from minigpt.corpus.token_store import Corpus
 from minigpt.tokenizers import Tokenizer
 
 # Decoding a million tokens takes 0.2 to 0.5 s.

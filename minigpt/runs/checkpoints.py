@@ -12,6 +12,8 @@ import hashlib
 import json
 import logging
 import math
+import os
+import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,12 +23,11 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.storage.atomic import atomic_folder, remove_abandoned, scratch_folder
 from minigpt.storage.files import read_file, sha256_of
-from minigpt.storage.tensor_file import write_tensors
 
 FORMAT = 1
 STATE, MANIFEST = "state.safetensors", "manifest.json"
@@ -294,3 +295,30 @@ def _read_manifest(path: Path) -> tuple[TrainingProgress, dict[str, Any]]:
 
 def _sha256_of_content(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def write_tensors(
+    path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Writes a safetensors file. Contiguous arrays are not copied in memory.
+
+    Args:
+      path: the file; its directory exists.
+      arrays: the arrays by name.
+      metadata: the strings in the file's header.
+    Raises:
+      OSError: the file cannot be written.
+    """
+    # The library reads each array's memory from its first byte.
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    # The library replaces the file with one that only its owner can read.
+    path.touch()
+    mode = path.stat().st_mode
+    try:
+        save_file(contiguous, path, dict(metadata) if metadata else None)
+    except SafetensorError as error:
+        if match := re.search(r"os error (\d+)", str(error)):
+            number = int(match[1])
+            raise OSError(number, os.strerror(number), str(path)) from None
+        raise
+    path.chmod(mode)

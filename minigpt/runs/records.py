@@ -102,11 +102,6 @@ def spread(values: Sequence[T], most: int) -> list[T]:
     return [values[round(i * last / (most - 1))] for i in range(most)]
 
 
-def append_line(file: Path, record: dict[str, Any]) -> None:
-    """Appends one line and forces it to the disk; see `append_lines`."""
-    append_lines(file, [record])
-
-
 def append_lines(file: Path, records: Iterable[dict[str, Any]]) -> None:
     """Appends lines and forces them to the disk.
 

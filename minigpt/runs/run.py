@@ -36,7 +36,7 @@ from minigpt.runs.layout import (
     new_run_path,
     run_error,
 )
-from minigpt.runs.records import Facts, append_line, cut_lines, facts_as_json, read_facts
+from minigpt.runs.records import Facts, facts_as_json, read_facts
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
 from minigpt.storage.files import read_file
 from minigpt.tokenizers import Tokenizer, load_tokenizer
@@ -44,7 +44,7 @@ from minigpt.tokenizers import Tokenizer, load_tokenizer
 if TYPE_CHECKING:
     import keras
 
-    from minigpt.corpus.store_files import Corpus
+    from minigpt.corpus.token_store import Corpus
     from minigpt.models import GPT, EncoderDecoder
 
 
@@ -236,14 +236,6 @@ class Run:
                 raise run_error(self.path, f"all of its {len(damaged)} checkpoints are damaged")
             raise run_error(self.path, "has no checkpoint; train it for at least one epoch")
         return checkpoint
-
-    def append(self, file: Path, record: dict[str, Any]) -> None:
-        """Appends one JSON line to one of the run's files; see `append_line`."""
-        append_line(file, record)
-
-    def cut_lines(self, file: Path, last: int, key: str = "epoch") -> None:
-        """Removes the lines whose `key` is above `last`; see `records.cut_lines`."""
-        cut_lines(file, last, key)
 
     def remove_unfinished(self) -> None:
         """Removes the unfinished files of killed processes. The caller holds the run's lock."""

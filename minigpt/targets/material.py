@@ -6,8 +6,8 @@ from itertools import islice
 import numpy as np
 
 from minigpt.corpus.pair_batches import Pairs
-from minigpt.corpus.store_files import Corpus
-from minigpt.corpus.stories import stories
+from minigpt.corpus.sources import stories
+from minigpt.corpus.token_store import Corpus
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.runs.run import Run, open_run_corpus
 from minigpt.tokenizers import Tokenizer

@@ -1,7 +1,7 @@
 """Text to token ids and back, without TensorFlow: words, characters, and pieces of words.
 
-Each kind of tokenizer is a subclass of `Tokenizer` in its own file. The same tokenizer in TensorFlow
-operations is in the file of the same name in `graph/`. Both give the same ids and the same text.
+Each kind of tokenizer is a subclass of `Tokenizer` in its own file. `graph.graph_of` returns the same
+tokenizer in TensorFlow operations. Both give the same ids and the same text.
 """
 
 import importlib

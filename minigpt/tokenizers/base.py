@@ -2,7 +2,6 @@
 
 import abc
 import copy
-import functools
 import hashlib
 import json
 import os
@@ -11,29 +10,23 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from minigpt.errors import UserError, as_path
+from minigpt.storage import files
 from minigpt.storage.atomic import replace_file
 from minigpt.tokenizers import grouping
 from minigpt.tokenizers.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from minigpt.tokenizers.graph.base import GraphTokenizer
-
-
-from pydantic import TypeAdapter, ValidationError
-
-from minigpt.storage import files
 
 
 class Tokenizer(Vocabulary):
     """Maps text to token ids and back, with a fixed vocabulary. Does not use TensorFlow.
 
     A subclass defines `kind`, the attributes `end_id`, `unknown_id` and `never_sampled_ids`, and the
-    abstract methods. `graph()` returns the same tokenizer in TensorFlow operations.
+    abstract methods. `tokenizers.graph.graph_of` returns the same tokenizer in TensorFlow operations.
 
     Attributes:
       format: the number of the format of `tokenizer.json`. If a kind changes what it learns or how it
@@ -111,24 +104,6 @@ class Tokenizer(Vocabulary):
         They are encoded as `[UNK]`, or as bytes if there are `byte_ids`.
         """
         return 0 if self.unknown_id is None else int((self.encode(text) == self.unknown_id).sum())
-
-    def graph(self) -> "GraphTokenizer":
-        """Returns the same tokenizer in TensorFlow operations; always the same object.
-
-        The first call imports TensorFlow.
-        """
-        return self._graph
-
-    @functools.cached_property
-    def _graph(self) -> "GraphTokenizer":
-        import tensorflow as tf
-
-        with tf.init_scope():  # The first call may be inside a tf.function.
-            return self._build_graph()
-
-    @abc.abstractmethod
-    def _build_graph(self) -> "GraphTokenizer":
-        """Imports the graph module of this kind and builds it."""
 
     @abc.abstractmethod
     def _settings(self) -> dict[str, Any]:

@@ -3,19 +3,14 @@
 import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from minigpt.errors import as_integer
 from minigpt.tokenizers.base import Tokenizer, setting
-from minigpt.tokenizers.unicode_tables import lower
-
-if TYPE_CHECKING:
-    from minigpt.tokenizers.graph.learned import CharacterGraph
-
-
 from minigpt.tokenizers.grouping import checked
+from minigpt.tokenizers.unicode_tables import lower
 
 SPECIAL_TOKENS = 2  # padding, <end>
 # The bytes of the UTF-8 of characters that are not ASCII: The Unicode Standard, table 3-7. No text
@@ -101,11 +96,6 @@ class CharacterTokenizer(Tokenizer):
         ids = ids[np.cumsum(is_first) - 1]
         is_byte = ids < 0
         return np.where(is_byte, self.byte_table[data], ids)[is_byte | is_first]
-
-    def _build_graph(self) -> "CharacterGraph":
-        from minigpt.tokenizers.graph.learned import CharacterGraph
-
-        return CharacterGraph(self)
 
     def _settings(self) -> dict[str, Any]:
         return {"vocabulary": self.characters, "bytes_in_text": self.bytes_in_text.hex()}

@@ -14,7 +14,7 @@ import functools
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import sentencepiece
@@ -22,7 +22,6 @@ from pydantic import Field
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from minigpt.errors import UserError
-from minigpt.tokenizers.added_tokens import AddedToken, AddedTokens, read_added_tokens
 from minigpt.tokenizers.base import Tokenizer, read_checked_file, setting
 from minigpt.tokenizers.gpt2_files import (
     ENCODER_FILE,
@@ -37,11 +36,15 @@ from minigpt.tokenizers.gpt2_files import (
     token_bytes,
 )
 from minigpt.tokenizers.grouping import checked, encode_chunks
-from minigpt.tokenizers.splitting import CUT_AFTER, Splitting, word_pattern
+from minigpt.tokenizers.splitting import (
+    CUT_AFTER,
+    AddedToken,
+    AddedTokens,
+    Splitting,
+    read_added_tokens,
+    word_pattern,
+)
 from minigpt.tokenizers.unicode_tables import nfc
-
-if TYPE_CHECKING:
-    from minigpt.tokenizers.graph.gpt2 import GPT2Graph
 
 Id = Annotated[int, Field(ge=0, lt=MAX_IDS)]
 
@@ -208,11 +211,6 @@ class GPT2Tokenizer(Tokenizer):
     @functools.cached_property
     def _processor(self) -> sentencepiece.SentencePieceProcessor:
         return sentencepiece.SentencePieceProcessor(model_proto=self.sentencepiece_model())
-
-    def _build_graph(self) -> "GPT2Graph":
-        from minigpt.tokenizers.graph.gpt2 import GPT2Graph
-
-        return GPT2Graph(self)
 
     def _files(self) -> dict[str, bytes]:
         return {ENCODER_FILE: encoder_file(self.encoder), MERGES_FILE: merges_file(self.merges)}

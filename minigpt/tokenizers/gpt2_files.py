@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from minigpt.errors import UserError
-from minigpt.tokenizers.byte_pair_learning import merged
+from minigpt.tokenizers.byte_pair import merged
 
 END_TOKEN = "<|endoftext|>"
 ENCODER_FILE, MERGES_FILE = "encoder.json", "vocab.bpe"

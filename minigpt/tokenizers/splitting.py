@@ -1,11 +1,18 @@
-"""Splitting text into words before merging, by two published patterns.
+"""How a text is split before merging: at added tokens, and into words by two published patterns.
 
-Radford et al. (2019) published the first one; the tokenizers of Qwen2 and Qwen3 have the second one.
+Added tokens are texts such as `<user>` that are one token wherever they occur. They are found as the
+tokenizers package finds them, before the rest of the text is split into words. Radford et al. (2019)
+published the first pattern; the tokenizers of Qwen2 and Qwen3 have the second one.
 """
 
 import functools
+import json
 import re
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
 
 from minigpt.tokenizers.unicode_tables import (
     one_of,
@@ -54,3 +61,112 @@ def word_pattern(splitting: Splitting) -> re.Pattern[str]:
         before = one_outside([*ranges("L", "N"), (0x0A, 0x0A), (0x0D, 0x0D)])
         words = rf"{before}?{letters}|{one_of(ranges('N'))}| ?{signs}[\r\n]*|[{inside}]*[\r\n]+"
     return re.compile(f"{CONTRACTIONS[splitting]}|{words}|{spaces}")
+
+
+_SPACE = "".join(map(chr, (c for first, last in WHITE_SPACE for c in range(first, last + 1))))
+
+
+@dataclass(frozen=True)
+class AddedToken:
+    """A token and its flags, with the names of tokenizer.json.
+
+    Attributes:
+      id: its id.
+      content: its text, not empty.
+      single_word: whether it is found only between characters that are not part of a word.
+      lstrip, rstrip: whether the white space before or after it belongs to it.
+      normalized: whether it is searched for in the normalized text.
+      special: whether it is a special token. This does not change how text is encoded.
+    """
+
+    id: int
+    content: str
+    single_word: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+    normalized: bool = False
+    special: bool = False
+
+    def described(self) -> dict[str, Any]:
+        """Returns its entry in tokenizer.json."""
+        return asdict(self)
+
+
+def read_added_tokens(described: Any) -> list[AddedToken]:
+    """Reads a list of entries of tokenizer.json. Missing flags have their defaults.
+
+    Raises:
+      ValueError: it is not such a list, or a token has no text.
+    """
+    tokens = TypeAdapter(list[AddedToken]).validate_json(json.dumps(described), strict=True)
+    if not all(token.content and token.id >= 0 for token in tokens):
+        raise ValueError("an added token has no text or a negative id")
+    return tokens
+
+
+class AddedTokens:
+    """Finds added tokens in texts.
+
+    Args:
+      tokens: the tokens.
+      normalize: applied to the text before it is searched for tokens with `normalized`.
+    """
+
+    def __init__(self, tokens: Iterable[AddedToken], normalize: Callable[[str], str]) -> None:
+        self._normalize = normalize
+        tokens = list(tokens)
+        self._as_they_are = {t.content: t for t in tokens if not t.normalized}
+        self._normalized = {normalize(t.content): t for t in tokens if t.normalized}
+
+    def split(self, text: str) -> list[str | int]:
+        """Returns the ids of the added tokens in a text, and the texts between them, in their order."""
+        found: list[str | int] = []
+        for part in _split(text, self._as_they_are):
+            if isinstance(part, str) and self._normalized:
+                found += _split(self._normalize(part), self._normalized)
+            else:
+                found.append(part)
+        return found
+
+
+def longest_first(contents: Iterable[str]) -> list[str]:
+    """Returns the contents of tokens in the order of alternatives in a pattern."""
+    return sorted(contents, key=len, reverse=True)
+
+
+def _split(text: str, tokens: dict[str, AddedToken]) -> Iterator[str | int]:
+    """Yields ids and the texts between them.
+
+    If several tokens begin at a character, the longest one is found.
+    """
+    end = 0
+    if tokens:
+        for match in _pattern(tuple(longest_first(tokens))).finditer(text):
+            token, (start, stop) = tokens[match[0]], match.span()
+            if token.single_word and (_in_word(text, start - 1) or _in_word(text, stop)):
+                continue
+            while token.lstrip and start > end and text[start - 1] in _SPACE:
+                start -= 1
+            while token.rstrip and stop < len(text) and text[stop] in _SPACE:
+                stop += 1
+            if start > end:
+                yield text[end:start]
+            yield token.id
+            end = stop
+    if end < len(text):
+        yield text[end:]
+
+
+def _in_word(text: str, index: int) -> bool:
+    """Returns whether there is a character at an index, and it is part of a word."""
+    return 0 <= index < len(text) and _word().match(text, index) is not None
+
+
+@functools.cache
+def _pattern(contents: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, contents)))
+
+
+@functools.cache
+def _word() -> re.Pattern[str]:
+    return re.compile(one_of(ranges("word")))

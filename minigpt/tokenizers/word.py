@@ -4,7 +4,7 @@ import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from minigpt.errors import as_integer
 from minigpt.tokenizers.base import Tokenizer, setting
 from minigpt.tokenizers.grouping import checked, encode_chunks
 from minigpt.tokenizers.unicode_tables import lower, ranges
-
-if TYPE_CHECKING:
-    from minigpt.tokenizers.graph.learned import WordGraph
 
 SPECIAL_TOKENS = 3  # padding, [UNK], <end>
 # For RE2, where \s and [[:punct:]] are ASCII only. Python's str.split uses the same white space.
@@ -76,11 +73,6 @@ class WordTokenizer(Tokenizer):
             b"".join([known.get(word, unknown) for word in _split_chunk(chunk, self.lowercase)])
             for chunk in chunks
         ]
-
-    def _build_graph(self) -> "WordGraph":
-        from minigpt.tokenizers.graph.learned import WordGraph
-
-        return WordGraph(self)
 
     def _settings(self) -> dict[str, Any]:
         return {"vocabulary": [word.decode() for word in self.pieces[SPECIAL_TOKENS:]]}

@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from minigpt.config import TrainingConfig
-from minigpt.errors import UserError, failure, write_problem
-from minigpt.notices import LOGGER
+from minigpt.errors import UserError, write_problem
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
 
@@ -23,28 +22,6 @@ def diverged(run: Run, training: TrainingConfig, step: int, loss: float) -> User
         "should be lower; also consider training.clip_norm and training.warmup_steps, and check the "
         f"text; {_last_checkpoint(run)}"
     )
-
-
-class OptionalOutput:
-    """An output that a run does not need, such as its report. If it fails, training goes on.
-
-    Args:
-      name: what is written, for the message.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._reasons: set[str] = set()
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Turns any exception of the block into a warning of one line, once for each reason."""
-        try:
-            yield
-        except Exception as error:
-            if (reason := failure(error)) not in self._reasons:
-                LOGGER.warning("%s is not written: %s", self.name, reason)
-            self._reasons.add(reason)
 
 
 @contextmanager

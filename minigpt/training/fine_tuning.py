@@ -1,6 +1,5 @@
 """Training that starts from a finished run: all weights, or low-rank additions (LoRA)."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from minigpt.config import Config, TokenizerConfig, TransformerConfig
@@ -8,53 +7,46 @@ from minigpt.errors import UserError
 from minigpt.models import GPT
 from minigpt.runs.layout import check_run
 from minigpt.runs.run import Run
-from minigpt.tokenizers import Tokenizer
 
 # Settings of [model] that may differ from the run's: they affect training only.
 CHANGEABLE = {"dropout_rate", "attention_dropout_rate", "ff_dropout_rate"}
 
 
-@dataclass(frozen=True)
-class FineTuning:
-    """A run whose model is fine-tuned.
-
-    Attributes:
-      run: the run.
-      config: the settings of the new run, with the sizes and the tokenizer of this run.
-      tokenizer: the run's.
-    """
-
-    run: Run
-    config: Config
-    tokenizer: Tokenizer
-
-    def load_model(self) -> GPT:
-        """Returns the run's best model.
-
-        Raises:
-          UserError: the run has no finished model, or one that is not a GPT.
-        """
-        model = self.run.load_model()
-        if not isinstance(model, GPT):
-            raise UserError(
-                f"training.init_from = {str(self.run.path)!r}: holds a {type(model).__name__}; should "
-                "hold a GPT"
-            )
-        return model
-
-
-def fine_tuning(config: Config) -> FineTuning | None:
-    """Returns what `training.init_from` describes; None if it is not set.
+def source_run(config: Config) -> Run | None:
+    """Returns the run that `training.init_from` names; None if it is not set.
 
     Raises:
-      UserError: the run does not exist, or a setting contradicts it; one line each.
+      UserError: the run does not exist.
     """
     if config.training.init_from is None:
         return None
     path = Path(config.training.init_from)
     check_run(path, "training.init_from")
-    run = Run(path)
-    run_config = run.config
+    return Run(path)
+
+
+def load_gpt(run: Run) -> GPT:
+    """Returns the best model of a run to start from.
+
+    Raises:
+      UserError: the run has no finished model, or one that is not a GPT.
+    """
+    model = run.load_model()
+    if not isinstance(model, GPT):
+        raise UserError(
+            f"training.init_from = {str(run.path)!r}: holds a {type(model).__name__}; should "
+            "hold a GPT"
+        )
+    return model
+
+
+def with_sizes_of(run: Run, config: Config) -> Config:
+    """Returns settings with the sizes and the tokenizer of the run that training starts from.
+
+    Raises:
+      UserError: a setting contradicts the run; one line each.
+    """
+    path, run_config = run.path, run.config
     if kinds := [k for k in (run_config.model.kind, config.model.kind) if k != "gpt"]:
         raise UserError(
             f"training.init_from = {config.training.init_from!r}: model.kind = {kinds[0]!r} cannot be "
@@ -67,14 +59,13 @@ def fine_tuning(config: Config) -> FineTuning | None:
     changes = {
         name: getattr(config.model, name) for name in CHANGEABLE & config.model.model_fields_set
     }
-    resolved = config.model_copy(
+    return config.model_copy(
         update={
             "model": run_config.model.resolved().model_copy(update=changes),
             "tokenizer": run_config.tokenizer,
             "training": config.training.model_copy(update={"init_from": str(path.absolute())}),
         }
     )
-    return FineTuning(run, resolved, run.load_tokenizer())
 
 
 def _contradictions(

@@ -3,14 +3,17 @@
 This package imports none of them. `minigpt/app.py` passes them to `train`.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import keras
 
 from minigpt.config import Config
+from minigpt.errors import failure
+from minigpt.notices import LOGGER
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.callback import Callback, Stage
-from minigpt.training.failures import OptionalOutput
 
 if TYPE_CHECKING:
     from minigpt.training.loop import TrainingLoop
@@ -61,48 +64,60 @@ class Hook:
 
 
 class Hooks:
-    """Calls hooks. A failure of one is printed as a line.
+    """Calls hooks. A failure of one is a warning of one line.
 
     Args:
       hooks: the hooks.
     """
 
     def __init__(self, hooks: "tuple[Hook, ...]" = ()) -> None:
-        self._hooks = [(hook, OptionalOutput(hook.name)) for hook in hooks]
+        self._outputs = [_OptionalOutput(hook) for hook in hooks]
 
     def callbacks(self) -> list[Callback]:
         """Returns a callback for each hook, which calls `step_ended` and `epoch_ended`."""
-        return [_HookCallback(hook, output) for hook, output in self._hooks]
+        return list(self._outputs)
 
     def started(self, loop: "TrainingLoop") -> None:
-        for hook, output in self._hooks:
+        for output in self._outputs:
             with output.writing():
-                hook.started(loop)
+                output.hook.started(loop)
 
     def best_ready(self, run: Run, model: keras.Model) -> None:
-        for hook, output in self._hooks:
+        for output in self._outputs:
             with output.writing():
-                hook.best_ready(run, model)
+                output.hook.best_ready(run, model)
 
     def finished(self, run: Run, state: str) -> list[str]:
         lines: list[str] = []
-        for hook, output in self._hooks:
+        for output in self._outputs:
             with output.writing():
-                lines += hook.finished(run, state)
+                lines += output.hook.finished(run, state)
         return lines
 
 
-class _HookCallback(Callback):
-    def __init__(self, hook: Hook, output: OptionalOutput) -> None:
+class _OptionalOutput(Callback):
+    """The callback of a hook."""
+
+    def __init__(self, hook: Hook) -> None:
         super().__init__()
         self.hook = hook
-        self.output = output
         self.stage = hook.stage
+        self._reasons: set[str] = set()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Turns any exception of the block into a warning of one line, once for each reason."""
+        try:
+            yield
+        except Exception as error:
+            if (reason := failure(error)) not in self._reasons:
+                LOGGER.warning("%s is not written: %s", self.hook.name, reason)
+            self._reasons.add(reason)
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        with self.output.writing():
+        with self.writing():
             self.hook.step_ended(logs or {})
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        with self.output.writing():
+        with self.writing():
             self.hook.epoch_ended(epoch + 1, logs or {})

@@ -7,14 +7,13 @@ import keras
 from rich.console import Console
 
 from minigpt.runs.checkpoints import Checkpoint
+from minigpt.runs.records import append_lines
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.callback import Callback, Stage
 from minigpt.training.callbacks.checkpointing import BestEpoch, Checkpointing
 from minigpt.training.callbacks.clock import Clock, LearningRate, StepLimits
-from minigpt.training.callbacks.display import Display
 from minigpt.training.callbacks.ending import Interrupt, StopAtNaN, TrainingInterrupted
-from minigpt.training.callbacks.records import Recorder, StepRecorder
-from minigpt.training.callbacks.user_callbacks import UserCallbacks
+from minigpt.training.callbacks.progress import Display, Recorder, StepRecorder
 from minigpt.training.hooks import Hook, Hooks
 from minigpt.training.start import keeps_limits
 from minigpt.training.strategy import Strategy
@@ -145,7 +144,7 @@ class TrainingLoop:
             callbacks += [
                 steps,
                 display,
-                task.samples(display, lambda record: run.append(run.samples_file, record)),
+                task.samples(display, lambda line: append_lines(run.samples_file, [line])),
                 Recorder(run, clock),
                 StopAtNaN(run, self.training, clock),
                 *self.hooks.callbacks(),
@@ -170,3 +169,61 @@ class _Scores(Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
         logs.update(self.task.scores())
+
+
+class UserCallbacks(Callback):
+    """Passes the events of training to any Keras callbacks.
+
+    They see a single `fit`, even if a resumed epoch needs two calls of it: one begin and one end of
+    training, all epochs and steps, and batches numbered within their epoch. They are called after the
+    validation, so the logs of an epoch hold `val_loss` and the other scores, and before the checkpoint.
+    Scores that do not exist (None) are left out. Their own state is not saved in checkpoints.
+
+    Args:
+      callbacks: any Keras callbacks.
+      epochs: total number of epochs.
+      checkpointing: counts epochs and batches.
+    """
+
+    stage = Stage.USER
+
+    def __init__(
+        self,
+        callbacks: Sequence[keras.callbacks.Callback],
+        epochs: int,
+        checkpointing: Checkpointing,
+    ) -> None:
+        super().__init__()
+        self.callbacks = keras.callbacks.CallbackList(list(callbacks))
+        self.checkpointing = checkpointing
+        steps = checkpointing.batches_per_epoch
+        self.callbacks.set_params({"verbose": 0, "epochs": epochs, "steps": steps})
+        self._is_open = False
+        self._first_batch = 0
+        self._logs: dict[str, Any] = {}
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        if not self._is_open:
+            self._is_open = True
+            self.callbacks.set_model(self.model)
+            self.callbacks.on_train_begin(logs)
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self._first_batch = self.checkpointing.batch
+        self.callbacks.on_epoch_begin(epoch, logs)
+
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        self.callbacks.on_train_batch_begin(self._first_batch + batch, logs)
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        self.callbacks.on_train_batch_end(self._first_batch + batch, dict(logs or {}))
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self._logs = {name: value for name, value in (logs or {}).items() if value is not None}
+        self.callbacks.on_epoch_end(epoch, self._logs)
+
+    def close(self) -> None:
+        """Ends training for the callbacks: files are closed."""
+        if self._is_open:
+            self._is_open = False
+            self.callbacks.on_train_end(self._logs)

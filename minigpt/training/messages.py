@@ -2,37 +2,36 @@
 
 import math
 import shlex
+import statistics
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from minigpt.config import Config
 from minigpt.models import GPT, EncoderDecoder
+from minigpt.models.memory_estimate import block_weights
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
 from minigpt.storage.files import is_newer
 from minigpt.training.callbacks.checkpointing import MIN_INTERVAL
 from minigpt.training.console import count, duration, rounded
-from minigpt.training.expected_time import MAX_SPREAD, expected_seconds
 from minigpt.training.failures import last_checkpoint
-from minigpt.training.fine_tuning import FineTuning
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.start import settings_to_extend
 from minigpt.training.tasks.task import Task
 
 
-def summary(
-    task: Task, model: GPT | EncoderDecoder, device: str, fine_tuning: FineTuning | None
-) -> str:
+def summary(task: Task, model: GPT | EncoderDecoder, device: str) -> str:
     """Returns the summary, one line per subject."""
-    lines = summary_lines(task, model, device, fine_tuning)
+    lines = summary_lines(task, model, device)
     return "\n".join(f"{name:<12}{line}" for name, line in lines.items())
 
 
-def summary_lines(
-    task: Task, model: GPT | EncoderDecoder, device: str, fine_tuning: FineTuning | None
-) -> dict[str, str]:
+def summary_lines(task: Task, model: GPT | EncoderDecoder, device: str) -> dict[str, str]:
     """Returns the lines of the summary by subject."""
     lines = {"Device": device, **task.describe()}
     baselines = lines.pop("Baselines")
@@ -43,11 +42,11 @@ def summary_lines(
         + ", ".join(f"{part} {number:,}" for part, number in parts.items())
         + f"); {rounded(task.corpus.train.tokens / parameters)} tokens per parameter"
     )
-    if fine_tuning:
+    if source := task.config.training.init_from:
         trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
         rank = task.config.training.lora_rank
         lines["Fine-tuning"] = (
-            f"{fine_tuning.run.path}, {f'LoRA of rank {rank}' if rank else 'all weights'}: "
+            f"{source}, {f'LoRA of rank {rank}' if rank else 'all weights'}: "
             f"{trained:,} of {model.count_params():,} parameters are trained"
         )
     lines["Baselines"] = baselines
@@ -232,3 +231,76 @@ def _bleu(scores: dict[str, Any], config: Config) -> str:
             f"{sampling.length_penalty:g}"
         )
     return line
+
+
+# Share of the training time that matrix products take; the rest is attention, activations and the
+# optimizer. Values between 58% and 82% were measured.
+SHARE_OF_PRODUCTS = 0.67
+# A product is measured for this time, and at least this many times.
+_MEASURED_SECONDS, _MIN_PRODUCTS = 0.3, 5
+# Rows are added to the measured product until it takes this time. The full one takes seconds if it is wide.
+_LONG_ENOUGH_SECONDS, _MIN_ROWS, _MAX_ROWS = 0.01, 16, 4096
+# Measurements disagree if their upper quartile is more than this many times the lower one.
+MAX_SPREAD = 2.0
+
+
+def expected_seconds(
+    config: Config, vocab_size: int, trained: float, evaluated: float
+) -> float | None:
+    """Estimates the time from the number of multiplications and this machine's speed.
+
+    Args:
+      config: the settings.
+      vocab_size: V.
+      trained: tokens of the forward and the backward pass, which costs twice the forward pass.
+      evaluated: tokens of a forward pass alone.
+    Returns:
+      the seconds; None if measurements of the speed disagree.
+    """
+    if (speed := _products_per_second(config)) is None:
+        return None
+    multiplied = block_weights(config.model) + vocab_size * config.model.embed_dim
+    if config.model.kind == "encoder_decoder":
+        # A token goes through the encoder or through the decoder and the head, not through both.
+        multiplied //= 2
+    products = 2 * multiplied * (3 * trained + evaluated)
+    return products / (SHARE_OF_PRODUCTS * speed)
+
+
+def _products_per_second(config: Config) -> float | None:
+    """Measures a product of the size of those in a feed-forward network, or of fewer rows.
+
+    Returns:
+      multiplications and additions per second; None if measurements disagree.
+    """
+    sizes = config.model
+    dtype = config.training.precision.removeprefix("mixed_")
+    kernel = tf.ones([sizes.embed_dim, sizes.ff_size], dtype)
+    all_rows = min(_MAX_ROWS, config.training.batch_size * config.sequence_length)
+    rows = min(_MIN_ROWS, all_rows)
+    while True:
+        inputs = tf.ones([rows, sizes.embed_dim], dtype)
+
+        def multiply(inputs: tf.Tensor = inputs) -> None:
+            float(tf.matmul(inputs, kernel)[0, 0])  # Waits for the result.
+
+        # The first product of a size is not measured: it starts threads and chooses a kernel, and may
+        # take 90 times as long as the others.
+        multiply()
+        if rows == all_rows or _seconds_of(multiply) >= _LONG_ENOUGH_SECONDS:
+            break
+        rows = min(all_rows, 4 * rows)
+    durations: list[float] = []
+    end = time.perf_counter() + _MEASURED_SECONDS
+    while len(durations) < _MIN_PRODUCTS or time.perf_counter() < end:
+        durations.append(_seconds_of(multiply))
+    low, middle, high = statistics.quantiles(durations, n=4)
+    if high > MAX_SPREAD * low:
+        return None
+    return 2 * rows * sizes.embed_dim * sizes.ff_size / middle
+
+
+def _seconds_of(multiply: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    multiply()
+    return time.perf_counter() - start

@@ -82,7 +82,7 @@ def train(
         # 3. Model.
         model = strategy.build_model(partial(start.build_model, task))
         strategy.compile(task, model)
-        description = messages.summary(task, model, device, start.fine_tuning)
+        description = messages.summary(task, model, device)
         facts = run_facts(task, model, device, command_line)
         stop_if_interrupted()
 

@@ -1,10 +1,9 @@
 """The start of training: a new run, or the newest checkpoint of an earlier one."""
 
-import abc
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ import keras
 from minigpt.config import Config, TrainingConfig, load_config
 from minigpt.config.loading import FORMAT
 from minigpt.corpus.fit import fit_to_text
-from minigpt.corpus.store_files import Corpus
-from minigpt.corpus.token_store import open_corpus
+from minigpt.corpus.token_store import Corpus, open_corpus
 from minigpt.errors import UserError, as_path
 from minigpt.models import GPT, build_model
 from minigpt.models.lora import enable_lora
@@ -34,10 +32,10 @@ from minigpt.runs.layout import (
     run_error,
 )
 from minigpt.runs.lock import run_lock
-from minigpt.runs.records import Facts
+from minigpt.runs.records import Facts, cut_lines
 from minigpt.runs.run import Run, open_run_corpus
 from minigpt.training.callbacks.checkpointing import Checkpointing
-from minigpt.training.fine_tuning import FineTuning, fine_tuning
+from minigpt.training.fine_tuning import load_gpt, source_run, with_sizes_of
 from minigpt.training.tasks.task import Task
 
 logger = logging.getLogger(__name__)
@@ -70,32 +68,44 @@ CHANGEABLE = {
 }
 
 
-class Start(abc.ABC):
-    """The start of training.
+@dataclass(frozen=True)
+class Start:
+    """The start of training, of a new run or of one that is resumed.
 
-    Args:
+    Attributes:
       config: the settings.
-      fine_tuning: the run whose weights it starts from, if `training.init_from` names one.
+      given: the settings before any were chosen for the text.
+      run: the run that is resumed, locked for this process; None for a new run.
       checkpoint: the state to resume from; None for the first step.
+      path: the directory of a new run; `runs/NAME-N` if None.
+      name: NAME.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        fine_tuning: FineTuning | None,
-        checkpoint: Checkpoint | None = None,
-    ) -> None:
-        self.config = config
-        self.fine_tuning = fine_tuning
-        self.checkpoint = checkpoint
+    config: Config
+    given: Config
+    run: Run | None = None
+    checkpoint: Checkpoint | None = None
+    path: Path | None = None
+    name: str = "run"
 
-    @abc.abstractmethod
     def open_corpus(self) -> Corpus:
         """Returns the token ids to train on.
 
         Raises:
-          UserError: the text cannot be used.
+          UserError: the text cannot be used, or has changed since the run began.
         """
+        if self.run is None:
+            source = source_run(self.config)
+            tokenizer = source.load_tokenizer() if source else None
+            return open_corpus(self.config.data, self.config.tokenizer, tokenizer)
+        corpus = open_run_corpus(self.run)
+        if corpus is None:
+            raise run_error(
+                self.run.path,
+                f"its text (data.source = {self.config.data.source!r}) has changed since training "
+                "began; should be unchanged, or train a new run",
+            )
+        return corpus
 
     def build_model(self, task: Task) -> keras.Model:
         """Returns the model before its first step. A checkpoint is not restored yet.
@@ -103,19 +113,55 @@ class Start(abc.ABC):
         Raises:
           UserError: the run to start from has no model that can be used.
         """
-        return initial_model(task, self.fine_tuning)
+        return initial_model(task, is_resumed=self.checkpoint is not None)
 
-    @abc.abstractmethod
-    def run_directory(self, task: Task, facts: Facts) -> AbstractContextManager[Run]:
+    @contextmanager
+    def run_directory(self, task: Task, facts: Facts) -> Iterator[Run]:
         """Yields the run directory, which is locked for this process. A new one holds `facts`."""
+        if self.run is not None:
+            yield self.run
+            return
+        corpus = task.corpus
+        content = (task.config, corpus.tokenizer, {"fingerprint": corpus.fingerprint})
+        if self.path:
+            run = Run.create(self.path, *content, facts=facts)
+        else:
+            run = Run.create_numbered(self.name, *content, facts=facts)
+        with run_lock(run.path):
+            yield run
 
-    @abc.abstractmethod
     def discard_later_results(self, checkpointing: Checkpointing) -> None:
         """Removes the results that are later than the checkpoint, and records the settings."""
+        run, checkpoint = self.run, self.checkpoint
+        if run is None:
+            return
+        run.remove_unfinished()
+        for file in (run.metrics_file, run.samples_file):
+            cut_lines(file, checkpointing.epoch)
+        cut_lines(run.steps_file, checkpointing.clock.step, "step")
+        remove_epoch_files(run.epochs_folder, checkpointing.epoch)
+        # The user may have removed the folder to start again.
+        run.checkpoints_folder.mkdir(exist_ok=True)
+        names = [path.name for path in checkpoint_paths(run.checkpoints_folder)]
+        if checkpoint and names[-1] == checkpoint.path.name:
+            # The process may have been killed just before it removed them.
+            checkpointing.remove_old(names[-1])
+        else:
+            # Damaged ones are kept for inspection until the next checkpoint is written.
+            remove_checkpoints(run.checkpoints_folder, keep=names)
+        run.replace_config(checkpointing.config_with_limits())
 
     def describe(self, run: Run, step: int, end: int) -> str:
         """Returns the lines about the run directory and the first step that precede training."""
-        return f"Run         {run.path}"
+        lines = f"Run         {run.path}"
+        if self.run is None:
+            return lines
+        source = (
+            f"from {self.checkpoint.path}"
+            if self.checkpoint
+            else "from the beginning: no checkpoint was saved"
+        )
+        return f"{lines}\nResuming    at step {step:,} of {end:,}, {source}"
 
 
 def new_training(
@@ -124,7 +170,7 @@ def new_training(
     run: str | Path | None,
     name: str | None,
     is_first: bool = True,
-) -> "NewTraining":
+) -> Start:
     """Checks the settings and the run directory of a new run. The arguments are those of `train`.
 
     Args:
@@ -149,10 +195,11 @@ def new_training(
     if is_first:
         check_new_run(path or new_run_path(name))
     given, config = config, fit_to_text(config)
-    start = fine_tuning(config)
-    if start is None:
+    if source := source_run(config):
+        config = with_sizes_of(source, config)
+    else:
         check_trains_all_positions(config)
-    return NewTraining(start.config if start else config, start, path, name, given)
+    return Start(config, given, path=path, name=name)
 
 
 def check_trains_all_positions(config: Config) -> None:
@@ -165,53 +212,10 @@ def check_trains_all_positions(config: Config) -> None:
         )
 
 
-class NewTraining(Start):
-    """The start of a new run.
-
-    Args:
-      config: the settings.
-      fine_tuning: the run whose weights it starts from, if any.
-      path: the run directory; `runs/NAME-N` if None.
-      name: NAME.
-      given: the settings before any were chosen for the text.
-    """
-
-    def __init__(
-        self,
-        config: Config,
-        fine_tuning: FineTuning | None,
-        path: Path | None,
-        name: str,
-        given: Config,
-    ) -> None:
-        super().__init__(config, fine_tuning)
-        self.given = given
-        self.path = path
-        self.name = name
-
-    def open_corpus(self) -> Corpus:
-        tokenizer = self.fine_tuning.tokenizer if self.fine_tuning else None
-        return open_corpus(self.config.data, self.config.tokenizer, tokenizer)
-
-    @contextmanager
-    def run_directory(self, task: Task, facts: Facts) -> Iterator[Run]:
-        corpus = task.corpus
-        content = (task.config, corpus.tokenizer, {"fingerprint": corpus.fingerprint})
-        if self.path:
-            run = Run.create(self.path, *content, facts=facts)
-        else:
-            run = Run.create_numbered(self.name, *content, facts=facts)
-        with run_lock(run.path):
-            yield run
-
-    def discard_later_results(self, checkpointing: Checkpointing) -> None:
-        pass  # A new run holds no results.
-
-
 @contextmanager
 def resumed_training(
     path: str | Path, overrides: Sequence[str], is_first: bool = True
-) -> Iterator["ResumedTraining"]:
+) -> Iterator[Start]:
     """Locks a run, reads its newest undamaged checkpoint, and checks the changed settings.
 
     Args:
@@ -232,69 +236,18 @@ def resumed_training(
             # The link may lead to the files of another run, which this run's lock does not protect.
             raise run_error(run.path, f"its {folder.name} is a symbolic link; should be a folder")
     with run_lock(run.path) if is_first else nullcontext():
-        config = load_config(run.config_file, overrides)
+        given = config = load_config(run.config_file, overrides)
         checkpoint = _newest_checkpoint(run)
         previous = load_config(checkpoint.progress.config) if checkpoint else run.config
         _check_changes(run, previous, config)
         if checkpoint:
             _check_epochs(config.training, checkpoint.progress)
-        config = _with_given_limits(config, checkpoint)
-        yield ResumedTraining(run, config, checkpoint)
-
-
-class ResumedTraining(Start):
-    """The start of training that is resumed.
-
-    Args:
-      run: the run, locked for this process.
-      config: the settings.
-      checkpoint: the state to resume from; None for the first step.
-    """
-
-    def __init__(self, run: Run, config: Config, checkpoint: Checkpoint | None) -> None:
-        super().__init__(config, None if checkpoint else fine_tuning(config), checkpoint)
-        self.run = run
-
-    def open_corpus(self) -> Corpus:
-        corpus = open_run_corpus(self.run)
-        if corpus is None:
-            raise run_error(
-                self.run.path,
-                f"its text (data.source = {self.config.data.source!r}) has changed since training "
-                "began; should be unchanged, or train a new run",
-            )
-        return corpus
-
-    def run_directory(self, task: Task, facts: Facts) -> AbstractContextManager[Run]:
-        return nullcontext(self.run)  # Locked already.
-
-    def discard_later_results(self, checkpointing: Checkpointing) -> None:
-        run, checkpoint = self.run, self.checkpoint
-        run.remove_unfinished()
-        for file in (run.metrics_file, run.samples_file):
-            run.cut_lines(file, checkpointing.epoch)
-        run.cut_lines(run.steps_file, checkpointing.clock.step, "step")
-        remove_epoch_files(run.epochs_folder, checkpointing.epoch)
-        # The user may have removed the folder to start again.
-        run.checkpoints_folder.mkdir(exist_ok=True)
-        names = [path.name for path in checkpoint_paths(run.checkpoints_folder)]
-        if checkpoint and names[-1] == checkpoint.path.name:
-            # The process may have been killed just before it removed them.
-            checkpointing.remove_old(names[-1])
-        else:
-            # Damaged ones are kept for inspection until the next checkpoint is written.
-            remove_checkpoints(run.checkpoints_folder, keep=names)
-        run.replace_config(checkpointing.config_with_limits())
-
-    def describe(self, run: Run, step: int, end: int) -> str:
-        source = (
-            f"from {self.checkpoint.path}"
-            if self.checkpoint
-            else "from the beginning: no checkpoint was saved"
-        )
-        return (
-            f"{super().describe(run, step, end)}\nResuming    at step {step:,} of {end:,}, {source}"
-        )
+            # The limits that the user gave, not those that the clock has set: they are written with the
+            # first checkpoint.
+            kept = keeps_limits(checkpoint, config)
+            limits = checkpoint.progress.given_plan if kept else []
+            config = config.with_training(step_limits=limits)
+        yield Start(config, given, run, checkpoint)
 
 
 def keeps_limits(checkpoint: Checkpoint, config: Config) -> bool:
@@ -361,7 +314,7 @@ def _check_changes(run: Run, previous: Config, config: Config) -> None:
       UserError: some of them cannot change; one line each.
     """
     changes, problems = [], []
-    old, new = _settings(previous), _settings(config)
+    old, new = previous.settings(), config.settings()
     for name, value in new.items():
         section, key = name.split(".")
         if name not in old or value == old[name] or name == "training.step_limits":
@@ -393,34 +346,19 @@ def _check_epochs(training: TrainingConfig, progress: TrainingProgress) -> None:
     )
 
 
-def _settings(config: Config) -> dict[str, Any]:
-    return {
-        f"{section}.{key}": value
-        for section, settings in config.model_dump().items()
-        for key, value in settings.items()
-    }
-
-
-def _with_given_limits(config: Config, checkpoint: Checkpoint | None) -> Config:
-    """Returns the settings with the step limits that the user gave, not those that the clock has set."""
-    if checkpoint is None:
-        # The clock's are written with the first checkpoint.
-        return config
-    limits = checkpoint.progress.given_plan if keeps_limits(checkpoint, config) else []
-    return config.model_copy(
-        update={"training": config.training.model_copy(update={"step_limits": limits})}
-    )
-
-
-def initial_model(task: Task, fine_tuning: FineTuning | None) -> keras.Model:
+def initial_model(task: Task, is_resumed: bool = False) -> keras.Model:
     """Returns the model of a task before its first step.
 
+    Args:
+      task: the task.
+      is_resumed: whether a checkpoint is restored later, so that the run to start from is not needed.
     Raises:
       UserError: the run to start from has no model that can be used.
     """
     config = task.config
+    source = None if is_resumed else source_run(config)
     # Loaded first: initial values depend on what was built before.
-    finished = fine_tuning.load_model() if fine_tuning else None
+    finished = load_gpt(source) if source else None
     model = build_model(config.model, task.corpus.tokenizer.vocab_size, config.training.precision)
     if finished:
         for weight, value in zip(model.weights, finished.weights, strict=True):

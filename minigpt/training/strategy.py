@@ -8,10 +8,10 @@ import keras
 import tensorflow as tf
 
 from minigpt.config import Config, TrainingConfig
-from minigpt.corpus.store_files import Corpus
+from minigpt.corpus.token_store import Corpus
 from minigpt.environment import available_cores
 from minigpt.errors import UserError
-from minigpt.evaluation.replicas import Replicas
+from minigpt.evaluation.text import Replicas
 from minigpt.models.memory_estimate import check_training_fits, needed_to_train
 from minigpt.runs.run import Run
 from minigpt.training.optimizers.build import build_optimizer
@@ -37,12 +37,24 @@ class Strategy:
 
     @contextmanager
     def open(self, config: TrainingConfig) -> Iterator[str]:
-        """Selects the device, seeds all random number generators, and yields the device's name.
+        """Sets up the devices, and yields their name; see `set_up`.
 
+        Raises:
+          UserError: while it is open: another process has ended or cannot be reached.
+        """
+        yield self.set_up(config)
+
+    def set_up(self, config: TrainingConfig) -> str:
+        """Selects the device, the first of several, and seeds all random number generators.
+
+        Returns:
+          The device's name.
         Raises:
           UserError: the device does not exist.
         """
-        yield set_up_device(config)
+        gpus = make_visible(selected_gpus(config)[:1])
+        seed(config)
+        return device_name(gpus)
 
     def check_start(self, start: "Start", corpus: Corpus) -> None:
         """Raises a `UserError` if the processes do not train the same."""
@@ -103,19 +115,6 @@ class Strategy:
 
     def wait(self, loop: "TrainingLoop") -> None:
         """Waits until the first process has written everything."""
-
-
-def set_up_device(config: TrainingConfig) -> str:
-    """Selects the device, the first of several, and seeds all random number generators.
-
-    Returns:
-      The device's name.
-    Raises:
-      UserError: the device does not exist.
-    """
-    gpus = make_visible(selected_gpus(config)[:1])
-    seed(config)
-    return device_name(gpus)
 
 
 def uses_xla(config: TrainingConfig) -> bool:

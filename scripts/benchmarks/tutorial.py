@@ -157,7 +157,7 @@ def set_weights(model: Any, arrays: dict[str, Any]) -> None:
 
 def write_stories(context: Context) -> Outcome:
     """Writes the stories to a file, one per line, as the tutorial reads them."""
-    from minigpt.corpus.stories import stories
+    from minigpt.corpus.sources import stories
 
     lines = [story.replace("\n", " ") for story in stories()]
     (context.work / "stories.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

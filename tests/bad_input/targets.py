@@ -18,8 +18,7 @@ from minigpt.cli.input import read_lines
 from minigpt.config import Config, dump_config, load_config
 from minigpt.corpus.documents import ingest
 from minigpt.corpus.fit import config_for_text
-from minigpt.corpus.pair_files import PairFiles
-from minigpt.corpus.text_files import TextFiles
+from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.errors import UserError
 from minigpt.generation.prompts import check_prompt
 from minigpt.runs.checkpoints import (

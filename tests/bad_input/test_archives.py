@@ -10,7 +10,7 @@ import pytest
 
 import minigpt
 from minigpt.config import DataConfig
-from minigpt.corpus import downloaded, sources
+from minigpt.corpus import sources
 from minigpt.errors import UserError
 from tests.conftest import tiny_settings
 from tests.settings import data_config
@@ -68,7 +68,7 @@ def test_a_decompression_bomb(limit, words, tmp_path, cache, monkeypatch):
     if limit == "MAX_MEMBER_BYTES":
         members = {REVIEW: b"0" * 3_000_000}
     data = archive(tmp_path / "a.tar.gz", members)
-    monkeypatch.setattr(downloaded, limit, 100)
+    monkeypatch.setattr(sources, limit, 100)
     with pytest.raises(UserError, match=words):
         list(sources.open_source(data).pieces())
 
@@ -92,7 +92,7 @@ def test_tar_members_that_expand(tmp_path, cache, monkeypatch):
     header.type, header.size = tarfile.XHDTYPE, 3_000_000
     path = tmp_path / "header.tar.gz"
     path.write_bytes(gzip.compress(header.tobuf(tarfile.USTAR_FORMAT) + bytes(3_000_000)))
-    monkeypatch.setattr(downloaded, "MAX_MEMBER_BYTES", 100_000)
+    monkeypatch.setattr(sources, "MAX_MEMBER_BYTES", 100_000)
     with pytest.raises(UserError, match="a member has more than 100,000 bytes"):
         list(sources.open_source(described(path)).pieces())
 
@@ -102,7 +102,7 @@ def test_a_text_that_decompresses_to_any_size(tmp_path, cache, monkeypatch):
     path.write_bytes(gzip.compress(b"0" * 5_000_000))
     right = hashlib.sha256(path.read_bytes()).hexdigest()
     data = data_config(source="shakespeare", url=path.as_uri(), sha256=right)
-    monkeypatch.setattr(downloaded, "MAX_BYTES", 1_000_000)
+    monkeypatch.setattr(sources, "MAX_BYTES", 1_000_000)
     with pytest.raises(UserError, match="decompresses to more than 1,000,000 bytes"):
         list(sources.open_source(data).pieces())
 
@@ -120,7 +120,7 @@ def test_an_endless_download(tmp_path, cache, monkeypatch):
 def test_nothing_is_decompressed_before_the_checksum_is_verified(tmp_path, cache, monkeypatch):
     data = archive(tmp_path / "a.tar.gz", {REVIEW: b"good"})
     monkeypatch.setattr(tarfile, "open", None)
-    monkeypatch.setattr(downloaded, "_LimitedGzip", None)
+    monkeypatch.setattr(sources, "_LimitedGzip", None)
     wrong = data.model_copy(update={"sha256": "0" * 64})
     with pytest.raises(UserError, match="wrong checksum"):
         list(sources.open_source(wrong).pieces())

@@ -20,6 +20,7 @@ from minigpt.runs import checkpoints
 from minigpt.runs.checkpoints import BrokenCheckpointError, read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.lock import run_lock
+from minigpt.runs.records import cut_lines
 from minigpt.runs.run import Run
 from tests.settings import data_config, tokenizer_config
 
@@ -196,7 +197,7 @@ def test_an_odd_checkpoint_with_valid_checksums_is_broken(copied, state, content
 def test_deeply_nested_json_is_damaged(copied, name):
     (copied.path / name).write_text("[" * 100_000 + "\n")
     if name == "metrics.jsonl":
-        copied.cut_lines(copied.metrics_file, 1)
+        cut_lines(copied.metrics_file, 1)
         assert copied.metrics_file.read_bytes() == b""
         return
     with pytest.raises(UserError, match="damaged"):

@@ -10,7 +10,7 @@ import minigpt
 from minigpt.config import config_record
 from minigpt.runs.checkpoints import Best, ClockState, TrainingProgress, write_checkpoint
 from minigpt.runs.layout import checkpoint_name
-from minigpt.runs.records import Baselines, Facts
+from minigpt.runs.records import Baselines, Facts, append_lines
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.run_file import write_epoch_file
 from tests.targets.gguf.models import Built
@@ -60,10 +60,11 @@ def write_run(
     )
     run = Run.create(path, config, built.tokenizer, None, facts=facts)
     for epoch in range(1, epochs + 1):
-        run.append(run.metrics_file, _metrics(epoch, is_pairs))
+        append_lines(run.metrics_file, [_metrics(epoch, is_pairs)])
         for prompt in prompts:
             names = {"source": prompt, "reference": text} if is_pairs else {"prompt": prompt}
-            run.append(run.samples_file, {"epoch": epoch, **names, "text": f"{text} {epoch}"})
+            line = {"epoch": epoch, **names, "text": f"{text} {epoch}"}
+            append_lines(run.samples_file, [line])
         if epoch <= kept_epochs:
             weights = weights_after(built, epoch, epochs)
             write_epoch_file(run, config, built.tokenizer, weights, _metrics(epoch, is_pairs))

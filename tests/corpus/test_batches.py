@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from minigpt.corpus import batches
 from minigpt.corpus.batches import (
@@ -23,13 +25,19 @@ IDS = np.arange(1001, dtype=np.uint16)
 T, B = 7, 5
 
 
+def dataset_of(ids, seed, first_step, steps, batch_size=B):
+    spec = tf.TensorSpec([batch_size, T], tf.int32)
+    read = partial(training_batch, ids, T, batch_size, seed)
+    return batch_dataset(read, (spec, spec), first_step, steps)
+
+
 def collect(seed, first_step, steps, ids=IDS, batch_size=B):
-    dataset = batch_dataset(ids, T, batch_size, seed, first_step, steps)
+    dataset = dataset_of(ids, seed, first_step, steps, batch_size)
     return np.array([(inputs, targets) for inputs, targets in dataset.as_numpy_iterator()])
 
 
 def test_shapes_are_static_and_targets_are_shifted_by_one():
-    dataset = batch_dataset(IDS, T, B, seed=0, first_step=0, steps=3)
+    dataset = dataset_of(IDS, 0, 0, 3)
     assert [(spec.shape, spec.dtype.name) for spec in dataset.element_spec] == [
         ((B, T), "int32")
     ] * 2
@@ -93,9 +101,10 @@ def test_batches_never_change():
 
 def test_a_text_that_is_too_short():
     needed = (B + 1) * T - 1
+    check_fills_batch(needed, T, B)
     assert len(collect(0, 0, 1, IDS[: needed + 1])) == 1
     with pytest.raises(UserError, match=rf"{needed - 1} tokens.*at least {needed}.*batch_size"):
-        batch_dataset(IDS[:needed], T, B, 0, 0, 1)
+        check_fills_batch(needed - 1, T, B)
 
 
 def test_a_text_that_is_too_short_is_named_with_the_setting_that_limits_the_windows():
@@ -125,18 +134,23 @@ def test_a_process_ends_with_unread_batches():
     # A thread of tf.data that runs Python code at interpreter exit blocks forever.
     script = """if True:
         import os
+        from functools import partial
         import numpy as np
+        import tensorflow as tf
+        from minigpt.corpus.batches import training_batch
         from minigpt.corpus.datasets import batch_dataset
         def thread_count():
             return len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 0
         ids, others = np.arange(60000, dtype=np.uint16), []
-        batches = iter(batch_dataset(ids, 128, 32, 0, 0, 100000))
+        spec = tf.TensorSpec([32, 128], tf.int32)
+        dataset = batch_dataset(partial(training_batch, ids, 128, 32, 0), (spec, spec), 0, 100000)
+        batches = iter(dataset)
         for _ in range(100):
             next(batches)
         # TensorFlow starts two threads per iterator; autotuning would start a third.
         before = thread_count()
         for _ in range(20):
-            others.append(iter(batch_dataset(ids, 128, 32, 0, 0, 100000)))
+            others.append(iter(dataset))
             next(others[-1])
         assert thread_count() < before + 50
     """
@@ -150,5 +164,5 @@ def test_compiled_fit(tmp_path):
     model = keras.Sequential([keras.layers.Embedding(1001, 4), keras.layers.Dense(1001)])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adam", loss, jit_compile=True)
-    history = model.fit(batch_dataset(ids, T, B, 0, 0, 6), epochs=1, verbose=0)
+    history = model.fit(dataset_of(ids, 0, 0, 6), epochs=1, verbose=0)
     assert np.isfinite(history.history["loss"]).all()

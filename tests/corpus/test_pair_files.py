@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from minigpt.corpus.documents import Piece, ingest
-from minigpt.corpus.pair_files import PairFiles
 from minigpt.corpus.split import split_pairs
+from minigpt.corpus.text_files import PairFiles
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from tests.settings import data_config, tokenizer_config

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from minigpt.corpus import batches
-from minigpt.corpus.batches import training_batch, windows_in_pass
-from minigpt.corpus.permutation import KEYS, Permutation
+from minigpt.corpus.batches import KEYS, Permutation, training_batch, windows_in_pass
 
 SIZES = [*range(1, 40), 255, 256, 257, 1000, 4095, 4096, 4097, 100_003]
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from minigpt.corpus import shards, store_files, token_store
+from minigpt.corpus import shards, token_store
 from minigpt.corpus.documents import Documents, Piece, ingest
 from minigpt.corpus.token_store import open_corpus, reopen_corpus
 from minigpt.errors import UserError
@@ -308,4 +308,4 @@ def test_damaged_stores_of_large_texts_are_written_again(tmp_path, stored, in_th
     path.write_bytes(content[:-2])
     assert not stored(*settings).from_cache
     assert stored(*settings).from_cache and path.read_bytes() == content
-    assert store_files.read_store(path.parent)
+    assert token_store.read_store(path.parent)

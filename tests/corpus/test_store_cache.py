@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigpt.corpus import sources, store_files, token_store
+from minigpt.corpus import sources, token_store
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from tests.corpus.stores import CHARACTERS, TEXTS, files
@@ -120,7 +120,7 @@ def test_a_store_that_appears_while_building(tmp_path, monkeypatch, damaged):
             (folder / "meta.json").write_text("{}")
         else:
             open_corpus(data, CHARACTERS)
-        store_files.write_store(*arguments)
+        token_store.write_store(*arguments)
 
     monkeypatch.setattr(token_store, "write_store", write_late)
     corpus = open_corpus(data, CHARACTERS)
@@ -133,7 +133,7 @@ def test_no_unfinished_store_is_left(tmp_path, cache, monkeypatch, error):
     def fail(*_, **__):
         raise error("stop")
 
-    monkeypatch.setattr(store_files, "sha256_of", fail)
+    monkeypatch.setattr(token_store, "sha256_of", fail)
     with pytest.raises(UserError if error is OSError else error):
         open_corpus(files(tmp_path, TEXTS), CHARACTERS)
     assert not list((cache / "tokens").iterdir())

@@ -10,8 +10,7 @@ from minigpt.corpus.documents import Documents, Piece, ingest
 from minigpt.corpus.split import split
 from minigpt.corpus.text_files import read_texts
 from minigpt.corpus.token_ids import encode_texts
-from minigpt.corpus.token_store import open_corpus, reopen_corpus
-from minigpt.corpus.tokenizer import even_sample
+from minigpt.corpus.token_store import even_sample, open_corpus, reopen_corpus
 from minigpt.errors import UserError
 from minigpt.tokenizers.character import CharacterTokenizer
 from tests.corpus.stores import CHARACTERS, TEXTS, decoded, files, pairs

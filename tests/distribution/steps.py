@@ -35,7 +35,7 @@ def train(settings: dict[str, Any], steps: int) -> dict[str, Any]:
 def train_on(devices: Devices, config: Config, steps: int) -> dict[str, Any]:
     replicas = devices.replicas
     task = build_task(config, open_corpus(config.data, config.tokenizer))
-    model = devices.build_model(lambda: initial_model(task, None))
+    model = devices.build_model(lambda: initial_model(task))
     devices.compile(task, model)
     if replicas is None:
         train_step = tf.function(model.train_step, jit_compile=uses_xla(config.training))
@@ -51,7 +51,7 @@ def train_on(devices: Devices, config: Config, steps: int) -> dict[str, Any]:
     states = states_of_replicas([*model.weights, *model.optimizer.variables])
     # Of the same weights whatever the number of replicas, which draw initial values of their own.
     keras.utils.set_random_seed(1)
-    for variable, value in zip(model.weights, initial_model(task, None).weights, strict=True):
+    for variable, value in zip(model.weights, initial_model(task).weights, strict=True):
         variable.assign(value)
     return {
         "replicas": replicas.count if replicas else 1,

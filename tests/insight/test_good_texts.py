@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigpt.corpus.sources import PythonLibrary
-from minigpt.corpus.stories import stories
+from minigpt.corpus.sources import PythonLibrary, stories
 from minigpt.insight.baselines import held_out_likeness
 from minigpt.insight.doctor import diagnose
 from minigpt.insight.text_checks import check_text

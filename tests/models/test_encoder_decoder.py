@@ -7,7 +7,7 @@ import pytest
 from minigpt.config import EncoderDecoderConfig, TransformerConfig, load_config
 from minigpt.models import EncoderDecoder, build_encoder_decoder, build_model
 from minigpt.training.messages import parameters_by_part
-from minigpt.training.optimizers.learning_rate import learning_rate
+from minigpt.training.optimizers.build import learning_rate
 
 VOCAB_SIZE = 13
 KINDS = [

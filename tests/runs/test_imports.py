@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 import minigpt.runs.run, minigpt.runs.checkpoints, minigpt.runs.lock, minigpt.runs.layout
 import minigpt.runs.records, minigpt.storage.atomic, minigpt.storage.downloads
-import minigpt.storage.files, minigpt.storage.tensor_file
+import minigpt.storage.files, minigpt.runs.checkpoints
 run = minigpt.Run(sys.argv[1])
 run.config, run.corpus, run.load_tokenizer().encode("a text"), repr(run)
 minigpt.Run.create(Path(sys.argv[2]), run.config, run.load_tokenizer(), run.corpus)

@@ -55,6 +55,18 @@ CHANGES = {
         ),
         ("BytePairTokenizer, GPT2Tokenizer)", "BytePairTokenizer, GPT2Tokenizer, BytesTokenizer)"),
     ],
+    "tokenizers/graph/__init__.py": [
+        (
+            "from minigpt.tokenizers.character import",
+            "from minigpt.tokenizers.bytes_graph import BytesGraph\n"
+            "from minigpt.tokenizers.bytes_only import BytesTokenizer\n"
+            "from minigpt.tokenizers.character import",
+        ),
+        (
+            "    WordTokenizer: WordGraph,",
+            "    BytesTokenizer: BytesGraph,\n    WordTokenizer: WordGraph,",
+        ),
+    ],
 }
 TOKENIZER = '''
 import numpy as np
@@ -76,11 +88,6 @@ class BytesTokenizer(Tokenizer):
 
     def _encode_group(self, texts):
         return [np.frombuffer(text.encode(), np.uint8).astype(np.int32) + 2 for text in texts]
-
-    def _build_graph(self):
-        from minigpt.tokenizers.bytes_graph import BytesGraph
-
-        return BytesGraph(self)
 
     def _settings(self):
         return {}

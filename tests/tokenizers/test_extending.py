@@ -17,8 +17,9 @@ assert (run.saved_model_folder / "saved_model.pb").is_file()
 tokenizer = run.load_tokenizer()
 text = "Béla ate figs \u2581 \u732b."
 assert tokenizer.kind == "unigram" and tokenizer.decode(tokenizer.encode(text)) == text
-graph = tokenizer.graph().encode([text])
-np.testing.assert_array_equal(graph[0], tokenizer.encode(text))
+from minigpt.tokenizers.graph import graph_of
+graph = graph_of(tokenizer)
+np.testing.assert_array_equal(graph.encode([text])[0], tokenizer.encode(text))
 
 command("export", "run", "--format", "keras", "--output", "model.keras")
 keras.models.load_model("model.keras")

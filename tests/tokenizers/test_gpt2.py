@@ -16,13 +16,13 @@ import tensorflow as tf
 
 import minigpt
 from minigpt.config import load_config
-from minigpt.corpus.token_store import open_corpus
-from minigpt.corpus.tokenizer import published_tokenizer
+from minigpt.corpus.token_store import open_corpus, published_tokenizer
 from minigpt.errors import UserError
 from minigpt.storage.files import cache_folder
 from minigpt.tokenizers import grouping, learn_tokenizer, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.conftest import tiny_text
+from tests.graphs import graph_of
 from tests.mixed_lines import twenty_thousand
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "gpt2"
@@ -55,10 +55,10 @@ def test_encodes_and_decodes_like_the_tokenizers_package(tokenizer):
 
 
 def test_graph_encodes_and_decodes_like_the_tokenizers_package(tokenizer):
-    ids = tokenizer.graph().encode(tf.constant([text for text, _ in LINES]))
+    ids = graph_of(tokenizer).encode(tf.constant([text for text, _ in LINES]))
     for (text, expected), found in zip(LINES, ids.to_list(), strict=True):
         assert found == expected, repr(text)
-    decoded = tokenizer.graph().decode(ids).numpy()
+    decoded = graph_of(tokenizer).decode(ids).numpy()
     assert [text.decode() for text in decoded] == [text for text, _ in LINES]
 
 
@@ -76,7 +76,7 @@ def test_twenty_thousand_mixed_lines_with_the_published_vocabulary(shared_data):
     ] == expected
     assert [tokenizer.decode(ids) for ids in encoded] == lines
     # In the graph, all lines at once: the ids of a line do not depend on the other lines.
-    assert tokenizer.graph().encode(tf.constant(lines)).to_list() == encoded
+    assert graph_of(tokenizer).encode(tf.constant(lines)).to_list() == encoded
 
 
 def test_the_published_addresses_and_checksums(shared_data):
@@ -94,7 +94,7 @@ def test_single_bytes_are_only_decoded(tokenizer):
     byte = {tokenizer.pieces[i]: i for i in range(tokenizer.vocab_size)}
     ids = [byte[b"a"], byte[b"\xff"], byte[b"\x80"], byte[b"b"]]
     assert tokenizer.decode(ids) == "a\ufffd\ufffdb"
-    assert tokenizer.graph().decode(tf.ragged.constant([ids], tf.int32)).numpy()[0].decode() == (
+    assert graph_of(tokenizer).decode(tf.ragged.constant([ids], tf.int32)).numpy()[0].decode() == (
         "a\ufffd\ufffdb"
     )
     # A character of three tokens is left out until it is complete.
@@ -117,7 +117,7 @@ def test_a_start_token_is_added_to_the_vocabulary(tokenizer, tmp_path):
     assert (with_start.piece(start), with_start.decode([start])) == ("<start>", "")
     for text in ["<|startoftext|> the end", "\0\xff"]:
         np.testing.assert_array_equal(with_start.encode(text), tokenizer.encode(text))
-        found = with_start.graph().encode([text]).numpy()[0]
+        found = graph_of(with_start).encode([text]).numpy()[0]
         np.testing.assert_array_equal(found, tokenizer.encode(text))
     with_start.save(tmp_path)
     assert load_tokenizer(tmp_path).start_id == start
@@ -162,7 +162,7 @@ assert [t.decode() for t in module.decode(ids).numpy()] == [text for text, _ in 
 
 
 def test_inside_a_saved_model_in_a_fresh_process(tokenizer, tmp_path):
-    tf.saved_model.save(tokenizer.graph(), str(tmp_path / "graph"))
+    tf.saved_model.save(graph_of(tokenizer), str(tmp_path / "graph"))
     run = subprocess.run(
         [sys.executable, "-c", FRESH, str(tmp_path / "graph"), str(FIXTURES / "lines.json")],
         capture_output=True,

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import minigpt
 from minigpt.errors import UserError
 from minigpt.tokenizers import grouping, learn_tokenizer, load_tokenizer
+from tests.graphs import graph_of
 from tests.settings import tokenizer_config
 
 CORPUS = [
@@ -69,7 +70,7 @@ def ids_of_bytes(tokenizer, data):
 @given(texts=st.lists(TEXT, min_size=1, max_size=20))
 def test_graph_and_python_encode_alike(tokenizer, texts):
     expected = [ids.tolist() for ids in tokenizer.encode_many(texts)]
-    assert tokenizer.graph().encode(texts).to_list() == expected
+    assert graph_of(tokenizer).encode(texts).to_list() == expected
     assert [tokenizer.encode(text).tolist() for text in texts] == expected
     assert all(ids.dtype == np.int32 for ids in tokenizer.encode_many(texts))
 
@@ -88,7 +89,7 @@ def test_graph_and_python_decode_any_ids_alike(tokenizer, data):
     added = [tokenizer.continuation(prompt, new) for prompt, new in rows]
     for (prompt, _), text, whole in zip(rows, added, decoded, strict=True):
         assert tokenizer.decode(prompt) + text == whole
-    graph = tokenizer.graph()
+    graph = graph_of(tokenizer)
     assert texts_of(graph.decode(ragged(wholes))) == decoded
     prompts, news = zip(*rows, strict=True)
     assert texts_of(graph.continuation(ragged(prompts), ragged(news))) == added
@@ -102,7 +103,7 @@ def test_all_incomplete_characters(kind):
     edges += [0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF]
     edges = ids_of_bytes(tokenizer, edges)
     ends = [list(end) for n in (1, 2, 3) for end in itertools.product(edges, repeat=n)]
-    decoded = texts_of(tokenizer.graph().decode(ragged(ends)))
+    decoded = texts_of(graph_of(tokenizer).decode(ragged(ends)))
     assert decoded == [tokenizer.decode(end) for end in ends]
     assert tokenizer.decode(ids_of_bytes(tokenizer, b"a\xf0\x9f\x98")) == "a"
 
@@ -125,8 +126,8 @@ def test_empty_inputs(tokenizer):
     assert tokenizer.encode_many([]) == []
     assert tokenizer.encode("").shape == (0,)
     assert tokenizer.decode([]) == ""
-    assert tokenizer.graph().encode(tf.zeros([0], tf.string)).to_list() == []
-    assert texts_of(tokenizer.graph().decode(ragged([[], []]))) == ["", ""]
+    assert graph_of(tokenizer).encode(tf.zeros([0], tf.string)).to_list() == []
+    assert texts_of(graph_of(tokenizer).decode(ragged([[], []]))) == ["", ""]
 
 
 def test_special_tokens_add_no_text(tokenizer):
@@ -143,7 +144,7 @@ def test_ids_outside_the_vocabulary(tokenizer):
         with pytest.raises(ValueError, match=f"Received: {wrong}"):
             tokenizer.decode([3, wrong])
         ids = tokenizer.encode("the").tolist()
-        assert texts_of(tokenizer.graph().decode(ragged([[wrong, *ids, wrong]]))) == ["the"]
+        assert texts_of(graph_of(tokenizer).decode(ragged([[wrong, *ids, wrong]]))) == ["the"]
 
 
 @pytest.mark.parametrize("ids", [[1.0, 2.5], np.array([1.5]), ["1"], [None]])
@@ -162,7 +163,7 @@ def test_half_a_surrogate_pair_is_an_error(tokenizer):
 
 
 def test_the_graph_replaces_invalid_utf8(tokenizer):
-    ids = tokenizer.graph().encode([b"the \xff king\xe2\x96"]).to_list()[0]
+    ids = graph_of(tokenizer).encode([b"the \xff king\xe2\x96"]).to_list()[0]
     assert ids == tokenizer.encode("the \ufffd king\ufffd").tolist()
 
 
@@ -170,7 +171,7 @@ def test_the_graph_replaces_invalid_utf8(tokenizer):
 @given(texts=st.lists(st.binary(max_size=12), min_size=1, max_size=20))
 def test_the_graph_reads_any_bytes_as_python_does(tokenizer, texts):
     expected = [tokenizer.encode(text.decode("utf-8", "replace")).tolist() for text in texts]
-    assert tokenizer.graph().encode(texts).to_list() == expected
+    assert graph_of(tokenizer).encode(texts).to_list() == expected
 
 
 def test_cutting_long_texts_changes_nothing(tokenizer, monkeypatch):
@@ -291,7 +292,7 @@ def test_vocabulary_shrinks_to_the_text(kind, texts):
     tokenizer = learn(kind, 5000, texts=texts)
     assert tokenizer.vocab_size < 265
     text = "a b\n\u2581 \u2585"
-    assert tokenizer.graph().encode([text]).to_list() == [tokenizer.encode(text).tolist()]
+    assert graph_of(tokenizer).encode([text]).to_list() == [tokenizer.encode(text).tolist()]
     if kind != "word":
         assert tokenizer.decode(tokenizer.encode(text)) == text
 
@@ -315,7 +316,7 @@ def test_inside_a_saved_model_in_a_fresh_process(tmp_path):
     for kind, size in (("word", 30), ("character", 25), ("byte_pair", 300)):
         tokenizer = learn(kind, size)
         folders.append(str(tmp_path / kind))
-        tf.saved_model.save(tokenizer.graph(), folders[-1])
+        tf.saved_model.save(graph_of(tokenizer), folders[-1])
         ids = tokenizer.encode("the king \u2581 <end> \U0001f600")
         text = [tokenizer.decode(ids).encode(), b""]
         added = np.array([tokenizer.continuation(ids, ids).encode(), b""], object)

@@ -9,7 +9,7 @@ import minigpt
 from minigpt.corpus.token_store import open_corpus
 from minigpt.models.lora import count_merged
 from minigpt.training.messages import summary
-from minigpt.training.strategy import Strategy, set_up_device
+from minigpt.training.strategy import Strategy
 from minigpt.training.tasks import build_task
 from tests.conftest import tiny_settings
 
@@ -62,8 +62,8 @@ def test_they_are_those_of_the_summary(tiny_run, monkeypatch):
     task = build_task(config, open_corpus(config.data, config.tokenizer))
     model = tiny_run.load_model()
     Strategy().compile(task, model)
-    device = set_up_device(config.training)
-    shown = summary(task, model, device, None)
+    device = Strategy().set_up(config.training)
+    shown = summary(task, model, device)
     facts = run_facts(task, model, device, None)
     assert len(calls) == 1
     assert f"Device      {facts.device}\n" in shown

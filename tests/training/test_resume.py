@@ -20,7 +20,7 @@ from minigpt.runs.layout import checkpoint_paths
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.callbacks.clock import LearningRate
 from minigpt.training.callbacks.ending import StopAtNaN
-from minigpt.training.callbacks.records import Recorder
+from minigpt.training.callbacks.progress import Recorder
 from tests.conftest import pair_settings
 from tests.same_runs import assert_same, lines
 from tests.training.interrupting import killed, settings

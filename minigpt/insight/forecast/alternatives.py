@@ -10,7 +10,7 @@ from typing import Any
 from minigpt.config import Config, load_config
 from minigpt.config.fit import TextSize, fitted
 from minigpt.config.loading import FORMAT
-from minigpt.corpus.store_files import Corpus
+from minigpt.corpus.token_store import Corpus
 from minigpt.insight.forecast.expected_loss import ExpectedLoss, LossForecast
 from minigpt.insight.forecast.training_time import Durations, times
 from minigpt.models.memory_estimate import matrix_weights

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minigpt.config import Config
-from minigpt.corpus.store_files import Corpus
+from minigpt.corpus.token_store import Corpus
 from minigpt.models.memory_estimate import block_weights
 
 ALPHA = 0.34  # As published; our models differ too little in size to fit it.

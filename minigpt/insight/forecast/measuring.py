@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from minigpt.config import Config
-from minigpt.corpus.store_files import Corpus
+from minigpt.corpus.token_store import Corpus
 from minigpt.generation.translation import Translator
 from minigpt.insight.forecast.training_time import Durations
 from minigpt.models import GPT, EncoderDecoder

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.config import Config
+from minigpt.environment import peak_memory, reset_peak_memory
 from minigpt.insight.forecast.alternatives import Alternative, Measured
 from minigpt.insight.forecast.expected_loss import ExpectedLoss, LossForecast
 from minigpt.insight.forecast.measuring import measure
@@ -16,9 +17,8 @@ from minigpt.interrupts import stop_if_interrupted
 from minigpt.models.lora import count_merged
 from minigpt.training.console import count, duration, rounded
 from minigpt.training.messages import parameters_by_part, summary_lines
-from minigpt.training.process import peak_memory, reset_peak_memory
 from minigpt.training.start import new_training
-from minigpt.training.strategy import Strategy, enough_memory, set_up_device
+from minigpt.training.strategy import Strategy, enough_memory
 from minigpt.training.tasks import build_task
 from minigpt.training.tasks.task import Task
 
@@ -128,7 +128,7 @@ def plan(
     began = time.perf_counter()
     start = new_training(config, overrides, run, name)
     stop_if_interrupted()
-    device = set_up_device(start.config.training)
+    device = Strategy().set_up(start.config.training)
     opened = time.perf_counter()
     corpus = start.open_corpus()
     if not corpus.from_cache:
@@ -140,7 +140,7 @@ def plan(
     with enough_memory(task.config, corpus.tokenizer.vocab_size):
         model = start.build_model(task)
         Strategy().compile(task, model)
-        lines = summary_lines(task, model, device, start.fine_tuning)
+        lines = summary_lines(task, model, device)
         stop_if_interrupted()
         preparation = seconds_before + time.perf_counter() - began
         parameters = parameters_by_part(model) | {"total": count_merged(model)}

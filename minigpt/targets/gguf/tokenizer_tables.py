@@ -8,10 +8,10 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[att
 
 from minigpt.errors import UserError
 from minigpt.tokenizers import Tokenizer
-from minigpt.tokenizers.added_tokens import AddedToken
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.splitting import AddedToken
 from minigpt.tokenizers.word import WordTokenizer
 
 # Flags of added tokens, with their names in tokenizer.json.

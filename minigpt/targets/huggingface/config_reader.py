@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from minigpt.config import GPTConfig
-from minigpt.config.problems import problem_of
+from minigpt.config.loading import problem_of
 from minigpt.errors import UserError
 from minigpt.tokenizers.base import read_file
 

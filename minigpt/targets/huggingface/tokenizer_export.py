@@ -10,11 +10,10 @@ from typing import Any
 
 from minigpt.targets.huggingface.tokenizer_import import CLASSES
 from minigpt.tokenizers import Tokenizer
-from minigpt.tokenizers.added_tokens import AddedToken
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
-from minigpt.tokenizers.splitting import PATTERNS
+from minigpt.tokenizers.splitting import PATTERNS, AddedToken
 from minigpt.tokenizers.vocabulary import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
 from minigpt.tokenizers.word import SEPARATE, WHITE_SPACE, WordTokenizer
 

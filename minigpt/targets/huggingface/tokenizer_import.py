@@ -9,7 +9,6 @@ from minigpt.errors import UserError
 from minigpt.targets.huggingface.architecture import Architecture
 from minigpt.targets.huggingface.config_reader import read_json_object
 from minigpt.tokenizers import Tokenizer, load_tokenizer
-from minigpt.tokenizers.added_tokens import AddedToken, read_added_tokens
 from minigpt.tokenizers.base import read_file
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.gpt2_files import (
@@ -20,7 +19,7 @@ from minigpt.tokenizers.gpt2_files import (
     read_encoder,
     read_merges,
 )
-from minigpt.tokenizers.splitting import PATTERNS, Splitting
+from minigpt.tokenizers.splitting import PATTERNS, AddedToken, Splitting, read_added_tokens
 
 PAIRS = (("vocab.json", "merges.txt"), (ENCODER_FILE, MERGES_FILE))
 TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"

@@ -8,7 +8,7 @@ from typing import Any
 from minigpt.config import SamplingConfig
 from minigpt.config.sampling import SETTINGS
 from minigpt.models import GPT
-from minigpt.storage.tensor_file import write_tensors
+from minigpt.runs.checkpoints import write_tensors
 from minigpt.targets.huggingface.architectures import architecture_of_model
 from minigpt.targets.huggingface.tokenizer_export import padding_id, tokenizer_files
 from minigpt.targets.huggingface.tokenizer_import import OWN_FOLDER

@@ -14,7 +14,8 @@ from minigpt.generation.sampling import SAMPLING_SPEC, SamplingSettings
 from minigpt.generation.translation import Translator
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.tokenizers import Tokenizer
-from minigpt.tokenizers.graph.stop_strings import cut_at_stop
+from minigpt.tokenizers.graph import graph_of
+from minigpt.tokenizers.graph.base import cut_at_stop
 
 
 class TextModule(tf.Module):
@@ -31,7 +32,7 @@ class TextModule(tf.Module):
     def __init__(self, model: Any, tokenizer: Tokenizer) -> None:
         super().__init__(name="minigpt")
         self.model = model
-        self.tokenizer = tokenizer.graph()
+        self.tokenizer = graph_of(tokenizer)
 
     def signatures(self) -> Mapping[str, Any]:
         """Returns the functions that the SavedModel offers, by name."""

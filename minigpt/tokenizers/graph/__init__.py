@@ -1,1 +1,27 @@
-"""Tokenizers in TensorFlow operations, one kind per file. `Tokenizer.graph()` imports what it needs."""
+"""Tokenizers in TensorFlow operations, for models that are exported."""
+
+import tensorflow as tf
+
+from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.byte_pair import BytePairTokenizer
+from minigpt.tokenizers.character import CharacterTokenizer
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.graph.base import GraphTokenizer
+from minigpt.tokenizers.graph.gpt2 import GPT2Graph
+from minigpt.tokenizers.graph.learned import BytePairGraph, CharacterGraph, WordGraph
+from minigpt.tokenizers.word import WordTokenizer
+
+# A subclass of one of these tokenizers has the same graph.
+GRAPHS: dict[type[Tokenizer], type[GraphTokenizer]] = {
+    WordTokenizer: WordGraph,
+    CharacterTokenizer: CharacterGraph,
+    BytePairTokenizer: BytePairGraph,
+    GPT2Tokenizer: GPT2Graph,
+}
+
+
+def graph_of(tokenizer: Tokenizer) -> GraphTokenizer:
+    """Returns the same tokenizer in TensorFlow operations. Keep it as long as its functions are used."""
+    graph = next(GRAPHS[kind] for kind in type(tokenizer).__mro__ if kind in GRAPHS)
+    with tf.init_scope():  # The call may be inside a tf.function.
+        return graph(tokenizer)

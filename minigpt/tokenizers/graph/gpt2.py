@@ -8,10 +8,9 @@ import tensorflow as tf
 import tensorflow_text
 
 from minigpt.environment import hide_tensorflow_log
-from minigpt.tokenizers.added_tokens import AddedToken, longest_first
 from minigpt.tokenizers.gpt2 import NUL, SEPARATOR, GPT2Tokenizer
 from minigpt.tokenizers.graph.base import GraphTokenizer
-from minigpt.tokenizers.splitting import CONTRACTIONS, WHITE_SPACE
+from minigpt.tokenizers.splitting import CONTRACTIONS, WHITE_SPACE, AddedToken, longest_first
 from minigpt.tokenizers.unicode_tables import ranges
 
 # A byte that never occurs in UTF-8, on both sides of a token.

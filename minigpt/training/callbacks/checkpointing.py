@@ -216,10 +216,7 @@ class Checkpointing(Callback):
 
     def config_with_limits(self) -> Config:
         """Returns the settings with the step limits that the clock has set."""
-        changes = {"step_limits": self.clock.limits.changes}
-        return self.config.model_copy(
-            update={"training": self.config.training.model_copy(update=changes)}
-        )
+        return self.config.with_training(step_limits=self.clock.limits.changes)
 
     def remove_old(self, newest: str) -> None:
         """Removes the checkpoints that are not kept when `newest` is the newest undamaged one."""

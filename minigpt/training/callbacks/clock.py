@@ -9,7 +9,7 @@ from typing import Any
 
 from minigpt.config import TrainingConfig
 from minigpt.training.callbacks.callback import Callback, Stage
-from minigpt.training.optimizers.learning_rate import learning_rate
+from minigpt.training.optimizers.build import learning_rate
 
 # Shares of the time limit at which the number of steps is adjusted. They are late enough to know the speed,
 # and few, so that the learning rate does not follow every fluctuation of the speed.

@@ -1,7 +1,7 @@
 """The tasks that a model can be trained for, one per file."""
 
 from minigpt.config import Config
-from minigpt.corpus.store_files import Corpus
+from minigpt.corpus.token_store import Corpus
 from minigpt.training.tasks.language_modeling import LanguageModeling
 from minigpt.training.tasks.task import Task
 from minigpt.training.tasks.translation import Translation

@@ -7,15 +7,13 @@ import keras
 import tensorflow as tf
 
 from minigpt.corpus.batches import check_fills_batch, training_batch, windows_in_pass
-from minigpt.corpus.datasets import batch_dataset
 from minigpt.corpus.sources import source_name
 from minigpt.evaluation import baselines, score
-from minigpt.evaluation.replicas import Replicas
-from minigpt.evaluation.text import Evaluator
+from minigpt.evaluation.text import Evaluator, Replicas
 from minigpt.generation.prompts import unknown_tokens_message
 from minigpt.models import GPT
-from minigpt.training.callbacks.display import Display
-from minigpt.training.callbacks.text_generator import TextGenerator, check_banned_tokens
+from minigpt.training.callbacks.progress import Display
+from minigpt.training.callbacks.samples import TextGenerator, check_banned_tokens
 from minigpt.training.console import count
 from minigpt.training.tasks.task import Batch, Record, Task
 
@@ -41,27 +39,15 @@ class LanguageModeling(Task):
         self.batches_in_pass = windows // training.batch_size
         self.tokens_per_batch = training.batch_size * length
 
-    def batches(self, first: int, count: int) -> tf.data.Dataset:
-        training = self.config.training
-        return batch_dataset(
-            self.corpus.train.ids,
-            self.config.sequence_length,
-            training.batch_size,
-            training.seed,
-            first,
-            count,
-        )
-
     def batch(self, number: int) -> Batch:
         training = self.config.training
-        batch = training_batch(
-            self.corpus.train.ids,
-            self.config.sequence_length,
-            training.batch_size,
-            training.seed,
-            number,
-        )
-        return *batch, None
+        ids, length = self.corpus.train.ids, self.config.sequence_length
+        return *training_batch(ids, length, training.batch_size, training.seed, number), None
+
+    @property
+    def batch_signature(self) -> Any:
+        shape = (self.config.training.batch_size, self.config.sequence_length)
+        return tf.TensorSpec(shape, tf.int32), tf.TensorSpec(shape, tf.int32)
 
     def objective(self) -> dict[str, Any]:
         return {"loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}

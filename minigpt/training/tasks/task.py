@@ -10,11 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.config import Config, FilesConfig, PairsConfig
-from minigpt.corpus.store_files import Corpus
+from minigpt.corpus.datasets import batch_dataset
+from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.breakdown import LossBreakdown
-from minigpt.evaluation.replicas import Replicas
+from minigpt.evaluation.text import Replicas
 from minigpt.training.callbacks.callback import Callback
-from minigpt.training.callbacks.display import Display
+from minigpt.training.callbacks.progress import Display
 
 Record = Callable[[dict[str, Any]], None]
 # Inputs, targets and their weights; see `minigpt.models.language_model.LanguageModel.train_step`.
@@ -55,15 +56,8 @@ class Task(abc.ABC):
         if isinstance(data, FilesConfig | PairsConfig):
             paths = [str(Path(path).absolute()) for path in data.paths]
             data = data.model_copy(update={"paths": paths})
-        return config.model_copy(
-            update={
-                "data": data,
-                "model": config.model.resolved(),
-                "training": training.model_copy(
-                    update={"steps_per_epoch": training.steps_per_epoch or steps}
-                ),
-            }
-        )
+        config = config.with_training(steps_per_epoch=training.steps_per_epoch or steps)
+        return config.model_copy(update={"data": data, "model": config.model.resolved()})
 
     @abc.abstractmethod
     def prepare(self) -> None:
@@ -75,12 +69,17 @@ class Task(abc.ABC):
         """
 
     @abc.abstractmethod
-    def batches(self, first: int, count: int) -> tf.data.Dataset:
-        """Returns `count` batches from number `first` on, as `Model.fit` takes them."""
-
-    @abc.abstractmethod
     def batch(self, number: int) -> Batch:
         """Returns one batch, as arrays."""
+
+    @property
+    @abc.abstractmethod
+    def batch_signature(self) -> Any:
+        """A nest of `tf.TensorSpec`: the arrays of every batch, as `Model.fit` takes them."""
+
+    def batches(self, first: int, count: int) -> tf.data.Dataset:
+        """Returns `count` batches from number `first` on, as `Model.fit` takes them."""
+        return batch_dataset(self.batch, self.batch_signature, first, count)
 
     @abc.abstractmethod
     def objective(self) -> dict[str, Any]:

@@ -7,17 +7,16 @@ import keras
 import tensorflow as tf
 
 from minigpt.config import PairsConfig
-from minigpt.corpus.datasets import pair_dataset
 from minigpt.corpus.pair_batches import Buckets, Pairs
 from minigpt.corpus.sources import source_name
 from minigpt.evaluation import pair_baselines
 from minigpt.evaluation.pairs import PairEvaluator, skipped_pairs_message
-from minigpt.evaluation.replicas import Replicas
 from minigpt.evaluation.scores import perplexity
+from minigpt.evaluation.text import Replicas
 from minigpt.models import EncoderDecoder
 from minigpt.models.losses import SmoothedCrossentropy
-from minigpt.training.callbacks.display import Display
-from minigpt.training.callbacks.translation_samples import TranslationSamples
+from minigpt.training.callbacks.progress import Display
+from minigpt.training.callbacks.samples import TranslationSamples
 from minigpt.training.console import count
 from minigpt.training.tasks.task import Batch, Record, Task
 
@@ -44,11 +43,15 @@ class Translation(Task):
         self.batches_in_pass = self.buckets.batches_in_pass
         self.tokens_per_batch = self.buckets.tokens_per_batch
 
-    def batches(self, first: int, count: int) -> tf.data.Dataset:
-        return pair_dataset(self.buckets, self.config.training.seed, first, count)
-
     def batch(self, number: int) -> Batch:
         return self.buckets.training_batch(self.config.training.seed, number)
+
+    @property
+    def batch_signature(self) -> Any:
+        # Shapes differ from bucket to bucket.
+        ids = tf.TensorSpec([None, None], tf.int32)
+        inputs = ids, tf.TensorSpec([None], tf.int32), ids
+        return inputs, ids, tf.TensorSpec([None, None], tf.float32)
 
     def objective(self) -> dict[str, Any]:
         # The mean over the tokens that have a weight. Padding has none.

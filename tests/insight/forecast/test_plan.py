@@ -12,7 +12,7 @@ import minigpt
 from minigpt.errors import UserError
 from minigpt.insight.forecast import plan as planning
 from minigpt.insight.forecast.training_time import Durations
-from minigpt.training.start import NewTraining
+from minigpt.training.start import Start
 from tests.cli.running import SMALL, called, refused, started
 from tests.conftest import tiny_settings, tiny_text
 from tests.run_files import records
@@ -161,7 +161,7 @@ def test_token_ids_that_are_made_are_not_part_of_the_time(tiny_file, tmp_path, m
     monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(planning, "measure", lambda *_: replace(DURATIONS))
     opened = []
-    original = NewTraining.open_corpus
+    original = Start.open_corpus
 
     def slow_at_first(self):
         corpus = original(self)
@@ -170,7 +170,7 @@ def test_token_ids_that_are_made_are_not_part_of_the_time(tiny_file, tmp_path, m
             time.sleep(5)
         return corpus
 
-    monkeypatch.setattr(NewTraining, "open_corpus", slow_at_first)
+    monkeypatch.setattr(Start, "open_corpus", slow_at_first)
     forecast = minigpt.plan(tiny_settings(tiny_file))
     assert opened == [False, True]
     assert list((tmp_path / "cache/tokens").iterdir())

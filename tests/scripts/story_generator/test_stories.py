@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import story_generator as corpus
 
-from minigpt.corpus import stories as bundled
+from minigpt.corpus import sources as bundled
 
 
 def sentences(text: str) -> list[str]:

@@ -16,11 +16,10 @@ import pytest
 
 from minigpt.targets.gguf.tokenizer_tables import tokenizer_tables
 from minigpt.tokenizers import Tokenizer
-from minigpt.tokenizers.added_tokens import AddedToken
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
-from minigpt.tokenizers.splitting import WHITE_SPACE
+from minigpt.tokenizers.splitting import WHITE_SPACE, AddedToken
 from minigpt.tokenizers.unicode_tables import lower, ranges
 from minigpt.tokenizers.word import WordTokenizer
 from scripts.make_engine_tables import FILE, header

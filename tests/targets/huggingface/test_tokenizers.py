@@ -14,6 +14,7 @@ from minigpt.targets.gguf.writing import write_portable
 from minigpt.targets.huggingface.tokenizer_export import tokenizer_files
 from minigpt.tokenizers import load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from tests.graphs import graph_of
 from tests.mixed_lines import code, scraps
 from tests.settings import tokenizer_config
 
@@ -63,14 +64,14 @@ def check(ours: GPT2Tokenizer, theirs, lines: list[str]) -> None:
     encoded = [ids.tolist() for ids in ours.encode_many(lines)]
     for line, found, right in zip(lines, encoded, expected, strict=True):
         assert found == right, (line, found, right)
-    graph = ours.graph().encode(tf.constant(lines)).to_list()
+    graph = graph_of(ours).encode(tf.constant(lines)).to_list()
     for line, found, right in zip(lines, graph, expected, strict=True):
         assert found == right, (line, found, right)
     without_end = [[i for i in ids if i != ours.end_id] for ids in expected]
     right = theirs.decode_batch(without_end, skip_special_tokens=False)
     assert [ours.decode(ids) for ids in without_end] == right
     ragged = tf.ragged.constant(without_end, tf.int32, inner_shape=())
-    assert [text.decode() for text in ours.graph().decode(ragged).numpy()] == right
+    assert [text.decode() for text in graph_of(ours).decode(ragged).numpy()] == right
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ def test_the_tokenizer_of_qwen3_on_every_code_point(qwen3, tmp_path):
         expected = [encoding.ids for encoding in qwen3.encode_batch(lines)]
         assert [ids.tolist() for ids in ours.encode_many(lines)] == expected
         if start in (0, 100_000):  # The planes with letters, marks and signs.
-            assert ours.graph().encode(tf.constant(lines)).to_list() == expected
+            assert graph_of(ours).encode(tf.constant(lines)).to_list() == expected
 
 
 @pytest.mark.parametrize("name", ["gpt2", "qwen3"])

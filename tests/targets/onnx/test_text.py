@@ -16,9 +16,9 @@ from minigpt.targets.onnx.text.detokenizing import Detokenizer, valid_utf8
 from minigpt.targets.onnx.text.encoders import build_encoder, encoder_problem
 from minigpt.targets.onnx.text.words32 import uniform
 from minigpt.tokenizers import learn_tokenizer
-from minigpt.tokenizers.added_tokens import AddedToken
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.gpt2_files import byte_alphabet
+from minigpt.tokenizers.splitting import AddedToken
 from tests.conftest import tiny_text
 from tests.settings import tokenizer_config
 

@@ -8,8 +8,7 @@ from minigpt.config import load_config
 from minigpt.errors import UserError
 from minigpt.models import GPT
 from minigpt.training.callbacks.clock import StepLimits
-from minigpt.training.optimizers.build import build_optimizer
-from minigpt.training.optimizers.learning_rate import learning_rate
+from minigpt.training.optimizers.build import build_optimizer, learning_rate
 
 DECAYING = ["linear", "cosine", "wsd"]
 

@@ -8,7 +8,7 @@ from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.models import build_gpt
-from minigpt.training.callbacks.text_generator import TextGenerator
+from minigpt.training.callbacks.samples import TextGenerator
 from tests.conftest import tiny_settings
 
 V, T = 320, 16

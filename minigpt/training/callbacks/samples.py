@@ -1,4 +1,4 @@
-"""Generates samples after an epoch."""
+"""Samples after an epoch: continued prompts, or translated sentences."""
 
 import inspect
 import reprlib
@@ -7,9 +7,11 @@ from numbers import Integral
 from typing import Any, get_overloads, overload
 
 import keras
+import numpy as np
 
 from minigpt.config import SamplingConfig, sampling_config
 from minigpt.errors import UserError
+from minigpt.evaluation.pairs import PairEvaluator
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
 from minigpt.generation.given_tokenizers import GivenTokenizer, as_tokenizer
@@ -248,3 +250,57 @@ def _print(prompt: str, text: str) -> None:
 def _print_text(prompt: str, text: str) -> None:
     # On a new line: the progress bar of `fit` does not end its line.
     show(new_console(), f"\ngenerated text:\n{prompt}{text}")
+
+
+# Source, reference, translation.
+Row = tuple[str, str, str]
+
+
+class TranslationSamples(Callback):
+    """Shows greedy translations at the end of every `print_every` epochs.
+
+    The sentences are always the same, spread evenly over the held-out text, so that epochs can be
+    compared.
+
+    Args:
+      evaluator: translates the held-out pairs.
+      count: number of sentences.
+      print_every: epochs between two calls.
+      show: called with the rows of a table: source, reference, translation.
+      record: called with a dictionary (epoch, source, reference, text) per sentence.
+    """
+
+    def __init__(
+        self,
+        evaluator: PairEvaluator,
+        count: int,
+        print_every: int = 1,
+        show: Callable[[Sequence[Row]], None] = lambda rows: None,
+        record: Callable[[dict[str, Any]], None] = lambda record: None,
+    ) -> None:
+        super().__init__()
+        self.evaluator = evaluator
+        fitting = evaluator.indices
+        # The middles of `count` equal parts.
+        places = (np.arange(count) + 0.5) * len(fitting) / max(1, count)
+        self.indices = fitting[np.unique(places.astype(np.int64))]
+        self.print_every = print_every
+        self.show = show
+        self.record = record
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        if (epoch + 1) % self.print_every or not len(self.indices):
+            return
+        rows = list(
+            zip(
+                self.evaluator.sources(self.indices),
+                self.evaluator.references(self.indices),
+                self.evaluator.translations(self.indices),
+                strict=True,
+            )
+        )
+        self.show(rows)
+        for source, reference, text in rows:
+            self.record(
+                {"epoch": epoch + 1, "source": source, "reference": reference, "text": text}
+            )

@@ -9,13 +9,13 @@ import pytest
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from minigpt.storage.tensor_file import write_tensors
+from minigpt.runs.checkpoints import write_tensors
 
 PEAK = """
 import resource, sys
 from pathlib import Path
 import numpy as np
-from minigpt.storage.tensor_file import write_tensors
+from minigpt.runs.checkpoints import write_tensors
 arrays = {str(number): np.ones(8_000_000, "float32") for number in range(4)}
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 write_tensors(Path(sys.argv[1]), arrays)
@@ -51,7 +51,7 @@ def test_a_full_disk_is_an_oserror(tmp_path, monkeypatch):
     def full(*_):
         raise SafetensorError("I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("minigpt.storage.tensor_file.save_file", full)
+    monkeypatch.setattr("minigpt.runs.checkpoints.save_file", full)
     with pytest.raises(OSError, match="No space left") as caught:
         write_tensors(tmp_path / "a", {})
     assert caught.value.errno == errno.ENOSPC
