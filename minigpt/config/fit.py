@@ -2,13 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from minigpt.config.loading import FORMAT, load_config
 from minigpt.config.schema import Config
-from minigpt.config.section import Section
 from minigpt.config.tokenizer import BytePairConfig
-from minigpt.config.training import TrainingConfig
 
 Settings = dict[str, dict[str, Any]]
 
@@ -22,6 +20,10 @@ HELD_OUT = 200_000
 # Speed of training on two cores, in weights times tokens. Measured with AVX-512: 32e9 with a width of 192,
 # 15e9 with one of 96 in a minute that includes compilation.
 WEIGHT_TOKENS_PER_SECOND = 22e9
+# Passes over the text after which the held-out loss was lowest, with the dropout rate chosen for it.
+PASSES = 12
+# A time limit shortens training, but never extends it beyond its plan. So the plan is for a faster machine.
+PLANNED_SPEED = 2
 # Estimates for English.
 CHARACTERS_PER_WORD = 5.0
 BYTES_PER_TOKEN_OF_GPT2 = 4.0
@@ -57,7 +59,7 @@ def settings_to_fit(config: Config) -> set[str]:
         return set()
     return {
         f"{section}.{key}"
-        for section, settings in _unset_settings(config, TextSize(0, 0)).items()
+        for section, settings in _Choice(config, TextSize(0, 0)).unset_settings().items()
         for key in settings
     }
 
@@ -74,160 +76,198 @@ def fitted(config: Config, text: TextSize) -> tuple[Config, Settings]:
       UserError: if settings of the user are incompatible with the chosen ones.
     """
     given = config.model_dump(exclude_unset=True)
-    chosen = _unset_settings(config, text)
+    chosen = _Choice(config, text).unset_settings()
     sections = {name: chosen.get(name, {}) | given.get(name, {}) for name in chosen | given}
     return load_config({"format": FORMAT} | sections), chosen
 
 
-def _unset_settings(config: Config, text: TextSize) -> Settings:
-    """Returns the settings for the text that the user has not set."""
-    if config.data.source == "pairs":
-        settings = settings_for_pairs(config, text)
-    elif config.training.init_from is not None:
-        settings = settings_for_fine_tuning(config, text)
-    else:
-        settings = settings_for_text(config, text)
-    return {
-        name: {
-            key: value
-            for key, value in values.items()
-            if key not in getattr(config, name).model_fields_set
+class _Choice:
+    """The choice of settings for a text and a time limit.
+
+    Args:
+      config: the settings of the user, which are kept. The number of steps is adjusted to them.
+      text: the size of the text.
+    """
+
+    def __init__(self, config: Config, text: TextSize) -> None:
+        self.config = config
+        self.text = text
+        self.is_short = text.bytes < CHARACTERS_BELOW
+        self.minutes = config.training.max_minutes or MAX_MINUTES
+        held_out = min(0.1, HELD_OUT / text.bytes) if text.bytes else 0.1
+        self.val_fraction = max(1e-6, round(held_out, 6))
+        share = text.training_share
+        if share is None:
+            share = 1 - self.setting("data.val_fraction", self.val_fraction)
+        self.training_share: float = share
+
+    def is_set(self, name: str) -> bool:
+        """Returns whether the user has set a setting, such as "training.epochs"."""
+        section, key = name.split(".")
+        return key in getattr(self.config, section).model_fields_set
+
+    def setting(self, name: str, chosen: Any) -> Any:
+        """Returns the user's value of a setting, or the chosen one if the user has not set it."""
+        section, key = name.split(".")
+        return getattr(getattr(self.config, section), key) if self.is_set(name) else chosen
+
+    def unset_settings(self) -> Settings:
+        """Returns the settings for the text that the user has not set."""
+        if self.config.data.source == "pairs":
+            settings = self.for_pairs()
+        elif self.config.training.init_from is not None:
+            settings = self.for_fine_tuning()
+        else:
+            settings = self.for_text()
+        return {
+            section: {
+                key: value for key, value in values.items() if not self.is_set(f"{section}.{key}")
+            }
+            for section, values in settings.items()
         }
-        for name, values in settings.items()
-    }
 
+    def for_text(self) -> Settings:
+        """Returns sections of a configuration for a text and a time limit.
 
-def settings_for_text(config: Config, text: TextSize) -> Settings:
-    """Returns sections of a configuration for a text and a time limit.
+        The values are the best of those measured (EXPERIMENTS.md): 5, 20 and 100 KB of prose, code and
+        Russian, by steps; 500 KB of prose in 3 min; 60 MB of code in 1 and 3 min. The width of 192 for a
+        long text in 10 min is that of `configs/imdb.toml`, measured in 11 min. The rest is extrapolated.
 
-    The values are the best of those measured (EXPERIMENTS.md): 5, 20 and 100 KB of prose, code and Russian,
-    by steps; 500 KB of prose in 3 min; 60 MB of code in 1 and 3 min. The width of 192 for a long text in
-    10 min is that of `configs/imdb.toml`, measured in 11 min. The rest is extrapolated. Settings of the
-    user are kept, and the number of steps is adjusted to them.
+        The length limits what can be learned from a short text: it gets a small model and `PASSES` passes,
+        with dropout and a high weight decay, and training stops when the held-out loss rises. The time
+        limits what can be learned from a long one: the more time, the wider the model, up to a width of
+        256.
+        """
+        training = self.config.training
+        tokenizer = self.tokenizer()
+        kind = tokenizer["kind"]
+        vocab_size = tokenizer.get("vocab_size", self.config.tokenizer.vocab_size)
+        vocab_size = self.setting("tokenizer.vocab_size", vocab_size)
+        tokens = self.training_share * _tokens(self.text, kind, vocab_size)
+        # The number of characters is exact, all others are estimates.
+        length, max_len, batch_size = self.batch(tokens if kind == "character" else tokens / 2)
+        width, blocks = _model_for(self.text.bytes, self.minutes)
+        model = {"max_len": max_len, "embed_dim": width, "num_layers": blocks, "num_heads": 4}
+        embed_dim = self.setting("model.embed_dim", width)
+        num_layers = self.setting("model.num_layers", blocks)
+        weights = 12 * num_layers * embed_dim**2 + vocab_size * embed_dim
+        tokens_in_time = 60 * self.minutes * WEIGHT_TOKENS_PER_SECOND / weights
+        tokens_per_step = length * batch_size * training.accumulate_steps
+        epochs = self.setting("training.epochs", 5 if self.minutes < 5 else 10)
+        planned = min(PASSES * tokens, PLANNED_SPEED * tokens_in_time)
+        # At least ten updates.
+        per_epoch = max(math.ceil(10 / epochs), round(planned / (tokens_per_step * epochs)))
+        if self.is_set("training.steps_per_epoch"):
+            one_pass = max(1, int(tokens / tokens_per_step))
+            per_epoch = training.steps_per_epoch or one_pass
+        trained: float = epochs * per_epoch * tokens_per_step
+        if training.max_minutes or not self.is_set("training.max_minutes"):
+            trained = min(trained, tokens_in_time)
+        # A weight holds a few bits, and so does a token: a model cannot memorize a text that has more
+        # tokens than the model has weights.
+        passes = trained / max(1.0, tokens) if tokens < weights else 0.0
+        return {
+            "data": {"val_fraction": self.val_fraction},
+            "tokenizer": tokenizer,
+            "model": model | {"dropout_rate": 0.2 if passes > 4 else 0.1 if passes > 2 else 0.0},
+            "training": {
+                "epochs": epochs,
+                "steps_per_epoch": per_epoch,
+                "max_minutes": self.minutes,
+                "batch_size": batch_size,
+                "warmup_steps": _warmup(epochs * per_epoch, 20),
+                "weight_decay": 1.0 if passes > 4 else 0.1,
+                "early_stopping_patience": 3,
+            },
+            "sampling": {"max_new_tokens": 100 if kind == "character" else 60},
+        }
 
-    The length limits what can be learned from a short text: it gets a small model and `PASSES` passes, with
-    dropout and a high weight decay, and training stops when the held-out loss rises. The time limits what
-    can be learned from a long one: the more time, the wider the model, up to a width of 256.
-    """
-    minutes = _minutes(config)
-    tokenizer = _tokenizer_for(config, text)
-    kind = set_or(config.tokenizer, "kind", tokenizer["kind"])
-    vocab_size = tokenizer.get("vocab_size", config.tokenizer.vocab_size)
-    vocab_size = set_or(config.tokenizer, "vocab_size", vocab_size)
-    val_fraction = _val_fraction_for(text)
-    share = _training_share(config, text, val_fraction)
-    tokens = share * _tokens(text, kind, vocab_size)
-    # The number of characters is exact, all others are estimates.
-    length, max_len, batch_size = _batch_for(
-        config, text, tokens if kind == "character" else tokens / 2
-    )
-    width, blocks = _model_for(text.bytes, minutes)
-    model = {"max_len": max_len, "embed_dim": width, "num_layers": blocks, "num_heads": 4}
-    embed_dim = set_or(config.model, "embed_dim", width)
-    num_layers = set_or(config.model, "num_layers", blocks)
-    weights = 12 * num_layers * embed_dim**2 + vocab_size * embed_dim
-    steps = steps_for(
-        config.training,
-        epochs=5 if minutes < 5 else 10,
-        tokens=tokens,
-        tokens_per_step=length * batch_size * config.training.accumulate_steps,
-        tokens_in_time=60 * minutes * WEIGHT_TOKENS_PER_SECOND / weights,
-    )
-    # A weight holds a few bits, and so does a token: a model cannot memorize a text that has more tokens
-    # than the model has weights.
-    passes = steps.passes if tokens < weights else 0.0
-    return {
-        "data": {"val_fraction": val_fraction},
-        "tokenizer": tokenizer,
-        "model": model | {"dropout_rate": 0.2 if passes > 4 else 0.1 if passes > 2 else 0.0},
-        "training": {
-            "epochs": steps.epochs,
-            "steps_per_epoch": steps.per_epoch,
-            "max_minutes": minutes,
-            "batch_size": batch_size,
-            "warmup_steps": warmup(steps.total, 20),
-            "weight_decay": 1.0 if passes > 4 else 0.1,
-            "early_stopping_patience": 3,
-        },
-        "sampling": {"max_new_tokens": 100 if kind == "character" else 60},
-    }
+    def for_fine_tuning(self) -> Settings:
+        """Returns the sections for a model that is already trained: no sizes, few and short sequences.
 
+        Published models are large. These settings let two cores complete a useful number of steps.
+        """
+        tokens = self.training_share * self.text.bytes / BYTES_PER_TOKEN_OF_GPT2
+        length = self.setting("training.sequence_length", 128)
+        batch_size = self.setting("training.batch_size", 4)
+        if length is not None:
+            is_fixed = self.is_set("training.sequence_length")
+            length, batch_size = self.filled(tokens / 2, length, batch_size, is_fixed)
+        epochs = self.setting("training.epochs", 10)
+        per_epoch = self.setting("training.steps_per_epoch", 20)
+        return {
+            "data": {"val_fraction": self.val_fraction},
+            "training": {
+                "epochs": epochs,
+                "max_minutes": self.minutes,
+                "steps_per_epoch": per_epoch,
+                "batch_size": batch_size,
+                "sequence_length": length,
+                "optimizer": "adamw",
+                "adam_beta_2": 0.999,
+                "learning_rate": 1e-4,
+                "warmup_steps": _warmup(epochs * (per_epoch or 20), 10),
+                "weight_decay": 0.01,
+                "early_stopping_patience": 3,
+            },
+            "sampling": {"max_new_tokens": 100 if self.is_short else 60},
+        }
 
-def settings_for_fine_tuning(config: Config, text: TextSize) -> Settings:
-    """Returns the sections for a model that is already trained: no sizes, few and short sequences.
+    def for_pairs(self) -> Settings:
+        """Returns the sections for pairs of sentences; an epoch is one pass over the pairs."""
+        size = self.text.bytes
+        return {
+            "tokenizer": self.tokenizer(),
+            "model": {
+                "dropout_rate": 0.2 if size < 3_000_000 else 0.1 if size < 20_000_000 else 0.0
+            },
+            "training": {"epochs": 10, "max_minutes": self.minutes},
+        }
 
-    Published models are large. These settings let two cores complete a useful number of steps.
-    """
-    val_fraction = _val_fraction_for(text)
-    training = config.training
-    tokens = _training_share(config, text, val_fraction) * text.bytes / BYTES_PER_TOKEN_OF_GPT2
-    length, batch_size = (
-        set_or(training, "sequence_length", 128),
-        set_or(training, "batch_size", 4),
-    )
-    if length is not None:
-        fixed = training.model_fields_set
-        length, batch_size = filled(
-            tokens / 2, length, batch_size, "sequence_length" in fixed, "batch_size" in fixed
-        )
-    epochs, per_epoch = set_or(training, "epochs", 10), set_or(training, "steps_per_epoch", 20)
-    return {
-        "data": {"val_fraction": val_fraction},
-        "training": {
-            "epochs": epochs,
-            "max_minutes": _minutes(config),
-            "steps_per_epoch": per_epoch,
-            "batch_size": batch_size,
-            "sequence_length": length,
-            "optimizer": "adamw",
-            "adam_beta_2": 0.999,
-            "learning_rate": 1e-4,
-            "warmup_steps": warmup(epochs * (per_epoch or 20), 10),
-            "weight_decay": 0.01,
-            "early_stopping_patience": 3,
-        },
-        "sampling": {"max_new_tokens": 100 if text.bytes < CHARACTERS_BELOW else 60},
-    }
+    def tokenizer(self) -> dict[str, Any]:
+        """Returns the kind, and the size of the vocabulary if it depends on the text."""
+        kind = self.setting("tokenizer.kind", "character" if self.is_short else "byte_pair")
+        if kind == "character":
+            # The vocabulary contains two special tokens: padding and the end token. Bytes are not counted.
+            return {"kind": kind, "vocab_size": max(512, self.text.different_characters + 2)}
+        if kind == "byte_pair" and self.is_short:
+            return {"kind": kind, "vocab_size": BytePairConfig.model_fields["vocab_size"].default}
+        if kind == "byte_pair":
+            largest = 2048 if self.minutes < 6 else 4096
+            size = min(largest, max(512, 2 ** round(math.log2(self.text.bytes / 500))))
+            return {"kind": kind, "vocab_size": size}
+        return {"kind": kind}
 
+    def batch(self, tokens: float) -> tuple[int, int, int]:
+        """Returns the length of a training sequence, the context and the sequences in a batch.
 
-def settings_for_pairs(config: Config, text: TextSize) -> Settings:
-    """Returns the sections for pairs of sentences; an epoch is one pass over the pairs."""
-    dropout_rate = 0.2 if text.bytes < 3_000_000 else 0.1 if text.bytes < 20_000_000 else 0.0
-    return {
-        "tokenizer": _tokenizer_for(config, text),
-        "model": {"dropout_rate": dropout_rate},
-        "training": {"epochs": 10, "max_minutes": _minutes(config)},
-    }
+        Args:
+          tokens: tokens that are certainly available for training.
+        """
+        max_len, batch_size = (64, 8) if self.is_short else (128, 16)
+        max_len = self.setting("model.max_len", max_len)
+        batch_size = self.setting("training.batch_size", batch_size)
+        length = min(self.config.training.sequence_length or max_len, max_len)
+        is_fixed = self.is_set("model.max_len") or length < max_len
+        length, batch_size = self.filled(tokens, length, batch_size, is_fixed)
+        # With a table of positions, those after `length` would not be trained.
+        if not is_fixed or self.config.model.position == "learned":
+            max_len = self.setting("model.max_len", length)
+        return length, max_len, batch_size
 
-
-def _minutes(config: Config) -> float:
-    return config.training.max_minutes or MAX_MINUTES
-
-
-def _val_fraction_for(text: TextSize) -> float:
-    return max(1e-6, round(min(0.1, HELD_OUT / text.bytes), 6)) if text.bytes else 0.1
-
-
-def _training_share(config: Config, text: TextSize, val_fraction: float) -> float:
-    if text.training_share is not None:
-        return text.training_share
-    return 1 - set_or(config.data, "val_fraction", val_fraction)
-
-
-def _tokenizer_for(config: Config, text: TextSize) -> dict[str, Any]:
-    """Returns the kind, and the size of the vocabulary if it depends on the text."""
-    is_short = text.bytes < CHARACTERS_BELOW
-    kind = set_or(config.tokenizer, "kind", "character" if is_short else "byte_pair")
-    if kind == "character":
-        # The vocabulary contains two special tokens: padding and the end token. Bytes are not counted.
-        return {"kind": kind, "vocab_size": max(512, text.different_characters + 2)}
-    if kind == "byte_pair" and is_short:
-        return {"kind": kind, "vocab_size": BytePairConfig.model_fields["vocab_size"].default}
-    if kind == "byte_pair":
-        largest = 2048 if _minutes(config) < 6 else 4096
-        size = min(largest, max(512, 2 ** round(math.log2(text.bytes / 500))))
-        return {"kind": kind, "vocab_size": size}
-    return {"kind": kind}
+    def filled(
+        self, tokens: float, length: int, batch_size: int, is_fixed: bool
+    ) -> tuple[int, int]:
+        """Halves the batch, then the length unless it is fixed, until a text fills a batch."""
+        # What `batches.check_fills_batch` requires.
+        while (batch_size + 1) * length - 1 > tokens:
+            if batch_size > 1 and not self.is_set("training.batch_size"):
+                batch_size //= 2
+            elif length > 3 and not is_fixed:
+                length //= 2
+            else:
+                break
+        return length, batch_size
 
 
 def _tokens(text: TextSize, kind: str, vocab_size: int) -> float:
@@ -265,94 +305,6 @@ def sizes_for(size: int, vocab_size: int) -> tuple[int, int]:
     return short, long
 
 
-def _batch_for(config: Config, text: TextSize, tokens: float) -> tuple[int, int, int]:
-    """Returns the length of a training sequence, the context and the sequences in a batch.
-
-    Args:
-      tokens: tokens that are certainly available for training.
-    """
-    max_len, batch_size = (64, 8) if text.bytes < CHARACTERS_BELOW else (128, 16)
-    max_len = set_or(config.model, "max_len", max_len)
-    batch_size = set_or(config.training, "batch_size", batch_size)
-    length = min(config.training.sequence_length or max_len, max_len)
-    fixed_length = "max_len" in config.model.model_fields_set or length < max_len
-    fixed_batch = "batch_size" in config.training.model_fields_set
-    length, batch_size = filled(tokens, length, batch_size, fixed_length, fixed_batch)
-    # With a table of positions, those after `length` would not be trained.
-    if not fixed_length or config.model.position == "learned":
-        max_len = set_or(config.model, "max_len", length)
-    return length, max_len, batch_size
-
-
-Value = TypeVar("Value")
-
-# Passes over the text after which the held-out loss was lowest, with the dropout rate chosen for it.
-PASSES = 12
-# A time limit shortens training, but never extends it beyond its plan. So the plan is for a faster machine.
-PLANNED_SPEED = 2
-
-
-def set_or(section: Section, key: str, chosen: Value) -> Value:
-    """Returns the user's value of a setting, or the chosen one if the user has not set it."""
-    value: Value = getattr(section, key) if key in section.model_fields_set else chosen
-    return value
-
-
-def filled(
-    tokens: float, length: int, batch_size: int, fixed_length: bool, fixed_batch: bool
-) -> tuple[int, int]:
-    """Halves the batch, then the length of its sequences, until a text fills a batch."""
-    # What `batches.check_fills_batch` requires.
-    while (batch_size + 1) * length - 1 > tokens:
-        if batch_size > 1 and not fixed_batch:
-            batch_size //= 2
-        elif length > 3 and not fixed_length:
-            length //= 2
-        else:
-            break
-    return length, batch_size
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Weight updates per epoch and in total, and how often the text is read within the time limit."""
-
-    epochs: int
-    per_epoch: int
-    total: int
-    passes: float
-
-
-def steps_for(
-    training: TrainingConfig,
-    epochs: int,
-    tokens: float,
-    tokens_per_step: int,
-    tokens_in_time: float,
-) -> Steps:
-    """Chooses the number of weight updates.
-
-    Args:
-      training: the settings of the user.
-      epochs: their number if the user has not set it.
-      tokens: tokens of the training text.
-      tokens_per_step: tokens of a weight update.
-      tokens_in_time: tokens that training can read within the time limit.
-    """
-    epochs = set_or(training, "epochs", epochs)
-    planned = min(PASSES * tokens, PLANNED_SPEED * tokens_in_time)
-    # At least ten updates.
-    per_epoch = max(math.ceil(10 / epochs), round(planned / (tokens_per_step * epochs)))
-    if "steps_per_epoch" in training.model_fields_set:
-        one_pass = max(1, int(tokens / tokens_per_step))
-        per_epoch = training.steps_per_epoch or one_pass
-    total = epochs * per_epoch
-    trained: float = total * tokens_per_step
-    if training.max_minutes or "max_minutes" not in training.model_fields_set:
-        trained = min(trained, tokens_in_time)
-    return Steps(epochs, per_epoch, total, trained / max(1.0, tokens))
-
-
-def warmup(steps: int, most: int) -> int:
+def _warmup(steps: int, most: int) -> int:
     """Returns the updates of the warm-up: a twentieth of all, at least one of ten."""
     return min(most, max(1, steps // 20)) if steps >= 10 else 0

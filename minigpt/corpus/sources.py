@@ -63,7 +63,7 @@ def source_name(data: DataConfig) -> str:
 
 
 class Stories:
-    """The bundled corpus; see `corpus.stories`."""
+    """The bundled corpus; see `stories`."""
 
     def fingerprint(self) -> str:
         return FINGERPRINT
