@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* session.c */
+/* host.c, session.c and continuation.c */
 bool open_file(const uint8_t *data, uint32_t size);
 const Value *find_key(const char *name, uint32_t size);
 const Encoded *encode_text(const uint8_t *text, uint32_t size);

@@ -3,6 +3,7 @@
    A step reads tokens of all texts in one pass, and adds a token to each text that has been read. Long prompts are read in parts, so
    that the other texts go on meanwhile. A text gets the same tokens as if it were continued alone. */
 #include "choices.h"
+#include "parts.h"
 #include "session.h"
 #include "text.h"
 

@@ -1,6 +1,7 @@
 /* How a token was chosen: attention weights, and what the head makes of the output of each block (the logit lens). */
 #include "choices.h"
 #include "forward.h"
+#include "parts.h"
 #include "session.h"
 
 typedef struct {

@@ -1,47 +1,29 @@
-/* The functions that the host calls: open a file, encode text, continue it, score it, translate. */
+/* The open file: its model, its tokenizer, and the memory behind them. */
 #include "session.h"
 
-#include "choices.h"
-#include "text.h"
 #include "tokenizer_tables.h"
 
 static Gguf file;
 static Model model;
 static Tokenizer tokenizer;
 static bool is_open;
+static uint32_t text_mark; /* the memory before the texts */
 
-/* The text that is being continued. */
-static Text text = {.settings = NEUTRAL_SETTINGS};
-static float *bias;           /* [V] */
-static float *latents, *logits;
-static float *model_logits;   /* [V], before penalties and bans */
-static bool is_recording;
-static Choice choice;         /* of the newest token */
-static uint32_t text_mark;    /* the memory before the text */
-
-/* Opens a portable file that the host wrote to memory from `allocate`. It stays there. */
-EXPORT("open_file") bool open_file(const uint8_t *data, uint32_t size)
+bool open_session(const uint8_t *data, uint32_t size)
 {
     uint32_t format;
     is_open = false;
-    end_inspection();
     if (!read_gguf(&file, data, size) || !get_uint32(&file, "minigpt.format", &format))
         return false;
     if (format != 1)
         return fail("minigpt.format: should be 1; another version of minigpt wrote this file", NULL);
-    if (!read_model(&model, &file) || !read_tokenizer(&tokenizer, &file, model.vocab_size))
-        return false;
-    bias = allocate((uint64_t)model.vocab_size * 4);
-    text.seen = allocate(model.vocab_size);
-    latents = allocate((uint64_t)model.embed_dim * 4);
-    logits = allocate((uint64_t)model.vocab_size * 4);
-    model_logits = allocate((uint64_t)model.vocab_size * 4);
-    if (!bias || !text.seen || !latents || !logits || !model_logits)
-        return false;
-    text.bias = bias;
-    close_batch();
-    text_mark = memory_mark();
-    return is_open = true;
+    is_open = read_model(&model, &file) && read_tokenizer(&tokenizer, &file, model.vocab_size);
+    return is_open;
+}
+
+void close_session(void)
+{
+    is_open = false;
 }
 
 /* Returns a `Value`, or NULL: how the host reads the keys of the file. */
@@ -55,11 +37,6 @@ EXPORT("encode_text") const Encoded *encode_text(const uint8_t *utf8, uint32_t s
 {
     static Encoded encoded;
     return is_open && encode(&tokenizer, utf8, size, &encoded) ? &encoded : NULL;
-}
-
-EXPORT("set_sampling") void set_sampling(SAMPLING_PARAMETERS)
-{
-    text.settings = (SamplingSettings)SAMPLING_ARGUMENTS;
 }
 
 const Model *open_model(void)
@@ -82,6 +59,11 @@ int32_t end_token(void)
     return (int32_t)tokenizer.end_id;
 }
 
+int32_t start_token(void)
+{
+    return (int32_t)tokenizer.start_id;
+}
+
 void ban_undrawable(float *biases)
 {
     memset(biases, 0, (uint64_t)model.vocab_size * 4);
@@ -91,142 +73,12 @@ void ban_undrawable(float *biases)
         biases[i] = -__builtin_inff();
 }
 
-/* Sets the tokens that are never generated, besides those that the tokenizer names. */
-EXPORT("set_banned") bool set_banned(const int32_t *ids, uint32_t count)
-{
-    if (!is_open || !are_tokens(ids, count))
-        return false;
-    ban_undrawable(bias);
-    for (uint32_t i = 0; i < count; i++)
-        bias[ids[i]] = -__builtin_inff();
-    return true;
-}
-
-/* Reads tokens from a position on, in the parts that the memory for latents allows; keeps the latents of the last one. */
-static bool read_all(const int32_t *ids, uint32_t count)
-{
-    enum { PART = 256 };
-    uint32_t mark = memory_mark();
-    float *part = allocate((uint64_t)(count < PART ? count : PART) * model.embed_dim * 4);
-    if (!part)
-        return false;
-    for (uint32_t t = 0; t < count; t += PART) {
-        uint32_t size = count - t < PART ? count - t : PART;
-        if (!read_tokens(&text.context, &model, ids + t, size, part))
-            return false;
-        memcpy(latents, part + (uint64_t)(size - 1) * model.embed_dim, (uint64_t)model.embed_dim * 4);
-    }
-    release_to(mark);
-    return true;
-}
-
-/* Takes the memory for a text that begins with `first` tokens and grows by up to max_new_tokens. */
-static bool open_text(uint64_t first, uint32_t max_new_tokens)
-{
-    uint64_t most = first + max_new_tokens;
-    text.token_count = text.new_count = text.limit = 0;
-    if (most > UINT32_MAX / 8)
-        return fail("out of memory", NULL);
-    text.tokens = allocate(most * 4);
-    if (!text.tokens || !open_context(&text.context, &model, most < model.max_len ? (uint32_t)most : model.max_len))
-        return false;
-    text.limit = max_new_tokens;
-    text.has_ended = false;
-    memset(text.seen, 0, model.vocab_size);
-    return true;
-}
-
-/* Starts the continuation of a text: a prompt, and `added` tokens of an earlier continuation of it. An empty prompt starts a
-   document: after an end token. */
-EXPORT("start") bool start(const int32_t *ids, uint32_t count, uint32_t added, uint32_t max_new_tokens)
-{
-    if (!is_open || model.kind != GPT)
-        return fail("this model does not continue text", NULL);
-    if (added > count || added > max_new_tokens)
-        return fail("a text has more new tokens than it may have", NULL);
-    if (!are_tokens(ids, count) || !open_text((uint64_t)count - added + 1, max_new_tokens))
-        return false;
-    if (count == added)
-        text.tokens[text.token_count++] = end_token();
-    memcpy(text.tokens + text.token_count, ids, (size_t)count * 4);
-    text.token_count += count;
-    text.new_count = added;
-    for (uint32_t i = 0; i < count; i++)
-        text.seen[ids[i]] = true;
-    return true;
-}
-
-/* Starts the translation of a source, end token included. */
-EXPORT("start_translation") bool start_translation(const int32_t *ids, uint32_t count, uint32_t max_new_tokens)
-{
-    if (!is_open || model.kind != ENCODER_DECODER)
-        return fail("this model does not translate", NULL);
-    if (count == 0 || count > model.max_len)
-        return fail("a source has too many tokens, or none", NULL);
-    uint32_t most = max_new_tokens < model.max_len ? max_new_tokens : model.max_len;
-    if (!are_tokens(ids, count) || !open_text(1, most))
-        return false;
-    text.tokens[text.token_count++] = (int32_t)tokenizer.start_id;
-    return encode_source(&text.context, &model, ids, count);
-}
-
-/* Computes the logits after the last token. */
-static bool next_logits(void)
-{
-    uint32_t count;
-    const int32_t *unread = unread_tokens(&text, &model, &count);
-    if (!read_all(unread, count))
-        return false;
-    return compute_logits(&model, latents, 1, logits);
-}
-
-/* Turns the recording of choices on or off. */
-EXPORT("set_recording") void set_recording(bool on)
-{
-    is_recording = on;
-}
-
-/* Returns how the newest token was chosen, if choices are recorded. */
-EXPORT("newest_choice") const Choice *newest_choice(void)
-{
-    return &choice;
-}
-
-/* Adds up to `count` tokens, until the end token or max_new_tokens. Returns how many; -1 after an error. */
-EXPORT("add_tokens") int32_t add_tokens(uint32_t count)
-{
-    int32_t added = 0;
-    for (; count && is_open_ended(&text); count--) {
-        if (!next_logits())
-            return -1;
-        if (is_recording)
-            memcpy(model_logits, logits, (uint64_t)model.vocab_size * 4);
-        int32_t token = choose_token(&text, &model, end_token(), logits);
-        if (token < 0)
-            return -1;
-        if (is_recording)
-            describe_choice(model_logits, model.vocab_size, token, &choice);
-        add_token(&text, &model, end_token(), token);
-        added += !text.has_ended;
-    }
-    return added;
-}
-
-/* Returns the end of the tokens: the newest one is before it. */
-EXPORT("new_tokens_end") const int32_t *new_tokens_end(void)
-{
-    return text.tokens + text.token_count;
-}
-
 void keep_memory(void)
 {
     text_mark = memory_mark();
 }
 
-/* Ends a text or an inspection: its memory is free for the next one. */
-EXPORT("finish") void finish(void)
+void release_texts(void)
 {
     release_to(text_mark);
-    text.token_count = text.new_count = text.limit = 0;
-    end_inspection();
 }
