@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.errors import ArgumentProblem, UserError, write_problem
+from minigpt.notices import LOGGER
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
 from minigpt.targets.targets import TARGETS, ExportSource, target_named
@@ -29,6 +30,8 @@ def write_export(
     check_output(output, target.is_folder)
     if problem := target.problem(source.run.config.model, source.tokenizer):
         raise UserError(ArgumentProblem("format", format, problem))
+    for ignored in target.ignored_settings(source.run.config.sampling):
+        LOGGER.warning("%s: %s", output, ignored)
     new = output_folder if target.is_folder else output_file
     with new(output) as unfinished:
         target.write(source, unfinished, weights)

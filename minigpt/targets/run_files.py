@@ -13,6 +13,7 @@ from minigpt.runs.layout import remove_epoch_files
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_folder
 from minigpt.targets.gguf.run_file import write_epoch_file, write_run_file
+from minigpt.targets.gguf.settings import ignored_settings
 from minigpt.targets.gguf.writing import portable_problem
 from minigpt.targets.huggingface.architectures import export_problems
 from minigpt.targets.saved_model.modules import build_text_module
@@ -33,9 +34,15 @@ class PortableFile(Hook):
         self._problem: str | None = None
 
     def started(self, loop: TrainingLoop) -> None:
-        self._problem = portable_problem(loop.task.config.model, loop.task.corpus.tokenizer)
-        if self._problem and not loop.is_over:
+        config = loop.task.config
+        self._problem = portable_problem(config.model, loop.task.corpus.tokenizer)
+        if loop.is_over:
+            return
+        if self._problem:
             LOGGER.warning("%s will not be written: %s", self.name, self._problem)
+            return
+        for ignored in ignored_settings(config.sampling.model_dump()):
+            LOGGER.warning("%s: %s", self.name, ignored)
 
     def best_ready(self, run: Run, model: keras.Model) -> None:
         if self._problem is None:

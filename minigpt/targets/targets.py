@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
-from minigpt.config import TransformerConfig
+from minigpt.config import SamplingConfig, TransformerConfig
 from minigpt.environment import install_command
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.runs.run import Run
@@ -106,6 +106,14 @@ class Target(abc.ABC):
           tokenizer: its tokenizer.
         """
         return None
+
+    def ignored_settings(self, sampling: SamplingConfig) -> list[str]:
+        """Returns a line for each setting of `[sampling]` that has an effect, but not in the export.
+
+        Args:
+          sampling: the settings of the run.
+        """
+        return []
 
     @abc.abstractmethod
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:

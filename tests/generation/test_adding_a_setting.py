@@ -33,7 +33,10 @@ settings = tiny_settings(
     training={"epochs": 1, "steps_per_epoch": 30},
     sampling={"prompts": ["Ana"], "top_k": 0, "epsilon_cutoff": 0.05},
 )
-run = minigpt.train(settings, "run", console=Console(file=io.StringIO()))
+out = io.StringIO()
+run = minigpt.train(settings, "run", console=Console(file=out, width=200))
+ignored = "sampling.epsilon_cutoff = 0.05 has no effect: a portable file has no epsilon_cutoff"
+assert out.getvalue().count(ignored) == 1 and f"model.gguf: {ignored}" in out.getvalue()
 assert "epsilon_cutoff = 0.05" in (run.path / "config.toml").read_text()
 model = minigpt.load(run)
 text = model.generate("Ana", 12, top_k=0, epsilon_cutoff=0.05)[0]
@@ -53,7 +56,11 @@ assert "its setting epsilon_cutoff = 0.05 needs its run; using 0.0." in done.std
 done = called("sample", "run/model.gguf", "--prompt=Ana", "--epsilon-cutoff=0.1")
 assert done.returncode == 2 and "--epsilon-cutoff 0.1: should be 0.0" in done.stderr, done.stderr
 
-minigpt.export_run(run, "saved_model", "exported")
+for name in ("a.gguf", "a.html"):
+    done = called("export", "run", f"--format={name[2:]}", f"--output={name}")
+    assert (done.returncode, done.stderr) == (0, f"{name}: {ignored}" + chr(10)), done
+done = called("export", "run", "--format=saved_model", "--output=exported")
+assert (done.returncode, done.stderr) == (0, ""), done
 sample = tf.saved_model.load("exported").signatures["sample"]
 names = sample.structured_input_signature[1]
 assert "epsilon_cutoff" in names

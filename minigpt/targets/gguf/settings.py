@@ -74,17 +74,32 @@ def engine_problems(values: Mapping[str, Any], has: str) -> list[ArgumentProblem
       values: setting → value; others have their defaults.
       has: the end of the line: what has it.
     """
+    return [
+        ArgumentProblem(setting.name, value, f"should be {setting.neutral}: {_lack(setting)}{has}")
+        for setting, value in _lacking(values)
+    ]
+
+
+def ignored_settings(values: Mapping[str, Any]) -> list[str]:
+    """Returns a line for each setting of `[sampling]` that has an effect, but not in a portable file."""
+    return [
+        f"sampling.{setting.name} = {value} has no effect: {_lack(setting)}"
+        for setting, value in _lacking(values)
+    ]
+
+
+def _lacking(values: Mapping[str, Any]) -> list[tuple[Setting, Any]]:
     given = [(setting, values.get(setting.name, setting.default)) for setting in _OWN]
     return [
-        ArgumentProblem(
-            setting.name,
-            value,
-            f"should be {setting.neutral}: a portable file has no "
-            f"{'beam search' if setting.name == 'beams' else setting.name}{has}",
-        )
+        (setting, value)
         for setting, value in given
         if "gguf" not in setting.formats and setting.takes_effect(value)
     ]
+
+
+def _lack(setting: Setting) -> str:
+    name = "beam search" if setting.name == "beams" else setting.name
+    return f"a portable file has no {name}"
 
 
 def _unknown(name: str, known: list[str]) -> str:

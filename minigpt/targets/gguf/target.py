@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from minigpt.config import TransformerConfig
+from minigpt.config import SamplingConfig, TransformerConfig
+from minigpt.targets.gguf.settings import ignored_settings
 from minigpt.targets.opened import Opened
 from minigpt.targets.targets import STORED, ExportSource, Target, WeightsType
 from minigpt.tokenizers import Tokenizer
@@ -21,6 +22,9 @@ class Gguf(Target):
         from minigpt.targets.gguf.writing import portable_problem
 
         return portable_problem(config, tokenizer)
+
+    def ignored_settings(self, sampling: SamplingConfig) -> list[str]:
+        return ignored_settings(sampling.model_dump())
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         from minigpt.targets.gguf.run_file import write_run_file
