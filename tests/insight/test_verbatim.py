@@ -59,8 +59,8 @@ def test_the_same_passages_as_brute_force(seed, block):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(token_bytes_module, "_FIRST_BLOCK", block)
         patch.setattr(token_bytes_module, "_LARGEST_BLOCK", 4 * block)
-        # Few pairs at a time, too.
-        patch.setattr(verbatim, "_MAX_PAIRS", draw.choice((1, 1 << 18)))
+        # Few texts at a time, too.
+        patch.setattr(verbatim, "_GROUP_BYTES", draw.choice((1, 1 << 21)))
         copies, training = search(CHARACTERS, documents, texts, prompts)
         longest = 0
         for text, begin, spans in zip(texts, begins, copies.spans, strict=True):
