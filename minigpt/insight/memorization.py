@@ -1,13 +1,16 @@
 """The memorization meter: how much of what a model writes is copied from its training text."""
 
+import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import minigpt
 from minigpt.config import SamplingConfig
 from minigpt.config.sampling import DISTRIBUTION
 from minigpt.corpus.pair_batches import Pairs
@@ -15,9 +18,10 @@ from minigpt.corpus.sources import open_source
 from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.token_store import Corpus
 from minigpt.errors import ArgumentProblem, UserError, as_integer
-from minigpt.insight.state_model import State, as_state, open_state
 from minigpt.insight.token_bytes import TokenBytes, TokenText
 from minigpt.insight.verbatim import Text, find_copies
+from minigpt.runs.checkpoints import newest_checkpoint
+from minigpt.runs.layout import LARGE_BYTES
 from minigpt.runs.run import Run, as_run, open_run_corpus
 from minigpt.tokenizers import Tokenizer
 
@@ -49,10 +53,6 @@ class Draw:
     data: np.ndarray
     begin: int
     last_bytes: np.ndarray
-
-    def as_text(self, is_ranked: bool) -> Text:
-        """Returns it as a text in which passages are searched."""
-        return Text(self.data, self.begin, is_ranked)
 
     def inside(self, spans: list[tuple[int, int]]) -> int:
         """Returns the number of tokens that end inside spans of bytes, which are in order."""
@@ -226,7 +226,7 @@ class Memorization:
       samples: the samples.
     """
 
-    state: State
+    state: str
     epoch: int | None
     step: int | None
     tokens: int
@@ -239,6 +239,54 @@ class Memorization:
     def as_dict(self) -> dict[str, Any]:
         """Returns the attributes as JSON types."""
         return asdict(self)
+
+
+@contextmanager
+def open_state(
+    run: Run, state: str, weights: Sequence[np.ndarray] | None = None
+) -> Iterator[tuple[Any, int | None, int | None]]:
+    """Opens the model of a run, for the engine if that can run it.
+
+    Args:
+      run: the run.
+      state: "best" by validation loss, or "last": the newest checkpoint.
+      weights: the values of `model.weights` in this state, without LoRA, if the caller has them.
+    Yields:
+      The model, and the epoch and the step of its state; None if they are not known.
+    Raises:
+      UserError: the run has no such model, or it cannot be read.
+    """
+    # Importing the library that writes the file takes as long as a small model needs for a sample.
+    from minigpt.targets.gguf.run_file import best_facts, write_checkpoint_file, write_run_file
+    from minigpt.targets.gguf.settings import engine_problems
+    from minigpt.targets.gguf.writing import portable_problem
+
+    checkpoint = newest_checkpoint(run.checkpoints_folder) if state == "last" else None
+    if state == "last" and checkpoint is None:
+        problem = "has no checkpoint; its last state is unknown"
+        raise UserError(ArgumentProblem("run", run.path, problem))
+    facts = checkpoint.progress.model_dump() if checkpoint else best_facts(run)
+    # No text is generated with beams here.
+    settings = run.config.sampling.model_dump(exclude={"beams"})
+    if portable_problem(run.config.model, run.load_tokenizer()) or engine_problems(settings, ""):
+        model: Any = minigpt.load(run)
+        if checkpoint and weights is None:
+            weights = run.load_model(checkpoint).get_weights()
+        if weights is not None:
+            model.model.set_weights(weights)
+        yield model, facts["epoch"], facts["step"]
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.gguf"
+        if checkpoint and weights is None:
+            write_checkpoint_file(run, file, checkpoint)
+        else:
+            write_run_file(run, file, weights=weights)
+        is_large = state == "best" and file.stat().st_size > LARGE_BYTES
+        model = minigpt.load(run) if is_large else minigpt.load_portable(file)
+        # The engine has read the file.
+        file.unlink()
+        yield model, facts["epoch"], facts["step"]
 
 
 def measure_memorization(
@@ -266,7 +314,8 @@ def measure_memorization(
       TypeError, ValueError: `tokens` is not a positive integer.
     """
     run = as_run(run)
-    state = as_state(state)
+    if state not in ("best", "last"):
+        raise UserError(ArgumentProblem("state", state, "should be best or last"))
     tokens = as_integer("tokens", tokens, 1)
     corpus = corpus or _corpus(run)
     token_bytes = TokenBytes(corpus.tokenizer)
@@ -282,8 +331,8 @@ def measure_memorization(
             draws = list(draw_samples(model, token_bytes, held_out, sampling, tokens))
     samples, others = [sample for sample, _ in draws], [other for _, other in draws]
     training = TokenText(corpus.train.ids, token_bytes, targets_only=is_pairs)
-    texts = [draw.as_text(is_ranked=True) for draw in samples]
-    texts += [draw.as_text(is_ranked=False) for draw in others]
+    texts = [Text(draw.data, draw.begin) for draw in samples]
+    texts += [Text(draw.data, draw.begin, is_ranked=False) for draw in others]
     copies = find_copies(training, texts, token_bytes)
     spans = copies.spans[: len(samples)]
     longest = None

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minigpt.insight.text_sample import Passage
-
 WINDOW_BYTES = 50
 # Shorter paragraphs are sentences and headings, which people repeat.
 MIN_PARAGRAPH_CHARACTERS = 40
@@ -21,32 +19,20 @@ _BASE = 0x9E3779B97F4A7C15
 _POSITION_BITS = 22
 
 
-@dataclass(frozen=True)
-class RepeatedLine:
-    """The line that takes most of a text.
-
-    Attributes:
-      line: the line without white space around it.
-      count: how often it occurs.
-      share: its share of the text's characters, 0 to 1.
-    """
-
-    line: str
-    count: int
-    share: float
-
-
-def most_repeated_line(passages: Sequence[Passage]) -> RepeatedLine | None:
-    """Returns the repeated line that takes most of a text; None if there is none.
+def most_repeated_line(texts: Sequence[str]) -> tuple[str, int, float]:
+    """Returns the repeated line that takes most of a text.
 
     Only lines of at least 20 characters, at least half of them letters and digits, are counted, and shorter
     ones that make up at least 30% of the text.
+
+    Returns:
+      The line without white space around it, how often it occurs, and its share of the characters, 0 to
+      1; "", 0 and 0 if no line is repeated.
     """
     counts: Counter[str] = Counter()
-    characters = 0
-    for passage in passages:
-        characters += len(passage.text)
-        counts.update(map(str.strip, passage.text.splitlines()))
+    for text in texts:
+        counts.update(map(str.strip, text.splitlines()))
+    characters = max(1, sum(map(len, texts)))
     long = (
         (n * len(line), line)
         for line, n in counts.items()
@@ -55,10 +41,10 @@ def most_repeated_line(passages: Sequence[Passage]) -> RepeatedLine | None:
         and (len(line) >= MIN_LINE_CHARACTERS or n * len(line) >= SHORT_LINE_SHARE * characters)
     )
     taken, line = max(long, default=(0, ""))
-    return RepeatedLine(line, counts[line], taken / characters) if taken else None
+    return line, counts[line] if taken else 0, taken / characters
 
 
-def copied_paragraphs(passages: Sequence[Passage]) -> tuple[float, str]:
+def copied_paragraphs(texts: Sequence[str]) -> tuple[float, str]:
     """Returns the share of the characters that is in copies of earlier paragraphs, and the first copy.
 
     Paragraphs are separated by blank lines; short ones do not count as copies.
@@ -66,8 +52,8 @@ def copied_paragraphs(passages: Sequence[Passage]) -> tuple[float, str]:
     seen: set[str] = set()
     characters = copied = 0
     example = ""
-    for passage in passages:
-        for paragraph in map(str.strip, _BLANK_LINES.split(passage.text)):
+    for text in texts:
+        for paragraph in map(str.strip, _BLANK_LINES.split(text)):
             characters += len(paragraph)
             if len(paragraph) < MIN_PARAGRAPH_CHARACTERS:
                 continue

@@ -24,8 +24,10 @@ Also found, correctly: headers in all files of a project (TensorFlow), documents
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+import numpy as np
 
 from minigpt.config import Config, PairsConfig
 from minigpt.corpus.token_store import Corpus
@@ -36,7 +38,7 @@ from minigpt.insight.repetition import (
     measure_repetition,
     most_repeated_line,
 )
-from minigpt.insight.text_sample import Passage, sample_text
+from minigpt.tokenizers import Tokenizer
 
 # The characters that stand for the bytes 0x80 to 0xBF of UTF-8, read as Latin-1 or Windows-1252.
 _CONTINUATION = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
@@ -112,6 +114,77 @@ class Finding:
     evidence: str
 
 
+# Decoding a million tokens takes 0.2 to 0.5 s.
+MAX_TOKENS = 1_000_000
+MAX_BYTES = 2_000_000
+# Each document takes an additional 15 microseconds.
+MAX_DOCUMENTS = 20_000
+# A longer text is sampled in this many blocks, at equal distances.
+BLOCKS = 16
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Text of one document.
+
+    Attributes:
+      text: the text, not empty.
+      begins: whether the document begins with it.
+      ends: whether the document ends with it.
+    """
+
+    text: str
+    begins: bool = True
+    ends: bool = True
+
+
+def sample_text(
+    corpus: Corpus, max_tokens: int = MAX_TOKENS, max_bytes: int = MAX_BYTES
+) -> list[Passage]:
+    """Returns passages of the training text: all of it, or blocks that are spread evenly over it.
+
+    The first block begins with the text, the last one ends with it. The same corpus gives the same
+    sample. For pairs, each source and each target is a document.
+
+    Args:
+      corpus: the token ids.
+      max_tokens, max_bytes: limits of the sample, approximate for the bytes. The documents are limited
+        to `MAX_DOCUMENTS`.
+    """
+    part, end_id = corpus.train, corpus.tokenizer.end_id
+    tokens = int(
+        min(
+            max_tokens,
+            max_bytes * part.tokens / max(part.bytes, 1),
+            MAX_DOCUMENTS * part.tokens / max(part.documents, 1),
+        )
+    )
+    if part.tokens <= tokens:
+        blocks = [(0, len(part.ids))]
+    else:
+        size = max(1, tokens // BLOCKS)
+        starts = np.linspace(0, len(part.ids) - size, BLOCKS).astype(int)
+        blocks = [(int(start), int(start) + size) for start in starts]
+    passages: list[Passage] = []
+    for start, stop in blocks:
+        ids = np.asarray(part.ids[start:stop])
+        passages += _passages(ids, end_id, corpus.tokenizer)
+    return passages
+
+
+def _passages(ids: np.ndarray, end_id: int, tokenizer: Tokenizer) -> Iterator[Passage]:
+    """Yields the passages of a block of ids; the part before its first end token is part of a document."""
+    start, begins = 0, False
+    for end in [*np.flatnonzero(ids == end_id).tolist(), len(ids)]:
+        text = tokenizer.decode(ids[start:end]) if end > start else ""
+        if not begins:
+            # The block may begin inside a character.
+            text = text.lstrip("\ufffd")
+        if text:
+            yield Passage(text, begins, end < len(ids))
+        start, begins = end + 1, True
+
+
 def check_text(corpus: Corpus, config: Config) -> list[Finding]:
     """Returns what is suspicious about the training text; [] for a good text.
 
@@ -123,8 +196,7 @@ def check_text(corpus: Corpus, config: Config) -> list[Finding]:
       corpus: the token ids.
       config: the settings of the run.
     """
-    is_pairs = isinstance(config.data, PairsConfig)
-    copies = list(check_duplicates(corpus, is_pairs))
+    copies = list(check_duplicates(corpus, isinstance(config.data, PairsConfig)))
     # Copies of documents are repeated text, too: that is one finding.
     return copies + list(check_passages(sample_text(corpus), repetition=not copies))
 
@@ -149,29 +221,32 @@ def check_passages(passages: list[Passage], repetition: bool = True) -> Iterator
       passages: the sample.
       repetition: whether to look for repeated lines and passages.
     """
-    if repetition:
-        yield from _check_repetition(passages)
-    yield from _check_encoding(passages)
-    yield from _check_boilerplate(passages)
+    texts = [passage.text for passage in passages]
+    data = "".join(texts).encode()
+    sample = f"a sample of {len(data):,} bytes"
+    # A repetition shows only in a text that is longer than a few lines.
+    if repetition and len(data) >= _MIN_BYTES:
+        yield from _check_repetition(texts, data, sample)
+    yield from _check_encoding(texts)
+    yield from _check_boilerplate(texts, sample)
+    yield from _check_shared_line(passages)
 
 
-def _check_repetition(passages: list[Passage]) -> Iterator[Finding]:
-    data = "".join(passage.text for passage in passages).encode()
-    if len(data) < _MIN_BYTES:
-        return
-    found = most_repeated_line(passages)
-    if found and found.count >= _MIN_COUNT and found.share > MAX_LINE_SHARE:
+def _check_repetition(texts: list[str], data: bytes, sample: str) -> Iterator[Finding]:
+    """Checks the texts of a sample, which is `data`; returns one finding at most."""
+    line, count, share = most_repeated_line(texts)
+    if count >= _MIN_COUNT and share > MAX_LINE_SHARE:
         yield Finding(
             "repeated_line",
-            f"One line makes up {found.share:.0%} of the text. It occurs {found.count:,} times in "
-            f"{_sampled(data)}: {_shown(found.line)}.",
+            f"One line makes up {share:.0%} of the text. It occurs {count:,} times in {sample}: "
+            f"{_shown(line)}.",
         )
         return
-    share, paragraph = copied_paragraphs(passages)
+    share, paragraph = copied_paragraphs(texts)
     if share > MAX_COPIED_PARAGRAPHS:
         yield Finding(
             "duplicates",
-            f"{share:.0%} of {_sampled(data)} is in paragraphs that are exact copies of earlier ones, for "
+            f"{share:.0%} of {sample} is in paragraphs that are exact copies of earlier ones, for "
             f"example {_shown(paragraph)}.",
         )
         return
@@ -181,51 +256,49 @@ def _check_repetition(passages: list[Passage]) -> Iterator[Finding]:
     if repetition.periodic > MAX_PERIODIC:
         yield Finding(
             "repeated_text",
-            f"{repetition.periodic:.0%} of {_sampled(data)} is repeated exactly "
-            f"{repetition.period:,} bytes later, for example {text}.",
+            f"{repetition.periodic:.0%} of {sample} is repeated exactly {repetition.period:,} bytes "
+            f"later, for example {text}.",
         )
     elif repetition.distinct < MIN_DISTINCT:
         yield Finding(
             "repeated_text",
-            f"Only {repetition.distinct:.0%} of the passages of 50 bytes in {_sampled(data)} are "
-            f"distinct; the others are copies, for example {text}.",
+            f"Only {repetition.distinct:.0%} of the passages of 50 bytes in {sample} are distinct; the "
+            f"others are copies, for example {text}.",
         )
 
 
-def _check_encoding(passages: list[Passage]) -> Iterator[Finding]:
-    checks = [
-        (
-            "encoding",
-            "sequences per million characters are UTF-8 that was decoded with another encoding",
-            _MOJIBAKE,
-            MAX_MOJIBAKE,
-        ),
-        (
-            "encoding",
-            "U+FFFD characters per million characters replace bytes that could not be decoded",
-            _REPLACEMENT,
-            MAX_REPLACEMENT,
-        ),
-        (
-            "control_characters",
-            "characters per million are control characters",
-            _CONTROL,
-            MAX_CONTROL,
-        ),
-    ]
-    characters = max(1, sum(len(passage.text) for passage in passages))
-    found: set[str] = set()
-    for kind, what, pattern, threshold in checks:
+# Kind, what is found, how it is found, and how often it may occur in a million characters.
+_DAMAGE = (
+    (
+        "encoding",
+        "sequences per million characters are UTF-8 that was decoded with another encoding",
+        _MOJIBAKE,
+        MAX_MOJIBAKE,
+    ),
+    (
+        "encoding",
+        "U+FFFD characters per million characters replace bytes that could not be decoded",
+        _REPLACEMENT,
+        MAX_REPLACEMENT,
+    ),
+    ("control_characters", "characters per million are control characters", _CONTROL, MAX_CONTROL),
+)
+
+
+def _check_encoding(texts: list[str]) -> Iterator[Finding]:
+    characters = max(1, sum(map(len, texts)))
+    is_damaged = False
+    for kind, what, pattern, most in _DAMAGE:
         # What was read in another encoding contains control characters, too.
-        if found and kind == "control_characters":
+        if is_damaged and kind == "control_characters":
             continue
-        count, example = _occurrences(pattern, passages)
+        count, example = _occurrences(pattern, texts)
         per_million = 1e6 * count / characters
-        if count >= _MIN_COUNT and per_million > threshold:
-            found.add(kind)
+        if count >= _MIN_COUNT and per_million > most:
+            is_damaged = True
             yield Finding(kind, f"{per_million:,.0f} {what}, for example {_shown(example)}.")
-    count, example = _occurrences(_LONE_CR, passages)
-    line_ends = count + sum(passage.text.count("\n") for passage in passages)
+    count, example = _occurrences(_LONE_CR, texts)
+    line_ends = count + sum(text.count("\n") for text in texts)
     if count >= _MIN_COUNT and count > MAX_LONE_CR * line_ends:
         yield Finding(
             "line_ends",
@@ -234,49 +307,74 @@ def _check_encoding(passages: list[Passage]) -> Iterator[Finding]:
         )
 
 
-def _occurrences(pattern: re.Pattern[str], passages: list[Passage]) -> tuple[int, str]:
+def _occurrences(pattern: re.Pattern[str], texts: list[str]) -> tuple[int, str]:
     """Returns how often a pattern occurs, and the first occurrence with the text around it."""
     count, example = 0, ""
-    for passage in passages:
+    for text in texts:
         # Most passages are ASCII, in which only control characters can be found.
-        if passage.text.isascii() and pattern in (_MOJIBAKE, _REPLACEMENT):
+        if text.isascii() and pattern in (_MOJIBAKE, _REPLACEMENT):
             continue
-        for match in pattern.finditer(passage.text):
+        for match in pattern.finditer(text):
             count += 1
             if count == 1:
                 start = max(0, match.start() - _CONTEXT_CHARACTERS)
-                example = passage.text[start : match.end() + _CONTEXT_CHARACTERS]
+                example = text[start : match.end() + _CONTEXT_CHARACTERS]
     return count, example
 
 
-def _check_boilerplate(passages: list[Passage]) -> Iterator[Finding]:
-    if lines := gutenberg_lines(passages):
+def _check_boilerplate(texts: list[str], sample: str) -> Iterator[Finding]:
+    if lines := [found for text in texts for found in _GUTENBERG.findall(text)]:
         yield Finding(
             "boilerplate",
             "The text contains headers or licenses of Project Gutenberg, "
-            f"{len(lines):,} times in {_sampled_passages(passages)}, for example {_shown(lines[0])}.",
+            f"{len(lines):,} times in {sample}, for example {_shown(lines[0])}.",
         )
-    share, tag = html_share(passages)
+    with_tags = [text for text in texts if "<" in text]
+    markup = [
+        found for kind in (_TAG, _ENTITY) for text in with_tags for found in kind.findall(text)
+    ]
+    share = sum(map(len, markup)) / max(1, sum(map(len, texts)))
     if share > MAX_HTML:
         yield Finding(
-            "html", f"{share:.0%} of the text is HTML tags and entities, for example {_shown(tag)}."
+            "html",
+            f"{share:.0%} of the text is HTML tags and entities, for example {_shown(markup[0])}.",
         )
-    line = shared_line(passages)
-    if line and line.count > MAX_SHARED_LINE * line.documents:
-        place = "last" if line.at_end else "first"
+
+
+def _check_shared_line(passages: list[Passage]) -> Iterator[Finding]:
+    """Looks for the line that most documents have among their first or last three lines.
+
+    Compared are documents of at least two lines, if there are 20 of them. Short lines and imports of
+    programs do not count.
+    """
+    found = []
+    for place in ("first", "last"):
+        counts: Counter[str] = Counter()
+        documents = 0
+        for passage in passages:
+            if not (passage.begins if place == "first" else passage.ends):
+                continue
+            lines = [line for line in map(str.strip, passage.text.splitlines()) if line]
+            if len(lines) >= 2:
+                documents += 1
+                counts.update(set(lines[:_END_LINES] if place == "first" else lines[-_END_LINES:]))
+        candidates = [(n, line) for line, n in counts.items() if _is_content(line)]
+        if documents >= _MIN_DOCUMENTS and candidates:
+            count, line = max(candidates)
+            found.append((count / documents, count, documents, place, line))
+    share, count, documents, place, line = max(
+        found, key=lambda each: each[0], default=(0.0, 0, 0, "", "")
+    )
+    if share > MAX_SHARED_LINE:
         yield Finding(
             "boilerplate",
-            f"{line.count:,} of {line.documents:,} documents ({line.count / line.documents:.0%}) have the "
-            f"same line among their {place} three: {_shown(line.line)}.",
+            f"{count:,} of {documents:,} documents ({share:.0%}) have the same line among their {place} "
+            f"three: {_shown(line)}.",
         )
 
 
-def _sampled_passages(passages: list[Passage]) -> str:
-    return _sampled("".join(passage.text for passage in passages).encode())
-
-
-def _sampled(data: bytes) -> str:
-    return f"a sample of {len(data):,} bytes"
+def _is_content(line: str) -> bool:
+    return len(line) >= MIN_LINE_CHARACTERS and has_words(line) and not _IMPORT.match(line)
 
 
 def _shown(text: str) -> str:
@@ -285,68 +383,3 @@ def _shown(text: str) -> str:
     shown = text[:_SHOWN_CHARACTERS]
     escaped = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)
     return f'"{escaped}{"…" * (len(text) > len(shown))}"'
-
-
-@dataclass(frozen=True)
-class SharedLine:
-    """A line near the beginning or the end of many documents.
-
-    Attributes:
-      line: the line without white space around it.
-      at_end: whether it is near the end.
-      count: number of documents with it.
-      documents: number of documents that were compared.
-    """
-
-    line: str
-    at_end: bool
-    count: int
-    documents: int
-
-
-def gutenberg_lines(passages: Sequence[Passage]) -> list[str]:
-    """Returns what Project Gutenberg's headers and licenses contain, as found."""
-    return [found for p in passages for found in _GUTENBERG.findall(p.text)]
-
-
-def html_share(passages: Sequence[Passage]) -> tuple[float, str]:
-    """Returns the share of the characters that are HTML tags and entities, and one of the tags."""
-    markup, example = 0, ""
-    for passage in passages:
-        if "<" not in passage.text:
-            continue
-        tags = _TAG.findall(passage.text)
-        markup += sum(map(len, tags)) + sum(map(len, _ENTITY.findall(passage.text)))
-        example = example or (tags[0] if tags else "")
-    return markup / max(1, sum(len(p.text) for p in passages)), example
-
-
-def shared_line(passages: Sequence[Passage]) -> SharedLine | None:
-    """Returns the line that most documents have among their first or last three lines.
-
-    Compared are documents of at least two lines, if there are 20 of them. Short lines and imports of
-    programs do not count.
-    """
-    best: SharedLine | None = None
-    for at_end in (False, True):
-        counts: Counter[str] = Counter()
-        documents = 0
-        for passage in passages:
-            if not (passage.ends if at_end else passage.begins):
-                continue
-            lines = [line for line in map(str.strip, passage.text.splitlines()) if line]
-            if len(lines) < 2:
-                continue
-            documents += 1
-            counts.update(set(lines[-_END_LINES:] if at_end else lines[:_END_LINES]))
-        candidates = [(n, line) for line, n in counts.items() if _is_content(line)]
-        if documents < _MIN_DOCUMENTS or not candidates:
-            continue
-        count, line = max(candidates)
-        if best is None or count / documents > best.count / best.documents:
-            best = SharedLine(line, at_end, count, documents)
-    return best
-
-
-def _is_content(line: str) -> bool:
-    return len(line) >= MIN_LINE_CHARACTERS and has_words(line) and not _IMPORT.match(line)

@@ -10,8 +10,7 @@ import pytest
 from minigpt.corpus.sources import PythonLibrary, stories
 from minigpt.insight.baselines import held_out_likeness
 from minigpt.insight.doctor import diagnose
-from minigpt.insight.text_checks import check_text
-from minigpt.insight.text_sample import BLOCKS, Passage
+from minigpt.insight.text_checks import BLOCKS, Passage, check_text
 from tests.insight.histories import history, saturating
 from tests.insight.test_text_checks import documents, kinds, opened
 

@@ -12,7 +12,7 @@ import pytest
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.insight.state_model import open_state
+from minigpt.insight.memorization import open_state
 from minigpt.runs.checkpoints import newest_checkpoint, write_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run

@@ -9,8 +9,14 @@ import pytest
 from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.insight.repetition import measure_repetition
-from minigpt.insight.text_checks import Finding, check_passages, check_text
-from minigpt.insight.text_sample import BLOCKS, Passage, sample_text
+from minigpt.insight.text_checks import (
+    BLOCKS,
+    Finding,
+    Passage,
+    check_passages,
+    check_text,
+    sample_text,
+)
 
 WORDS = [
     "the", "a", "of", "river", "and", "house", "stone", "walked",
