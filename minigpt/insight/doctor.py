@@ -1,7 +1,7 @@
 """The doctor: verdicts about what is wrong with a run, each with its evidence and one thing to do."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from minigpt.insight.learning_verdicts import (
     unlike,
 )
 from minigpt.runs.analysis import Verdict
-from minigpt.runs.records import number
+from minigpt.runs.records import mappings, number, numbers
 
 # The best learning rate of the sweep differs by at least this factor,
 RATE_FACTOR = 8
@@ -46,8 +46,7 @@ def learning_rate_verdict(history: History) -> Verdict | None:
         return None
     own_loss = losses[0]
     best_rate, best_loss = min(sweep, key=lambda entry: entry[1])
-    start = history.uniform if math.isfinite(history.uniform) else float(history.losses[0])
-    if own_loss - best_loss < WORSE * (start - best_loss):
+    if own_loss - best_loss < WORSE * (history.start_loss - best_loss):
         return None
     steps = history.analysis.get("sweep_steps")
     length = f" of {steps:,} steps" if isinstance(steps, int) else ""
@@ -70,14 +69,12 @@ def sweep_of(analysis: dict[str, Any]) -> list[tuple[float, float]]:
     Args:
       analysis: the content of analysis.json.
     """
-    entries = analysis.get("sweep")
-    found = []
-    for entry in entries if isinstance(entries, list) else []:
-        rate = number(entry.get("learning_rate")) if isinstance(entry, dict) else None
-        if rate is not None:
-            loss = number(entry.get("loss"))
-            found.append((rate, math.inf if loss is None else loss))
-    return sorted(found)
+    entries = [numbers(e, ("learning_rate", "loss")) for e in mappings(analysis.get("sweep"), 100)]
+    return sorted(
+        (rate, math.inf if entry["loss"] is None else entry["loss"])
+        for entry in entries
+        if (rate := entry["learning_rate"]) is not None
+    )
 
 
 def _was_long_enough(history: History) -> bool:
@@ -183,11 +180,29 @@ def _rounded(number: int) -> str:
     return f"{round(number / unit) * unit:,}"
 
 
-Rule = Callable[[History], Verdict | None]
+def suspicious_text(history: History) -> Verdict | None:
+    """Returns a verdict if the checks of the text found something."""
+    evidence = [
+        sentence for f in history.findings if isinstance(sentence := f.get("evidence"), str)
+    ]
+    if not evidence:
+        return None
+    action = "Remove this from the text, and train a new run."
+    return Verdict("suspicious_text", " ".join(evidence), action)
+
 
 # In the order in which the verdicts are shown: the first one may be the reason for the others.
-RULES: tuple[Rule, ...] = (diverging, not_learning)
-LATER_RULES: tuple[Rule, ...] = (unlike, too_short, memorized, too_large, too_small)
+RULES: tuple[Callable[[History], Verdict | None], ...] = (
+    diverging,
+    not_learning,
+    learning_rate_verdict,
+    unlike,
+    too_short,
+    memorized,
+    too_large,
+    too_small,
+    suspicious_text,
+)
 
 
 def diagnose(history: History) -> list[Verdict]:
@@ -200,50 +215,15 @@ def diagnose(history: History) -> list[Verdict]:
     Returns:
       The verdicts; none if nothing is wrong, or if there is nothing to judge.
     """
-    suspicious = suspicious_text(history)
-    texts = [suspicious] if suspicious else []
+    rules = RULES
     if not history.epochs:
-        failed = diverging(history) if history.has_failed else None
-        return ([failed] if failed else []) + texts
-    rate = learning_rate_verdict(history)
-    first = _found(RULES, history)
-    if rate:
+        rules = (diverging, suspicious_text) if history.has_failed else (suspicious_text,)
+    found = {verdict.id: verdict for rule in rules if (verdict := rule(history))}
+    rate = found.get("learning_rate_high") or found.get("learning_rate_low")
+    if rate and "not_learning" in found:
         # Both verdicts have the same cause, and therefore the same action.
-        first = [
-            replace(each, action=rate.action) if each.id == "not_learning" else each
-            for each in first
-        ]
-    later = _found(LATER_RULES, history)
-    if any(
-        each.id in ("diverging", "learning_rate_high")
-        for each in [*first, *([rate] if rate else [])]
-    ):
+        found["not_learning"] = replace(found["not_learning"], action=rate.action)
+    if "diverging" in found or "learning_rate_high" in found:
         # How the loss falls has another cause then.
-        later = [each for each in later if each.id not in ("too_short", "too_small")]
-    return [*first, *([rate] if rate else []), *later, *texts]
-
-
-def suspicious_text(history: History) -> Verdict | None:
-    """Returns a verdict if the checks of the text found something."""
-    findings = history.analysis.get("text")
-    evidence = [
-        finding["evidence"]
-        for finding in (findings if isinstance(findings, list) else [])
-        if isinstance(finding, dict) and isinstance(finding.get("evidence"), str)
-    ]
-    if not evidence:
-        return None
-    return Verdict(
-        "suspicious_text",
-        " ".join(evidence),
-        "Remove this from the text, and train a new run.",
-    )
-
-
-def _found(rules: Sequence[Rule], history: History) -> list[Verdict]:
-    return [verdict for rule in rules if (verdict := rule(history))]
-
-
-def as_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """Returns verdicts as JSON values: `id`, `evidence`, `action`."""
-    return [verdict.as_dict() for verdict in verdicts]
+        found = {id: each for id, each in found.items() if id not in ("too_short", "too_small")}
+    return list(found.values())

@@ -16,7 +16,7 @@ from minigpt.insight.baselines import (
     held_out_bytes,
     held_out_likeness,
 )
-from minigpt.insight.doctor import as_records, diagnose
+from minigpt.insight.doctor import diagnose
 from minigpt.insight.history import read_history
 from minigpt.insight.memorization import measure_memorization
 from minigpt.insight.report.report import write_report
@@ -198,7 +198,7 @@ def examine(run: Run | str | Path, *, sweep: bool = True) -> list[Verdict]:
             if sweep:
                 analysis |= _swept(run)
         verdicts = diagnose(read_history(run, analysis))
-        analysis["verdicts"] = as_records(verdicts)
+        analysis["verdicts"] = [verdict.as_dict() for verdict in verdicts]
         try:
             write_analysis(run, analysis)
             write_report([run], run.report_file)

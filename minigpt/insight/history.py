@@ -1,6 +1,7 @@
-"""The history of a run, read from its files."""
+"""The history of a run, read from its files, and the power law of its training curve."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 
 from minigpt.config import Config
 from minigpt.runs.analysis import read_analysis
-from minigpt.runs.records import number, read_lines
+from minigpt.runs.records import count, mappings, number, read_lines
 from minigpt.runs.run import Run
 
 # The losses of single updates differ too much to be compared.
@@ -80,6 +81,16 @@ class History:
         return int(max([*self.steps[-1:], *(epoch.step for epoch in self.epochs[-1:])], default=0))
 
     @property
+    def start_loss(self) -> float:
+        """The loss before training."""
+        return self.uniform if math.isfinite(self.uniform) else float(self.losses[0])
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """What the checks of the text found, as analysis.json records it."""
+        return mappings(self.analysis.get("text"), 100)
+
+    @property
     def train_loss(self) -> float:
         """The training loss at the end: the mean over the last `width` updates."""
         return self.mean_loss(self.last_step - self.width, self.last_step)
@@ -116,12 +127,17 @@ def read_history(run: Run, analysis: dict[str, Any] | None = None) -> History:
     baselines = facts.get("baselines") or {}
     epochs = [epoch for line in read_lines(run.metrics_file) if (epoch := _epoch(line))]
     lines = read_lines(run.steps_file)
-    steps, losses, rates = training_curve(lines)
-    if not len(steps):
+    known = [line for line in last_lines(lines) if number(line.get("mean_loss")) is not None]
+    curve = [
+        (line["step"], loss, number(line.get("learning_rate")) or 0.0)
+        for line, loss in zip(known, interval_losses(known), strict=True)
+        if loss is not None
+    ]
+    if not curve:
         ends = [0, *(epoch.step for epoch in epochs)]
-        steps = np.array([(a + b) / 2 for a, b in pairwise(ends)], float)
-        losses = np.array([epoch.train_loss for epoch in epochs], float)
-        rates = np.ones_like(steps)
+        middles = [(a + b) / 2 for a, b in pairwise(ends)]
+        curve = [(x, e.train_loss, 1.0) for x, e in zip(middles, epochs, strict=True)]
+    steps, losses, rates = np.array(curve, float).reshape(-1, 3).T
     unigram = baselines.get("unigram")
     return History(
         config=run.config,
@@ -140,26 +156,40 @@ def read_history(run: Run, analysis: dict[str, Any] | None = None) -> History:
     )
 
 
-def training_curve(lines: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the curve of steps.jsonl.
+def last_lines(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the lines of steps.jsonl that have a step, in order.
 
-    Returns:
-      steps, mean losses since the line before, and learning rates, each float[n].
+    Training that is resumed from a checkpoint may repeat steps: the last line of a step counts.
     """
-    steps, losses, rates = [], [], []
-    epoch, batches, total = None, 0.0, 0.0
+    kept: list[dict[str, Any]] = []
     for line in lines:
-        step, count, mean = (number(line.get(key)) for key in ("step", "batches", "mean_loss"))
-        if step is None or count is None or mean is None:
-            continue
+        if (step := count(line.get("step"))) is not None:
+            while kept and kept[-1]["step"] >= step:
+                kept.pop()
+            kept.append(line)
+    return kept
+
+
+def interval_losses(lines: Sequence[dict[str, Any]]) -> list[float | None]:
+    """Returns the mean training loss since the line before, for each line of steps.jsonl.
+
+    The lines have the mean and the number of batches since their epoch began. The loss is None if it is
+    not known, or if that of the line before is not known.
+    """
+    losses: list[float | None] = []
+    epoch: Any = None
+    before: tuple[float, float] | None = None
+    for line in lines:
         if line.get("epoch") != epoch:
-            epoch, batches, total = line.get("epoch"), 0.0, 0.0
-        if count > batches:
-            steps.append(step)
-            losses.append((count * mean - total) / (count - batches))
-            rates.append(number(line.get("learning_rate")) or 0.0)
-        batches, total = count, count * mean
-    return np.array(steps, float), np.array(losses, float), np.array(rates, float)
+            epoch, before = line.get("epoch"), (0.0, 0.0)
+        batches, mean = number(line.get("batches")), number(line.get("mean_loss"))
+        now = None if batches is None or mean is None else (batches, batches * mean)
+        if now and before and now[0] > before[0]:
+            losses.append((now[1] - before[1]) / (now[0] - before[0]))
+        else:
+            losses.append(None)
+        before = now
+    return losses
 
 
 def _epoch(line: dict[str, Any]) -> Epoch | None:
@@ -170,3 +200,85 @@ def _epoch(line: dict[str, Any]) -> Epoch | None:
         return None
     bits = number(line.get("val_bits_per_byte"))
     return Epoch(int(epoch), int(step), train_loss, val_loss, bits)
+
+
+# Left out: the beginning, up to this share of the sum, and updates with less than this share of the
+# maximum.
+_FIRST_SHARE, _HIGH_RATE = 0.2, 0.3
+_POINTS = 24
+_EXPONENTS = np.linspace(0.05, 1.5, 59)
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """loss(x) = floor + scale · x^-exponent in nats per token, where x = 1 at the end of training."""
+
+    floor: float
+    scale: float
+    exponent: float
+
+    def at(self, x: float) -> float:
+        return float(self.floor + self.scale * x**-self.exponent)
+
+
+def fit_power_law(
+    steps: np.ndarray, losses: np.ndarray, learning_rates: np.ndarray
+) -> PowerLaw | None:
+    """Fits a power law to a training curve, to forecast the loss after more training.
+
+    The loss is fitted as a function of x, the sum of the learning rates of all updates so far, after Tissue
+    et al. 2024, "Scaling Law with Learning Rate Annealing": with a schedule that decays, the loss as a
+    function of the updates is flat at the end because the learning rate is low, not because there is
+    nothing left to learn. The decrease that the decay itself causes is the same at the end of longer
+    training, so only updates with a high learning rate are fitted. The relative errors have the least
+    squares over equal parts of the logarithm of x.
+
+    Args:
+      steps: float[n], increasing.
+      losses: float[n], nats per token.
+      learning_rates: float[n], at these steps.
+    Returns:
+      The law, with neither floor nor scale below 0; None if there are fewer than four points.
+    """
+    if not len(steps) or not learning_rates.max() > 0:
+        return None
+    sums = np.cumsum(learning_rates * np.diff(steps, prepend=0.0))
+    high = learning_rates >= _HIGH_RATE * learning_rates.max()
+    x, losses = smoothed(sums[high] / sums[-1], losses[high])
+    if len(x) < 4:
+        return None
+    weights = 1 / np.maximum(losses, 1e-9)
+    best, least = None, np.inf
+    for exponent in _EXPONENTS:
+        powers = x**-exponent
+        columns = np.stack([np.ones_like(powers), powers], axis=1)
+        floor, scale = np.linalg.lstsq(columns * weights[:, None], losses * weights, rcond=None)[0]
+        if floor < 0:
+            relative = powers * weights
+            floor, scale = 0.0, relative.sum() / (relative @ relative)
+        if scale < 0:
+            floor, scale = weights.sum() / (weights @ weights), 0.0
+        error = np.square((floor + scale * powers) * weights - 1).sum()
+        if error < least:
+            best, least = PowerLaw(float(floor), float(scale), float(exponent)), error
+    return best
+
+
+def smoothed(x: np.ndarray, losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Averages a curve without its beginning over parts of equal length on a logarithmic scale.
+
+    Returns:
+      The mean x and the mean losses of the parts that contain points.
+    """
+    kept = x >= _FIRST_SHARE
+    x, losses = x[kept], losses[kept]
+    if not len(x):
+        return x, losses
+    edges = np.geomspace(x[0], x[-1], _POINTS + 1)
+    parts = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, _POINTS - 1)
+    count = np.bincount(parts, minlength=_POINTS)
+    found = count > 0
+    return (
+        np.bincount(parts, x, _POINTS)[found] / count[found],
+        np.bincount(parts, losses, _POINTS)[found] / count[found],
+    )

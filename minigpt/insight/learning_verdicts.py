@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.insight.history import History
-from minigpt.insight.power_law import fit_power_law
+from minigpt.insight.history import History, fit_power_law
 from minigpt.runs.analysis import Verdict
-from minigpt.runs.records import number
+from minigpt.runs.records import mapping, number
 
 # The training loss has risen by this share of what had been learned, and by more than noise: this share of
 # itself.
@@ -53,7 +52,7 @@ def diverging(history: History) -> Verdict | None:
     lowest, at = _lowest(history)
     last = history.train_loss
     # Before the loss of the token frequencies is reached, what was learned is measured from the start.
-    reference = history.unigram if history.unigram > lowest else _start(history)
+    reference = history.unigram if history.unigram > lowest else history.start_loss
     learned = reference - lowest
     if not math.isfinite(lowest) or last < lowest + max(RISEN * learned, NOISE * lowest):
         return None
@@ -172,23 +171,16 @@ def _copies_nothing(history: History) -> bool:
 
 def last_memorization(history: History) -> dict[str, Any]:
     """Returns what was measured of the samples of the last state; {} if nothing was."""
-    states = history.analysis.get("memorization")
-    last = states.get("last") if isinstance(states, dict) else None
+    last = mapping(mapping(history.analysis.get("memorization")).get("last"))
     # Another epoch was the last one when it was measured, before training was resumed.
-    is_last = isinstance(last, dict) and last.get("epoch") in (None, history.last.epoch)
-    return last if isinstance(last, dict) and is_last else {}
+    return last if last.get("epoch") in (None, history.last.epoch) else {}
 
 
 def unlike(history: History) -> Verdict | None:
     """Returns a verdict if the training text predicts the held-out text far worse than its own parts."""
-    measured = history.analysis.get("held_out")
-    measured = measured if isinstance(measured, dict) else {}
+    measured = mapping(history.analysis.get("held_out"))
     unigram, bigram = _likeness(measured.get("unigram")), _likeness(measured.get("bigram"))
-    findings = history.analysis.get("text")
-    repeats_itself = any(
-        isinstance(finding, dict) and finding.get("kind") in REPETITION
-        for finding in (findings if isinstance(findings, list) else [])
-    )
+    repeats_itself = any(finding.get("kind") in REPETITION for finding in history.findings)
     if not unigram or not bigram or repeats_itself:
         return None
     held_out, _, mean, highest = bigram
@@ -221,11 +213,6 @@ def _lowest(history: History) -> tuple[float, int]:
     ]
     loss, step = min(means, default=(math.nan, 0.0))
     return loss, round(step)
-
-
-def _start(history: History) -> float:
-    """Returns the loss before training."""
-    return history.uniform if math.isfinite(history.uniform) else float(history.losses[0])
 
 
 def _longer(history: History) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import minigpt
-from minigpt.insight.doctor import as_records, diagnose
+from minigpt.insight.doctor import diagnose
 from minigpt.insight.examination import Measurement, measurements
 from minigpt.insight.history import read_history
 from minigpt.insight.report.report import write_report
@@ -127,7 +127,7 @@ class Reporter(Hook):
             "planned_steps": self.clock.end,
         }
         verdicts = self._verdicts(state == "finished")
-        self._analysis["verdicts"] = as_records(verdicts)
+        self._analysis["verdicts"] = [verdict.as_dict() for verdict in verdicts]
         write_analysis(self.run, self._analysis)
         write_report([self.run], self.run.report_file)
         self._last_seconds = time.perf_counter() - start

@@ -1,11 +1,14 @@
 """Reading the history of a run from its files."""
 
 import json
+import shutil
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from minigpt.insight.history import read_history, training_curve
+from minigpt.insight.history import fit_power_law, interval_losses, last_lines, read_history
+from minigpt.runs.run import Run
 
 
 def line(epoch: int, step: int, batches: int, mean_loss: float | None) -> dict:
@@ -27,20 +30,22 @@ def test_losses_between_lines_are_those_of_the_batches():
             line(epoch + 1, 20 * epoch + batches, batches, float(of_epoch[:batches].mean()))
             for batches in (4, 12, 20)
         ]
-    steps, found, rates = training_curve(lines)
-    assert steps.tolist() == [4, 12, 20, 24, 32, 40, 44, 52, 60]
-    begins = [0, 4, 12, 20, 24, 32, 40, 44, 52]
-    expected = [losses[a:b].mean() for a, b in zip(begins, steps.astype(int), strict=True)]
-    assert found == pytest.approx(expected)
-    assert rates == pytest.approx(steps / 1000)
+    assert last_lines(lines) == lines
+    steps = [line["step"] for line in lines]
+    assert steps == [4, 12, 20, 24, 32, 40, 44, 52, 60]
+    expected = [losses[a:b].mean() for a, b in pairwise([0, *steps])]
+    assert interval_losses(lines) == pytest.approx(expected)
 
 
-def test_damaged_lines_are_left_out():
+def test_damaged_lines_are_left_out(tiny_run, tmp_path):
     lines = [line(1, 1, 1, 3.0), {"epoch": 1}, line(1, 2, 2, None), line(1, 3, 3, 2.0)]
     lines += [{**line(1, 4, 4, 2.0), "step": "4"}, {**line(1, 5, 5, 2.0), "batches": 2}]
-    steps, losses, _ = training_curve(lines)
-    assert steps.tolist() == [1, 3]
-    assert losses == pytest.approx([3.0, 1.5])
+    damaged = Run(shutil.copytree(tiny_run.path, tmp_path / "run"))
+    damaged.steps_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    history = read_history(damaged)
+    assert history.steps.tolist() == [1, 3]
+    assert history.losses == pytest.approx([3.0, 1.5])
+    assert history.learning_rates == pytest.approx([0.001, 0.003])
 
 
 def test_a_run(tiny_run):
@@ -57,15 +62,11 @@ def test_a_run(tiny_run):
 
 def test_a_run_of_an_earlier_version(tiny_run, tmp_path):
     """It has neither steps.jsonl nor analysis.json."""
-    import shutil
-
     old = tmp_path / "old"
     shutil.copytree(tiny_run.path, old)
     for name in ("steps.jsonl", "analysis.json", "facts.json"):
         (old / name).unlink()
     (old / "metrics.jsonl").write_bytes((old / "metrics.jsonl").read_bytes() + b'{"epoch": 3')
-    from minigpt.runs.run import Run
-
     history = read_history(Run(old))
     assert history.steps.tolist() == [20, 60]
     assert history.losses.tolist() == [epoch.train_loss for epoch in history.epochs]
@@ -73,12 +74,47 @@ def test_a_run_of_an_earlier_version(tiny_run, tmp_path):
 
 
 def test_a_training_whose_loss_became_nan(tiny_run, tmp_path):
-    import shutil
-
-    from minigpt.runs.run import Run
-
     failed = tmp_path / "failed"
     shutil.copytree(tiny_run.path, failed)
     with (failed / "steps.jsonl").open("a") as lines:
         lines.write(json.dumps(line(3, 81, 1, None)) + "\n")
     assert read_history(Run(failed)).has_failed
+
+
+@pytest.mark.parametrize("floor, exponent", [(0.0, 0.2), (1.5, 0.5), (2.0, 1.0)])
+@pytest.mark.parametrize("noise", [0.0, 0.03])
+def test_finds_the_law_of_a_curve(floor, exponent, noise):
+    steps = np.arange(1.0, 2001)
+    draw = np.random.default_rng(0).normal(0, noise, len(steps)) if noise else 0.0
+    losses = floor + 3 * (steps / 2000) ** -exponent + draw
+    law = fit_power_law(steps, losses, np.full_like(steps, 1e-3))
+    assert law is not None
+    expected = floor + 3 * 2.0**-exponent
+    assert law.at(2) == pytest.approx(expected, abs=0.01 + 2 * noise)
+    assert law.at(1) == pytest.approx(floor + 3, abs=0.01 + 2 * noise)
+
+
+def test_the_unit_of_the_steps_does_not_matter():
+    """Lines are not at equal distances."""
+    steps = np.unique(np.geomspace(1, 2000, 300).round())
+    losses = 1 + 3 * (steps / 2000) ** -0.4
+    law = fit_power_law(steps, losses, np.full_like(steps, 1e-3))
+    assert law is not None and law.at(2) == pytest.approx(1 + 3 * 2**-0.4, abs=0.02)
+
+
+def test_neither_floor_nor_scale_is_negative():
+    steps = np.arange(1.0, 101)
+    for losses in (steps / 10, 100 - steps, np.full(100, 2.0)):
+        law = fit_power_law(steps, losses, np.ones(100))
+        assert law is not None and law.floor >= 0 and law.scale >= 0
+        assert law.at(1) >= law.at(2) >= 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_too_few_points(count):
+    steps = np.arange(1.0, count + 1)
+    assert fit_power_law(steps, steps, np.ones(count)) is None
+
+
+def test_no_learning_rate():
+    assert fit_power_law(np.arange(1.0, 9), np.ones(8), np.zeros(8)) is None

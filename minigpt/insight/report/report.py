@@ -8,6 +8,7 @@ from typing import Any
 
 import minigpt
 from minigpt.errors import ArgumentProblem, UserError, as_path
+from minigpt.insight.history import interval_losses, last_lines
 from minigpt.insight.report.settings import environment, read_settings
 from minigpt.insight.report.values import analysis_values, certificate_values, samples_by_prompt
 from minigpt.pages.inlining import SHARED, json_element, template
@@ -97,47 +98,11 @@ def _tokens_per_step(settings: dict[str, dict[str, Any]]) -> int | None:
 
 def _steps(run: Run) -> list[dict[str, Any]]:
     """Returns the training loss of each interval of steps.jsonl, and what was measured at its end."""
-    kept: list[tuple[int, dict[str, Any]]] = []
-    for record in read_lines(run.path / "steps.jsonl"):
-        step = count(record.get("step"))
-        if step is None:
-            continue
-        # Training that is resumed from a checkpoint repeats the steps after it.
-        while kept and kept[-1][0] >= step:
-            kept.pop()
-        kept.append((step, record))
-    lines = [_step_line(step, record) for step, record in spread(kept, _MOST_STEPS)]
+    lines = spread(last_lines(read_lines(run.steps_file)), _MOST_STEPS)
     return [
-        {
-            "step": line["step"],
-            "loss": _interval_loss(lines[at - 1] if at else None, line),
-            **{name: line[name] for name in _MEASURED},
-        }
-        for at, line in enumerate(lines)
+        {"step": line["step"], "loss": number(loss), **numbers(line, _MEASURED)}
+        for line, loss in zip(lines, interval_losses(lines), strict=True)
     ]
-
-
-def _step_line(step: int, record: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "step": step,
-        "epoch": count(record.get("epoch")),
-        "batches": count(record.get("batches")),
-        "mean_loss": number(record.get("mean_loss")),
-        **numbers(record, _MEASURED),
-    }
-
-
-def _interval_loss(before: dict[str, Any] | None, line: dict[str, Any]) -> float | None:
-    """Returns the mean loss since the line before; both lines have the mean since the epoch began."""
-    mean, batches = line["mean_loss"], line["batches"]
-    if before is None or before["epoch"] != line["epoch"]:
-        return mean
-    first, earlier = before["batches"], before["mean_loss"]
-    if mean is None or batches is None or first is None or batches <= first:
-        return mean
-    if earlier is None:
-        return None
-    return number((batches * mean - first * earlier) / (batches - first))
 
 
 REPORT_FILE = "report.html"
