@@ -123,7 +123,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     from minigpt.corpus.token_store import open_corpus
     from minigpt.distribution.cluster import find_cluster
     from minigpt.distribution.devices import Devices, set_up_replicas
-    from minigpt.distribution.step import ReplicatedStep
+    from minigpt.distribution.fit import ReplicatedStep
     from minigpt.training.start import initial_model
     from minigpt.training.tasks import build_task
 

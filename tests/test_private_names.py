@@ -55,7 +55,7 @@ def test_the_accumulators_have_the_name_by_which_they_are_found():
     optimizer = keras.optimizers.Adam(gradient_accumulation_steps=2)
     optimizer.build([variable])
     names = [v.name for v in optimizer.variables if v.name.endswith("_gradient_accumulator")]
-    assert len(names) == 1, "see distribution/step.py"
+    assert len(names) == 1, "see distribution/fit.py"
 
 
 @pytest.mark.parametrize("module", IMPORTS)

@@ -1,1 +1,1 @@
-"""The command line program `minigpt`: one module per command."""
+"""The command line program `minigpt`: COMMANDS in app.py names the module of each."""

@@ -11,7 +11,7 @@ import typer
 from pydantic import ValidationError
 
 import minigpt
-from minigpt.cli.output import print_message
+from minigpt.cli.terminal import print_message
 from minigpt.errors import UserError
 from minigpt.interrupts import INTERRUPTED
 
@@ -21,15 +21,15 @@ COMMANDS = {
     "sample": ("sample", "sample"),
     "translate": ("translate", "translate"),
     "tokenize": ("tokenize", "tokenize"),
-    "evaluate": ("evaluate", "evaluate"),
-    "doctor": ("doctor", "doctor"),
-    "memorized": ("memorized", "memorized"),
+    "evaluate": ("examining", "evaluate"),
+    "doctor": ("examining", "doctor"),
+    "memorized": ("examining", "memorized"),
     "export": ("export", "export"),
     "verify": ("verify", "verify"),
-    "report": ("report", "report"),
-    "import": ("import_run", "import_run"),
+    "report": ("examining", "report"),
+    "import": ("runs", "import_run"),
     "runs": ("runs", "runs"),
-    "configs": ("configs", "configs"),
+    "configs": ("runs", "configs"),
     "serve": ("serve", "serve"),
     "launch": ("launch", "launch"),
 }

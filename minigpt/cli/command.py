@@ -12,7 +12,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
-from minigpt.cli.output import print_message
+from minigpt.cli.terminal import print_message
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.notices import notices_to
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from minigpt.cli.command import program_name
-from minigpt.cli.output import print_message
+from minigpt.cli.terminal import print_message
 from minigpt.distribution.launch import launch as launch_workers
 from minigpt.errors import UserError
 from minigpt.interrupts import INTERRUPTED, Interrupted

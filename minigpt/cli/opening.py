@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import minigpt
 from minigpt.cli.command import check_kind
-from minigpt.cli.output import print_message
+from minigpt.cli.terminal import print_message
 from minigpt.config.sampling import BY_NAME
 from minigpt.errors import ArgumentProblem, UserError, failure, gathering
 from minigpt.runs.layout import LARGE_BYTES, PORTABLE_FILE, check_run, is_current

@@ -1,5 +1,6 @@
-"""`minigpt runs`: lists the runs of a folder."""
+"""`minigpt runs`, `configs` and `import`: lists runs and configurations, and imports a run."""
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -9,8 +10,9 @@ import typer
 from rich.cells import cell_len, set_cell_size
 
 import minigpt
-from minigpt.cli.command import command, given_path
-from minigpt.cli.output import print_json
+from minigpt.cli.command import JsonOption, command, given_path, program_name
+from minigpt.cli.terminal import print_json
+from minigpt.config import shipped_configs
 from minigpt.training.console import duration
 
 HEADINGS = ("name", "text", "parameters", "bits/byte", "time", "state")
@@ -87,3 +89,28 @@ def one_line(text: str) -> str:
     Among them are newlines, and the characters that change the direction of writing.
     """
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+@command({})
+def configs(as_json: JsonOption = False) -> None:
+    """List the shipped configurations."""
+    for name, path in shipped_configs().items():
+        with path.open(encoding="utf-8") as lines:
+            description = next(lines).lstrip("# ").strip()
+        if as_json:
+            print_json({"name": name, "description": description})
+        else:
+            print(f"{name:<24}{description}")
+
+
+@command({"folder": "FOLDER", "run": "--run"})
+def import_run(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Hugging Face folder of a GPT-2 or a Qwen3.")
+    ],
+    run: Annotated[Path, typer.Option(metavar="DIR", help="New run directory.")],
+) -> None:
+    """Import a GPT-2 or a Qwen3 in Hugging Face's format as a run."""
+    imported = minigpt.import_run(folder, run)
+    path = shlex.quote(str(imported.path))
+    print(f"Wrote {imported.path}. Sample from it with: {program_name()} sample {path}")

@@ -10,9 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, command
-from minigpt.cli.input import is_interactive, prompt_loop, read_lines
 from minigpt.cli.opening import OpenedModel
-from minigpt.cli.output import SampleHeadings, print_json, print_message, print_text
+from minigpt.cli.terminal import (
+    SampleHeadings,
+    is_interactive,
+    print_json,
+    print_message,
+    print_text,
+    prompt_loop,
+    read_lines,
+)
 from minigpt.config.sampling import SETTINGS, Setting
 from minigpt.errors import UserError
 from minigpt.generation.prompts import shortened, unknown_tokens_message

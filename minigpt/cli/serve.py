@@ -10,7 +10,7 @@ import typer
 
 from minigpt.cli.command import ModelArgument, command
 from minigpt.cli.opening import OpenedModel, is_portable
-from minigpt.cli.output import print_message
+from minigpt.cli.terminal import print_message
 from minigpt.config import MAX_NEW_TOKENS
 from minigpt.environment import available_cores, install_command
 from minigpt.errors import UserError

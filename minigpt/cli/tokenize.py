@@ -6,9 +6,8 @@ import typer
 
 import minigpt
 from minigpt.cli.command import JsonOption, ModelArgument, command
-from minigpt.cli.input import read_lines
 from minigpt.cli.opening import is_portable, open_run
-from minigpt.cli.output import print_json, print_text
+from minigpt.cli.terminal import print_json, print_text, read_lines
 from minigpt.generation.prompts import check_prompt
 
 

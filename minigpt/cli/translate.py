@@ -7,9 +7,15 @@ from typing import Annotated
 import typer
 
 from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, command
-from minigpt.cli.input import is_interactive, prompt_loop, read_lines
 from minigpt.cli.opening import OpenedModel
-from minigpt.cli.output import print_json, print_message, print_text
+from minigpt.cli.terminal import (
+    is_interactive,
+    print_json,
+    print_message,
+    print_text,
+    prompt_loop,
+    read_lines,
+)
 from minigpt.errors import UserError
 from minigpt.generation.prompts import check_prompt, unknown_tokens_message
 

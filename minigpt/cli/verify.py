@@ -7,7 +7,7 @@ import typer
 
 import minigpt
 from minigpt.cli.command import JsonOption, command
-from minigpt.cli.output import print_json, print_message
+from minigpt.cli.terminal import print_json, print_message
 
 
 @command({"path": "FILE", "against": "--against", "run": "--against"})

@@ -17,9 +17,8 @@ from minigpt.corpus.token_store import Corpus
 from minigpt.distribution.cluster import Cluster, find_cluster, is_first_worker
 from minigpt.distribution.connection import LOST, check_equal, connect, lost_workers
 from minigpt.distribution.divided_muon import DividedMuon
-from minigpt.distribution.fit import replicated_fit
+from minigpt.distribution.fit import ReplicatedStep, replicated_fit
 from minigpt.distribution.replicas import Replicas
-from minigpt.distribution.step import ReplicatedStep
 from minigpt.errors import UserError
 from minigpt.interrupts import Interrupted
 from minigpt.runs.run import Run

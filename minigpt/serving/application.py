@@ -26,15 +26,17 @@ from starlette.types import Receive, Scope, Send
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.serving.completions import read_completion, results_of
-from minigpt.serving.errors import (
-    RequestError,
-    on_request_error,
-    problem,
-)
 from minigpt.serving.generation import Generation, Part, parts_of
 from minigpt.serving.guard import Guard, Metrics
 from minigpt.serving.scheduler import Computation, QueueFullError, Scheduler, Work
-from minigpt.serving.schema import CompletionBody, EmbeddingBody, read_body
+from minigpt.serving.schema import (
+    CompletionBody,
+    EmbeddingBody,
+    RequestError,
+    on_request_error,
+    problem,
+    read_body,
+)
 from minigpt.serving.served_model import Bounds, ServedModel, ServedPage, token_ids
 from minigpt.serving.server import EVENT_STREAM
 

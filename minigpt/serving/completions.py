@@ -17,10 +17,16 @@ import numpy as np
 
 from minigpt.config.sampling import DISTRIBUTION
 from minigpt.errors import UserError
-from minigpt.serving.errors import RequestError, as_request_error, problem
 from minigpt.serving.generation import Describer, Part, TextRequest
 from minigpt.serving.scheduler import Computation
-from minigpt.serving.schema import MOST_STOPS, MOST_TEXTS, CompletionBody
+from minigpt.serving.schema import (
+    MOST_STOPS,
+    MOST_TEXTS,
+    CompletionBody,
+    RequestError,
+    as_request_error,
+    problem,
+)
 from minigpt.serving.served_model import Bounds, ServedModel, token_ids
 from minigpt.targets.gguf.batch import Choice
 from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of

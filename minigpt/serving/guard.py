@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from minigpt.serving.errors import RequestError
 from minigpt.serving.scheduler import Scheduler
+from minigpt.serving.schema import RequestError
 
 # The client has gone away.
 _NO_ANSWER = 499

@@ -13,8 +13,7 @@ from minigpt.config.sampling import BY_NAME
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.generation.prompts import check_prompt
 from minigpt.notices import LOGGER
-from minigpt.serving.errors import RequestError, as_request_error, problem
-from minigpt.serving.schema import MOST_TEXTS, Texts
+from minigpt.serving.schema import MOST_TEXTS, RequestError, Texts, as_request_error, problem
 from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
 from minigpt.targets.gguf.text_model import PortableTextModel
 

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.interrupts import stopping_signals
-from minigpt.serving.errors import RequestError
+from minigpt.serving.schema import RequestError
 
 # Requests that run when a signal arrives may end within this time; stopping takes at most 20 s.
 _GRACE_SECONDS = 18

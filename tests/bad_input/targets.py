@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt.cli.input import read_lines
+from minigpt.cli.terminal import read_lines
 from minigpt.config import Config, dump_config, load_config
 from minigpt.corpus.documents import ingest
 from minigpt.corpus.fit import config_for_text

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from minigpt.cli.command_line import recorded_command_line
+from minigpt.cli.train import recorded_command_line
 from tests.cli.running import called
 
 

@@ -18,7 +18,7 @@ from minigpt.config import Config, load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.distribution.devices import Devices
 from minigpt.distribution.divided_muon import DividedMuon
-from minigpt.distribution.step import ReplicatedStep
+from minigpt.distribution.fit import ReplicatedStep
 from minigpt.training.start import initial_model
 from minigpt.training.strategy import uses_xla
 from minigpt.training.tasks import build_task

@@ -11,7 +11,7 @@ import pytest
 import minigpt
 from minigpt.errors import UserError
 from minigpt.insight.forecast import plan as planning
-from minigpt.insight.forecast.training_time import Durations
+from minigpt.insight.forecast.measuring import Durations
 from minigpt.training.start import Start
 from tests.cli.running import SMALL, called, refused, started
 from tests.conftest import tiny_settings, tiny_text

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from minigpt.cli.output import print_json, print_message, print_text
+from minigpt.cli.terminal import print_json, print_message, print_text
 
 ESCAPES = "\x1b[2J[/INST] \x9b1m\x7f\n\t☃"
 

@@ -1,0 +1,163 @@
+"""`minigpt evaluate`, `doctor`, `memorized` and `report`: how good a run is."""
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import minigpt
+from minigpt.cli.command import (
+    JsonOption,
+    RunArgument,
+    TextOption,
+    command,
+    given_path,
+    program_name,
+)
+from minigpt.cli.terminal import print_json, print_text
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.insight.report.report import REPORT_FILE, is_own_report, write_report
+from minigpt.insight.verbatim import MIN_CHARACTERS, MIN_WORDS
+from minigpt.runs.analysis import read_analysis, runnable
+from minigpt.runs.run import Run
+
+logger = logging.getLogger(__name__)
+
+# A larger difference between the two shares is more than chance.
+NOTICEABLE = 0.05
+MEANINGS = {
+    False: "The model copies about as much as held-out text does: it has not memorized its text.",
+    True: "The model copies more than held-out text does: it has memorized passages.",
+}
+
+StateOption = Annotated[
+    str,
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        help="best: the model that is exported; last: after the last step.",
+    ),
+]
+TokensOption = Annotated[
+    int, typer.Option("--tokens", metavar="N", min=1, help="Number of tokens to sample.")
+]
+
+
+@command({"run": "RUN", "paths": "--text", "text": "--text"})
+def evaluate(run: RunArgument, text: TextOption = None, as_json: JsonOption = False) -> None:
+    """Score a model on its validation text, or on other text."""
+    scores = minigpt.evaluate_run(minigpt.Run(run), text)
+    if as_json:
+        print_json(scores.as_dict())
+        return
+    pairs = isinstance(scores, minigpt.PairEvaluation)
+    bits = "–" if scores.bits_per_byte is None else f"{scores.bits_per_byte:.4f}"
+    line = (
+        f"loss {scores.loss:.4f} nats per {'target ' * pairs}token, "
+        f"perplexity {scores.perplexity:.4g}, {bits} bits per byte, "
+        f"over {scores.tokens:,} tokens of {scores.bytes:,} bytes"
+    )
+    if isinstance(scores, minigpt.PairEvaluation):
+        bleu = "–" if scores.bleu is None else f"{scores.bleu:.2f}"
+        beams = f"{scores.beams} beam{'s' * (scores.beams > 1)}"
+        line += f"; BLEU {bleu} with {beams}, over {scores.pairs:,} pairs"
+    print(line)
+
+
+@command({"run": "RUN"})
+def doctor(
+    run: RunArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    sweep: Annotated[
+        bool, typer.Option(help="Try other learning rates in short runs, a minute or two.")
+    ] = True,
+) -> None:
+    """Examine a run: what is wrong with it, and what to do."""
+    found = minigpt.examine(run, sweep=sweep)
+    actions = [runnable(verdict.action, run, program_name()) for verdict in found]
+    if as_json:
+        verdicts = zip(found, actions, strict=True)
+        print_json(
+            {"verdicts": [found.as_dict() | {"action": action} for found, action in verdicts]}
+        )
+        return
+    if not found:
+        print("No problems found.")
+    for verdict, action in zip(found, actions, strict=True):
+        print_text(f"{verdict.title}\n  {verdict.evidence}\n  {action}")
+
+
+@command({"run": "RUN", "state": "--state"})
+def memorized(
+    run: RunArgument,
+    state: StateOption = "best",
+    tokens: TokensOption = 12_800,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure how much of a model's samples is copied verbatim from its training text."""
+    found = minigpt.measure_memorization(minigpt.Run(run), state, tokens=tokens)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        print_text("\n".join(_lines(found)))
+
+
+def _lines(found: "minigpt.Memorization") -> list[str]:
+    """Describes a measurement in words."""
+    lines = [
+        f"{found.share:.1%} of the {found.tokens:,} tokens that the model wrote are copied: they are in "
+        f"passages of at least {MIN_WORDS} words and {MIN_CHARACTERS} characters that are in the training "
+        "text, character for character.",
+        f"For comparison, {found.held_out_share:.1%} of the same amount of held-out text is in such "
+        "passages.",
+    ]
+    if (longest := found.longest) is not None:
+        lines += [
+            f"The longest copied passage has {longest.words:,} words, from {longest.description}:",
+            f"    {longest.text!r}",
+        ]
+    lines.append(MEANINGS[found.share - found.held_out_share > NOTICEABLE])
+    return lines
+
+
+@command({"run": "RUN", "output": "--output"})
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...", parser=given_path, help="Run directory; several are compared."
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="New file for the report. Default, for one run: report.html in its directory.",
+        ),
+    ] = None,
+) -> None:
+    """Write the report of a run, or compare several, as a web page."""
+    opened = [Run(path) for path in runs]
+    if output is None:
+        if len(opened) > 1:
+            raise UserError("--output: should be given with several runs, as a new file")
+        output = opened[0].path / REPORT_FILE
+    own = len(opened) == 1 and is_own_report(opened[0], output)
+    if output.exists() and not own:
+        raise UserError(ArgumentProblem("output", output, "exists; should be a new file"))
+    for run in opened:
+        _examine_once(run)
+    write_report(opened, output)
+    print(f"Wrote {output}")
+
+
+def _examine_once(run: Run) -> None:
+    """Examines a run that was trained and has no verdicts yet."""
+    was_trained = run.corpus_file.is_file() and run.metrics_file.is_file()
+    if not was_trained or read_analysis(run).get("verdicts") is not None:
+        return
+    try:
+        minigpt.examine(run, sweep=False)
+    except UserError as error:
+        logger.warning("The report is incomplete: %s", error)
