@@ -192,7 +192,7 @@ def opened_without_xla(tiny_run: minigpt.Run) -> minigpt.TextModel:
 @pytest.fixture(scope="session")
 def signatures(tiny_run: minigpt.Run) -> Any:
     """Those of the export of `tiny_run`. A shape is compiled once for all tests here, too."""
-    import tensorflow_text  # noqa: F401 - registers the tokenizer's operations, as docs/export says
+    import tensorflow_text  # noqa: F401 - registers the tokenizer's operations, as docs/guide.md says
 
     return tf.saved_model.load(str(tiny_run.saved_model_folder)).signatures
 

@@ -298,7 +298,7 @@ class _Store:
             try:
                 with atomic_folder(folder, replace=folder.exists()) as unfinished:
                     write_store(unfinished, *parts, tokenizer, meta, self.shard_bytes)
-                    # Mapped before it is published: after that, another process may replace it.
+                    # The files are mapped first: once published, another process may replace them.
                     corpus = read_store(unfinished)
             except OSError as error:
                 if error.errno not in _ALREADY_EXISTS or not attempts_left:
@@ -319,7 +319,7 @@ class _Store:
             if corpus is not None:
                 shutil.rmtree(unfinished)
             else:
-                # Mapped before it is published: after that, another process may replace it.
+                # The files are mapped first: once published, another process may replace them.
                 corpus = read_store(unfinished) or self._write_large(unfinished, parts, meta)
                 for shards in unfinished.glob("shards-*"):
                     shutil.rmtree(shards)

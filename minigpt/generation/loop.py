@@ -1,7 +1,7 @@
 """The decoding loop: adds one token to every row until all rows are finished.
 
-Sampling, greedy translation and the exported graphs run this loop; `beam_search` follows several
-continuations of a row and shares the state.
+Sampling, greedy translation and the exported graphs run this loop. `beam_search` has its own loop
+with the same state.
 """
 
 from collections.abc import Callable

@@ -108,7 +108,7 @@ def shape_distribution(
     candidates = top_k_filter(candidates, settings.top_k)
     candidates = top_p_filter(candidates, settings.top_p)
     candidates = min_p_filter(candidates, settings.min_p)
-    # It sorts twice: not computed where it has no effect.
+    # The filter sorts twice, so it is skipped where it has no effect.
     candidates = tf.cond(
         settings.typical_p < 1,
         lambda: typical_p_filter(candidates, settings.typical_p),
@@ -255,7 +255,7 @@ def draw_with(candidates: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
     # Inverse transform sampling. The last sum is 1, up to rounding.
     passed = cumulative <= noise[:, None] * cumulative[:, -1:]
     rank = tf.reduce_sum(tf.cast(passed, tf.int32), axis=-1)
-    # A row of nan, from a model with broken weights, would give V.
+    # For a row of nan, from damaged weights, the rank would be V.
     return tf.minimum(rank, tf.shape(candidates)[1] - 1)
 
 

@@ -59,7 +59,7 @@ class TrainingLoop:
         training = self.training = task.config.training
         self.steps_per_epoch = training.updates_per_epoch
         limits = StepLimits(training.epochs * self.steps_per_epoch, training.step_limits)
-        # The time limit is the first process's.
+        # Only the first process applies the time limit.
         timed = training if is_first else training.model_copy(update={"max_minutes": None})
         self.clock = Clock(timed, limits, task.tokens_per_batch * training.accumulate_steps)
         self.best = BestEpoch(self.clock, training.early_stopping_patience)

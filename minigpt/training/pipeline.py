@@ -142,7 +142,7 @@ def export_best(run: Run, task: Task, hooks: Hooks) -> dict[str, Any]:
     """
     best = run.load_model()
     hooks.best_ready(run, best)
-    # Last: if this file exists, the others are written, or cannot be.
+    # This file is written last: if it exists, the other files are complete or could not be written.
     save_model(best, run.model_file)
     return task.final_scores(best)
 

@@ -86,7 +86,7 @@ class Attention(keras.layers.Layer):
       ValueError: a setting is not valid.
     """
 
-    # Set in a modern block.
+    # Only modern blocks have these norms.
     query_norm: Any = None
     key_norm: Any = None
 
@@ -115,7 +115,7 @@ class Attention(keras.layers.Layer):
     def build(self, input_shape: Any) -> None:
         self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: input_shape[-1]})
         if self.config.is_modern:
-            # One gain for all heads, as in Qwen3 (Henry et al. 2020, "Query-Key Normalization").
+            # All heads share one gain, as in Qwen3 (Henry et al. 2020, "Query-Key Normalization").
             self.query_norm = build_norm(self.config, "query_norm", self.dtype_policy)
             self.key_norm = build_norm(self.config, "key_norm", self.dtype_policy)
             self.query_norm.build((None, None, None, self.head_dim))
@@ -370,7 +370,9 @@ class CrossAttention(BidirectionalAttention):
 
 
 def _masked(visible: Any, mask: Any) -> Any:
-    """Hides masked tokens from all others; each sees itself, so that no row of the softmax is empty.
+    """Hides masked tokens from all other tokens.
+
+    Each token sees itself, so that no row of the softmax is empty.
 
     Args:
       visible: bool, broadcast to [B, H, T, T]; None if all tokens are visible.

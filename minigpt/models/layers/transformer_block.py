@@ -51,7 +51,7 @@ class Block(keras.layers.Layer):
         self.activation = ACTIVATIONS[config.activation]
         width, function = config.ff_size, self.activation
         if config.is_modern:
-            # The gate and what it multiplies: one matrix product is faster than two.
+            # One matrix product computes the gate and the values: this is faster than two.
             width, function = 2 * width, gated(function)
         self.expand = Dense(
             width,
@@ -143,8 +143,8 @@ class TransformerBlock(Block):
         x = LN(x + drop(MHA(x)))
         x = LN(x + drop(FFN(x)))
 
-    `block = "pre_norm"`, of GPT-2 (Radford et al. 2019, section 2.3). The sum itself is not normalized: a
-    final norm belongs after the last block.
+    `block = "pre_norm"`, of GPT-2 (Radford et al. 2019, section 2.3). The sum itself is not normalized, so
+    the model has a final norm after the last block.
 
         x = x + drop(MHA(LN(x)))
         x = x + drop(FFN(LN(x)))
@@ -241,7 +241,7 @@ class TransformerBlock(Block):
         return {**super().get_config(), "causal": self.causal}
 
 
-# Files of Keras have these names, and the paths of weights in a file contain the names of the classes.
+# Files of Keras models contain the names of these classes, also in the paths of weights.
 @keras.saving.register_keras_serializable("minigpt")
 class PreNormTransformerBlock(TransformerBlock):
     """`TransformerBlock` with the default `block = "pre_norm"`."""

@@ -14,17 +14,17 @@ class Stage(IntEnum):
     SHOW = auto()  # Displays and records them.
     JUDGE = auto()  # Ends training, or notes the best epoch.
     USER = auto()  # The user's callbacks, which may change weights.
-    KEEP = auto()  # Files that a checkpoint promises.
+    KEEP = auto()  # Files that must exist before the checkpoint is written.
     SAVE = auto()  # The checkpoint.
-    REPORT = auto()  # Is about a state that training can be resumed from.
+    REPORT = auto()  # Files and messages about the state in the checkpoint.
     END = auto()  # Ctrl-C, after everything is saved.
 
 
 class Callback(keras.callbacks.Callback):
-    """A Keras callback with a place among the others, whose state is saved in checkpoints.
+    """A Keras callback that is called at a declared stage.
 
-    The dictionaries of all callbacks together are the record `TrainingProgress`, so their
-    keys must be distinct.
+    `Checkpointing.saved` lists the callbacks whose state is saved. Their dictionaries together
+    are the record `TrainingProgress`, so their keys must be distinct.
 
     Attributes:
       stage: when it is called.

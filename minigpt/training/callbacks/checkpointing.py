@@ -153,7 +153,7 @@ class Checkpointing(Callback):
     def is_within_epoch(self) -> bool:
         """Whether a weight update has ended and is not the last one of its epoch.
 
-        The last one is followed immediately by the end of the epoch, which saves.
+        A checkpoint is written at the end of the epoch, immediately after its last update.
         """
         is_last = self.model.stop_training or self.batch == self.batches_per_epoch
         return not is_last and self.batch % self.config.training.accumulate_steps == 0
@@ -193,7 +193,7 @@ class Checkpointing(Callback):
 
         Raises:
           UserError: a weight or an optimizer slot is nan or infinite; nothing was written.
-          OSError: the checkpoint cannot be written; those before stay.
+          OSError: the checkpoint cannot be written; earlier checkpoints are kept.
         """
         if not self.writes or self._saved_at == (self.epoch, self.batch):
             return
