@@ -28,27 +28,23 @@ _CHUNK = 1 << 22
 # Parts of the training text that are compared with the held-out text, and the most tokens of a part. With
 # fewer tokens, the parts of one text differ as much as two texts.
 _PARTS, _PART_TOKENS, _LEAST_PART_TOKENS = 16, 1 << 15, 300
-# With at most this many possible pairs, they are counted in a table, which needs no sorting.
-_MAX_TABLE = 1 << 20
 
 XZ_PRESET = 6  # The default of `xz`.
 ZSTD_LEVEL = 19
+COMPRESSION = ("xz_bits_per_byte", "zstd_bits_per_byte")
 
 
-def evaluation_baselines(
-    corpus: Corpus, config: Config, compression: bool = True
-) -> dict[str, float | None]:
+def evaluation_baselines(corpus: Corpus, config: Config) -> dict[str, float | None]:
     """Returns the scores that need no model, as analysis.json records them.
 
     Args:
       corpus: the token ids.
       config: the settings of the run.
-      compression: whether to compress the held-out text, which takes the most time.
     Returns:
       uniform, unigram, bigram: nats per token; for pairs, per target token. None if there are no
         held-out tokens.
-      xz_bits_per_byte, zstd_bits_per_byte: see `compression_baselines`. None if the tokenizer lost part
-        of the text, or without `compression`.
+      xz_bits_per_byte, zstd_bits_per_byte: None, until `compression_baselines` has measured them, which
+        takes the most time.
     """
     vocab_size = corpus.tokenizer.vocab_size
     if isinstance(config.data, PairsConfig):
@@ -61,14 +57,11 @@ def evaluation_baselines(
     else:
         losses = baselines(corpus.val, corpus.token_counts)
         train_ids, val_ids, counts = corpus.train.ids, corpus.val.ids, corpus.token_counts
-    held_out = held_out_bytes(corpus, config) if compression else None
-    xz, zstd = compression_baselines(held_out) if held_out else (None, None)
     found = dict(zip(("uniform", "unigram"), losses, strict=False))
     found["bigram"] = bigram_loss(train_ids, val_ids, counts)
     return {
         **{name: _finite(found.get(name)) for name in ("uniform", "unigram", "bigram")},
-        "xz_bits_per_byte": xz,
-        "zstd_bits_per_byte": zstd,
+        **dict.fromkeys(COMPRESSION),
     }
 
 
@@ -98,8 +91,7 @@ def bigram_loss(train_ids: np.ndarray, val_ids: np.ndarray, token_counts: np.nda
     context_counts = token_counts.astype(np.int64)
     context_counts[train_ids[0]] += 1
     context_counts[train_ids[-1]] -= 1
-    count = _count_in_table if vocab_size**2 <= _MAX_TABLE else _count_by_sorting
-    pair_counts, followers = count(train_ids, pairs, context_counts)
+    pair_counts, followers = _count(train_ids, pairs, context_counts)
 
     context, token = np.divmod(pairs, vocab_size)
     unigram = (token_counts[token] + 1) / (token_counts.sum() + vocab_size)
@@ -162,18 +154,7 @@ def _count_losses(
     return float(unigram), bigram_loss(ids, part, counts)
 
 
-def _count_in_table(
-    ids: np.ndarray, wanted: np.ndarray, context_counts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Counts pairs of a small vocabulary; see `_count_by_sorting`."""
-    vocab_size = len(context_counts)
-    table = np.zeros(vocab_size**2, np.int64)
-    for context, token in _chunks(ids):
-        table += np.bincount(context * vocab_size + token, minlength=len(table))
-    return table[wanted], np.count_nonzero(table.reshape(vocab_size, vocab_size), axis=1)
-
-
-def _count_by_sorting(
+def _count(
     ids: np.ndarray, wanted: np.ndarray, context_counts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Counts the pairs of adjacent tokens, for one range of contexts after the other.
@@ -225,22 +206,25 @@ def _chunks(ids: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield chunk[:-1], chunk[1:]
 
 
-def compression_baselines(held_out: bytes) -> tuple[float, float]:
-    """Returns the compressed size of the held-out text alone by two programs, in bits per byte.
+def compression_baselines(held_out: bytes | None) -> dict[str, float | None]:
+    """Returns the compressed size of the held-out text alone by two programs, as analysis.json records it.
 
     A model has seen the training text before; the programs start with nothing. All bytes that the
     programs `xz` (preset 6, its default) and `zstd -19` write for a file count, headers and checksums
     included.
 
     Args:
-      held_out: the text; not empty.
+      held_out: the text; None if the tokenizer lost part of it.
     Returns:
-      bits per byte of xz and of zstd.
+      bits per byte: "xz_bits_per_byte" and "zstd_bits_per_byte"; None without a text.
     """
+    if not held_out:
+        return dict.fromkeys(COMPRESSION)
     xz = lzma.compress(held_out, preset=XZ_PRESET)
     # The program writes a checksum by default, the library does not.
     zstd = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True).compress(held_out)
-    return 8 * len(xz) / len(held_out), 8 * len(zstd) / len(held_out)
+    sizes = (len(xz), len(zstd))
+    return {name: 8 * n / len(held_out) for name, n in zip(COMPRESSION, sizes, strict=True)}
 
 
 def held_out_bytes(corpus: Corpus, config: Config) -> bytes | None:

@@ -79,10 +79,10 @@ def measurements(
     def compress(analysis: dict[str, Any], epoch: int) -> dict[str, Any]:
         nonlocal is_compressed
         is_compressed = True
-        held_out = held_out_bytes(corpus, config)
-        xz, zstd = compression_baselines(held_out) if held_out else (None, None)
-        found = {"xz_bits_per_byte": xz, "zstd_bits_per_byte": zstd}
-        return {"baselines": analysis["baselines"] | found}
+        return {
+            "baselines": analysis["baselines"]
+            | compression_baselines(held_out_bytes(corpus, config))
+        }
 
     def check(analysis: dict[str, Any], epoch: int) -> dict[str, Any]:
         return {"text": [asdict(finding) for finding in check_text(corpus, config)]}
@@ -112,7 +112,7 @@ def measurements(
             "baselines",
             corpus.train.tokens / TOKENS_PER_SECOND,
             lambda analysis, *_: not analysis.get("baselines"),
-            lambda *_: {"baselines": evaluation_baselines(corpus, config, compression=False)},
+            lambda *_: {"baselines": evaluation_baselines(corpus, config)},
         ),
         Measurement(
             "the text",
@@ -141,33 +141,6 @@ def measurements(
     ]
 
 
-def measure_all(
-    run: Run,
-    corpus: Corpus,
-    config: Config,
-    analysis: dict[str, Any],
-    report: Callable[[str], object],
-) -> dict[str, Any]:
-    """Measures everything that is not known yet.
-
-    Args:
-      run, corpus, config: a run that has ended, its text and its settings.
-      analysis: what is known.
-      report: called with a line before each measurement.
-    Returns:
-      The keys of analysis.json that change.
-    """
-    epoch = len(read_lines(run.metrics_file))
-    affordable = DRAW_SECONDS * PRODUCTS_PER_SECOND / max(1, run.facts.get("parameters", 0))
-    tokens = round(max(FEW_TOKENS, min(MANY_TOKENS, affordable)))
-    found: dict[str, Any] = {}
-    for measurement in measurements(run, corpus, config, tokens):
-        if measurement.is_due(analysis | found, epoch, True):
-            report(f"Measuring: {measurement.subject}.")
-            found |= measurement.measure(analysis | found, epoch)
-    return found
-
-
 def examine(run: Run | str | Path, *, sweep: bool = True) -> list[Verdict]:
     """Examines the last state of a run, and measures what its report does not have yet.
 
@@ -192,7 +165,13 @@ def examine(run: Run | str | Path, *, sweep: bool = True) -> list[Verdict]:
         if analysis.get("state") == "training":
             analysis["state"] = "interrupted"  # The process was killed.
         if corpus is not None:
-            analysis |= measure_all(run, corpus, run.config, analysis, _log)
+            epoch = len(read_lines(run.metrics_file))
+            affordable = DRAW_SECONDS * PRODUCTS_PER_SECOND / max(1, run.facts.get("parameters", 0))
+            tokens = round(max(FEW_TOKENS, min(MANY_TOKENS, affordable)))
+            for measurement in measurements(run, corpus, run.config, tokens):
+                if measurement.is_due(analysis, epoch, True):
+                    logger.info("Measuring: %s.", measurement.subject)
+                    analysis |= measurement.measure(analysis, epoch)
             if run.metrics_file.is_file() and not analysis.get("positions"):
                 analysis |= _broken_down(run, corpus)
             if sweep:
@@ -219,16 +198,12 @@ def _corpus(run: Run) -> Corpus | None:
     return corpus
 
 
-def _log(line: str) -> None:
-    logger.info("%s", line)
-
-
 def _broken_down(run: Run, corpus: Corpus) -> dict[str, Any]:
     """Returns the keys of analysis.json about where the loss of the best model is."""
     # Imports TensorFlow.
     from minigpt.training.tasks import build_task
 
-    _log("Measuring: the loss by position and token.")
+    logger.info("Measuring: the loss by position and token.")
     task = build_task(run.config, corpus)
     task.set_model(run.load_model())
     task.loss()
@@ -242,9 +217,9 @@ def _swept(run: Run) -> dict[str, Any]:
     from minigpt.insight.sweep import TooSlow, sweep_learning_rates
 
     try:
-        found = sweep_learning_rates(run, _log)
+        found = sweep_learning_rates(run, logger.info)
     except TooSlow as error:
-        _log(f"No learning rates are tried: {error}")
+        logger.info("No learning rates are tried: %s", error)
         return {}
     return {
         "sweep_steps": found.steps,

@@ -9,8 +9,13 @@ from typing import Any
 import minigpt
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.insight.history import interval_losses, last_lines
-from minigpt.insight.report.settings import environment, read_settings
-from minigpt.insight.report.values import analysis_values, certificate_values, samples_by_prompt
+from minigpt.insight.report.values import (
+    analysis_values,
+    certificate_values,
+    environment,
+    read_settings,
+    samples_by_prompt,
+)
 from minigpt.pages.inlining import SHARED, json_element, template
 from minigpt.runs.records import count, mapping, number, numbers, read_lines, spread, text
 from minigpt.runs.run import Run, as_run

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minigpt.insight.report.settings import read_settings
+from minigpt.insight.report.values import read_settings
 from tests.insight.report.report_runs import write_records
 
 
