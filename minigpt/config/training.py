@@ -159,6 +159,11 @@ class TrainingConfig(Section):
         assert self.steps_per_epoch is not None
         return self.steps_per_epoch
 
+    @property
+    def uses_xla(self) -> bool:
+        """Whether the training step is compiled with XLA: `jit_compile`, or its default."""
+        return not self.deterministic if self.jit_compile is None else self.jit_compile
+
     @field_validator("min_learning_rate")
     @classmethod
     def _is_below_the_maximum(cls, rate: float, info: ValidationInfo) -> float:

@@ -34,6 +34,9 @@ from minigpt.storage.files import cache_folder, sha256_of
 from minigpt.tokenizers import KINDS, Tokenizer, learn_tokenizer, load_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
+FORMAT_VERSION = 3
+_ALREADY_EXISTS = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT)
+_LEARN_PIECE_BYTES = 64_000
 _CHECKSUMMED = ("train.bin", "val.bin", "counts.npy")
 
 logger = logging.getLogger(__name__)
@@ -61,81 +64,6 @@ class Corpus:
     fingerprint: str
     from_cache: bool
     path: Path
-
-
-def write_store(
-    folder: Path,
-    train: Documents,
-    val: Documents,
-    tokenizer: Tokenizer,
-    meta: dict[str, Any],
-    shard_bytes: int,
-) -> None:
-    """Writes the files of a store.
-
-    Args:
-      folder: empty, or with the files of a call that was interrupted.
-      train, val: the documents of both sides.
-      tokenizer: encodes them.
-      meta: additional entries of `meta.json`.
-      shard_bytes: a side with more bytes of text is tokenized by several processes. Their files, in
-        `folder/shards-SIDE`, can be removed afterwards.
-    """
-    tokenizer.save(folder / "tokenizer")
-    logger.info("tokenizing %s", format_size(train.bytes + val.bytes))
-    meta = meta | {"tokenizer": tokenizer.fingerprint()}
-    for name, part in (("train", train), ("val", val)):
-        with open(folder / f"{name}.bin", "wb") as file:
-            if part.bytes > shard_bytes:
-                shards = folder / f"shards-{name}"
-                counts = write_sharded_ids(file, shards, part, tokenizer, shard_bytes)
-                sizes = part_sizes(part, tokenizer, counts)
-            else:
-                sizes, counts = write_ids(file, part, tokenizer)
-        meta[name] = asdict(sizes)
-        if name == "train":
-            np.save(folder / "counts.npy", counts)
-    logger.info(f"wrote {meta['train']['tokens'] + meta['val']['tokens']:,} tokens")
-    meta["sha256"] = {name: sha256_of(folder / name) for name in _CHECKSUMMED}
-    replace_file(folder / "meta.json", json.dumps(meta, indent=2).encode())
-
-
-def saved_tokenizer(folder: Path) -> Tokenizer | None:
-    """Returns the tokenizer of an unfinished store; None if there is none."""
-    try:
-        return load_tokenizer(folder / "tokenizer")
-    except (OSError, UserError):
-        return None
-
-
-def read_store(folder: Path) -> Corpus | None:
-    """Returns the store in `folder`; None if it does not exist or is damaged."""
-    try:
-        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-        tokenizer = load_tokenizer(folder / "tokenizer")
-        if any(sha256_of(folder / name) != meta["sha256"][name] for name in _CHECKSUMMED):
-            return None
-        counts = np.load(folder / "counts.npy")
-        intact = tokenizer.fingerprint() == meta["tokenizer"] and (
-            counts.shape == (tokenizer.vocab_size,) and counts.sum() == meta["train"]["tokens"]
-        )
-        parts = []
-        for side in ("train", "val"):
-            with open(folder / f"{side}.bin", "rb") as file:
-                parts.append(map_ids(file, tokenizer, PartSizes(**meta[side])))
-        duplicates = int(meta["duplicates"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UserError):
-        return None
-    if not intact:
-        return None
-    train, val = parts
-    return Corpus(
-        train, val, tokenizer, counts, duplicates, folder.name, from_cache=True, path=folder
-    )
-
-
-FORMAT_VERSION = 3
-_ALREADY_EXISTS = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT)
 
 
 def open_corpus(
@@ -349,7 +277,75 @@ def _key(settings: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
-_LEARN_PIECE_BYTES = 64_000
+def write_store(
+    folder: Path,
+    train: Documents,
+    val: Documents,
+    tokenizer: Tokenizer,
+    meta: dict[str, Any],
+    shard_bytes: int,
+) -> None:
+    """Writes the files of a store.
+
+    Args:
+      folder: empty, or with the files of a call that was interrupted.
+      train, val: the documents of both sides.
+      tokenizer: encodes them.
+      meta: additional entries of `meta.json`.
+      shard_bytes: a side with more bytes of text is tokenized by several processes. Their files, in
+        `folder/shards-SIDE`, can be removed afterwards.
+    """
+    tokenizer.save(folder / "tokenizer")
+    logger.info("tokenizing %s", format_size(train.bytes + val.bytes))
+    meta = meta | {"tokenizer": tokenizer.fingerprint()}
+    for name, part in (("train", train), ("val", val)):
+        with open(folder / f"{name}.bin", "wb") as file:
+            if part.bytes > shard_bytes:
+                shards = folder / f"shards-{name}"
+                counts = write_sharded_ids(file, shards, part, tokenizer, shard_bytes)
+                sizes = part_sizes(part, tokenizer, counts)
+            else:
+                sizes, counts = write_ids(file, part, tokenizer)
+        meta[name] = asdict(sizes)
+        if name == "train":
+            np.save(folder / "counts.npy", counts)
+    logger.info(f"wrote {meta['train']['tokens'] + meta['val']['tokens']:,} tokens")
+    meta["sha256"] = {name: sha256_of(folder / name) for name in _CHECKSUMMED}
+    replace_file(folder / "meta.json", json.dumps(meta, indent=2).encode())
+
+
+def saved_tokenizer(folder: Path) -> Tokenizer | None:
+    """Returns the tokenizer of an unfinished store; None if there is none."""
+    try:
+        return load_tokenizer(folder / "tokenizer")
+    except (OSError, UserError):
+        return None
+
+
+def read_store(folder: Path) -> Corpus | None:
+    """Returns the store in `folder`; None if it does not exist or is damaged."""
+    try:
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        tokenizer = load_tokenizer(folder / "tokenizer")
+        if any(sha256_of(folder / name) != meta["sha256"][name] for name in _CHECKSUMMED):
+            return None
+        counts = np.load(folder / "counts.npy")
+        intact = tokenizer.fingerprint() == meta["tokenizer"] and (
+            counts.shape == (tokenizer.vocab_size,) and counts.sum() == meta["train"]["tokens"]
+        )
+        parts = []
+        for side in ("train", "val"):
+            with open(folder / f"{side}.bin", "rb") as file:
+                parts.append(map_ids(file, tokenizer, PartSizes(**meta[side])))
+        duplicates = int(meta["duplicates"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UserError):
+        return None
+    if not intact:
+        return None
+    train, val = parts
+    return Corpus(
+        train, val, tokenizer, counts, duplicates, folder.name, from_cache=True, path=folder
+    )
 
 
 def learn_from(train: Documents, config: TokenizerConfig) -> Tokenizer:

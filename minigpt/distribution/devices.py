@@ -31,7 +31,6 @@ from minigpt.training.strategy import (
     make_visible,
     seed,
     selected_gpus,
-    uses_xla,
 )
 from minigpt.training.tasks.task import Task
 
@@ -229,7 +228,7 @@ def set_up_replicas(config: TrainingConfig, cluster: Cluster | None) -> tuple[st
         _simulate_devices(devices, cluster)
     # Before anything initializes TensorFlow.
     strategy: tf.distribute.Strategy | None = connect(cluster) if cluster else None
-    seed(config)
+    seed(config.seed, config.deterministic)
     name = device_name(gpus)
     if devices * workers == 1:
         return name, None
@@ -241,7 +240,7 @@ def set_up_replicas(config: TrainingConfig, cluster: Cluster | None) -> tuple[st
         name = f"{devices} x {name}" if gpus else f"{name}, simulating {devices} devices"
     if cluster:
         name = f"{len(cluster.addresses)} workers, each with {name}"
-    return name, Replicas(strategy, cluster, uses_xla(config))
+    return name, Replicas(strategy, cluster, config.uses_xla)
 
 
 def _simulate_devices(devices: int, cluster: Cluster | None) -> None:

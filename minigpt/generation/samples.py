@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -55,15 +55,16 @@ def generate(
       UserError: a banned token is outside the vocabulary, num_samples is less than 1 or larger than the
         number of beams, or one sample does not fit into memory.
     """
-    _check(sampling, tokenizer, prompts, seeds, num_samples)
+    sampler = _Sampler(decoder, tokenizer, sampling, num_samples)
+    sampler.check(prompts, seeds)
     if prompt_ids is None:
         prompt_ids = [tokenizer.encode(prompt) for prompt in prompts]
-    batch_rows = _rows_in_memory(decoder, max(map(len, prompt_ids), default=0), sampling)
+    batch_rows = sampler.rows_in_memory(max(map(len, prompt_ids), default=0))
     inputs = zip(prompts, prompt_ids, seeds, strict=True)
     rows = (_Row(prompt, ids, int(seed)) for prompt, ids, seed in inputs)
     if sampling.beams == 1:
         rows = (row._replace(seed=row.seed + i) for row in rows for i in range(num_samples))
-    return _continue_rows(decoder, tokenizer, rows, sampling, num_samples, batch_rows)
+    return sampler.samples(rows, batch_rows)
 
 
 def stream(
@@ -77,21 +78,88 @@ def stream(
     Raises:
       UserError: a banned token is outside the vocabulary, or there are several beams.
     """
-    _check(sampling, tokenizer, [prompt], [seed], 1)
+    sampler = _Sampler(decoder, tokenizer, sampling)
+    sampler.check([prompt], [seed])
     if sampling.beams > 1:
         problem = "cannot be streamed: the best text is known only at the end"
         raise UserError(ArgumentProblem("beams", sampling.beams, problem))
-    prompt_ids = tokenizer.encode(prompt)
-    text = ContinuationText(tokenizer, prompt_ids, sampling.stop)
+    return sampler.pieces(tokenizer.encode(prompt), seed)
 
-    def pieces() -> Iterator[str]:
-        state = decoder.prefill(*_padded([prompt_ids]), sampling.max_new_tokens)
+
+class _Sampler:
+    """Continues prompts with some settings.
+
+    Args:
+      decoder, tokenizer, sampling, num_samples: as for `generate`.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        tokenizer: Vocabulary,
+        sampling: SamplingConfig,
+        num_samples: int = 1,
+    ) -> None:
+        self.decoder = decoder
+        self.tokenizer = tokenizer
+        self.sampling = sampling
+        self.num_samples = num_samples
+        settings = {setting.name: getattr(sampling, setting.name) for setting in DISTRIBUTION}
+        self.settings = SamplingSettings(**settings).as_tensors()
+
+    @cached_property
+    def banned(self) -> tf.Tensor:
+        """int32[N], the banned tokens, which are checked before."""
+        return tf.constant(self.sampling.banned_tokens, tf.int32)
+
+    def check(self, prompts: Sequence[str], seeds: Sequence[int]) -> None:
+        """Raises a `UserError` if the arguments of `generate` cannot be used."""
+        sampling, number = self.sampling, self.num_samples
+        problems = banned_token_problems(sampling.banned_tokens, self.tokenizer.vocab_size)
+        if sampling.beams > 1 and number > sampling.beams:
+            problem = f"should be at most beams = {sampling.beams}"
+            problems.append(ArgumentProblem("num_samples", number, problem))
+        with gathering(problems):
+            check_seeds(seeds, number)
+        if problems:
+            raise UserError(*problems)
+        for prompt in prompts:
+            check_prompt(prompt)
+
+    def rows_in_memory(self, prompt_length: int) -> int:
+        """Returns the number of prompts or samples per batch.
+
+        Raises:
+          UserError: a single one does not fit into the memory of this machine.
+        """
+        length = prompt_length + self.sampling.max_new_tokens
+        row_bytes = self.sampling.beams * self.decoder.model.row_bytes(length)
+        if row_bytes > machine_bytes():
+            raise self._memory_error(f"{row_bytes / 1e9:,.1f} GB")
+        return max(1, int(MEMORY_SHARE * machine_bytes()) // row_bytes)
+
+    def samples(self, rows: Iterator[_Row], batch_rows: int) -> Iterator[Sample]:
+        """Yields the samples of all rows, which are continued in batches."""
+        continue_batch = self.search_batch if self.sampling.beams > 1 else self.draw_batch
+        while batch := list(itertools.islice(rows, batch_rows)):
+            try:
+                continuations = continue_batch(batch)
+            except (MemoryError, tf.errors.ResourceExhaustedError):
+                raise self._memory_error("more memory") from None
+            for row, best in zip(batch, continuations, strict=True):
+                for tokens in best[: self.num_samples]:
+                    yield self._sample(row, tokens)
+
+    def pieces(self, prompt_ids: np.ndarray, seed: int) -> Iterator[str]:
+        """Yields the text of one prompt; see `stream`."""
+        text = ContinuationText(self.tokenizer, prompt_ids, self.sampling.stop)
+        state = self.decoder.prefill(*_padded([prompt_ids]), self.sampling.max_new_tokens)
         start = int(state.lengths[0])
-        arguments = _settings(sampling), tf.constant([seed], tf.int32), _banned(sampling)
-        for step in range(sampling.max_new_tokens):
-            state = decoder.extend(state, 1, *arguments)
+        arguments = self.settings, tf.constant([seed], tf.int32), self.banned
+        for step in range(self.sampling.max_new_tokens):
+            state = self.decoder.extend(state, 1, *arguments)
             token = int(state.token_ids[0, start + step])
-            if token == decoder.end_id:
+            if token == self.decoder.end_id:
                 break
             if ready := text.push([token]):
                 yield ready
@@ -100,77 +168,59 @@ def stream(
         if held := text.finish():
             yield held
 
-    return pieces()
+    def draw_batch(self, rows: Sequence[_Row]) -> list[list[list[int]]]:
+        """Returns the new ids of every row, as the only one of its continuations."""
+        decoder, sampling = self.decoder, self.sampling
+        prompt_ids = [row.prompt_ids for row in rows]
+        state = decoder.prefill(*_padded(prompt_ids), sampling.max_new_tokens)
+        longest = max(map(len, prompt_ids)) + sampling.max_new_tokens
+        extend = decoder.extend_in_context if longest <= decoder.model.max_len else decoder.extend
+        seeds = tf.constant([row.seed for row in rows], tf.int32)
+        arguments = self.settings, seeds, self.banned
+        if sampling.stop:
+            texts = [ContinuationText(self.tokenizer, ids, sampling.stop) for ids in prompt_ids]
 
+            def is_stopped(state: DecodeState) -> tf.Tensor:
+                for text, tokens in zip(texts, _new_ids(state), strict=True):
+                    text.push(tokens[len(text.tokens) :])
+                return tf.constant([text.stopped for text in texts])
 
-def _continue_rows(
-    decoder: Decoder,
-    tokenizer: Vocabulary,
-    rows: Iterator[_Row],
-    sampling: SamplingConfig,
-    num_samples: int,
-    batch_rows: int,
-) -> Iterator[Sample]:
-    while batch := list(itertools.islice(rows, batch_rows)):
-        with _memory_errors(sampling):
-            if sampling.beams > 1:
-                continuations = _search_batch(decoder, batch, sampling)
-            else:
-                new_ids = _draw_batch(decoder, tokenizer, batch, sampling)
-                continuations = [[tokens] for tokens in new_ids]
-        for row, best in zip(batch, continuations, strict=True):
-            for tokens in best[:num_samples]:
-                yield _sample(tokenizer, row, tokens, sampling.stop)
+            state = decoder.extend_until_stopped(
+                extend, state, STOP_CHECK_EVERY, is_stopped, *arguments
+            )
+        else:
+            state = extend(state, sampling.max_new_tokens, *arguments)
+        return [[tokens] for tokens in _new_ids(state)]
 
+    def search_batch(self, rows: Sequence[_Row]) -> list[list[list[int]]]:
+        """Returns the new ids of every row's beams, best first."""
+        sampling = self.sampling
+        ids, lengths = self.decoder.beam_search(
+            *_padded([row.prompt_ids for row in rows]),
+            sampling.max_new_tokens,
+            sampling.beams,
+            sampling.length_penalty,
+            sampling.repetition_penalty,
+            self.banned,
+        )
+        return [
+            [beam[:length].tolist() for beam, length in zip(*beams, strict=True)]
+            for beams in zip(ids.numpy(), lengths.numpy(), strict=True)
+        ]
 
-def _draw_batch(
-    decoder: Decoder, tokenizer: Vocabulary, rows: Sequence[_Row], sampling: SamplingConfig
-) -> list[list[int]]:
-    """Returns the new ids of every row."""
-    prompt_ids = [row.prompt_ids for row in rows]
-    state = decoder.prefill(*_padded(prompt_ids), sampling.max_new_tokens)
-    longest = max(map(len, prompt_ids)) + sampling.max_new_tokens
-    extend = decoder.extend_in_context if longest <= decoder.model.max_len else decoder.extend
-    seeds = tf.constant([row.seed for row in rows], tf.int32)
-    arguments = _settings(sampling), seeds, _banned(sampling)
-    if not sampling.stop:
-        return _new_ids(extend(state, sampling.max_new_tokens, *arguments))
-    texts = [ContinuationText(tokenizer, ids, sampling.stop) for ids in prompt_ids]
+    def _sample(self, row: _Row, tokens: list[int]) -> Sample:
+        if not self.sampling.stop:
+            text = self.tokenizer.continuation(row.prompt_ids, tokens)
+            return Sample(row.prompt, text, row.seed, tokens)
+        cut = ContinuationText(self.tokenizer, row.prompt_ids, self.sampling.stop)
+        return Sample(row.prompt, cut.push(tokens) + cut.finish(), row.seed, cut.tokens)
 
-    def is_stopped(state: DecodeState) -> tf.Tensor:
-        for text, tokens in zip(texts, _new_ids(state), strict=True):
-            text.push(tokens[len(text.tokens) :])
-        return tf.constant([text.stopped for text in texts])
-
-    return _new_ids(
-        decoder.extend_until_stopped(extend, state, STOP_CHECK_EVERY, is_stopped, *arguments)
-    )
-
-
-def _search_batch(
-    decoder: Decoder, batch: Sequence[_Row], sampling: SamplingConfig
-) -> list[list[list[int]]]:
-    """Returns the new ids of every row's beams, best first."""
-    ids, lengths = decoder.beam_search(
-        *_padded([row.prompt_ids for row in batch]),
-        sampling.max_new_tokens,
-        sampling.beams,
-        sampling.length_penalty,
-        sampling.repetition_penalty,
-        _banned(sampling),
-    )
-    return [
-        [beam[:length].tolist() for beam, length in zip(*beams, strict=True)]
-        for beams in zip(ids.numpy(), lengths.numpy(), strict=True)
-    ]
-
-
-def _sample(tokenizer: Vocabulary, row: _Row, tokens: list[int], stops: Sequence[str]) -> Sample:
-    if not stops:
-        text = tokenizer.continuation(row.prompt_ids, tokens)
-        return Sample(row.prompt, text, row.seed, tokens)
-    cut = ContinuationText(tokenizer, row.prompt_ids, stops)
-    return Sample(row.prompt, cut.push(tokens) + cut.finish(), row.seed, cut.tokens)
+    def _memory_error(self, needed: str) -> UserError:
+        return UserError(
+            f"sampling.max_new_tokens = {self.sampling.max_new_tokens}, beams = "
+            f"{self.sampling.beams}: one sample needs {needed}; this machine has "
+            f"{machine_bytes() / 1e9:,.1f} GB"
+        )
 
 
 def _padded(prompt_ids: Sequence[np.ndarray]) -> tuple[tf.Tensor, tf.Tensor]:
@@ -189,59 +239,3 @@ def _new_ids(state: DecodeState) -> list[list[int]]:
     """
     rows = state.token_ids.numpy(), state.lengths.numpy(), state.new_lengths.numpy()
     return [ids[start : start + count].tolist() for ids, start, count in zip(*rows, strict=True)]
-
-
-def _settings(sampling: SamplingConfig) -> SamplingSettings:
-    settings = {setting.name: getattr(sampling, setting.name) for setting in DISTRIBUTION}
-    return SamplingSettings(**settings).as_tensors()
-
-
-def _banned(sampling: SamplingConfig) -> tf.Tensor:
-    return tf.constant(sampling.banned_tokens, tf.int32)
-
-
-def _rows_in_memory(decoder: Decoder, prompt_length: int, sampling: SamplingConfig) -> int:
-    """Returns the number of prompts or samples per batch.
-
-    Raises:
-      UserError: a single one does not fit into the memory of this machine.
-    """
-    row_bytes = sampling.beams * decoder.model.row_bytes(prompt_length + sampling.max_new_tokens)
-    if row_bytes > machine_bytes():
-        raise UserError(_memory_problem(sampling, row_bytes))
-    return max(1, int(MEMORY_SHARE * machine_bytes()) // row_bytes)
-
-
-@contextmanager
-def _memory_errors(sampling: SamplingConfig) -> Iterator[None]:
-    try:
-        yield
-    except (MemoryError, tf.errors.ResourceExhaustedError):
-        raise UserError(_memory_problem(sampling)) from None
-
-
-def _memory_problem(sampling: SamplingConfig, needed: int | None = None) -> str:
-    amount = "more memory" if needed is None else f"{needed / 1e9:,.1f} GB"
-    return (
-        f"sampling.max_new_tokens = {sampling.max_new_tokens}, beams = {sampling.beams}: one sample "
-        f"needs {amount}; this machine has {machine_bytes() / 1e9:,.1f} GB"
-    )
-
-
-def _check(
-    sampling: SamplingConfig,
-    tokenizer: Vocabulary,
-    prompts: Sequence[str],
-    seeds: Sequence[int],
-    num_samples: int,
-) -> None:
-    problems = banned_token_problems(sampling.banned_tokens, tokenizer.vocab_size)
-    if sampling.beams > 1 and num_samples > sampling.beams:
-        problem = f"should be at most beams = {sampling.beams}"
-        problems.append(ArgumentProblem("num_samples", num_samples, problem))
-    with gathering(problems):
-        check_seeds(seeds, num_samples)
-    if problems:
-        raise UserError(*problems)
-    for prompt in prompts:
-        check_prompt(prompt)

@@ -119,9 +119,19 @@ class Run:
         path = path if path.name else path.absolute()
         check_new_run(path)
         try:
-            _write_run(path, config, tokenizer, corpus, model, facts)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_folder(path) as unfinished:
+                (unfinished / "checkpoints").mkdir()
+                (unfinished / "config.toml").write_text(dump_config(config), encoding="utf-8")
+                if corpus is not None:
+                    (unfinished / "corpus.json").write_text(json.dumps(corpus, indent=2) + "\n")
+                if facts is not None:
+                    (unfinished / "facts.json").write_text(facts_as_json(facts), encoding="utf-8")
+                tokenizer.save(unfinished / "tokenizer")
+                if model is not None:
+                    model.save(unfinished / "model.keras")
         except OSError as error:
-            raise _not_written(path, error) from None
+            raise run_error(path, f"cannot be written: {error.strerror or error}") from None
         return cls(path)
 
     @classmethod
@@ -141,13 +151,11 @@ class Run:
         while True:
             path = new_run_path(name, folder)
             try:
-                _write_run(path, config, tokenizer, corpus, None, facts)
-            except OSError as error:
+                return cls.create(path, config, tokenizer, corpus, facts=facts)
+            except UserError:
+                # Otherwise another process has created it in the meantime.
                 if not os.path.lexists(path):
-                    raise _not_written(path, error) from None
-                # Another process has created it in the meantime.
-                continue
-            return cls(path)
+                    raise
 
     def replace_config(self, config: Config) -> None:
         """Replaces config.toml atomically.
@@ -272,32 +280,6 @@ def open_run_corpus(run: Run) -> "Corpus | None":
     corpus = reopen_corpus(config.data, config.tokenizer, existing, run.corpus["fingerprint"])
     # The tokenizer of the run knows whether its vocabulary has a beginning-of-sentence token.
     return corpus and replace(corpus, tokenizer=tokenizer)
-
-
-def _write_run(
-    path: Path,
-    config: Config,
-    tokenizer: Tokenizer,
-    corpus: dict[str, Any] | None,
-    model: "keras.Model | None",
-    facts: Facts | None,
-) -> None:
-    """Writes the first content of a run directory atomically. Raises an OSError if that fails."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_folder(path) as unfinished:
-        (unfinished / "checkpoints").mkdir()
-        (unfinished / "config.toml").write_text(dump_config(config), encoding="utf-8")
-        if corpus is not None:
-            (unfinished / "corpus.json").write_text(json.dumps(corpus, indent=2) + "\n")
-        if facts is not None:
-            (unfinished / "facts.json").write_text(facts_as_json(facts), encoding="utf-8")
-        tokenizer.save(unfinished / "tokenizer")
-        if model is not None:
-            model.save(unfinished / "model.keras")
-
-
-def _not_written(path: Path, error: OSError) -> UserError:
-    return run_error(path, f"cannot be written: {error.strerror or error}")
 
 
 def save_model(model: "keras.Model", path: Path) -> None:

@@ -25,10 +25,11 @@ from minigpt.errors import UserError
 from minigpt.tokenizers.base import Tokenizer, read_checked_file, setting
 from minigpt.tokenizers.gpt2_files import (
     ENCODER_FILE,
+    END_TOKEN,
     MAX_IDS,
     MERGES_FILE,
     added_bytes,
-    checked_vocabulary,
+    check_tokens_and_merges,
     encoder_file,
     merges_file,
     read_encoder,
@@ -122,9 +123,7 @@ class GPT2Tokenizer(Tokenizer):
         encoder: bytes,
         merges: bytes,
         names: tuple[str, str] = (ENCODER_FILE, MERGES_FILE),
-        special: Mapping[str, int] | None = None,
-        end_id: int | None = None,
-        size: int | None = None,
+        **more: Any,
     ) -> Self:
         """Reads and checks the two published files, or two files of the same form.
 
@@ -132,14 +131,12 @@ class GPT2Tokenizer(Tokenizer):
           encoder: JSON, token → id.
           merges: a line with the version, then two tokens in each line.
           names: the names of the two files, for messages.
-          special: special token → id. Not needed for `<|endoftext|>` in `encoder`.
-          end_id: the id of the end token; None means that of `<|endoftext|>`.
-          size: the number of ids, if it is larger than the number of tokens.
+          **more: as for `from_tables`.
         Raises:
           UserError: a file is damaged, or the two files do not match.
         """
         tokens, pairs = read_encoder(encoder, names[0]), read_merges(merges, names[1])
-        return cls.from_tables(tokens, pairs, names, special, end_id, size)
+        return cls.from_tables(tokens, pairs, names, **more)
 
     @classmethod
     def from_tables(
@@ -153,8 +150,40 @@ class GPT2Tokenizer(Tokenizer):
         added: Sequence[AddedToken] = (),
         splitting: Splitting = "gpt2",
     ) -> Self:
-        """Checks the content of the two files. `tokens` may include special tokens."""
-        encoder, special, end_id = checked_vocabulary(tokens, merges, names, special, end_id, size)
+        """Checks the content of the two files, and separates the special tokens.
+
+        Args:
+          tokens: token → id; may include special tokens.
+          merges: pairs of tokens in the order of merging.
+          names: the names of the two files, for messages.
+          special: special token → id. Not needed for `<|endoftext|>` in `tokens`.
+          end_id: the id of the end token; None means that of `<|endoftext|>`.
+          size: the number of ids, if it is larger than the number of tokens.
+          added, splitting: as for the constructor.
+        Raises:
+          UserError: tokens, merges, special tokens and size do not match.
+        """
+        special = dict(special or {})
+        if END_TOKEN in tokens:
+            special.setdefault(END_TOKEN, tokens[END_TOKEN])
+        encoder = {token: i for token, i in tokens.items() if token not in special}
+        check_tokens_and_merges(encoder, merges, names)
+        if end_id is None:
+            end_id = special.get(END_TOKEN)
+            if end_id is None:
+                raise UserError(f"{names[0]}: has no end token; should contain {END_TOKEN}")
+        if end_id not in special.values():
+            raise UserError(
+                f"{names[0]}: the end token has the id {end_id}, which no special token has"
+            )
+        shared = sorted(set(special.values()) & set(encoder.values()))
+        if shared or len(set(special.values())) < len(special):
+            raise UserError(f"{names[0]}: two tokens have the id {shared[0] if shared else end_id}")
+        largest = max([*encoder.values(), *special.values()])
+        if size is not None and largest >= size:
+            raise UserError(
+                f"{names[0]}: has the id {largest}; should be below the vocabulary size, {size}"
+            )
         return cls(encoder, merges, special, end_id, size, added, splitting)
 
     @classmethod

@@ -101,46 +101,7 @@ def merges_file(merges: Sequence[tuple[str, str]]) -> bytes:
     return "\n".join(["#version: 0.2", *(" ".join(pair) for pair in merges), ""]).encode()
 
 
-def checked_vocabulary(
-    tokens: Mapping[str, int],
-    merges: Sequence[tuple[str, str]],
-    names: tuple[str, str],
-    special: Mapping[str, int] | None,
-    end_id: int | None,
-    size: int | None,
-) -> tuple[dict[str, int], dict[str, int], int]:
-    """Checks a vocabulary and separates the special tokens; see `GPT2Tokenizer.from_files`.
-
-    Returns:
-      The ordinary tokens → ids, the special tokens → ids, and the id of the end token.
-    Raises:
-      UserError: tokens, merges, special tokens and size do not match.
-    """
-    special = dict(special or {})
-    if END_TOKEN in tokens:
-        special.setdefault(END_TOKEN, tokens[END_TOKEN])
-    encoder = {token: i for token, i in tokens.items() if token not in special}
-    _check_tokens_and_merges(encoder, merges, names)
-    if end_id is None:
-        end_id = special.get(END_TOKEN)
-        if end_id is None:
-            raise UserError(f"{names[0]}: has no end token; should contain {END_TOKEN}")
-    if end_id not in special.values():
-        raise UserError(
-            f"{names[0]}: the end token has the id {end_id}, which no special token has"
-        )
-    shared = sorted(set(special.values()) & set(encoder.values()))
-    if shared or len(set(special.values())) < len(special):
-        raise UserError(f"{names[0]}: two tokens have the id {shared[0] if shared else end_id}")
-    largest = max([*encoder.values(), *special.values()])
-    if size is not None and largest >= size:
-        raise UserError(
-            f"{names[0]}: has the id {largest}; should be below the vocabulary size, {size}"
-        )
-    return encoder, special, end_id
-
-
-def _check_tokens_and_merges(
+def check_tokens_and_merges(
     encoder: Mapping[str, int], merges: Sequence[tuple[str, str]], names: tuple[str, str]
 ) -> None:
     """Raises a `UserError` if merges and tokens do not belong to one vocabulary."""

@@ -62,9 +62,9 @@ class TrainingLoop:
         # Only the first process applies the time limit.
         timed = training if is_first else training.model_copy(update={"max_minutes": None})
         self.clock = Clock(timed, limits, task.tokens_per_batch * training.accumulate_steps)
-        self.best = BestEpoch(self.clock, training.early_stopping_patience)
+        self.best = BestEpoch(self.clock)
         self.checkpointing = Checkpointing(run, task.config, self.clock, self.best, writes=is_first)
-        self.user_callbacks = UserCallbacks(callbacks, training.epochs, self.checkpointing)
+        self.user_callbacks = UserCallbacks(callbacks, self.checkpointing)
         replicas = self.strategy.replicas
         alone = replicas is None or replicas.workers == 1
         self.interrupt = Interrupt(self.checkpointing, console, stops=alone)
@@ -102,8 +102,8 @@ class TrainingLoop:
           UserError: the loss became nan or infinite.
           KeyboardInterrupt: after Ctrl-C, with the state saved.
         """
-        display = Display(self.console, self.clock, self.training.epochs, self.steps_per_epoch)
-        steps = StepRecorder(self.run, self.checkpointing)
+        display = Display(self.console, self.clock)
+        steps = StepRecorder(self.checkpointing)
         callbacks = self._callbacks(display, steps)
         display.open()
         self.interrupt.install()
@@ -133,7 +133,7 @@ class TrainingLoop:
         run, task, clock = self.run, self.task, self.clock
         callbacks: list[Callback] = [
             clock,
-            LearningRate(self.training, clock),
+            LearningRate(clock),
             _Scores(task),
             self.best,
             self.user_callbacks,
@@ -146,7 +146,7 @@ class TrainingLoop:
                 display,
                 task.samples(display, lambda line: append_lines(run.samples_file, [line])),
                 Recorder(run, clock),
-                StopAtNaN(run, self.training, clock),
+                StopAtNaN(run, clock),
                 *self.hooks.callbacks(),
             ]
         return sorted(callbacks, key=lambda callback: callback.stage)
@@ -181,22 +181,18 @@ class UserCallbacks(Callback):
 
     Args:
       callbacks: any Keras callbacks.
-      epochs: total number of epochs.
       checkpointing: counts epochs and batches.
     """
 
     stage = Stage.USER
 
     def __init__(
-        self,
-        callbacks: Sequence[keras.callbacks.Callback],
-        epochs: int,
-        checkpointing: Checkpointing,
+        self, callbacks: Sequence[keras.callbacks.Callback], checkpointing: Checkpointing
     ) -> None:
         super().__init__()
         self.callbacks = keras.callbacks.CallbackList(list(callbacks))
         self.checkpointing = checkpointing
-        steps = checkpointing.batches_per_epoch
+        epochs, steps = checkpointing.config.training.epochs, checkpointing.batches_per_epoch
         self.callbacks.set_params({"verbose": 0, "epochs": epochs, "steps": steps})
         self._is_open = False
         self._first_batch = 0

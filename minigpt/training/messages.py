@@ -24,6 +24,16 @@ from minigpt.training.loop import TrainingLoop
 from minigpt.training.start import settings_to_extend
 from minigpt.training.tasks.task import Task
 
+# Share of the training time that matrix products take; the rest is attention, activations and the
+# optimizer. Values between 58% and 82% were measured.
+SHARE_OF_PRODUCTS = 0.67
+# A product is measured for this time, and at least this many times.
+_MEASURED_SECONDS, _MIN_PRODUCTS = 0.3, 5
+# Rows are added to the measured product until it takes this time. The full one takes seconds if it is wide.
+_LONG_ENOUGH_SECONDS, _MIN_ROWS, _MAX_ROWS = 0.01, 16, 4096
+# Measurements disagree if their upper quartile is more than this many times the lower one.
+MAX_SPREAD = 2.0
+
 
 def summary(task: Task, model: GPT | EncoderDecoder, device: str) -> str:
     """Returns the summary, one line per subject."""
@@ -231,17 +241,6 @@ def _bleu(scores: dict[str, Any], config: Config) -> str:
             f"{sampling.length_penalty:g}"
         )
     return line
-
-
-# Share of the training time that matrix products take; the rest is attention, activations and the
-# optimizer. Values between 58% and 82% were measured.
-SHARE_OF_PRODUCTS = 0.67
-# A product is measured for this time, and at least this many times.
-_MEASURED_SECONDS, _MIN_PRODUCTS = 0.3, 5
-# Rows are added to the measured product until it takes this time. The full one takes seconds if it is wide.
-_LONG_ENOUGH_SECONDS, _MIN_ROWS, _MAX_ROWS = 0.01, 16, 4096
-# Measurements disagree if their upper quartile is more than this many times the lower one.
-MAX_SPREAD = 2.0
 
 
 def expected_seconds(

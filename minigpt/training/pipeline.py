@@ -27,7 +27,7 @@ from minigpt.training.console import new_console, show
 from minigpt.training.failures import report_failed_writes
 from minigpt.training.hooks import Hook, Hooks
 from minigpt.training.loop import TrainingLoop
-from minigpt.training.start import Start, new_training, resumed_training
+from minigpt.training.start import new_training, resumed_training
 from minigpt.training.strategy import Strategy, enough_memory
 from minigpt.training.tasks import build_task
 from minigpt.training.tasks.task import Task
@@ -61,11 +61,11 @@ def train(
     console = (console or new_console()) if is_first else Console(quiet=True)
     with ExitStack() as contexts:
         contexts.enter_context(notices_to(partial(show, console)))
-        start: Start
-        if resume_from is None:
-            start = new_training(config, overrides, run, name, is_first)
-        else:
-            start = contexts.enter_context(resumed_training(resume_from, overrides, is_first))
+        start = (
+            new_training(config, overrides, run, name, is_first)
+            if resume_from is None
+            else contexts.enter_context(resumed_training(resume_from, overrides, is_first))
+        )
         for hook in hooks:
             hook.check(start.config)
 

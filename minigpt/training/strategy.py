@@ -53,7 +53,7 @@ class Strategy:
           UserError: the device does not exist.
         """
         gpus = make_visible(selected_gpus(config)[:1])
-        seed(config)
+        seed(config.seed, config.deterministic)
         return device_name(gpus)
 
     def check_start(self, start: "Start", corpus: Corpus) -> None:
@@ -67,7 +67,7 @@ class Strategy:
         """Compiles a model for its task, and creates every variable that a checkpoint holds."""
         training = task.config.training
         optimizer = build_optimizer(training, model)
-        model.compile(optimizer=optimizer, jit_compile=uses_xla(training), **task.objective())
+        model.compile(optimizer=optimizer, jit_compile=training.uses_xla, **task.objective())
         task.set_model(model)
 
     def announce(self, run: Run, trains: bool) -> None:
@@ -117,11 +117,6 @@ class Strategy:
         """Waits until the first process has written everything."""
 
 
-def uses_xla(config: TrainingConfig) -> bool:
-    """Returns whether the training step is compiled with XLA: `training.jit_compile`, or its default."""
-    return not config.deterministic if config.jit_compile is None else config.jit_compile
-
-
 def selected_gpus(config: TrainingConfig) -> list[Any]:
     """Returns the GPUs that the settings select; none for the CPU.
 
@@ -160,10 +155,10 @@ def make_visible(gpus: list[Any]) -> list[Any]:
     return gpus
 
 
-def seed(config: TrainingConfig) -> None:
-    """Seeds all random number generators, and makes operations deterministic if that is set."""
-    keras.utils.set_random_seed(config.seed)
-    if config.deterministic:
+def seed(number: int, deterministic: bool) -> None:
+    """Seeds all random number generators, and makes operations deterministic if that is wanted."""
+    keras.utils.set_random_seed(number)
+    if deterministic:
         tf.config.experimental.enable_op_determinism()
 
 

@@ -20,7 +20,6 @@ from minigpt.distribution.devices import Devices
 from minigpt.distribution.divided_muon import DividedMuon
 from minigpt.distribution.fit import ReplicatedStep
 from minigpt.training.start import initial_model
-from minigpt.training.strategy import uses_xla
 from minigpt.training.tasks import build_task
 
 
@@ -38,7 +37,7 @@ def train_on(devices: Devices, config: Config, steps: int) -> dict[str, Any]:
     model = devices.build_model(lambda: initial_model(task))
     devices.compile(task, model)
     if replicas is None:
-        train_step = tf.function(model.train_step, jit_compile=uses_xla(config.training))
+        train_step = tf.function(model.train_step, jit_compile=config.training.uses_xla)
 
         def step(number: int) -> dict[str, Any]:
             return train_step(task.batch(number))

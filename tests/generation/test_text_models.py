@@ -76,13 +76,13 @@ def test_batches_give_the_samples_of_one_batch(opened, monkeypatch):
     expected = opened.samples(["Ana", "Béla"], 12, **arguments)
     expected_beams = opened.samples(["Ana", "Béla"], 12, **beams)
     sizes = []
-    draw_batch = samples._draw_batch
+    draw_batch = samples._Sampler.draw_batch
 
-    def recording(decoder, tokenizer, rows, sampling):
+    def recording(self, rows):
         sizes.append(len(rows))
-        return draw_batch(decoder, tokenizer, rows, sampling)
+        return draw_batch(self, rows)
 
-    monkeypatch.setattr(samples, "_draw_batch", recording)
+    monkeypatch.setattr(samples._Sampler, "draw_batch", recording)
     row_bytes = opened._decoder.model.row_bytes(50)
     monkeypatch.setattr(samples, "machine_bytes", lambda: 4 * row_bytes)
     monkeypatch.setattr(samples, "MEMORY_SHARE", 1.0)
@@ -110,7 +110,7 @@ def test_memory_that_runs_out_is_one_line(opened, monkeypatch):
     def exhausted(*arguments):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor\nmore")
 
-    monkeypatch.setattr(samples, "_draw_batch", exhausted)
+    monkeypatch.setattr(samples._Sampler, "draw_batch", exhausted)
     with pytest.raises(UserError, match="needs more memory; this machine has") as refused:
         opened.samples("Ana")
     assert "\n" not in str(refused.value)

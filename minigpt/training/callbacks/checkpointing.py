@@ -33,8 +33,7 @@ class BestEpoch(Callback):
     """Tracks the best epoch by validation loss, and stops training when it no longer improves.
 
     Args:
-      clock: counts the steps.
-      patience: epochs without improvement after which training stops; None for no limit.
+      clock: counts the steps, and has the settings.
 
     Attributes:
       best: the best epoch; None before the first has ended.
@@ -43,10 +42,9 @@ class BestEpoch(Callback):
 
     stage = Stage.JUDGE
 
-    def __init__(self, clock: Clock, patience: int | None) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__()
         self.clock = clock
-        self.patience = patience
         self.best: Best | None = None
         self.epochs_since = 0
 
@@ -62,7 +60,8 @@ class BestEpoch(Callback):
 
     @property
     def is_out_of_patience(self) -> bool:
-        return self.patience is not None and self.epochs_since >= self.patience
+        patience = self.clock.config.early_stopping_patience
+        return patience is not None and self.epochs_since >= patience
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None

@@ -230,12 +230,11 @@ class LearningRate(Callback):
 
     stage = Stage.COUNT
 
-    def __init__(self, config: TrainingConfig, clock: Clock) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__()
-        self.config = config
         self.clock = clock
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        self.model.optimizer.learning_rate = learning_rate(
-            self.config, self.clock.step, self.clock.limits.progress(self.clock.step)
-        )
+        clock = self.clock
+        progress = clock.limits.progress(clock.step)
+        self.model.optimizer.learning_rate = learning_rate(clock.config, clock.step, progress)

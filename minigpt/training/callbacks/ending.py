@@ -7,7 +7,6 @@ from typing import Any
 
 from rich.console import Console
 
-from minigpt.config import TrainingConfig
 from minigpt.interrupts import stopping_signals
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.callback import Callback, Stage, training_loss
@@ -84,19 +83,17 @@ class StopAtNaN(Callback):
 
     Args:
       run: the run, whose last checkpoint the message names.
-      config: the settings.
-      clock: counts the steps.
+      clock: counts the steps, and has the settings.
     """
 
     stage = Stage.JUDGE
 
-    def __init__(self, run: Run, config: TrainingConfig, clock: Clock) -> None:
+    def __init__(self, run: Run, clock: Clock) -> None:
         super().__init__()
         self.run = run
-        self.config = config
         self.clock = clock
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
         if not math.isfinite(loss := training_loss(logs)):
-            raise diverged(self.run, self.config, self.clock.step, loss)
+            raise diverged(self.run, self.clock.config, self.clock.step, loss)

@@ -25,11 +25,11 @@ SECONDS_BETWEEN_BARS = 0.1
 class Display(Callback):
     """Shows a progress bar on a terminal or occasional lines elsewhere, and a line after each epoch."""
 
-    def __init__(self, console: Console, clock: Clock, epochs: int, steps_per_epoch: int) -> None:
+    def __init__(self, console: Console, clock: Clock) -> None:
         super().__init__()
         self.console = console
         self.clock = clock
-        self.epochs = epochs
+        self.epochs = clock.config.epochs
         self._epoch = 0
         self._shown = time.perf_counter()
         self._interval = SECONDS_BETWEEN_BARS if console.is_terminal else SECONDS_BETWEEN_LINES
@@ -41,7 +41,7 @@ class Display(Callback):
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task("compiling", total=epochs * steps_per_epoch, figures="")
+        self._task = self._bar.add_task("compiling", total=clock.limits.total_steps, figures="")
 
     def open(self) -> None:
         self._bar.start()
@@ -140,13 +140,12 @@ class StepRecorder(Callback):
     Lines are written before every checkpoint, which guarantees that those of its updates are on disk.
 
     Args:
-      run: the run.
       checkpointing: counts batches and calls `flush`. It must be called after this callback.
     """
 
-    def __init__(self, run: Run, checkpointing: Checkpointing) -> None:
+    def __init__(self, checkpointing: Checkpointing) -> None:
         super().__init__()
-        self.run = run
+        self.run = checkpointing.run
         self.clock = checkpointing.clock
         self.checkpointing = checkpointing
         checkpointing.before_saving.append(self.flush)
