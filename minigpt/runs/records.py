@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from minigpt.storage.atomic import replace_file
 from minigpt.storage.files import read_file
@@ -138,9 +138,6 @@ def _number(line: bytes, key: str) -> float:
         return math.inf
 
 
-# A limit for files of someone else.
-MAX_FILE_BYTES = 1_000_000
-
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -202,7 +199,6 @@ def write_facts(file: Path, facts: Facts) -> None:
 def read_facts(file: Path) -> dict[str, Any]:
     """Returns the facts as a dictionary with the names of `Facts`; {} if the file is missing or damaged."""
     try:
-        content = json.loads(read_file(file, MAX_FILE_BYTES))
-        return Facts.model_validate(content).model_dump()
-    except (OSError, ValueError, RecursionError):  # A pydantic.ValidationError is a ValueError.
+        return Facts.model_validate(read_object(file)).model_dump()
+    except ValidationError:
         return {}
