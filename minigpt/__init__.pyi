@@ -12,9 +12,9 @@ from minigpt.insight.run_list import RunSummary as RunSummary
 from minigpt.insight.run_list import list_runs as list_runs
 from minigpt.runs.analysis import Verdict as Verdict
 from minigpt.runs.run import Run as Run
-from minigpt.targets.gguf.loading import load_portable as load_portable
 from minigpt.targets.gguf.text_model import PortableTextModel as PortableTextModel
 from minigpt.targets.gguf.text_model import PortableTranslationModel as PortableTranslationModel
+from minigpt.targets.gguf.text_model import load_portable as load_portable
 from minigpt.tokenizers.base import Tokenizer as Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer as BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer as CharacterTokenizer
@@ -40,7 +40,7 @@ from minigpt.layers import TokenAndPositionEmbedding as TokenAndPositionEmbeddin
 from minigpt.layers import TransformerBlock as TransformerBlock
 from minigpt.models import GPT as GPT
 from minigpt.models import EncoderDecoder as EncoderDecoder
-from minigpt.targets.huggingface.importing import import_run as import_run
+from minigpt.targets.huggingface.folders import import_run as import_run
 from minigpt.training.callbacks.samples import TextGenerator as TextGenerator
 
 __version__: str

@@ -28,7 +28,7 @@ from minigpt.serving.schema import (
     problem,
 )
 from minigpt.serving.served_model import Bounds, ServedModel, token_ids
-from minigpt.targets.gguf.batch import Choice
+from minigpt.targets.gguf.instance import Choice
 from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
 
 _MOST_STOP_CHARACTERS = 200

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from minigpt.targets.gguf.batch import Choice
+from minigpt.targets.gguf.instance import Choice
 from minigpt.targets.gguf.settings import Settings
 from minigpt.tokenizers.continuation import ContinuationText, IncrementalDetokenizer
 from minigpt.tokenizers.vocabulary import Vocabulary

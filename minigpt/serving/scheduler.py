@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.serving.generation import Generation, Part
-from minigpt.targets.gguf.batch import ENDED, NOTHING_NEW, BatchEngine
+from minigpt.targets.gguf.instance import ENDED, NOTHING_NEW, BatchEngine
 
 # A step, or reading a text, takes less.
 _JOIN_SECONDS = 1.5

@@ -15,7 +15,7 @@ from minigpt.storage.atomic import atomic_folder
 from minigpt.targets.gguf.run_file import write_epoch_file, write_run_file
 from minigpt.targets.gguf.settings import ignored_settings
 from minigpt.targets.gguf.writing import portable_problem
-from minigpt.targets.huggingface.architectures import export_problems
+from minigpt.targets.huggingface.folders import export_problems
 from minigpt.targets.saved_model.modules import build_text_module
 from minigpt.training.callbacks.callback import Stage
 from minigpt.training.hooks import Hook

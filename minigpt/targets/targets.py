@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, cast, get_args
 
 from minigpt.config import SamplingConfig, TransformerConfig
 from minigpt.environment import install_command
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 # Name → module and class, in the folder of the target.
 TARGETS = {
-    "saved_model": "saved_model.target.SavedModel",
-    "keras": "keras_file.target.KerasFile",
-    "huggingface": "huggingface.target.HuggingFace",
+    "saved_model": "saved_model.SavedModel",
+    "keras": "keras_file.KerasFile",
+    "huggingface": "huggingface.HuggingFace",
     "gguf": "gguf.target.Gguf",
-    "html": "html.target.Html",
-    "litert": "litert.target.LiteRT",
-    "onnx": "onnx.target.Onnx",
-    "transformers_js": "onnx.target.TransformersJs",
+    "html": "html.Html",
+    "litert": "litert.LiteRT",
+    "onnx": "onnx.Onnx",
+    "transformers_js": "onnx.TransformersJs",
 }
 # How matrices are stored.
 WeightsType = Literal["float32", "float16", "int8"]
@@ -73,6 +73,11 @@ class ExportSource:
     @cached_property
     def model(self) -> "GPT | EncoderDecoder":
         return self.run.load_model()
+
+    @property
+    def gpt(self) -> "GPT":
+        """The model, for formats that support only decoders: see `gpt_problem`."""
+        return cast("GPT", self.model)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

@@ -26,7 +26,7 @@ import minigpt
 from pathlib import Path
 from rich.console import Console
 from minigpt.config import dump_config, load_config
-from minigpt.targets.huggingface.architectures import architecture_of_model
+from minigpt.targets.huggingface.folders import architecture_of_model
 from minigpt.targets.targets import target_named
 from minigpt.tokenizers import learn_tokenizer
 from minigpt.models import build_model

@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from minigpt.serving.generation import Describer
-from minigpt.targets.gguf.batch import Choice
+from minigpt.targets.gguf.instance import Choice
 from minigpt.tokenizers.vocabulary import Vocabulary
 
 PROMPT = "Ana sat"

@@ -17,7 +17,7 @@ from minigpt.models import build_gpt
 from minigpt.models.lora import enable_lora, merged_weights
 from minigpt.models.state import arrays_of, assign, restore
 from minigpt.runs.run import Run
-from minigpt.targets.huggingface.importing import import_run
+from minigpt.targets.huggingface.folders import import_run
 from minigpt.training.optimizers.build import build_optimizer
 from tests.conftest import tiny_text
 from tests.targets.huggingface.folders import huggingface_folder

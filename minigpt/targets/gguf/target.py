@@ -35,8 +35,7 @@ class Gguf(Target):
         return beginning.startswith(b"GGUF")
 
     def open(self, path: Path) -> Opened:
-        from minigpt.targets.gguf.loading import load_portable
-        from minigpt.targets.gguf.text_model import PortableTextModel
+        from minigpt.targets.gguf.text_model import PortableTextModel, load_portable
 
         model = load_portable(path)
 

@@ -18,8 +18,12 @@ import minigpt
 from minigpt.config import Config, TransformerConfig
 from minigpt.errors import UserError
 from minigpt.storage.atomic import atomic_file
-from minigpt.targets.gguf.llama_vocabulary import LlamaVocabulary, llama_vocabulary
-from minigpt.targets.gguf.tokenizer_tables import tokenizer_problem, tokenizer_tables
+from minigpt.targets.gguf.tokenizer_tables import (
+    LlamaVocabulary,
+    llama_vocabulary,
+    tokenizer_problem,
+    tokenizer_tables,
+)
 from minigpt.targets.gguf.weights import named_tensors
 from minigpt.targets.targets import WeightsType
 from minigpt.tokenizers import Tokenizer

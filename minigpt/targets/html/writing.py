@@ -1,30 +1,40 @@
 """The page of a model: one HTML file that writes text, without a network."""
 
+import math
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import gguf
+
+import minigpt
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.pages.inlining import SHARED, data_elements, json_element, template
+from minigpt.pages.memorization_values import memorization_values
+from minigpt.runs.analysis import read_analysis
+from minigpt.runs.checkpoints import count_parameters
+from minigpt.runs.layout import checkpoint_paths
+from minigpt.runs.records import numbers, read_lines, spread
 from minigpt.runs.run import Run
-from minigpt.targets.gguf.loading import load_portable
-from minigpt.targets.gguf.run_file import best_facts, write_run_file
-from minigpt.targets.gguf.text_model import PortableModel
-from minigpt.targets.html.facts import file_facts, model_facts
+from minigpt.targets.gguf.run_file import write_run_file
+from minigpt.targets.gguf.text_model import PortableModel, load_portable
 from minigpt.targets.targets import WeightsType
 
 _PAGE = Path(__file__).parent / "page"
+_ENGINES = Path(__file__).parents[1] / "gguf" / "engine"
 # Each is as large as the model in int8.
 _MOST_EPOCHS = 12
-_ENGINES = Path(__file__).parents[1] / "gguf" / "engine"
+# Epochs whose samples are shown.
+_MOST_SAMPLES = 100
+_SCORES = ("step", "epoch", "val_loss", "val_bits_per_byte")
 
 
 def write_page(run: Run, output: Path, weights: WeightsType = "float32") -> None:
     """Writes a run's best model as a page.
 
     Args:
-      run: the run.
+      run: the run. Its records may be damaged, or come from somebody else.
       output: the file.
       weights: how matrices are stored; see `minigpt.targets.gguf.writing.write_portable`.
     Raises:
@@ -32,9 +42,13 @@ def write_page(run: Run, output: Path, weights: WeightsType = "float32") -> None
       OSError: the file cannot be written.
     """
     with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder) / "model.gguf"
-        write_run_file(run, model, weights)
-        _write(run, model, weights, output)
+        file = Path(folder) / "model.gguf"
+        write_run_file(run, file, weights)
+        model = load_portable(file)
+        epochs = _epochs(run, model)
+        facts = _run_facts(run, model, file, list(epochs))
+        others = {str(epoch): path for epoch, path in epochs.items() if epoch != facts["epoch"]}
+        _write_page(facts, {"main": file, **others}, output)
 
 
 def write_file_page(file: Path, output: Path) -> None:
@@ -47,14 +61,7 @@ def write_file_page(file: Path, output: Path) -> None:
       UserError: it is not a portable file.
       OSError: the page cannot be written.
     """
-    _write_page(file_facts(file), {"main": file}, output)
-
-
-def _write(run: Run, model: Path, weights: WeightsType, output: Path) -> None:
-    best, epochs = best_facts(run)["epoch"], _epochs(run, model)
-    facts = model_facts(run, model, weights, {epoch: epoch == best for epoch in epochs})
-    others = {str(epoch): path for epoch, path in epochs.items() if epoch != best}
-    _write_page(facts, {"main": model, **others}, output)
+    _write_page(_file_facts(load_portable(file), file), {"main": file}, output)
 
 
 def _write_page(facts: dict[str, Any], models: dict[str, Path], output: Path) -> None:
@@ -69,9 +76,102 @@ def _write_page(facts: dict[str, Any], models: dict[str, Path], output: Path) ->
         page.write(after)
 
 
-def _epochs(run: Run, model: Path) -> dict[int, Path]:
-    """Returns the epochs that the page shows and their files; none if there is nothing to compare."""
-    paths = _some(_usable(run.epoch_files(), load_portable(model)))
+def _file_facts(model: PortableModel, file: Path) -> dict[str, Any]:
+    """Returns the facts about a portable file as JSON values; null for what only its run knows.
+
+    Raises:
+      UserError: its configuration is damaged.
+    """
+    config = {name: model.config.get(name) for name in ("model", "sampling")}
+    if not all(isinstance(section, dict) for section in config.values()):
+        raise UserError(f"{file}: minigpt.config: has no model or sampling settings")
+    tensors = gguf.GGUFReader(file).tensors
+    return {
+        "title": file.stem,
+        "kind": model.kind,
+        "version": minigpt.__version__,
+        "weights": model.weights,
+        "parameters": sum(math.prod(map(int, tensor.shape)) for tensor in tensors),
+        "tokenizer": {
+            "kind": model.tokenizer.kind,
+            "vocab_size": model.tokenizer.vocab_size,
+            "lowercase": model.tokenizer.lowercase,
+        },
+        **config,
+        "text": None,
+        **numbers(model.training, _SCORES),
+        "metrics": [],
+        "baselines": None,
+        "samples": [],
+        "memorization": None,
+        "command": None,
+        "epochs": [],
+    }
+
+
+def _run_facts(run: Run, model: PortableModel, file: Path, epochs: list[int]) -> dict[str, Any]:
+    """Returns the facts about a run and its portable file as JSON values; null for what is not known.
+
+    Args:
+      run: the run.
+      model: its portable file.
+      file: the path of that.
+      epochs: the epochs that the page shows.
+    """
+    config, recorded, facts = run.config, run.facts, _file_facts(model, file)
+    paths = checkpoint_paths(run.checkpoints_folder)
+    counted = recorded.get("parameters") or (count_parameters(paths[-1]) if paths else None)
+    metrics = [numbers(record, record) for record in _of_epochs(run.metrics_file)]
+    by_epoch = {record["epoch"]: record for record in metrics}
+    return facts | {
+        "title": run.path.absolute().name,
+        "parameters": counted or facts["parameters"],
+        "model": config.model.resolved().model_dump(mode="json"),
+        "text": {
+            "description": recorded.get("text"),
+            "train_bytes": recorded.get("train_bytes"),
+            "train_tokens": recorded.get("train_tokens"),
+            "val_tokens": recorded.get("val_tokens"),
+            "license": config.data.license,
+        },
+        "metrics": metrics,
+        "baselines": recorded.get("baselines"),
+        "samples": _samples(run.samples_file),
+        "memorization": memorization_values(read_analysis(run).get("memorization")).get("best"),
+        "command": recorded.get("command"),
+        "epochs": [
+            {
+                "epoch": epoch,
+                "in_main": epoch == facts["epoch"],
+                "val_loss": by_epoch.get(epoch, {}).get("val_loss"),
+                "val_bits_per_byte": by_epoch.get(epoch, {}).get("val_bits_per_byte"),
+            }
+            for epoch in epochs
+        ],
+    }
+
+
+def _of_epochs(file: Path) -> list[dict[str, Any]]:
+    """Returns the records of a file that name an epoch."""
+    return [record for record in read_lines(file) if type(record.get("epoch")) is int]
+
+
+def _samples(file: Path) -> list[dict[str, Any]]:
+    """Returns the samples of every epoch, or of `_MOST_SAMPLES` epochs at about equal distances."""
+    records = _of_epochs(file)
+    shown = set(spread(sorted({record["epoch"] for record in records}), _MOST_SAMPLES))
+    names = ("prompt", "text", "source", "reference")
+    return [
+        {"epoch": record["epoch"]}
+        | {name: record[name] for name in names if isinstance(record.get(name), str)}
+        for record in records
+        if record["epoch"] in shown and isinstance(record.get("text"), str)
+    ]
+
+
+def _epochs(run: Run, model: PortableModel) -> dict[int, Path]:
+    """Returns the epochs that the page shows and their files: none, or from 2 to `_MOST_EPOCHS`."""
+    paths = spread(_usable(run.epoch_files(), model), _MOST_EPOCHS)
     return {int(path.stem.split("-")[1]): path for path in paths} if len(paths) > 1 else {}
 
 
@@ -90,11 +190,3 @@ def _usable(paths: list[Path], model: PortableModel) -> list[Path]:
         else:
             found.append(path)
     return found
-
-
-def _some(paths: list[Path]) -> list[Path]:
-    """Returns at most `_MOST_EPOCHS` paths at about equal distances, the first and the last among them."""
-    if len(paths) <= _MOST_EPOCHS:
-        return paths
-    last = len(paths) - 1
-    return [paths[round(i * last / (_MOST_EPOCHS - 1))] for i in range(_MOST_EPOCHS)]

@@ -1,1 +1,35 @@
 """Models in the folder format of the Hugging Face package `transformers`, written and imported."""
+
+from pathlib import Path
+
+from minigpt.config import TransformerConfig
+from minigpt.targets.opened import Opened
+from minigpt.targets.targets import ExportSource, Target, WeightsType, gpt_problem
+from minigpt.tokenizers import Tokenizer
+
+
+class HuggingFace(Target):
+    """A folder for `from_pretrained`; see `write_folder`."""
+
+    name = "huggingface"
+    is_folder = True
+
+    def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
+        from minigpt.targets.huggingface.folders import export_problems
+
+        return gpt_problem(config) or "; ".join(export_problems(config, tokenizer)) or None
+
+    def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
+        from minigpt.targets.huggingface.folders import write_folder
+
+        write_folder(source.gpt, source.tokenizer, path, source.run.config.sampling)
+
+    def recognizes(self, path: Path, beginning: bytes) -> bool:
+        return (path / "model.safetensors").is_file()
+
+    def open(self, path: Path) -> Opened:
+        from minigpt.targets.huggingface.folders import read_folder
+        from minigpt.targets.opened_model import opened_model
+
+        model, tokenizer, _ = read_folder(path)
+        return opened_model(model, tokenizer, ("safetensors", "tensorflow"))

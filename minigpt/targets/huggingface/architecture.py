@@ -1,16 +1,25 @@
-"""The common interface of the architectures that a folder of `transformers` may contain."""
+"""The interface of the architectures that a folder of `transformers` may contain, and its config.json."""
 
 import abc
+import json
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from itertools import groupby
+from pathlib import Path
 from typing import Any, ClassVar
 
 import keras
 import numpy as np
+from pydantic import ValidationError
 
-from minigpt.config import TransformerConfig
+from minigpt.config import GPTConfig, TransformerConfig
+from minigpt.config.loading import problem_of
+from minigpt.errors import UserError
 from minigpt.models import GPT
-from minigpt.targets.huggingface.config_reader import ConfigReader, FolderConfig
+from minigpt.tokenizers.base import read_file
 
 # Names in config.json → names in minigpt. Three names mean the same formula, the tanh form.
 ACTIVATIONS = {
@@ -25,6 +34,136 @@ ACTIVATIONS = {
 }
 # The output projection, with the same name in all architectures.
 HEAD = "lm_head.weight"
+# Tensor → its shape, and the variable of the model that holds it, such as "blocks.0.attention.qkv.kernel".
+Layout = dict[str, tuple[tuple[int, ...], str]]
+
+
+@dataclass(frozen=True)
+class FolderConfig:
+    """The content of a config.json.
+
+    Attributes:
+      model: the description of the model.
+      vocab_size: V.
+      end_id: the id of the end token; None if config.json does not contain it.
+    """
+
+    model: GPTConfig
+    vocab_size: int
+    end_id: int | None
+
+
+class ConfigReader:
+    """Reads values and collects problems. A value with a problem is replaced by its default.
+
+    Args:
+      content: the JSON object.
+      path: the path of the file, for messages.
+    """
+
+    def __init__(self, content: Mapping[str, Any], path: str) -> None:
+        self.content = content
+        self.path = path
+        self.problems: list[str] = []
+
+    def problem(self, name: str, value: object, message: str) -> None:
+        """Adds a problem."""
+        self.problems.append(f"{self.path}: {name} = {value!r}: {message}")
+
+    def checked(
+        self, name: str, default: Any, is_valid: Callable[[Any], bool], expected: str
+    ) -> Any:
+        """Returns a value, or the default if there is none; if it is not valid, adds a problem."""
+        value = self.content.get(name, default)
+        if is_valid(value):
+            return value
+        self.problem(name, value, f"should be {expected}")
+        return default
+
+    def number(self, name: str, default: int) -> int:
+        """Returns a whole number of at least 1."""
+        found: int = self.checked(
+            name, default, lambda v: type(v) is int and v >= 1, "a whole number of at least 1"
+        )
+        return found
+
+    def rate(self, name: str, default: float) -> float:
+        """Returns a number of at least 0 and less than 1."""
+        expected = "at least 0 and less than 1"
+        return float(
+            self.checked(name, default, lambda v: type(v) in (int, float) and 0 <= v < 1, expected)
+        )
+
+    def positive(self, name: str, default: float) -> float:
+        """Returns a finite number greater than 0."""
+        expected = "a finite number greater than 0"
+        return float(self.checked(name, default, is_positive, expected))
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Returns true or false."""
+        found: bool = self.checked(name, default, lambda v: type(v) is bool, "True or False")
+        return found
+
+    def one_of(self, name: str, default: str, known: Collection[str]) -> str:
+        """Returns one of several strings."""
+        found: str = self.checked(
+            name,
+            default,
+            lambda v: isinstance(v, str) and v in known,
+            f"one of {', '.join(known)}",
+        )
+        return found
+
+    def fixed(self, values: Mapping[str, bool]) -> None:
+        """Checks settings that are supported with one value only, which is also their default."""
+        for name, expected in values.items():
+            if self.content.get(name, expected) is not expected:
+                self.problem(name, self.content[name], f"should be {expected}")
+
+    def result(
+        self, settings: Mapping[str, Any], vocab_size: int, end_id: int | None
+    ) -> FolderConfig:
+        """Returns the description of the model.
+
+        Raises:
+          UserError: there are problems.
+        """
+        if self.problems:
+            raise UserError(*self.problems)
+        try:
+            model = GPTConfig.model_validate(settings)
+        except ValidationError as error:
+            # `problem_of` expects the location in a whole configuration: section, kind, setting.
+            raise UserError(
+                *(
+                    problem_of(
+                        {**details, "loc": ("model", "gpt", *details["loc"])}, f"{self.path}: ", ()
+                    )
+                    for details in error.errors()
+                )
+            ) from None
+        return FolderConfig(model, vocab_size, end_id)
+
+
+def is_positive(value: Any) -> bool:
+    """Returns whether a value is a finite number greater than 0."""
+    # JSON has whole numbers that no float can hold.
+    return type(value) in (int, float) and 0 < value <= sys.float_info.max
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Reads a JSON object.
+
+    Raises:
+      UserError: the file cannot be read or contains anything other than an object.
+    """
+    try:
+        content = json.loads(read_file(path))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not valid JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: should be a JSON object")
+    return content
 
 
 class Architecture(abc.ABC):
@@ -80,16 +219,10 @@ class Architecture(abc.ABC):
         """
 
     @abc.abstractmethod
-    def tensor_shapes(
-        self, config: TransformerConfig, vocab_size: int
-    ) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of every tensor."""
+    def layout(self, config: TransformerConfig, vocab_size: int) -> Layout:
+        """Returns the shape and the variable of every tensor.
 
-    @abc.abstractmethod
-    def variables(self, model: GPT) -> dict[tuple[str, ...], Any]:
-        """Returns the Keras variable of every tensor; None for a bias that the model does not have.
-
-        Several names mean that the variable holds these tensors side by side, in its columns.
+        If neighbors have the same variable, it holds these tensors side by side, in its columns.
         """
 
     @abc.abstractmethod
@@ -119,6 +252,12 @@ class Architecture(abc.ABC):
                 problems.append(f"model.{name} = {actual[name]!r}: {self.name} has {shown}")
         return problems
 
+    def tensor_shapes(
+        self, config: TransformerConfig, vocab_size: int
+    ) -> dict[str, tuple[int, ...]]:
+        """Returns the shape of every tensor."""
+        return {name: shape for name, (shape, _) in self.layout(config, vocab_size).items()}
+
     def assign(self, model: GPT, read: Callable[[str], np.ndarray]) -> None:
         """Copies tensors into a model, one variable at a time.
 
@@ -126,7 +265,7 @@ class Architecture(abc.ABC):
           model: a model of this architecture.
           read: returns the tensor with a name.
         """
-        for names, variable in self.variables(model).items():
+        for names, variable in self._variables(model):
             values = [read(name).T if self.is_transposed(name) else read(name) for name in names]
             variable.assign(values[0] if len(values) == 1 else np.concatenate(values, axis=-1))
 
@@ -137,20 +276,32 @@ class Architecture(abc.ABC):
         """
         shapes = self.tensor_shapes(model.config, model.vocab_size)
         written = {}
-        for names, variable in self.variables(model).items():
+        for names, variable in self._variables(model):
             widths = [shapes[name][0 if self.is_transposed(name) else -1] for name in names]
             value = (
                 np.zeros(sum(widths), "float32")
                 if variable is None
                 else keras.ops.convert_to_numpy(variable)
             )
-            for name, part in zip(
-                names, np.split(value, np.cumsum(widths)[:-1], axis=-1), strict=True
-            ):
+            parts = np.split(value, np.cumsum(widths)[:-1], axis=-1)
+            for name, part in zip(names, parts, strict=True):
                 tensor = part.T if self.is_transposed(name) else part
                 stored = name if name == HEAD else self.prefix + name
                 written[stored] = np.ascontiguousarray(tensor)
         return written
+
+    def _variables(self, model: GPT) -> list[tuple[list[str], Any]]:
+        """Returns each variable with its tensors; None for a bias that the model does not have."""
+        layout = self.layout(model.config, model.vocab_size)
+        paths = {name: path for name, (_, path) in layout.items()}
+        return [
+            (list(names), reduce(_part, path.split("."), model))
+            for path, names in groupby(paths, paths.__getitem__)
+        ]
+
+
+def _part(whole: Any, name: str) -> Any:
+    return whole[int(name)] if name.isdigit() else getattr(whole, name)
 
 
 def activation_name(config: TransformerConfig) -> str:

@@ -5,15 +5,16 @@ from typing import Any
 
 from minigpt.config import TransformerConfig
 from minigpt.config.model import GPT2 as GPT2_DEFAULTS
-from minigpt.models import GPT
 from minigpt.targets.huggingface.architecture import (
     ACTIVATIONS,
     HEAD,
     Architecture,
+    ConfigReader,
+    FolderConfig,
+    Layout,
     activation_name,
     end_token,
 )
-from minigpt.targets.huggingface.config_reader import ConfigReader, FolderConfig
 
 # The defaults of GPT2Config, and the values of the published GPT-2. No other values are supported.
 # `reorder_and_upcast_attn` is not among them: it computes the same in another order.
@@ -118,53 +119,30 @@ class GPT2(Architecture):
             **PUBLISHED,
         }
 
-    def tensor_shapes(
-        self, config: TransformerConfig, vocab_size: int
-    ) -> dict[str, tuple[int, ...]]:
+    def layout(self, config: TransformerConfig, vocab_size: int) -> Layout:
         # Dense kernels are [in, out], as in Keras, because GPT-2 uses Conv1D. Only the head is [V, D].
         width, inner = config.embed_dim, config.ff_size
-        shapes: dict[str, tuple[int, ...]] = {
-            self.tokens: (vocab_size, width),
-            "wpe.weight": (config.max_len, width),
+        found: Layout = {
+            self.tokens: ((vocab_size, width), "embedding.token_embedding.embeddings"),
+            "wpe.weight": ((config.max_len, width), "embedding.position_table"),
         }
         for layer in range(config.num_layers):
-            for name, shape in {
-                "ln_1": (width,),
-                "attn.c_attn": (width, 3 * width),
-                "attn.c_proj": (width, width),
-                "ln_2": (width,),
-                "mlp.c_fc": (width, inner),
-                "mlp.c_proj": (inner, width),
+            for name, (shape, part) in {
+                "ln_1": ((width,), "norm1"),
+                "attn.c_attn": ((width, 3 * width), "attention.qkv"),
+                "attn.c_proj": ((width, width), "attention.output_projection"),
+                "ln_2": ((width,), "norm2"),
+                "mlp.c_fc": ((width, inner), "expand"),
+                "mlp.c_proj": ((inner, width), "contract"),
             }.items():
-                shapes[f"h.{layer}.{name}.weight"] = shape
-                shapes[f"h.{layer}.{name}.bias"] = shape[-1:]
-        shapes |= {"ln_f.weight": (width,), "ln_f.bias": (width,)}
+                weight, bias = ("gamma", "beta") if len(shape) == 1 else ("kernel", "bias")
+                path = f"blocks.{layer}.{part}"
+                found[f"h.{layer}.{name}.weight"] = (shape, f"{path}.{weight}")
+                found[f"h.{layer}.{name}.bias"] = (shape[-1:], f"{path}.{bias}")
+        found["ln_f.weight"] = ((width,), "final_norm.gamma")
+        found["ln_f.bias"] = ((width,), "final_norm.beta")
         if not config.tie_embeddings:
-            shapes[HEAD] = (vocab_size, width)
-        return shapes
-
-    def variables(self, model: GPT) -> dict[tuple[str, ...], Any]:
-        assert model.final_norm is not None
-        found: dict[tuple[str, ...], Any] = {
-            (self.tokens,): model.embedding.token_embedding.embeddings,
-            ("wpe.weight",): model.embedding.position_table,
-        }
-        for layer, block in enumerate(model.blocks):
-            for name, part in {
-                "ln_1": block.norm1,
-                "attn.c_attn": block.attention.qkv,
-                "attn.c_proj": block.attention.output_projection,
-                "ln_2": block.norm2,
-                "mlp.c_fc": block.expand,
-                "mlp.c_proj": block.contract,
-            }.items():
-                norm = name.startswith("ln")
-                found[f"h.{layer}.{name}.weight",] = part.gamma if norm else part.kernel
-                found[f"h.{layer}.{name}.bias",] = part.beta if norm else part.bias
-        found["ln_f.weight",] = model.final_norm.gamma
-        found["ln_f.bias",] = model.final_norm.beta
-        if model.head is not None:
-            found[HEAD,] = model.head.kernel
+            found[HEAD] = ((vocab_size, width), "head.kernel")
         return found
 
     def is_transposed(self, name: str) -> bool:

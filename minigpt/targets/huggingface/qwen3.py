@@ -4,15 +4,17 @@ from typing import Any
 
 from minigpt.config import TransformerConfig
 from minigpt.config.model import QWEN3
-from minigpt.models import GPT
 from minigpt.targets.huggingface.architecture import (
     ACTIVATIONS,
     HEAD,
     Architecture,
+    ConfigReader,
+    FolderConfig,
+    Layout,
     activation_name,
     end_token,
+    is_positive,
 )
-from minigpt.targets.huggingface.config_reader import ConfigReader, FolderConfig
 
 FULL_ATTENTION = "full_attention"
 ROPE_THETA = 10_000.0
@@ -123,54 +125,29 @@ class Qwen3(Architecture):
             "vocab_size": vocab_size,
         }
 
-    def tensor_shapes(
-        self, config: TransformerConfig, vocab_size: int
-    ) -> dict[str, tuple[int, ...]]:
+    def layout(self, config: TransformerConfig, vocab_size: int) -> Layout:
         config = config.resolved()
         width, inner, head_dim = config.embed_dim, config.ff_size, config.head_sizes[0]
         queries, keys = config.num_heads * head_dim, (config.num_kv_heads or 0) * head_dim
-        shapes: dict[str, tuple[int, ...]] = {self.tokens: (vocab_size, width)}
+        found: Layout = {self.tokens: ((vocab_size, width), "embedding.token_embedding.embeddings")}
         for layer in range(config.num_layers):
-            for name, shape in {
-                "input_layernorm": (width,),
-                "self_attn.q_proj": (queries, width),
-                "self_attn.k_proj": (keys, width),
-                "self_attn.v_proj": (keys, width),
-                "self_attn.q_norm": (head_dim,),
-                "self_attn.k_norm": (head_dim,),
-                "self_attn.o_proj": (width, queries),
-                "post_attention_layernorm": (width,),
-                "mlp.gate_proj": (inner, width),
-                "mlp.up_proj": (inner, width),
-                "mlp.down_proj": (width, inner),
+            for name, (shape, part) in {
+                "input_layernorm": ((width,), "norm1.scale"),
+                "self_attn.q_proj": ((queries, width), "attention.qkv.kernel"),
+                "self_attn.k_proj": ((keys, width), "attention.qkv.kernel"),
+                "self_attn.v_proj": ((keys, width), "attention.qkv.kernel"),
+                "self_attn.q_norm": ((head_dim,), "attention.query_norm.scale"),
+                "self_attn.k_norm": ((head_dim,), "attention.key_norm.scale"),
+                "self_attn.o_proj": ((width, queries), "attention.output_projection.kernel"),
+                "post_attention_layernorm": ((width,), "norm2.scale"),
+                "mlp.gate_proj": ((inner, width), "expand.kernel"),
+                "mlp.up_proj": ((inner, width), "expand.kernel"),
+                "mlp.down_proj": ((width, inner), "contract.kernel"),
             }.items():
-                shapes[f"layers.{layer}.{name}.weight"] = shape
-        shapes["norm.weight"] = (width,)
+                found[f"layers.{layer}.{name}.weight"] = (shape, f"blocks.{layer}.{part}")
+        found["norm.weight"] = ((width,), "final_norm.scale")
         if not config.tie_embeddings:
-            shapes[HEAD] = (vocab_size, width)
-        return shapes
-
-    def variables(self, model: GPT) -> dict[tuple[str, ...], Any]:
-        assert model.final_norm is not None
-        found: dict[tuple[str, ...], Any] = {
-            (self.tokens,): model.embedding.token_embedding.embeddings
-        }
-        for layer, block in enumerate(model.blocks):
-            attention = block.attention
-            for names, variable in {
-                ("input_layernorm",): block.norm1.scale,
-                ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"): attention.qkv.kernel,
-                ("self_attn.q_norm",): attention.query_norm.scale,
-                ("self_attn.k_norm",): attention.key_norm.scale,
-                ("self_attn.o_proj",): attention.output_projection.kernel,
-                ("post_attention_layernorm",): block.norm2.scale,
-                ("mlp.gate_proj", "mlp.up_proj"): block.expand.kernel,
-                ("mlp.down_proj",): block.contract.kernel,
-            }.items():
-                found[tuple(f"layers.{layer}.{name}.weight" for name in names)] = variable
-        found["norm.weight",] = model.final_norm.scale
-        if model.head is not None:
-            found[HEAD,] = model.head.kernel
+            found[HEAD] = ((vocab_size, width), "head.kernel")
         return found
 
     def is_transposed(self, name: str) -> bool:
@@ -193,10 +170,13 @@ def _rotary_base(reader: ConfigReader) -> float:
         for key in ("type", "rope_type"):
             if settings.get(key, "default") != "default":
                 reader.problem(f"{part}.{key}", settings[key], "should be 'default'")
-        if "rope_theta" in settings:
+        if settings.get("rope_theta") is not None:
             name, base = f"{part}.rope_theta", settings["rope_theta"]
     for prefix, settings in parts.items():
         if settings.get("partial_rotary_factor", 1) != 1:
             value = settings["partial_rotary_factor"]
             reader.problem(f"{prefix}partial_rotary_factor", value, "should be 1")
-    return reader.positive(name, ROPE_THETA, base)
+    if not is_positive(base):
+        reader.problem(name, base, "should be a finite number greater than 0")
+        return ROPE_THETA
+    return float(base)

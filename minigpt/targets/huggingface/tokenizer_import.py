@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.errors import UserError
-from minigpt.targets.huggingface.architecture import Architecture
-from minigpt.targets.huggingface.config_reader import read_json_object
+from minigpt.targets.huggingface.architecture import read_json_object
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 from minigpt.tokenizers.base import read_file
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
@@ -33,7 +32,7 @@ NAMES: dict[Splitting, str] = {"gpt2": "GPT-2", "qwen2": "Qwen3"}
 
 
 def read_tokenizer(
-    folder: Path, vocab_size: int, end_id: int | None, architecture: Architecture
+    folder: Path, vocab_size: int, end_id: int | None, default_class: str
 ) -> Tokenizer:
     """Reads the tokenizer of a Hugging Face folder.
 
@@ -41,7 +40,7 @@ def read_tokenizer(
       folder: the folder.
       vocab_size: the vocabulary size in config.json. Ids without a token are never drawn.
       end_id: the id of the end token in config.json; None means that of `<|endoftext|>`.
-      architecture: the architecture of the model in the folder.
+      default_class: the class of the tokenizer, if the folder does not say it.
     Raises:
       UserError: there is no tokenizer, it is neither of GPT-2's nor of Qwen3's kind, a file is damaged, or
         its files do not match.
@@ -73,7 +72,7 @@ def read_tokenizer(
                 f"{folder}: contains no tokenizer; expected {TOKENIZER_FILE}, or vocab.json and "
                 "merges.txt"
             )
-        splitting = CLASSES[architecture.tokenizer_class]
+        splitting = CLASSES[default_class]
         paths = (str(folder / names[0]), str(folder / names[1]))
         tokens = read_encoder(read_file(folder / names[0]), paths[0])
         merges = read_merges(read_file(folder / names[1]), paths[1])

@@ -1,0 +1,52 @@
+"""The model as a `.keras` file, with its tokenizer inside."""
+
+import tempfile
+import zipfile
+from pathlib import Path
+
+from minigpt.targets.documents import TOKENIZER_FOLDER
+from minigpt.targets.opened import Opened
+from minigpt.targets.targets import ExportSource, Target, WeightsType
+from minigpt.tokenizers import load_tokenizer
+
+
+class KerasFile(Target):
+    """A file that `keras.models.load_model` opens in a process that imported minigpt.
+
+    It is a zip archive, as all files of Keras are; the tokenizer is in its folder `minigpt_tokenizer`.
+    """
+
+    name = "keras"
+    is_folder = False
+    keeps_precision = True
+
+    def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
+        # Keras writes only names that end so.
+        named = path.with_name("model.keras")
+        source.model.save(named)
+        with zipfile.ZipFile(named, "a") as archive:
+            for name, data in source.tokenizer.saved_files().items():
+                archive.writestr(f"{TOKENIZER_FOLDER}/{name}", data)
+        named.rename(path)
+
+    def recognizes(self, path: Path, beginning: bytes) -> bool:
+        if not beginning.startswith(b"PK") or not zipfile.is_zipfile(path):
+            return False
+        with zipfile.ZipFile(path) as archive:
+            return "model.weights.h5" in archive.namelist()
+
+    def open(self, path: Path) -> Opened:
+        import keras
+
+        from minigpt.targets.opened_model import opened_model
+
+        with tempfile.TemporaryDirectory() as folder:
+            # Keras opens only names that end so.
+            named = Path(folder) / "model.keras"
+            named.symlink_to(path.absolute())
+            model = keras.models.load_model(named)
+            with zipfile.ZipFile(path) as archive:
+                names = [n for n in archive.namelist() if n.startswith(TOKENIZER_FOLDER + "/")]
+                for name in names:
+                    (Path(folder) / Path(name).name).write_bytes(archive.read(name))
+            return opened_model(model, load_tokenizer(Path(folder)))

@@ -1,0 +1,120 @@
+"""LiteRT (TensorFlow Lite): one file for phones and small devices."""
+
+import logging
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from minigpt.config import TransformerConfig
+from minigpt.environment import hide_tensorflow_log
+from minigpt.targets.documents import Caches, DocumentedTokenizer, documents, opened_step
+from minigpt.targets.opened import Opened
+from minigpt.targets.targets import STORED, ExportSource, Target, WeightsType, gpt_problem
+from minigpt.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from minigpt.targets.cached_step import CachedStep
+
+# A prompt is read in parts of up to this many tokens.
+_PREFILL_TOKENS = 64
+
+
+class LiteRT(Target):
+    """A file with the signatures `prefill` and `decode`; see docs/litert.md.
+
+    Settings and tokenizer are in a zip archive at the end of the file, where LiteRT's metadata has files.
+    With "int8", products are computed in 8 bits too.
+    """
+
+    name = "litert"
+    is_folder = False
+    weights = STORED
+    packages = ("ai_edge_litert", "tokenizers")
+
+    def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
+        return gpt_problem(config)
+
+    def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
+        import tensorflow as tf
+
+        from minigpt.targets.cached_step import CachedStep
+
+        with tempfile.TemporaryDirectory() as folder, hide_tensorflow_log():
+            _save(CachedStep(source.gpt), folder)
+            converter = tf.lite.TFLiteConverter.from_saved_model(folder)
+            if weights != "float32":
+                converter.optimizations = [tf.lite.Optimize.DEFAULT]
+            if weights == "float16":
+                converter.target_spec.supported_types = [tf.float16]
+            path.write_bytes(converter.convert())
+        with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in documents(source, weights).items():
+                # A fixed date: equal models give equal bytes.
+                archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+
+    def recognizes(self, path: Path, beginning: bytes) -> bool:
+        return beginning[4:8] == b"TFL3"
+
+    def open(self, path: Path) -> Opened:
+        from ai_edge_litert.interpreter import Interpreter
+
+        interpreter = Interpreter(model_path=str(path))
+        prefill, decode = map(interpreter.get_signature_runner, ("prefill", "decode"))
+        inputs = prefill.get_input_details()
+        size = int(inputs["token_ids"]["shape"][1])
+        empty_caches = {
+            name: np.zeros(details["shape"], details["dtype"])
+            for name, details in inputs.items()
+            if name.startswith(("key_", "value_"))
+        }
+        with zipfile.ZipFile(path) as archive:
+            tokenizer = DocumentedTokenizer(
+                {name: archive.read(name) for name in archive.namelist()}
+            )
+
+        def step(ids: Sequence[int], position: int, caches: Caches) -> tuple[np.ndarray, Caches]:
+            for start in range(0, len(ids), size):
+                place = np.array([position + start], np.int32)
+                if len(ids) == 1:
+                    found = decode(token_ids=np.array([ids], np.int32), position=place, **caches)
+                else:
+                    part = np.zeros([1, size], np.int32)
+                    count = len(ids[start : start + size])
+                    part[0, :count] = ids[start : start + size]
+                    last = np.array([count - 1], np.int32)
+                    found = prefill(token_ids=part, position=place, last=last, **caches)
+                caches = {name: found[f"new_{name}"] for name in empty_caches}
+            return found["logits"][0], caches
+
+        return opened_step(step, empty_caches, tokenizer, "ai-edge-litert")
+
+
+def _save(step: "CachedStep", folder: str) -> None:
+    """Saves the signatures. From a plain tf.Module, the converter would make a file without weights."""
+    import keras
+    import tensorflow as tf
+
+    tokens, last = prefill_tokens(step.model.max_len), tf.TensorSpec([1], tf.int32, "last")
+    ids, position, *caches = step.signature(1, tokens)
+    archive = keras.export.ExportArchive()
+    archive.track(step.model)
+    archive.add_endpoint("prefill", step.step_of_last, [ids, position, last, *caches])
+    archive.add_endpoint("decode", step.step_of_one, step.signature(1, 1))
+    logger, level = logging.getLogger("tensorflow"), logging.getLogger("tensorflow").level
+    logger.setLevel(logging.ERROR)
+    try:
+        with redirect_stdout(StringIO()):
+            archive.write_out(folder, verbose=False)
+    finally:
+        logger.setLevel(level)
+
+
+def prefill_tokens(max_len: int) -> int:
+    """Returns the largest divisor of max_len up to 64: parts at its multiples end within the context."""
+    return max(n for n in range(1, min(max_len, _PREFILL_TOKENS) + 1) if max_len % n == 0)

@@ -1,0 +1,98 @@
+"""The SavedModel: a folder that maps text to text."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.targets.opened import Opened, Sources, Texts
+from minigpt.targets.targets import ExportSource, Target, WeightsType
+
+
+class SavedModel(Target):
+    """A folder that maps text to text, for programs that have TensorFlow and do not have minigpt."""
+
+    name = "saved_model"
+    is_folder = True
+    keeps_precision = True
+
+    def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
+        from minigpt.targets.saved_model.modules import build_text_module
+
+        build_text_module(source.model, source.tokenizer).save(path)
+
+    def recognizes(self, path: Path, beginning: bytes) -> bool:
+        return (path / "saved_model.pb").is_file()
+
+    def open(self, path: Path) -> Opened:
+        """Opens the signatures `tokenize`, `logits` and `serving_default`.
+
+        Raises:
+          UserError: it has other signatures.
+        """
+        import tensorflow as tf
+        import tensorflow_text  # noqa: F401  # Registers the operations of the tokenizers.
+
+        loaded = tf.saved_model.load(str(path))
+        signatures = loaded.signatures
+        if not {"tokenize", "logits", "serving_default"} <= set(signatures):
+            raise UserError(ArgumentProblem("path", path, "is a SavedModel of another program"))
+
+        def encode(lines: Sequence[str]) -> list[list[int]]:
+            found = signatures["tokenize"](text=tf.constant(lines))
+            ids, lengths = found["token_ids"].numpy(), found["lengths"].numpy()
+            return [row[:length].tolist() for row, length in zip(ids, lengths, strict=True)]
+
+        def logits(texts: Texts, sources: Sources) -> Iterator[np.ndarray]:
+            for token_ids, source_ids in zip(texts, sources, strict=True):
+                inputs = {"token_ids": token_ids[None]}
+                if source_ids is not None:
+                    inputs = {
+                        "source_ids": source_ids[None],
+                        "source_lengths": np.array([len(source_ids)], np.int32),
+                        "target_ids": token_ids[None],
+                    }
+                yield _logits(signatures["logits"], inputs)
+
+        def continue_greedily(prompts: Sequence[str], max_new_tokens: int) -> list[str]:
+            # The signatures hold no reference to the model; this function does.
+            serve = loaded.signatures["serving_default"]
+            # One at a time: XLA compiles each number of rows, which takes longer.
+            return [_continuation(serve, prompt, max_new_tokens) for prompt in prompts]
+
+        packages = ("tensorflow", "tensorflow-text")
+        return Opened(encode, continue_greedily, packages, logits=logits)
+
+
+def _logits(signature: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
+    import tensorflow as tf
+
+    if inputs.keys() != signature.structured_input_signature[1].keys():
+        raise UserError("the export is another kind of model; should be an export of this run")
+    try:
+        tensors = {name: tf.constant(value) for name, value in inputs.items()}
+        found: np.ndarray = signature(**tensors)["logits"][0].numpy()
+    except tf.errors.InvalidArgumentError as error:
+        # It has another context, or another vocabulary.
+        asserted = re.search(r"assertion failed: (.+)", error.message)
+        reason = re.sub(r"[][]", "", asserted[1]) if asserted else "its tokens are others"
+        raise UserError(f"{reason}; the export should be one of this run") from None
+    return found
+
+
+def _continuation(serve: Any, prompt: str, max_new_tokens: int) -> str:
+    import tensorflow as tf
+
+    texts, new_tokens = tf.constant([prompt]), tf.constant(max_new_tokens)
+    if "prompt" in serve.structured_input_signature[1]:
+        settings = {"temperature": 0.0, "top_k": 1, "top_p": 1.0, "seed": 0}
+        tensors = {name: tf.constant(value) for name, value in settings.items()}
+        found = serve(prompt=texts, max_new_tokens=new_tokens, **tensors)
+    else:
+        search = {"beams": tf.constant(1), "length_penalty": tf.constant(1.0)}
+        found = serve(text=texts, max_new_tokens=new_tokens, **search)
+    text: bytes = found["text"].numpy()[0]
+    return text.decode()

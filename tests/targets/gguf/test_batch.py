@@ -7,7 +7,7 @@ import pytest
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.targets.gguf.batch import ENDED, NOTHING_NEW, BatchEngine
+from minigpt.targets.gguf.instance import ENDED, NOTHING_NEW, BatchEngine
 from minigpt.targets.gguf.settings import Settings
 from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, Built, build
 

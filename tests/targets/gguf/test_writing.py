@@ -12,8 +12,8 @@ import minigpt
 from minigpt.config import load_config
 from minigpt.errors import UserError
 from minigpt.models.layers.positions import sinusoid
-from minigpt.targets.gguf.llama_vocabulary import llama_vocabulary
 from minigpt.targets.gguf.run_file import write_run_file
+from minigpt.targets.gguf.tokenizer_tables import llama_vocabulary
 from minigpt.tokenizers.character import CharacterTokenizer
 from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, build
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from safetensors.numpy import load_file
 
-from minigpt.targets.huggingface.writing import write_folder
+from minigpt.targets.huggingface.folders import write_folder
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "gpt2"
 NAMES = ["narrow", "sharded", "untied"]

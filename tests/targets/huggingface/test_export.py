@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 import minigpt
 from minigpt.config import GPTConfig
 from minigpt.models import GPT, build_gpt
-from minigpt.targets.huggingface.importing import import_run
+from minigpt.targets.huggingface.folders import import_run
 from minigpt.targets.huggingface.tokenizer_export import tokenizer_files
 from minigpt.targets.targets import target_named
 from minigpt.tokenizers import Tokenizer, learn_tokenizer

@@ -13,7 +13,7 @@ from minigpt.app import export_run
 from minigpt.errors import UserError
 from minigpt.evaluation import evaluate_run
 from minigpt.models.layers import attention
-from minigpt.targets.huggingface.importing import import_run
+from minigpt.targets.huggingface.folders import import_run
 from tests.conftest import tiny_text
 from tests.targets.huggingface.folders import (
     FIXTURES,

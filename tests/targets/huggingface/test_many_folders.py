@@ -12,7 +12,7 @@ import pytest
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.targets.huggingface.importing import import_run
+from minigpt.targets.huggingface.folders import import_run
 from tests.targets.huggingface.folders import difference, write_model
 
 pytestmark = pytest.mark.slow

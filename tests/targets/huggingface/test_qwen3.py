@@ -13,7 +13,7 @@ import minigpt
 from minigpt.errors import UserError
 from minigpt.models.layers.attention import Attention
 from minigpt.models.layers.positions import RotaryPositions
-from minigpt.targets.huggingface.importing import import_run
+from minigpt.targets.huggingface.folders import import_run
 from minigpt.targets.targets import target_named
 from tests.conftest import tiny_text
 from tests.targets.huggingface.folders import (

@@ -9,7 +9,7 @@ import tensorflow as tf
 import minigpt
 from minigpt.config import Config, GPTConfig
 from minigpt.models import build_gpt
-from minigpt.targets.gguf.llama_vocabulary import llama_vocabulary
+from minigpt.targets.gguf.tokenizer_tables import llama_vocabulary
 from minigpt.targets.gguf.writing import write_portable
 from minigpt.targets.huggingface.tokenizer_export import tokenizer_files
 from minigpt.tokenizers import load_tokenizer

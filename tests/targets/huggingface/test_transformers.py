@@ -13,7 +13,7 @@ import minigpt
 from minigpt.config import GPTConfig, load_config
 from minigpt.models import GPT, build_gpt
 from minigpt.models.layers import attention
-from minigpt.targets.huggingface.importing import import_run
+from minigpt.targets.huggingface.folders import import_run
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.conftest import tiny_text

@@ -7,7 +7,7 @@ from pathlib import Path
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from minigpt.targets.huggingface.architectures import ARCHITECTURES
+from minigpt.targets.huggingface.folders import ARCHITECTURES
 from minigpt.targets.huggingface.tokenizer_import import read_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.conftest import tiny_text

@@ -13,7 +13,7 @@ from minigpt.models import build_gpt
 from minigpt.targets.cached_step import CachedStep
 from minigpt.targets.material import _HARD_LINES
 from minigpt.targets.onnx.text.detokenizing import Detokenizer, valid_utf8
-from minigpt.targets.onnx.text.encoders import build_encoder, encoder_problem
+from minigpt.targets.onnx.text.encoding import build_encoder, encoder_problem
 from minigpt.targets.onnx.text.words32 import uniform
 from minigpt.tokenizers import learn_tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer

@@ -9,7 +9,7 @@ import minigpt
 from minigpt.errors import UserError
 from minigpt.models import build_gpt
 from minigpt.runs.run import Run
-from minigpt.targets.huggingface.importing import import_run
+from minigpt.targets.huggingface.folders import import_run
 from minigpt.targets.targets import target_named
 from tests.targets.huggingface.folders import difference, huggingface_folder
 

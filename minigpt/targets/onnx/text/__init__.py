@@ -1,6 +1,6 @@
 """The ONNX graph from text to text: tokenizer, decoding loop, detokenizer.
 
 ONNX Runtime's operators on strings only split texts into characters, hash them and concatenate them. The
-rest is computed with whole numbers, in TensorFlow functions that are converted: `strings`, `encoders`,
+rest is computed with whole numbers, in TensorFlow functions that are converted: `strings`, `encoding`,
 `merging`, `generating` and `detokenizing`. `writing` joins the parts.
 """

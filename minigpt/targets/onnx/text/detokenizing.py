@@ -1,12 +1,11 @@
 """Token ids to the bytes of their text, in operators that ONNX has."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from minigpt.targets.onnx.text.rows import NOTHING, compact, flat
+from minigpt.targets.onnx.text.rows import NOTHING, compact, flat, padded_to, shifted
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.vocabulary import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
@@ -88,7 +87,7 @@ def valid_utf8(data: Any, lengths: Any) -> tuple[Any, Any]:
     Returns:
       The same, of the texts.
     """
-    first, second, third, fourth = (_ahead(data, i) for i in range(4))
+    first, second, third, fourth = (shifted(data, i) for i in range(4))
     needed = 1 + sum(tf.cast(_between(first, low, 0xF4), tf.int32) for low in (0xC2, 0xE0, 0xF0))
     low = tf.where(first == 0xE0, 0xA0, tf.where(first == 0xF0, 0x90, 0x80))
     high = tf.where(first == 0xED, 0x9F, tf.where(first == 0xF4, 0x8F, 0xBF))
@@ -110,8 +109,8 @@ def valid_utf8(data: Any, lengths: Any) -> tuple[Any, Any]:
     covered = tf.where(is_cut & is_surrogate, 2, size)
     inside = tf.zeros_like(data)
     for back in (1, 2, 3):
-        reaches = _behind(covered, back) > back
-        inside = tf.where(reaches, _behind(state, back), inside)
+        reaches = shifted(covered, -back, 0) > back
+        inside = tf.where(reaches, shifted(state, -back, 0), inside)
     begins = inside == 0
     keeps = tf.where(begins, state, inside) == 1
     replaced = begins & (state == 3) & (data != NOTHING)
@@ -123,36 +122,18 @@ def valid_utf8(data: Any, lengths: Any) -> tuple[Any, Any]:
 
 def _unescaped(data: Any, lengths: Any) -> tuple[Any, Any]:
     """Undoes the escaping of byte-pair text; an incomplete sequence at the end is left out."""
-    behind, ahead = _behind(data, 1), _ahead(data, 1)
+    behind, ahead = shifted(data, -1, 0), shifted(data, 1)
     endings = {ord(ESCAPED_ESCAPE[1]): ESCAPE, ord(ESCAPED_SPACE[1]): SPACE}
     is_end = tf.zeros_like(data, tf.bool)
     out = tf.pad(data[:, :, None], [[0, 0], [0, 0], [0, 2]], constant_values=NOTHING)
     for ending, character in endings.items():
         is_end |= (behind == _ESCAPE) & (data == ending)
         starts = (data == _ESCAPE) & (ahead == ending)
-        out = tf.where(starts[:, :, None], _padded(character.encode()), out)
+        out = tf.where(starts[:, :, None], padded_to(3, character.encode()), out)
     is_cut = (data == _ESCAPE) & (tf.range(tf.shape(data)[1]) == lengths[:, None] - 1)
     out = tf.where((is_end | is_cut)[:, :, None], NOTHING, out)
     return compact(flat(out))
 
 
-def _padded(values: Sequence[int]) -> list[int]:
-    return [*values, *[NOTHING] * (3 - len(values))]
-
-
 def _between(values: Any, low: Any, high: Any) -> Any:
     return (values >= low) & (values <= high)
-
-
-def _ahead(values: Any, count: int) -> Any:
-    """Returns for each place of int32[B, N] what is `count` places later; NOTHING behind the end."""
-    return tf.pad(values[:, count:], [[0, 0], [0, _cut(values, count)]], constant_values=NOTHING)
-
-
-def _behind(values: Any, count: int) -> Any:
-    """Returns for each place of int32[B, N] what is `count` places before; 0 before the beginning."""
-    return tf.pad(values, [[0, 0], [count, 0]])[:, : tf.shape(values)[1]]
-
-
-def _cut(values: Any, count: int) -> Any:
-    return tf.minimum(count, tf.shape(values)[1])

@@ -9,7 +9,7 @@ from minigpt.config.sampling import BY_NAME
 from minigpt.targets.cached_step import CachedStep
 from minigpt.targets.onnx.graphs import FEW_OPTIMIZATIONS, converted, rename, store_weights
 from minigpt.targets.onnx.text.detokenizing import Detokenizer
-from minigpt.targets.onnx.text.encoders import build_encoder
+from minigpt.targets.onnx.text.encoding import build_encoder
 from minigpt.targets.onnx.text.generating import SAMPLED, Generator
 from minigpt.targets.onnx.text.strings import (
     HASHES,

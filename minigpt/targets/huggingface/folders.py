@@ -1,0 +1,182 @@
+"""Folders for `from_pretrained` of Hugging Face's `transformers`, written and imported."""
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from minigpt.config import Config, GPTConfig, SamplingConfig, TransformerConfig, load_config
+from minigpt.config.sampling import SETTINGS
+from minigpt.errors import ArgumentProblem, UserError, as_path
+from minigpt.models import GPT, build_gpt
+from minigpt.runs.checkpoints import write_tensors
+from minigpt.runs.layout import check_new_run
+from minigpt.runs.run import Run
+from minigpt.targets.huggingface.architecture import Architecture, ConfigReader, read_json_object
+from minigpt.targets.huggingface.gpt2 import GPT2
+from minigpt.targets.huggingface.qwen3 import Qwen3
+from minigpt.targets.huggingface.tokenizer_export import (
+    export_problem,
+    padding_id,
+    tokenizer_files,
+)
+from minigpt.targets.huggingface.tokenizer_import import OWN_FOLDER, read_tokenizer
+from minigpt.targets.huggingface.weights import open_weights
+from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+
+# To add one, write a subclass of `Architecture` in a new file. A model is exported as the architecture with
+# its block; the first is the one with which a model of no known architecture is compared.
+ARCHITECTURES: tuple[Architecture, ...] = (GPT2(), Qwen3())
+logger = logging.getLogger(__name__)
+
+
+def architecture_of_model(config: TransformerConfig) -> Architecture:
+    """Returns the architecture that a model is exported as, or with which it is compared."""
+    return next((a for a in ARCHITECTURES if a.block == config.block), ARCHITECTURES[0])
+
+
+def export_problems(config: TransformerConfig, tokenizer: Tokenizer) -> list[str]:
+    """Returns why a GPT and its tokenizer cannot be written for `transformers`, one line per reason."""
+    problems = architecture_of_model(config).export_problems(config)
+    reason = export_problem(tokenizer)
+    return [*problems, reason] if reason else problems
+
+
+def write_folder(
+    model: GPT, tokenizer: Tokenizer, folder: Path, sampling: SamplingConfig | None = None
+) -> None:
+    """Writes `config.json`, `generation_config.json`, `model.safetensors` and the tokenizer's files.
+
+    A model with modern blocks is written for `Qwen3ForCausalLM`, others for `GPT2LMHeadModel`; the
+    tokenizer is written for `AutoTokenizer`. Equal models give equal bytes.
+
+    Args:
+      model: a GPT without `export_problems`.
+      tokenizer: its tokenizer.
+      folder: an empty folder.
+      sampling: the settings of its run.
+    """
+    for name, content in described_files(model, tokenizer, sampling).items():
+        # newline="" keeps carriage returns of the vocabulary.
+        (folder / name).write_text(content, encoding="utf-8", newline="")
+    if not isinstance(tokenizer, GPT2Tokenizer):
+        tokenizer.save(folder / OWN_FOLDER)
+    # transformers writes and expects the format "pt".
+    tensors = architecture_of_model(model.config).tensors(model)
+    write_tensors(folder / "model.safetensors", tensors, {"format": "pt"})
+
+
+def described_files(
+    model: GPT, tokenizer: Tokenizer, sampling: SamplingConfig | None = None
+) -> dict[str, str]:
+    """Returns the files of a folder that describe a model and hold its tokenizer, name → content."""
+    architecture = architecture_of_model(model.config)
+    config = architecture.config_json(model.config, model.vocab_size, tokenizer.end_id)
+    return {
+        "config.json": as_json(config),
+        "generation_config.json": as_json(_generation_settings(tokenizer, sampling)),
+        **tokenizer_files(tokenizer, model.max_len),
+    }
+
+
+def _generation_settings(tokenizer: Tokenizer, sampling: SamplingConfig | None) -> dict[str, Any]:
+    """Returns the content of generation_config.json.
+
+    It has the settings of the run whose `formats` name it, unless they change nothing.
+    It has no `max_length`: transformers would warn each time that a program passes `max_new_tokens`.
+    """
+    padding = padding_id(tokenizer)
+    never = sorted(tokenizer.never_sampled_ids)
+    given = {} if sampling is None else sampling.model_dump()
+    return {
+        "bos_token_id": tokenizer.end_id,
+        "eos_token_id": tokenizer.end_id,
+        "pad_token_id": tokenizer.end_id if padding is None else padding,
+        **({"suppress_tokens": never} if never else {}),
+        **{
+            setting.name: given[setting.name]
+            for setting in SETTINGS
+            if given
+            and "huggingface" in setting.formats
+            and setting.takes_effect(given[setting.name])
+        },
+    }
+
+
+def as_json(content: Mapping[str, object]) -> str:
+    """Returns the text of a file in the folder."""
+    return json.dumps(content, indent=2, sort_keys=True) + "\n"
+
+
+def import_run(folder: str | Path, run: str | Path) -> Run:
+    """Copies `config.json`, the weights and the tokenizer of a folder into a new run directory.
+
+    The run has no text. It can be evaluated on named files, and fine-tuned with `training.init_from`.
+
+    Args:
+      folder: a folder written by `save_pretrained` of `GPT2LMHeadModel` or `Qwen3ForCausalLM`, and of
+        the tokenizer.
+      run: the run directory, new or empty.
+    Returns:
+      The new run.
+    Raises:
+      UserError: the folder contains neither a GPT-2 nor a Qwen3; a file is missing or damaged; a tensor is
+        missing, unexpected or has a different shape; the run directory cannot be written. No run is
+        created.
+      TypeError: `folder` or `run` is not a path.
+    """
+    folder, run = as_path("folder", folder), as_path("run", run)
+    check_new_run(run)
+    model, tokenizer, described = read_folder(folder, logging.INFO)
+    settings = {"kind": tokenizer.kind, "vocab_size": model.vocab_size}
+    config = Config(
+        tokenizer=load_config({"tokenizer": settings}).tokenizer,
+        model=described,
+        # Not the default prompts, which suit the bundled stories.
+        sampling=SamplingConfig(),
+    )
+    return Run.create(run, config, tokenizer, None, model)
+
+
+def read_folder(folder: Path, level: int = logging.DEBUG) -> tuple[GPT, Tokenizer, GPTConfig]:
+    """Returns the model and the tokenizer of a folder, and the description in config.json.
+
+    Args:
+      folder: the folder.
+      level: that of the message before the weights are read.
+    Raises:
+      UserError: see `import_run`.
+    """
+    path = folder / "config.json"
+    if not path.is_file():
+        problem = "contains no config.json" if folder.is_dir() else "does not exist"
+        problem += "; expected a Hugging Face folder of a GPT-2 or a Qwen3"
+        raise UserError(ArgumentProblem("folder", folder, problem))
+    content = read_json_object(path)
+    architecture = _architecture_of_folder(content, path)
+    described = architecture.read_settings(ConfigReader(content, str(path)))
+    tokenizer = read_tokenizer(
+        folder, described.vocab_size, described.end_id, architecture.tokenizer_class
+    )
+    with open_weights(folder, architecture) as weights:
+        shapes = architecture.tensor_shapes(described.model, described.vocab_size)
+        weights.check(shapes, described.model.tie_embeddings)
+        logger.log(level, "reading %s", folder)
+        model = build_gpt(described.model, described.vocab_size)
+        architecture.assign(model, weights.read)
+    return model, tokenizer, described.model
+
+
+def _architecture_of_folder(content: Mapping[str, Any], path: Path) -> Architecture:
+    """Returns the architecture that a config.json names; a `UserError` if that is another one."""
+    kind = content.get("model_type")
+    found = next((a for a in ARCHITECTURES if a.model_type == kind), None)
+    if found is None:
+        known = " or ".join(repr(a.model_type) for a in ARCHITECTURES)
+        raise UserError(f"{path}: model_type = {kind!r}: should be {known}")
+    classes = content.get("architectures") or [found.classes[0]]
+    if not isinstance(classes, list) or not set(found.classes) & set(map(str, classes)):
+        raise UserError(f"{path}: architectures = {classes!r}: should be {[found.classes[0]]!r}")
+    return found

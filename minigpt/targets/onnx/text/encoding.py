@@ -1,0 +1,270 @@
+"""Tokenizers as functions from characters to token ids, one builder for each kind."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from minigpt.targets.onnx.text.merging import NO_RANK, PairTable, merge
+from minigpt.targets.onnx.text.rows import (
+    NOTHING,
+    CharacterIds,
+    CodePointTable,
+    LowerCase,
+    compact,
+    flat,
+    members,
+    shifted,
+    utf8_ids,
+)
+from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.byte_pair import BytePairTokenizer
+from minigpt.tokenizers.character import CharacterTokenizer
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.gpt2_files import token_bytes
+from minigpt.tokenizers.splitting import WHITE_SPACE
+from minigpt.tokenizers.unicode_tables import ranges
+from minigpt.tokenizers.vocabulary import ESCAPE, SPACE, escaped
+from minigpt.tokenizers.word import SPECIAL_TOKENS, WordTokenizer
+from minigpt.tokenizers.word import WHITE_SPACE as WORD_SPACE
+
+# (code points int32[B, N], UTF-8 int32[B, N, 4]) → ids int32[B, T], shorter texts padded with NOTHING, and
+# their lengths int32[B].
+Encoder = Callable[[Any, Any], tuple[Any, Any]]
+
+# The classes of characters in GPT-2's pattern; padding is white space.
+_SPACE, _LETTER, _NUMBER, _SIGN = range(4)
+_CONTRACTIONS = ("s", "t", "m", "d", "re", "ve", "ll")
+# White space of the word tokenizer; \p{Z} is the last part.
+_WORD_SPACES = [(0x09, 0x0D), (0x1C, 0x1F), (0x85, 0x85)]
+_WORD_SPACES += [(c, c) for c in range(0x3001) if chr(c).isspace() and c > 0x85]
+_WORD_SPACES += [(0x20, 0x20)]
+
+
+def build_encoder(tokenizer: Tokenizer) -> Encoder:
+    """Returns the tokenizer as a function; its arguments are the results of `characters`.
+
+    Args:
+      tokenizer: one without an `encoder_problem`.
+    """
+    encode = BUILDERS[type(tokenizer)](tokenizer)
+    if not tokenizer.lowercase:
+        return encode
+    lower_case = LowerCase()
+    return lambda code_points, utf8: encode(*lower_case.apply(code_points))
+
+
+def encoder_problem(tokenizer: Tokenizer) -> str | None:
+    """Returns why a tokenizer cannot be expressed in ONNX; None if it can."""
+    if type(tokenizer) not in BUILDERS:
+        return f"tokenizer.kind = {tokenizer.kind!r}: is not supported"
+    if not isinstance(tokenizer, GPT2Tokenizer):
+        return None
+    if not _has_ordered_merges(tokenizer):
+        return "tokenizer.kind = 'gpt2': the merges are not in the order in which they were learned"
+    if tokenizer.splitting != "gpt2":
+        return "the tokenizer splits text as Qwen3 does: is not supported"
+    if token := _unsupported_token(tokenizer):
+        return f"the tokenizer has added tokens, such as {token!r}: only the end token is supported"
+    return None
+
+
+def _byte_pair(tokenizer: BytePairTokenizer) -> Encoder:
+    ids, merges = tokenizer.vocabulary_and_merges()
+    byte_ids = {byte: ids[f"<0x{byte:02X}>"] for byte in range(256)}
+    # What the text contains in place of a space is U+2581, which is escaped.
+    known = {
+        ord(" ") if piece == SPACE else ord(piece): i
+        for piece, i in ids.items()
+        if len(piece) == 1 and piece != ESCAPE
+    }
+    known_ids = known | {ord(SPACE): NOTHING, ord(ESCAPE): NOTHING}
+    escape_id = ids.get(ESCAPE, byte_ids[ord(ESCAPE)])
+    sequences = {
+        ord(character): [
+            escape_id,
+            *(known.get(ord(c), byte_ids[ord(c)]) for c in escaped(character)[1:]),
+        ]
+        for character in (SPACE, ESCAPE)
+    }
+    pairs = {
+        (ids[left], ids[right]): (rank, ids[left + right])
+        for rank, (left, right) in enumerate(merges)
+    }
+    characters = CharacterIds(known_ids, byte_ids, sequences)
+    if not pairs:
+        return characters.ids
+    table = PairTable(pairs, tokenizer.vocab_size, tokenizer.vocab_size)
+    return lambda code_points, utf8: compact(merge(characters.ids(code_points, utf8)[0], table))
+
+
+def _character(tokenizer: CharacterTokenizer) -> Encoder:
+    first = tokenizer.byte_ids[-1] + 1
+    known = {ord(character): i for i, character in enumerate(tokenizer.characters, first)}
+    byte_ids = {byte: i for byte, i in enumerate(tokenizer.byte_table.tolist()) if i >= 0}
+    return CharacterIds(known, byte_ids).ids
+
+
+def _word(tokenizer: WordTokenizer) -> Encoder:
+    """A word is looked up in a tree of all words, one character after the other."""
+    assert WORD_SPACE == r"[\t-\r\x1c-\x1f\x{85}\p{Z}]+"
+    spaces = members(_WORD_SPACES)
+    marks = members(ranges("P", "S"))
+    words = [piece.decode() for piece in tokenizer.pieces[SPECIAL_TOKENS:]]
+    letters = {ord(c): i for i, c in enumerate(sorted({c for word in words for c in word}))}
+    children: dict[tuple[int, int], tuple[int, int]] = {}
+    id_of_node = [tokenizer.unknown_id]
+    for i, word in enumerate(words, SPECIAL_TOKENS):
+        node = 0
+        for character in word:
+            step = (node, letters[ord(character)])
+            if step not in children:
+                children[step] = (0, len(id_of_node))
+                id_of_node.append(tokenizer.unknown_id)
+            node = children[step][1]
+        id_of_node[node] = i
+    ids = np.array(id_of_node, np.int32)
+    known = CodePointTable(letters)
+    table = PairTable(children, len(ids), len(letters)) if children else None
+
+    def encode(code_points: Any, utf8: Any) -> tuple[Any, Any]:
+        is_mark = marks.look_up(code_points) == 1
+        is_letter = ~is_mark & (spaces.look_up(code_points) != 1) & (code_points != NOTHING)
+        inside = tf.pad(is_letter[:, :-1], [[0, 0], [1, 0]])[:, : tf.shape(code_points)[1]]
+        starts = is_mark | (is_letter & ~inside)
+        # int32[B, W], the place of the first character of each word.
+        places = tf.range(tf.shape(code_points)[1])[None]
+        first, counts = compact(tf.where(starts, places, NOTHING))
+        is_word = first != NOTHING
+        mark = (
+            tf.gather(tf.cast(is_mark, tf.int32), tf.maximum(first, 0), axis=1, batch_dims=1) == 1
+        )
+        if table is None:
+            return tf.where(is_word, tokenizer.unknown_id, NOTHING), counts
+
+        # One column more is behind every text.
+        flags = tf.pad(tf.cast(is_letter, tf.int32), [[0, 0], [0, 1]])
+        characters = known.look_up(code_points)
+        characters = tf.pad(characters, [[0, 0], [0, 1]], constant_values=NOTHING)
+        last = tf.shape(code_points)[1]
+
+        def follow(place: Any, node: Any, reads: Any) -> tuple[Any, Any, Any]:
+            column = tf.minimum(tf.maximum(first, 0) + place, last)
+            character = tf.gather(characters, column, axis=1, batch_dims=1)
+            rank, child = table.look_up(node, character)
+            # No word has this beginning: -1.
+            child = tf.where(rank == NO_RANK, NOTHING, child)
+            node = tf.where(reads, child, node)
+            after = tf.minimum(column + 1, last)
+            goes_on = tf.gather(flags, after, axis=1, batch_dims=1) == 1
+            return place + 1, node, reads & goes_on & ~mark
+
+        any_shape = tf.TensorShape([None, None])
+        _, node, _ = tf.while_loop(
+            lambda place, node, reads: tf.reduce_any(reads),
+            follow,
+            (tf.constant(0), tf.zeros_like(first), is_word),
+            shape_invariants=(tf.TensorShape([]), any_shape, any_shape),
+        )
+        found = tf.where(
+            node >= 0, tf.gather(tf.constant(ids), tf.maximum(node, 0)), tokenizer.unknown_id
+        )
+        return tf.where(is_word, found, NOTHING), counts
+
+    return encode
+
+
+def _gpt2(tokenizer: GPT2Tokenizer) -> Encoder:
+    ids = {tokenizer.pieces[i]: i for i in tokenizer.encoder.values()}
+    byte_ids = np.array([ids[bytes([byte])] for byte in range(256)], np.int32)
+    pairs = {}
+    for rank, merged in enumerate(tokenizer.merges):
+        left, right = map(token_bytes, merged)
+        pairs[ids[left], ids[right]] = (rank, ids[left + right])
+    # Between two words is an id that does not merge.
+    boundary = tokenizer.vocab_size
+    table = PairTable(pairs, boundary + 1, boundary + 1) if pairs else None
+    classes = [members(ranges("L")), members(ranges("N")), members(WHITE_SPACE)]
+
+    def encode(code_points: Any, utf8: Any) -> tuple[Any, Any]:
+        code_points, ends = _without_end_tokens(tokenizer, code_points)
+        letter, number, space = (each.look_up(code_points) == 1 for each in classes)
+        kinds = tf.where(letter, _LETTER, tf.where(number, _NUMBER, _SIGN))
+        kinds = tf.where(space | (code_points == NOTHING), _SPACE, kinds)
+        starts = tf.where(_word_starts(code_points, kinds), boundary, NOTHING)
+        data = utf8_ids(code_points, utf8, byte_ids)
+        symbols, _ = compact(flat(tf.concat([starts[:, :, None], ends, data], axis=2)))
+        found = symbols if table is None else merge(symbols, table)
+        return compact(tf.where(found == boundary, NOTHING, found))
+
+    return encode
+
+
+def _has_ordered_merges(tokenizer: GPT2Tokenizer) -> bool:
+    """Returns whether every merge is of tokens that earlier merges make, as in a learned vocabulary."""
+    rank = {left + right: i for i, (left, right) in enumerate(tokenizer.merges)}
+    return all(rank.get(part, -1) < i for i, pair in enumerate(tokenizer.merges) for part in pair)
+
+
+def _unsupported_token(tokenizer: GPT2Tokenizer) -> str | None:
+    """Returns the text of an added token that the graph cannot find; None if there is none.
+
+    The graph finds the end token, if no two occurrences of its text can overlap.
+    """
+    for token in tokenizer.added:
+        text = token.content
+        overlaps = any(text.startswith(text[i:]) for i in range(1, len(text)))
+        flags = token.single_word or token.lstrip or token.rstrip
+        if token.id != tokenizer.end_id or flags or overlaps:
+            return text
+    return None
+
+
+def _without_end_tokens(tokenizer: GPT2Tokenizer, code_points: Any) -> tuple[Any, Any]:
+    """Returns the code points with padding in place of end tokens, and their ids, int32[B, N, A]."""
+    columns = []
+    for token in tokenizer.added:
+        found = tf.fill(tf.shape(code_points), True)
+        for place, character in enumerate(token.content):
+            found &= shifted(code_points, place) == ord(character)
+        columns.append(tf.where(found, token.id, NOTHING))
+        for place in range(len(token.content)):
+            code_points = tf.where(_shifted_flags(found, -place), NOTHING, code_points)
+    ids = tf.stack(columns, axis=2) if columns else code_points[:, :, None][:, :, :0]
+    return code_points, ids
+
+
+def _word_starts(code_points: Any, kinds: Any) -> Any:
+    r"""Returns bool[B, N], whether a word begins at each character.
+
+    The published pattern, 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+, cuts
+    a text where the class of the characters changes. A space belongs to the word behind it. Of several
+    white spaces before a word, the last one is cut off. A contraction begins where a word would begin.
+    """
+    before, after = shifted(kinds, -1), shifted(kinds, 1, _SPACE)
+    is_space = kinds == _SPACE
+    ends_space = is_space & (after != _SPACE)
+    joins_next = ends_space & (code_points == ord(" "))
+    starts = tf.where(is_space, ends_space | (before != _SPACE), before != kinds)
+    starts &= is_space | ~_shifted_flags(joins_next, -1)
+    apostrophe = starts & (code_points == ord("'"))
+    for letters in _CONTRACTIONS:
+        found = apostrophe
+        for place, letter in enumerate(letters, 1):
+            found &= shifted(code_points, place) == ord(letter)
+        starts &= ~_shifted_flags(found, -1)
+        starts |= _shifted_flags(found, -1 - len(letters))
+    return starts & (code_points != NOTHING)
+
+
+def _shifted_flags(flags: Any, offset: int) -> Any:
+    return shifted(tf.cast(flags, tf.int32), offset, 0) == 1
+
+
+BUILDERS: dict[type, Callable[[Any], Encoder]] = {
+    BytePairTokenizer: _byte_pair,
+    GPT2Tokenizer: _gpt2,
+    WordTokenizer: _word,
+    CharacterTokenizer: _character,
+}
