@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from minigpt.models import GPT, EncoderDecoder
     from minigpt.targets.opened import Opened
 
-# Name → module and class, in the folder of the target.
+# Name → module and class, in this package.
 TARGETS = {
     "saved_model": "saved_model.SavedModel",
     "keras": "keras_file.KerasFile",
