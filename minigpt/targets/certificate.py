@@ -23,9 +23,8 @@ from minigpt.storage.atomic import replace_file
 from minigpt.storage.files import sha256_of
 from minigpt.targets.comparison import compare
 from minigpt.targets.material import pair_material, text_material
-from minigpt.targets.opened import Opened
 from minigpt.targets.opened_model import opened_model
-from minigpt.targets.targets import Target, Tolerance, target_named, target_of
+from minigpt.targets.targets import Opened, Target, Tolerance, target_named, target_of
 from minigpt.tokenizers import Tokenizer
 
 FORMAT = 1

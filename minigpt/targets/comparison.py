@@ -10,7 +10,7 @@ import numpy as np
 from minigpt.errors import UserError
 from minigpt.evaluation.scores import bits_per_byte
 from minigpt.targets.material import Material
-from minigpt.targets.opened import Opened
+from minigpt.targets.targets import Opened
 
 NEW_TOKENS = 64
 # The speed is the median of this many texts.

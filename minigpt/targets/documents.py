@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 import minigpt
-from minigpt.targets.opened import Opened, Sources, Texts
-from minigpt.targets.targets import ExportSource
+from minigpt.targets.targets import ExportSource, Opened, Sources, Texts
 from minigpt.tokenizers import load_tokenizer
 
 SETTINGS_FILE, TOKENIZER_FOLDER = "minigpt.json", "minigpt_tokenizer"

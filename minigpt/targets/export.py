@@ -32,8 +32,7 @@ def write_export(
         raise UserError(ArgumentProblem("format", format, problem))
     for ignored in target.ignored_settings(source.run.config.sampling):
         LOGGER.warning("%s: %s", output, ignored)
-    new = output_folder if target.is_folder else output_file
-    with new(output) as unfinished:
+    with _new(output, target.is_folder) as unfinished:
         target.write(source, unfinished, weights)
         if not certificate:
             return None
@@ -72,29 +71,23 @@ def check_output(output: Path, is_folder: bool) -> None:
 
 
 @contextmanager
-def output_folder(output: Path) -> Iterator[Path]:
-    """Yields an empty folder that becomes `output` when the block ends without an exception.
+def _new(output: Path, is_folder: bool) -> Iterator[Path]:
+    """Yields an empty folder, or the path of a file, that becomes `output` if no exception is raised.
 
     Raises:
-      UserError: `output` is not empty, or cannot be written.
+      UserError: there is an `output`, or it cannot be written.
     """
-    with _reported(output):
-        check_output(output, is_folder=True)
-        with _parents_of(output), atomic_folder(output) as folder:
-            yield folder
-
-
-@contextmanager
-def output_file(output: Path) -> Iterator[Path]:
-    """Yields a path for a file that becomes `output` when the block ends without an exception.
-
-    Raises:
-      UserError: `output` exists, or cannot be written.
-    """
-    with _reported(output):
-        check_output(output, is_folder=False)
-        with _parents_of(output), atomic_file(output) as unfinished:
+    write: Any = atomic_folder if is_folder else atomic_file
+    try:
+        check_output(output, is_folder)
+        with _parents_of(output), write(output) as unfinished:
             yield unfinished
+    except Exception as error:
+        # TensorFlow raises its own exceptions for files.
+        if not (isinstance(error, OSError) or type(error).__module__.startswith("tensorflow")):
+            raise
+        problem = f"cannot be written: {write_problem(error)}"
+        raise UserError(ArgumentProblem("output", output, problem)) from None
 
 
 @contextmanager
@@ -109,15 +102,3 @@ def _parents_of(output: Path) -> Iterator[None]:
             with suppress(OSError):  # Another process may have written there.
                 folder.rmdir()
         raise
-
-
-@contextmanager
-def _reported(output: Path) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        # TensorFlow raises its own exceptions for files.
-        if not (isinstance(error, OSError) or type(error).__module__.startswith("tensorflow")):
-            raise
-        problem = f"cannot be written: {write_problem(error)}"
-        raise UserError(ArgumentProblem("output", output, problem)) from None

@@ -12,7 +12,7 @@ from minigpt.generation.samples import generate
 from minigpt.generation.step_models import CachedGPT
 from minigpt.generation.text_models import TranslationModel
 from minigpt.models import GPT, EncoderDecoder
-from minigpt.targets.opened import Opened, Sources, Texts
+from minigpt.targets.targets import Opened, Sources, Texts
 from minigpt.tokenizers import Tokenizer
 
 # The size of the logits that are computed at a time.

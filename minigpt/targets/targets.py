@@ -3,11 +3,15 @@
 import abc
 import functools
 import importlib
+import importlib.metadata
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, cast, get_args
+
+import numpy as np
 
 from minigpt.config import SamplingConfig, TransformerConfig
 from minigpt.environment import install_command
@@ -17,7 +21,6 @@ from minigpt.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from minigpt.models import GPT, EncoderDecoder
-    from minigpt.targets.opened import Opened
 
 # Name → module and class, in this package.
 TARGETS = {
@@ -33,6 +36,9 @@ TARGETS = {
 # How matrices are stored.
 WeightsType = Literal["float32", "float16", "int8"]
 STORED: tuple[WeightsType, ...] = get_args(WeightsType)
+# Token ids of texts, and of the sources of translations.
+Texts = Sequence[np.ndarray]
+Sources = Sequence[np.ndarray | None]
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,42 @@ class ExportSource:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         return self.run.load_tokenizer()
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An exported file or folder, opened with the packages that its users have.
+
+    Attributes:
+      encode: lines → the token ids of each.
+      continue_greedily: (prompts, maximum number of new tokens) → the most probable continuation of each
+        prompt, or its translation, token by token.
+      packages: the packages that read the format, for the versions in the certificate.
+      weights: how matrices are stored. It decides the tolerance.
+      max_len: the context; None if the export does not say it.
+      logits: (texts, sources) → for each text, int32[T], the scores of every next token, float32[T, V]. The
+        source is that of a translation, int32[S], end token included; None for a text. None if the format
+        gives no logits.
+      decode: (ids of a prompt, new ids) → the text that the new ids add, without the end token; None if
+        only whole texts are read.
+      new_ids: (ids of a prompt, maximum number of new tokens) → the ids of the most probable continuation;
+        None if the format continues texts itself.
+      text_graph: a second file of the export, from prompts to texts.
+    """
+
+    encode: Callable[[Sequence[str]], list[list[int]]]
+    continue_greedily: Callable[[Sequence[str], int], list[str]]
+    packages: tuple[str, ...]
+    weights: WeightsType = "float32"
+    max_len: int | None = None
+    logits: Callable[[Texts, Sources], Iterator[np.ndarray]] | None = None
+    decode: Callable[[Sequence[int], Sequence[int]], str] | None = None
+    new_ids: Callable[[Sequence[int], int], list[int]] | None = None
+    text_graph: "Opened | None" = None
+
+    def versions(self) -> dict[str, str]:
+        """Returns the version of each package."""
+        return {name: importlib.metadata.version(name) for name in self.packages}
 
 
 class Target(abc.ABC):
@@ -143,7 +185,7 @@ class Target(abc.ABC):
         """
 
     @abc.abstractmethod
-    def open(self, path: Path) -> "Opened":
+    def open(self, path: Path) -> Opened:
         """Opens what `write` has written, with the packages that the users of the format have.
 
         Raises:

@@ -6,7 +6,8 @@
 import functools
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,7 @@ class Engine:
     def _load(self, path: Path) -> tuple[int, int]:
         with path.open("rb") as file:
             size = path.stat().st_size
-            address = self._allocate(size)
+            address: int = self._checked("allocate", size)
             # Directly into the engine's memory: large files are not copied.
             read = file.readinto(self._view(address, size).data)
         if read != size:
@@ -104,14 +105,12 @@ class Engine:
         Raises:
           UserError: the value has another type, or a string is not UTF-8.
         """
-        mark = self._call("memory_mark")
-        address = self._call("find_key", *self._write(name.encode()))
-        if not address:
-            self._call("release_to", mark)
-            return None
-        _, _, kind, is_array, count, data, size = self._view(address, 28).view("<u4").tolist()
-        content = self._view(data, size).copy()
-        self._call("release_to", mark)
+        with self._released():
+            address = self._call("find_key", *self._write(name.encode()))
+            if not address:
+                return None
+            _, _, kind, is_array, count, data, size = self._view(address, 28).view("<u4").tolist()
+            content = self._view(data, size).copy()
         if kind == _STRING and not is_array:
             try:
                 return content.tobytes().decode()
@@ -128,20 +127,17 @@ class Engine:
         Returns:
           int32[T], the token ids; and the number of words or characters that are not in the vocabulary.
         """
-        mark = self._call("memory_mark")
-        encoded = self._checked("encode_text", *self._write(text.encode()))
-        address, count, unknown = self._view(encoded, 12).view("<u4").tolist()
-        ids = self._view(address, 4 * count).view("<i4").copy()
-        self._call("release_to", mark)
-        return ids, unknown
+        with self._released():
+            encoded = self._checked("encode_text", *self._write(text.encode()))
+            address, count, unknown = self._view(encoded, 12).view("<u4").tolist()
+            return self._view(address, 4 * count).view("<i4").copy(), unknown
 
     def set_sampling(self, settings: Settings, seed: int) -> None:
         """Sets how tokens are chosen; stop strings and max_new_tokens are not read."""
         self._call("set_sampling", *settings.numbers, seed)
         if self._banned != tuple(settings.banned_tokens):
-            mark = self._call("memory_mark")
-            self._checked("set_banned", *self._write_ids(settings.banned_tokens))
-            self._call("release_to", mark)
+            with self._released():
+                self._checked("set_banned", *self._write_ids(settings.banned_tokens))
             self._banned = tuple(settings.banned_tokens)
 
     def start(self, ids: Sequence[int] | np.ndarray, max_new_tokens: int, added: int = 0) -> None:
@@ -182,12 +178,8 @@ class Engine:
         Returns:
           float32[T, V].
         """
-        self._call("finish")
-        count = len(ids)
-        address = self._checked("score", *self._write_ids(ids))
-        scores = self._view(address, 4 * count * vocab_size).view("<f4").copy()
-        self._call("finish")
-        return scores.reshape(count, vocab_size)
+        scores = self._read_text("score", ids, 4 * len(ids) * vocab_size).view("<f4")
+        return scores.reshape(len(ids), vocab_size)
 
     def mean_latent(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         """Computes the mean of the latents, the input of the head, over the tokens of a text.
@@ -198,11 +190,14 @@ class Engine:
           float32[D].
         """
         embed_dim = self.key("minigpt.model.embed_dim")
+        return self._read_text("mean_latent", ids, 4 * embed_dim).view("<f4")
+
+    def _read_text(self, function: str, ids: Sequence[int] | np.ndarray, size: int) -> np.ndarray:
+        """Returns what a function makes of a whole text: uint8[size]."""
         self._call("finish")
-        address = self._checked("mean_latent", *self._write_ids(ids))
-        mean = self._view(address, 4 * embed_dim).view("<f4").copy()
+        found = self._view(self._checked(function, *self._write_ids(ids)), size).copy()
         self._call("finish")
-        return mean
+        return found
 
     def _call(self, name: str, *arguments: Any) -> Any:
         function: Any = self._exports[name]
@@ -221,12 +216,17 @@ class Engine:
         message = self._view(address, 512).tobytes()
         return message[: message.index(0)].decode("utf-8", "replace")
 
-    def _allocate(self, size: int) -> int:
-        address: int = self._checked("allocate", size)
-        return address
+    @contextmanager
+    def _released(self) -> Iterator[None]:
+        """Frees at the end what the block has allocated."""
+        mark = self._call("memory_mark")
+        try:
+            yield
+        finally:
+            self._call("release_to", mark)
 
     def _write(self, data: bytes) -> tuple[int, int]:
-        address = self._allocate(len(data))
+        address: int = self._checked("allocate", len(data))
         self._view(address, len(data))[:] = np.frombuffer(data, np.uint8)
         return address, len(data)
 
@@ -310,21 +310,14 @@ class BatchEngine(Engine):
         Raises:
           UserError: a token is outside the vocabulary, or the text would be too long.
         """
-        mark = self._call("memory_mark")
-        self._checked(
-            "start_slot",
-            slot,
-            *self._write_ids(ids),
-            settings.max_new_tokens,
-            *settings.numbers,
-            seed,
-        )
+        numbers = settings.max_new_tokens, *settings.numbers, seed
         added = {**(biases or {}), **dict.fromkeys(settings.banned_tokens, -np.inf)}
-        if added:
-            address, count = self._write_ids(list(added))
-            values, _ = self._write(np.array(list(added.values()), "<f4").tobytes())
-            self._checked("bias_slot", slot, address, values, count)
-        self._call("release_to", mark)
+        with self._released():
+            self._checked("start_slot", slot, *self._write_ids(ids), *numbers)
+            if added:
+                address, count = self._write_ids(list(added))
+                values, _ = self._write(np.array(list(added.values()), "<f4").tobytes())
+                self._checked("bias_slot", slot, address, values, count)
         self._checked("penalize_slot", slot, frequency_penalty, presence_penalty)
         if records:
             self._checked("record_slot", slot)
@@ -355,11 +348,7 @@ class BatchEngine(Engine):
         """
         if not len(ids):
             return []
-        self._call("finish")
-        address = self._checked("describe_text", *self._write_ids(ids))
-        found = _choices(self._view(address, _CHOICE.itemsize * len(ids)).copy())
-        self._call("finish")
-        return found
+        return _choices(self._read_text("describe_text", ids, _CHOICE.itemsize * len(ids)))
 
 
 def _choices(data: np.ndarray) -> list[Choice]:

@@ -6,6 +6,7 @@ Imports TensorFlow only if no checkpoint holds the weights of the best model as 
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,29 +113,22 @@ def _name(run: Run) -> str:
 
 def _weights(run: Run) -> list[np.ndarray]:
     """Returns the weights of the best model in the order of `model.weights`."""
-    arrays = None
     if run.config.training.lora_rank is None and any(checkpoint_paths(run.checkpoints_folder)):
-        arrays = _finished_arrays(run) if run.model_file.is_file() else run.best_checkpoint().arrays
-    if arrays is None:
         if not run.model_file.is_file():
-            run.best_checkpoint()  # Says that there is none, before TensorFlow is imported.
-        # Imported through the package, which hides TensorFlow's log.
-        weights: list[np.ndarray] = minigpt.load(run).model.get_weights()
-        return weights
-    return _weights_of(arrays)
+            return _weights_of(run.best_checkpoint().arrays)
+        # If the checkpoint is damaged, model.keras has the weights.
+        with suppress(BrokenCheckpointError):
+            if name := _best_name(run):
+                return _weights_of(read_checkpoint(run.checkpoints_folder / name).arrays)
+    if not run.model_file.is_file():
+        run.best_checkpoint()  # Says that there is none, before TensorFlow is imported.
+    # Imported through the package, which hides TensorFlow's log.
+    weights: list[np.ndarray] = minigpt.load(run).model.get_weights()
+    return weights
 
 
 def _weights_of(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     return [arrays[name] for name in sorted(arrays) if name.startswith("weights/")]
-
-
-def _finished_arrays(run: Run) -> dict[str, np.ndarray] | None:
-    """Returns the arrays of the best checkpoint; None if it is damaged: model.keras has the weights too."""
-    name = _best_name(run)
-    try:
-        return read_checkpoint(run.checkpoints_folder / name).arrays if name else None
-    except BrokenCheckpointError:
-        return None
 
 
 def _best_name(run: Run) -> str | None:
@@ -143,25 +137,19 @@ def _best_name(run: Run) -> str | None:
 
 
 def best_facts(run: Run) -> dict[str, Any]:
-    """Returns the keys of `minigpt.training` for the best model."""
-    return _training_facts(run, _best_record(run))
-
-
-def _best_record(run: Run) -> dict[str, Any]:
-    """Returns the line of metrics.jsonl about the best epoch; {} if it is not known."""
+    """Returns the keys of `minigpt.training` for the best model, from its line of metrics.jsonl."""
+    record: Mapping[str, Any] = {}
     if epoch := re.search(r"-epoch-(\d+)$", _best_name(run) or ""):
-        found = [
+        lines = [
             line for line in read_lines(run.metrics_file) if line.get("epoch") == int(epoch[1])
         ]
-        return found[-1] if found else {}
-    return {}
+        record = lines[-1] if lines else {}
+    return _training_facts(run, record)
 
 
 def _training_facts(run: Run, record: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the keys of `minigpt.training`; null for what is not known or not a finite number."""
     facts = {name: record.get(name) for name in ("step", "epoch", "val_loss", "val_bits_per_byte")}
-    for name, value in facts.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            facts[name] = None  # JSON has no such numbers.
+    facts |= {n: None for n, v in facts.items() if isinstance(v, float) and not math.isfinite(v)}
     fingerprint = run.corpus["fingerprint"] if run.corpus_file.is_file() else None
     return facts | {"text_fingerprint": fingerprint}

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from minigpt.config import SamplingConfig, TransformerConfig
 from minigpt.targets.gguf.settings import ignored_settings
-from minigpt.targets.opened import Opened
-from minigpt.targets.targets import STORED, ExportSource, Target, WeightsType
+from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType
 from minigpt.tokenizers import Tokenizer
 
 

@@ -40,19 +40,10 @@ _FILE_TYPES = {
 }
 # The settings of a model that are in the file or in the shapes of its tensors, or that only training reads.
 _KNOWN_SETTINGS = {
-    *(
-        "kind",
-        "max_len",
-        "embed_dim",
-        "head_dim",
-        "num_heads",
-        "num_kv_heads",
-        "value_dim",
-        "ff_dim",
-    ),
-    *("num_layers", "dropout_rate", "attention_dropout_rate", "ff_dropout_rate", "block"),
-    *("norm_epsilon", "qkv_bias", "scale_embeddings", "position", "rotary_base", "activation"),
-    *("tie_embeddings", "head_bias"),
+    *("kind", "max_len", "embed_dim", "head_dim", "num_heads", "num_kv_heads", "value_dim"),
+    *("ff_dim", "num_layers", "dropout_rate", "attention_dropout_rate", "ff_dropout_rate"),
+    *("block", "norm_epsilon", "qkv_bias", "scale_embeddings", "position", "rotary_base"),
+    *("activation", "tie_embeddings", "head_bias"),
 }
 # The values that the engine supports: minigpt/targets/gguf/engine/model.c.
 _KNOWN_NAMES = {
@@ -60,6 +51,22 @@ _KNOWN_NAMES = {
     "block": ("post_norm", "pre_norm", "modern"),
     "position": ("learned", "sinusoidal", "rotary"),
     "activation": ("relu", "gelu", "gelu_tanh", "silu", "relu_squared"),
+}
+# The architectures of llama.cpp: settings → their values.
+_LLAMA: dict[str, dict[str, Any]] = {
+    "gpt2": {
+        "block": "pre_norm",
+        "position": "learned",
+        "activation": "gelu_tanh",
+        "head_bias": False,
+    },
+    "qwen3": {
+        "block": "modern",
+        "position": "rotary",
+        "activation": "silu",
+        "qkv_bias": False,
+        "head_bias": False,
+    },
 }
 # Settings that can name files of the user.
 _PRIVATE: Any = {
@@ -103,7 +110,12 @@ def write_portable(
     with atomic_file(path) as unfinished:
         writer = gguf.GGUFWriter(unfinished, architecture)
         writer.add_uint32(_CHECKSUM, 0)
-        _write_general(writer, config, name, weights_type)
+        if name:
+            writer.add_name(name)
+        writer.add_file_type(_FILE_TYPES[weights_type])
+        writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
+        if config.data.license is not None:
+            writer.add_license(config.data.license)
         _write_own(writer, config, model, tokenizer, training or {})
         if architecture != OWN:
             assert vocabulary is not None
@@ -161,35 +173,17 @@ def architecture_of(model: TransformerConfig, vocabulary: LlamaVocabulary | None
     same_dims = model.head_dim == model.value_dim
     if vocabulary is None or model.kind != "gpt" or model.scale_embeddings or not same_dims:
         return OWN
-    is_gpt2 = (
-        model.block == "pre_norm"
-        and model.position == "learned"
-        and model.activation == "gelu_tanh"
-        and not model.head_bias
-        and model.num_kv_heads == model.num_heads
-        and model.head_dim == model.embed_dim / model.num_heads
+    name = next(
+        (
+            n
+            for n, wanted in _LLAMA.items()
+            if all(getattr(model, k) == v for k, v in wanted.items())
+        ),
+        OWN,
     )
-    if is_gpt2:
-        return "gpt2"
-    is_qwen3 = (
-        model.is_modern
-        and model.position == "rotary"
-        and model.activation == "silu"
-        and not model.qkv_bias
-        and not model.head_bias
-    )
-    return "qwen3" if is_qwen3 else OWN
-
-
-def _write_general(
-    writer: gguf.GGUFWriter, config: Config, name: str, weights_type: WeightsType
-) -> None:
-    if name:
-        writer.add_name(name)
-    writer.add_file_type(_FILE_TYPES[weights_type])
-    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
-    if config.data.license is not None:
-        writer.add_license(config.data.license)
+    has_one_width = model.num_kv_heads == model.num_heads
+    has_one_width &= model.head_dim == model.embed_dim / model.num_heads
+    return OWN if name == "gpt2" and not has_one_width else name
 
 
 def _write_own(
@@ -266,22 +260,13 @@ def _write_architecture(
 def _tensors(
     architecture: str, model: TransformerConfig, weights: Sequence[np.ndarray]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    tensors = named_tensors(model, weights)
-    if architecture == "gpt2":
-        return _fused(model, tensors)
     if model.position == "sinusoidal":
-        return _with_sinusoid(model, tensors)
-    return tensors
+        # Not at the top: the module of the layer imports TensorFlow.
+        from minigpt.models.layers.positions import sinusoid
 
-
-def _with_sinusoid(
-    model: TransformerConfig, tensors: Iterator[tuple[str, np.ndarray]]
-) -> Iterator[tuple[str, np.ndarray]]:
-    # Not at the top: the module of the layer imports TensorFlow.
-    from minigpt.models.layers.positions import sinusoid
-
-    yield "position_embd.weight", sinusoid(model.max_len, model.embed_dim)
-    yield from tensors
+        yield "position_embd.weight", sinusoid(model.max_len, model.embed_dim)
+    tensors = named_tensors(model, weights)
+    yield from _fused(model, tensors) if architecture == "gpt2" else tensors
 
 
 def _fused(

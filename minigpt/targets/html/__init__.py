@@ -7,8 +7,7 @@ from pathlib import Path
 
 from minigpt.errors import UserError
 from minigpt.targets.gguf.target import Gguf
-from minigpt.targets.opened import Opened
-from minigpt.targets.targets import ExportSource, WeightsType
+from minigpt.targets.targets import ExportSource, Opened, WeightsType
 
 _MODEL = re.compile(
     r'<script type="text/plain" class="model" data-file="main"[^>]*>([^<]*)</script>'

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from minigpt.config import TransformerConfig
-from minigpt.targets.opened import Opened
-from minigpt.targets.targets import ExportSource, Target, WeightsType, gpt_problem
+from minigpt.targets.targets import ExportSource, Opened, Target, WeightsType, gpt_problem
 from minigpt.tokenizers import Tokenizer
 
 

@@ -182,51 +182,53 @@ def _splitting_of(path: Path, described: dict[str, Any]) -> Splitting:
       UserError: it describes a kind of tokenizer other than GPT-2's and Qwen3's.
     """
 
-    def part(whole: Any, *names: str | int) -> Any:
-        for name in names:
-            if isinstance(whole, list) and isinstance(name, int):
-                whole = whole[name] if name < len(whole) else None
-            else:
-                whole = whole.get(name) if isinstance(whole, dict) else None
-        return whole
-
-    of_byte_level: tuple[str | int, ...] = ("pre_tokenizer",)
+    byte_level = "pre_tokenizer"
     splitting: Splitting = "gpt2"
-    expected: list[tuple[tuple[str | int, ...], Any, Any]] = []
-    if part(described, "pre_tokenizer", "type") == "Sequence":
-        splitting, parts = "qwen2", ("pre_tokenizer", "pretokenizers")
-        of_byte_level = (*parts, 1)
+    expected: list[tuple[str, Any, Any]] = []
+    if _part(described, "pre_tokenizer.type") == "Sequence":
+        splitting, parts = "qwen2", "pre_tokenizer.pretokenizers"
+        byte_level = f"{parts}.1"
         expected = [
-            ((*parts, 0, "type"), "Split", None),
-            ((*parts, 0, "pattern", "Regex"), PATTERNS["qwen2"], None),
-            ((*parts, 0, "behavior"), "Isolated", None),
-            ((*parts, 0, "invert"), False, False),
-            ((*parts, 2), None, None),
+            (f"{parts}.0.type", "Split", None),
+            (f"{parts}.0.pattern.Regex", PATTERNS["qwen2"], None),
+            (f"{parts}.0.behavior", "Isolated", None),
+            (f"{parts}.0.invert", False, False),
+            (f"{parts}.2", None, None),
         ]
     expected += [
-        (("model", "type"), "BPE", None),
-        (("model", "dropout"), None, None),
-        (("model", "byte_fallback"), False, False),
-        (("model", "ignore_merges"), False, False),
-        (("normalizer", "type"), "NFC" if splitting == "qwen2" else None, None),
-        ((*of_byte_level, "type"), "ByteLevel", None),
-        ((*of_byte_level, "add_prefix_space"), False, False),
-        ((*of_byte_level, "use_regex"), splitting == "gpt2", True),
-        (("decoder", "type"), "ByteLevel", "ByteLevel"),
+        ("model.type", "BPE", None),
+        ("model.dropout", None, None),
+        ("model.byte_fallback", False, False),
+        ("model.ignore_merges", False, False),
+        ("normalizer.type", "NFC" if splitting == "qwen2" else None, None),
+        (f"{byte_level}.type", "ByteLevel", None),
+        (f"{byte_level}.add_prefix_space", False, False),
+        (f"{byte_level}.use_regex", splitting == "gpt2", True),
+        ("decoder.type", "ByteLevel", "ByteLevel"),
     ]
-    for names, right, default in expected:
-        value = part(described, *names)
+    for name, right, default in expected:
+        value = _part(described, name)
         if (default if value is None else value) != right:
             raise UserError(
-                f"{path}: {'.'.join(map(str, names))} = {json.dumps(value)}: should be "
-                f"{json.dumps(right)}, as in {NAMES[splitting]}"
+                f"{path}: {name} = {json.dumps(value)}: should be {json.dumps(right)}, as in "
+                f"{NAMES[splitting]}"
             )
     if _adds_tokens(described.get("post_processor")):
         raise UserError(
-            f"{path}: post_processor.type = {json.dumps(part(described, 'post_processor', 'type'))}: "
+            f"{path}: post_processor.type = {json.dumps(_part(described, 'post_processor.type'))}: "
             'adds tokens to every text, which minigpt does not; should be "ByteLevel"'
         )
     return splitting
+
+
+def _part(whole: Any, name: str) -> Any:
+    """Returns a part of JSON by the names and numbers on the way to it; None if there is none."""
+    for key in name.split("."):
+        if isinstance(whole, list) and key.isdigit():
+            whole = whole[int(key)] if int(key) < len(whole) else None
+        else:
+            whole = whole.get(key) if isinstance(whole, dict) else None
+    return whole
 
 
 def _adds_tokens(processor: Any) -> bool:

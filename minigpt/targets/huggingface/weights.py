@@ -3,11 +3,12 @@
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -21,51 +22,10 @@ TORCH_FILE, TORCH_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 MAX_PROBLEMS = 10  # In the wrong file, every tensor differs.
 
 
-class _TorchFile:
-    """A file of torch, with the methods of a safetensors file that `Weights` calls.
-
-    Args:
-      path: the file. Nothing in it is executed: it may contain tensors only.
-    Raises:
-      UserError: torch is not installed.
-      OSError, ValueError: it is not such a file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        if find_spec("torch") is None:
-            command = shlex.join([sys.executable, "-m", "pip", "install", "torch"])
-            raise UserError(
-                f"{path}: is read with torch, which is not installed: {command}; or save "
-                f"the model as {FILE}"
-            )
-        import torch
-
-        try:
-            self._tensors = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # For a damaged file, torch may raise any exception.
-            raise ValueError(str(error).strip().splitlines()[0] or type(error).__name__) from None
-        tensors = self._tensors.values() if isinstance(self._tensors, dict) else [None]
-        if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
-            raise ValueError("should contain name to tensor")
-
-    def keys(self) -> list[str]:
-        return list(self._tensors)
-
-    def get_slice(self, name: str) -> "_TorchTensor":
-        return _TorchTensor(self._tensors[name])
-
-
-class _TorchTensor:
-    def __init__(self, tensor: Any) -> None:
-        self._tensor = tensor
-
-    def get_shape(self) -> list[int]:
-        return list(self._tensor.shape)
-
-    def __getitem__(self, _all: slice) -> np.ndarray:
-        # NumPy has no bfloat16.
-        values: np.ndarray = self._tensor.float().numpy()
-        return values
+class _Tensor(NamedTuple):
+    path: Path
+    shape: tuple[int, ...]
+    read: Callable[[], Any]
 
 
 class Weights:
@@ -74,16 +34,15 @@ class Weights:
     Names omit the architecture's prefix. Its buffers are left out.
     """
 
-    def __init__(self, folder: Path, files: Mapping[Path, Any], architecture: Architecture) -> None:
-        self.folder = folder
-        self.architecture = architecture
+    def __init__(
+        self, folder: Path, tensors: Mapping[str, _Tensor], architecture: Architecture
+    ) -> None:
+        self.folder, self.architecture = folder, architecture
         buffers = architecture.buffers
-        self._tensors: dict[str, tuple[Path, Any]] = {}
-        for path, file in files.items():
-            for stored in file.keys():  # noqa: SIM118  # not a dictionary
-                name = stored.removeprefix(architecture.prefix)
-                if buffers is None or not buffers.fullmatch(name):
-                    self._tensors[name] = (path, file.get_slice(stored))
+        named = {name.removeprefix(architecture.prefix): each for name, each in tensors.items()}
+        self._tensors = {
+            name: each for name, each in named.items() if not (buffers and buffers.fullmatch(name))
+        }
 
     def read(self, name: str) -> np.ndarray:
         """Returns a tensor as float32, whatever its type in the file.
@@ -91,11 +50,11 @@ class Weights:
         Raises:
           UserError: it cannot be read.
         """
-        path, stored = self._tensors[name]
+        tensor = self._tensors[name]
         try:
-            return np.asarray(stored[:], "float32")
+            return np.asarray(tensor.read(), "float32")
         except (TypeError, ValueError, SafetensorError) as error:
-            raise UserError(f"{path}: {name}: cannot be read: {error}") from None
+            raise UserError(f"{tensor.path}: {name}: cannot be read: {error}") from None
 
     def check(self, expected: Mapping[str, tuple[int, ...]], tied: bool) -> None:
         """Compares names and shapes with those that config.json implies.
@@ -112,17 +71,16 @@ class Weights:
             for name, shape in expected.items()
             if name not in self._tensors
         ]
-        for name, (path, stored) in self._tensors.items():
-            shape = stored.get_shape()
+        for name, (path, shape, _) in self._tensors.items():
             expected_shape = expected.get(tokens if tied and name == HEAD else name)
             if expected_shape is None:
                 problems.append(
-                    f"{path}: {name}: of shape {shape}, is not a tensor of this "
+                    f"{path}: {name}: of shape {list(shape)}, is not a tensor of this "
                     f"{self.architecture.name}"
                 )
-            elif tuple(shape) != expected_shape:
+            elif shape != expected_shape:
                 problems.append(
-                    f"{path}: {name}: has the shape {shape}; should be {list(expected_shape)} "
+                    f"{path}: {name}: has the shape {list(shape)}; should be {list(expected_shape)} "
                     "by config.json"
                 )
         if len(problems) > MAX_PROBLEMS:
@@ -147,20 +105,54 @@ def open_weights(folder: Path, architecture: Architecture) -> Iterator[Weights]:
         of them, is not installed.
     """
     with ExitStack() as stack:
-        files: dict[Path, Any] = {}
+        tensors: dict[str, _Tensor] = {}
         paths, index, is_torch = _paths(folder)
         for path in paths:
             try:
-                if is_torch:
-                    files[path] = _TorchFile(path)
-                else:
-                    files[path] = stack.enter_context(safe_open(path, framework="numpy"))
+                tensors |= _torch_tensors(path) if is_torch else _safe_tensors(path, stack)
             except FileNotFoundError:
                 raise UserError(f"{path}: does not exist, but {index} names it") from None
             except (SafetensorError, OSError, ValueError) as error:
                 kind = "a file of torch" if is_torch else "safetensors"
                 raise UserError(f"{path}: truncated or not {kind}: {error}") from None
-        yield Weights(folder, files, architecture)
+        yield Weights(folder, tensors, architecture)
+
+
+def _safe_tensors(path: Path, stack: ExitStack) -> dict[str, _Tensor]:
+    """Returns the tensors of a safetensors file, which is open until the stack is closed."""
+    file: Any = stack.enter_context(safe_open(path, framework="numpy"))
+    slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # no dictionary
+    return {
+        name: _Tensor(path, tuple(part.get_shape()), partial(part.__getitem__, slice(None)))
+        for name, part in slices.items()
+    }
+
+
+def _torch_tensors(path: Path) -> dict[str, _Tensor]:
+    """Returns the tensors of a file of torch. Nothing in it is executed: it may contain tensors only.
+
+    Raises:
+      UserError: torch is not installed.
+      OSError, ValueError: it is not such a file.
+    """
+    if find_spec("torch") is None:
+        command = shlex.join([sys.executable, "-m", "pip", "install", "torch"])
+        raise UserError(
+            f"{path}: is read with torch, which is not installed: {command}; or save the model as {FILE}"
+        )
+    import torch
+
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # For a damaged file, torch may raise any exception.
+        raise ValueError(str(error).strip().splitlines()[0] or type(error).__name__) from None
+    if not isinstance(found, dict) or not all(isinstance(t, torch.Tensor) for t in found.values()):
+        raise ValueError("should contain name to tensor")
+    # NumPy has no bfloat16.
+    return {
+        name: _Tensor(path, tuple(t.shape), lambda t=t: t.float().numpy())  # type: ignore[misc]
+        for name, t in found.items()
+    }
 
 
 def _paths(folder: Path) -> tuple[list[Path], str, bool]:

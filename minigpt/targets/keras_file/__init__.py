@@ -5,8 +5,7 @@ import zipfile
 from pathlib import Path
 
 from minigpt.targets.documents import TOKENIZER_FOLDER
-from minigpt.targets.opened import Opened
-from minigpt.targets.targets import ExportSource, Target, WeightsType
+from minigpt.targets.targets import ExportSource, Opened, Target, WeightsType
 from minigpt.tokenizers import load_tokenizer
 
 

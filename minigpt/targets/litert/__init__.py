@@ -14,8 +14,7 @@ import numpy as np
 from minigpt.config import TransformerConfig
 from minigpt.environment import hide_tensorflow_log
 from minigpt.targets.documents import Caches, DocumentedTokenizer, documents, opened_step
-from minigpt.targets.opened import Opened
-from minigpt.targets.targets import STORED, ExportSource, Target, WeightsType, gpt_problem
+from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType, gpt_problem
 from minigpt.tokenizers import Tokenizer
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from minigpt.config import TransformerConfig
 from minigpt.environment import hide_tensorflow_log
 from minigpt.targets.documents import SETTINGS_FILE, documents
 from minigpt.targets.huggingface import HuggingFace
-from minigpt.targets.opened import Opened
-from minigpt.targets.targets import STORED, ExportSource, Target, WeightsType, gpt_problem
+from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType, gpt_problem
 from minigpt.tokenizers import Tokenizer
 
 # How matrices are stored → the name that transformers.js has for it, and its file.

@@ -9,7 +9,7 @@ import numpy as np
 
 from minigpt.targets.documents import SETTINGS_FILE, Caches, DocumentedTokenizer, opened_step
 from minigpt.targets.onnx import MODEL_FILES, TEXT_FILE
-from minigpt.targets.opened import Opened
+from minigpt.targets.targets import Opened
 
 # Texts that the graph from prompts to texts reads at a time.
 _ROWS = 64

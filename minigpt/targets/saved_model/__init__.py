@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.targets.opened import Opened, Sources, Texts
-from minigpt.targets.targets import ExportSource, Target, WeightsType
+from minigpt.targets.targets import ExportSource, Opened, Sources, Target, Texts, WeightsType
 
 
 class SavedModel(Target):

@@ -2,5 +2,5 @@
 
 ONNX Runtime's operators on strings only split texts into characters, hash them and concatenate them. The
 rest is computed with whole numbers, in TensorFlow functions that are converted: `strings`, `encoding`,
-`merging`, `generating` and `detokenizing`. `writing` joins the parts.
+`generating` and `detokenizing`. `writing` joins the parts.
 """
