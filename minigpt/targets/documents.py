@@ -10,7 +10,7 @@ import numpy as np
 
 import minigpt
 from minigpt.targets.targets import ExportSource, Opened, Sources, Texts
-from minigpt.tokenizers import load_tokenizer
+from minigpt.tokenizers import Tokenizer, load_tokenizer
 
 SETTINGS_FILE, TOKENIZER_FOLDER = "minigpt.json", "minigpt_tokenizer"
 Caches = dict[str, np.ndarray]
@@ -53,6 +53,15 @@ def documents(source: ExportSource, weights: str) -> dict[str, bytes]:
     return {SETTINGS_FILE: (json.dumps(settings, indent=1) + "\n").encode(), **files}
 
 
+def saved_tokenizer(files: Mapping[str, bytes]) -> Tokenizer:
+    """Returns the tokenizer whose files, as minigpt saves them, are in `TOKENIZER_FOLDER`."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in files.items():
+            if name.startswith(TOKENIZER_FOLDER):
+                (Path(folder) / Path(name).name).write_bytes(data)
+        return load_tokenizer(Path(folder))
+
+
 class DocumentedTokenizer:
     """The tokenizer among the files of an export.
 
@@ -79,11 +88,7 @@ class DocumentedTokenizer:
         elif not any(name.startswith(TOKENIZER_FOLDER) for name in files):
             raise ValueError("tokenizer.json is missing")
         else:
-            with tempfile.TemporaryDirectory() as folder:
-                for name, data in files.items():
-                    if name.startswith(TOKENIZER_FOLDER):
-                        (Path(folder) / Path(name).name).write_bytes(data)
-                self._tokenizer = load_tokenizer(Path(folder))
+            self._tokenizer = saved_tokenizer(files)
             self.packages = ()
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:

@@ -4,9 +4,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from minigpt.targets.documents import TOKENIZER_FOLDER
+from minigpt.targets.documents import TOKENIZER_FOLDER, saved_tokenizer
 from minigpt.targets.targets import ExportSource, Opened, Target, WeightsType
-from minigpt.tokenizers import load_tokenizer
 
 
 class KerasFile(Target):
@@ -44,8 +43,6 @@ class KerasFile(Target):
             named = Path(folder) / "model.keras"
             named.symlink_to(path.absolute())
             model = keras.models.load_model(named)
-            with zipfile.ZipFile(path) as archive:
-                names = [n for n in archive.namelist() if n.startswith(TOKENIZER_FOLDER + "/")]
-                for name in names:
-                    (Path(folder) / Path(name).name).write_bytes(archive.read(name))
-            return opened_model(model, load_tokenizer(Path(folder)))
+        with zipfile.ZipFile(path) as archive:
+            names = [n for n in archive.namelist() if n.startswith(TOKENIZER_FOLDER + "/")]
+            return opened_model(model, saved_tokenizer({n: archive.read(n) for n in names}))

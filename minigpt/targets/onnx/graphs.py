@@ -47,9 +47,23 @@ def converted(
     # `from_function` has no argument for them, as `from_keras` has.
     with patch.object(tf2onnx.optimizer, "_get_optimizers", lambda: chosen):
         model, _ = tf2onnx.convert.from_function(
-            graph, input_signature=graph.input_signature, opset=OPSET
+            graph,
+            input_signature=graph.input_signature,
+            opset=OPSET,
+            custom_op_handlers={"Erfc": (_convert_erfc, [])},
         )
     return model
+
+
+def _convert_erfc(graph: Any, node: Any, name: str, _: Any) -> None:
+    """Replaces Erfc, which TensorFlow's GELU has and ONNX has not, by 1 - Erf."""
+    inputs, outputs = node.input[:], node.output[:]
+    shapes, dtypes = node.output_shapes, node.output_dtypes
+    graph.remove_node(node.name)
+    erf = graph.make_node("Erf", inputs)
+    one = graph.make_const(f"{name}/one", np.ones([], np.float32))
+    parts = [one.output[0], erf.output[0]]
+    graph.make_node("Sub", parts, name=name, outputs=outputs, shapes=shapes, dtypes=dtypes)
 
 
 def rename(graph: Any, prefix: str, ports: Mapping[str, str]) -> None:
