@@ -4,12 +4,12 @@ import abc
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 import numpy as np
@@ -104,15 +104,11 @@ class ConfigReader:
         found: bool = self.checked(name, default, lambda v: type(v) is bool, "True or False")
         return found
 
-    def one_of(self, name: str, default: str, known: Collection[str]) -> str:
-        """Returns one of several strings."""
-        found: str = self.checked(
-            name,
-            default,
-            lambda v: isinstance(v, str) and v in known,
-            f"one of {', '.join(known)}",
-        )
-        return found
+    def activation(self, name: str, default: str) -> str:
+        """Returns our name of an activation function."""
+        expected = f"one of {', '.join(ACTIVATIONS)}"
+        is_known = lambda v: isinstance(v, str) and v in ACTIVATIONS  # noqa: E731
+        return ACTIVATIONS[self.checked(name, default, is_known, expected)]
 
     def fixed(self, values: Mapping[str, bool]) -> None:
         """Checks settings that are supported with one value only, which is also their default."""
@@ -166,6 +162,20 @@ def read_json_object(path: Path) -> dict[str, Any]:
     return content
 
 
+class Entry(NamedTuple):
+    """A setting in config.json.
+
+    Attributes:
+      setting: the setting of `model` with the same value.
+      read: a method of `ConfigReader`.
+      default: the value if the entry is missing.
+    """
+
+    setting: str
+    read: Callable[[ConfigReader, str, Any], Any]
+    default: Any
+
+
 class Architecture(abc.ABC):
     """An architecture: its config.json and its tensors, in both directions.
 
@@ -180,8 +190,9 @@ class Architecture(abc.ABC):
       prefix: of all tensors except the head.
       tokens: the name of the token table.
       buffers: matches tensors that are constants; None if there are none.
-      expressed: settings of a model that config.json or the tensors express, and settings that affect
-        training only.
+      entries: settings in config.json that are settings of `model`, by their name there.
+      others: further settings of `model` that config.json or the tensors express, or that affect training
+        only.
     """
 
     name: ClassVar[str]
@@ -192,7 +203,19 @@ class Architecture(abc.ABC):
     prefix: ClassVar[str]
     tokens: ClassVar[str]
     buffers: ClassVar[re.Pattern[str] | None] = None
-    expressed: ClassVar[frozenset[str]]
+    entries: ClassVar[Mapping[str, Entry]]
+    others: ClassVar[tuple[str, ...]]
+
+    def read_entries(self, reader: ConfigReader) -> dict[str, Any]:
+        """Returns the settings of `model` that `entries` has."""
+        entries = self.entries.items()
+        return {e.setting: e.read(reader, name, e.default) for name, e in entries}
+
+    def written_entries(self, config: TransformerConfig) -> dict[str, Any]:
+        """Returns the values of `entries` for a resolved description."""
+        names = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
+        values = config.model_dump() | {"activation": names[config.activation]}
+        return {name: values[entry.setting] for name, entry in self.entries.items()}
 
     @abc.abstractmethod
     def read_settings(self, reader: ConfigReader) -> FolderConfig:
@@ -245,7 +268,8 @@ class Architecture(abc.ABC):
             problems.append(
                 f"model.activation = {config.activation!r}: transformers' {self.name} has none"
             )
-        for name in sorted(required.keys() - self.expressed):
+        expressed = {*self.others, *(entry.setting for entry in self.entries.values())}
+        for name in sorted(required.keys() - expressed):
             if actual[name] != required[name]:
                 expected = required[name]
                 shown = f"{expected:g}" if isinstance(expected, float) else repr(expected)
@@ -302,11 +326,6 @@ class Architecture(abc.ABC):
 
 def _part(whole: Any, name: str) -> Any:
     return whole[int(name)] if name.isdigit() else getattr(whole, name)
-
-
-def activation_name(config: TransformerConfig) -> str:
-    """Returns the name of the activation function in config.json."""
-    return next(name for name, ours in ACTIVATIONS.items() if ours == config.activation)
 
 
 def end_token(content: Mapping[str, Any], default: int | None) -> int | None:

@@ -1,18 +1,17 @@
 """GPT-2: config.json and tensors."""
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 from minigpt.config import TransformerConfig
 from minigpt.config.model import GPT2 as GPT2_DEFAULTS
 from minigpt.targets.huggingface.architecture import (
-    ACTIVATIONS,
     HEAD,
     Architecture,
     ConfigReader,
+    Entry,
     FolderConfig,
     Layout,
-    activation_name,
     end_token,
 )
 
@@ -37,51 +36,35 @@ class GPT2(Architecture):
     tokens = "wte.weight"
     # The causal mask: a constant that old files contain.
     buffers = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
-    expressed = frozenset(
-        {
-            "max_len",
-            "embed_dim",
-            "num_heads",
-            "ff_dim",
-            "num_layers",
-            "dropout_rate",
-            "attention_dropout_rate",
-            # GPT-2 has none; it does not change what the trained model computes.
-            "ff_dropout_rate",
-            "norm_epsilon",
-            "qkv_bias",
-            "activation",
-            "tie_embeddings",
-        }
-    )
+    entries: ClassVar[dict[str, Entry]] = {
+        "activation_function": Entry("activation", ConfigReader.activation, "gelu_new"),
+        "n_embd": Entry("embed_dim", ConfigReader.number, 768),
+        "n_head": Entry("num_heads", ConfigReader.number, 12),
+        "layer_norm_epsilon": Entry("norm_epsilon", ConfigReader.positive, 1e-5),
+        "n_positions": Entry("max_len", ConfigReader.number, 1024),
+        "n_layer": Entry("num_layers", ConfigReader.number, 12),
+        "resid_pdrop": Entry("dropout_rate", ConfigReader.rate, 0.1),
+        "attn_pdrop": Entry("attention_dropout_rate", ConfigReader.rate, 0.1),
+    }
+    # GPT-2 has no dropout in its MLP, which does not change what the trained model computes.
+    others = ("ff_dim", "tie_embeddings", "qkv_bias", "ff_dropout_rate")
 
     def read_settings(self, reader: ConfigReader) -> FolderConfig:
         reader.fixed(PUBLISHED)
-        activation = reader.one_of("activation_function", "gelu_new", ACTIVATIONS)
-        width, heads = reader.number("n_embd", 768), reader.number("n_head", 12)
+        content, settings = reader.content, self.read_entries(reader)
+        width, heads = settings["embed_dim"], settings["num_heads"]
         if width % heads:
             reader.problem("n_head", heads, f"should divide n_embd = {width}")
-        epsilon = reader.positive("layer_norm_epsilon", 1e-5)
-        vocab_size = reader.number("vocab_size", 50257)
-        content = reader.content
-        settings = {
-            "max_len": reader.number("n_positions", 1024),
-            "embed_dim": width,
-            "num_heads": heads,
-            "ff_dim": 4 * width
-            if content.get("n_inner") is None
-            else reader.number("n_inner", 4 * width),
-            "num_layers": reader.number("n_layer", 12),
-            "dropout_rate": reader.rate("resid_pdrop", 0.1),
-            "attention_dropout_rate": reader.rate("attn_pdrop", 0.1),
+        has_default = content.get("n_inner") is None
+        settings |= {
+            "ff_dim": 4 * width if has_default else reader.number("n_inner", 4 * width),
             "block": self.block,
             "qkv_bias": True,
             "position": "learned",
             "tie_embeddings": content.get("tie_word_embeddings", True) is not False,
             "head_bias": False,
-            "norm_epsilon": epsilon,
-            "activation": ACTIVATIONS[activation],
         }
+        vocab_size = reader.number("vocab_size", 50257)
         return reader.result(settings, vocab_size, end_token(content, 50256))
 
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
@@ -99,21 +82,14 @@ class GPT2(Architecture):
         self, config: TransformerConfig, vocab_size: int, end_id: int
     ) -> dict[str, Any]:
         return {
-            "activation_function": activation_name(config),
+            **self.written_entries(config),
             "architectures": ["GPT2LMHeadModel"],
-            "attn_pdrop": config.attention_dropout_rate,
             "bos_token_id": end_id,
             "dtype": "float32",
             "embd_pdrop": config.dropout_rate,
             "eos_token_id": end_id,
-            "layer_norm_epsilon": config.norm_epsilon,
             "model_type": self.model_type,
-            "n_embd": config.embed_dim,
-            "n_head": config.num_heads,
             "n_inner": config.ff_size,
-            "n_layer": config.num_layers,
-            "n_positions": config.max_len,
-            "resid_pdrop": config.dropout_rate,
             "tie_word_embeddings": config.tie_embeddings,
             "vocab_size": vocab_size,
             **PUBLISHED,

@@ -1,17 +1,16 @@
 """Qwen3: config.json and tensors."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from minigpt.config import TransformerConfig
 from minigpt.config.model import QWEN3
 from minigpt.targets.huggingface.architecture import (
-    ACTIVATIONS,
     HEAD,
     Architecture,
     ConfigReader,
+    Entry,
     FolderConfig,
     Layout,
-    activation_name,
     end_token,
     is_positive,
 )
@@ -32,25 +31,20 @@ class Qwen3(Architecture):
     tokenizer_class = "Qwen2Tokenizer"
     prefix = "model."
     tokens = "embed_tokens.weight"
-    expressed = frozenset(
-        {
-            "max_len",
-            "embed_dim",
-            "num_heads",
-            "num_kv_heads",
-            "head_dim",
-            "ff_dim",
-            "num_layers",
-            "attention_dropout_rate",
-            # Qwen3 has neither of these two; they do not change what the trained model computes.
-            "dropout_rate",
-            "ff_dropout_rate",
-            "norm_epsilon",
-            "rotary_base",
-            "activation",
-            "tie_embeddings",
-        }
-    )
+    entries: ClassVar[dict[str, Entry]] = {
+        "hidden_act": Entry("activation", ConfigReader.activation, "silu"),
+        "num_attention_heads": Entry("num_heads", ConfigReader.number, 32),
+        "head_dim": Entry("head_dim", ConfigReader.number, 128),
+        "max_position_embeddings": Entry("max_len", ConfigReader.number, 32_768),
+        "hidden_size": Entry("embed_dim", ConfigReader.number, 4096),
+        "intermediate_size": Entry("ff_dim", ConfigReader.number, 22_016),
+        "num_hidden_layers": Entry("num_layers", ConfigReader.number, 32),
+        "attention_dropout": Entry("attention_dropout_rate", ConfigReader.rate, 0.0),
+        "rms_norm_eps": Entry("norm_epsilon", ConfigReader.positive, 1e-6),
+        "tie_word_embeddings": Entry("tie_embeddings", ConfigReader.flag, False),
+    }
+    # Qwen3 has no other dropout, which does not change what the trained model computes.
+    others = ("num_kv_heads", "rotary_base", "dropout_rate", "ff_dropout_rate")
 
     def read_settings(self, reader: ConfigReader) -> FolderConfig:
         reader.fixed({"attention_bias": False, "use_sliding_window": False})
@@ -59,35 +53,19 @@ class Qwen3(Architecture):
             if kind != FULL_ATTENTION:
                 reader.problem(f"layer_types[{layer}]", kind, f"should be {FULL_ATTENTION!r}")
                 break
-        activation = reader.one_of("hidden_act", "silu", ACTIVATIONS)
-        heads = reader.number("num_attention_heads", 32)
-        kv_heads = (
-            heads
-            if reader.content.get("num_key_value_heads", 32) is None
-            else reader.number("num_key_value_heads", 32)
-        )
+        settings = self.read_entries(reader)
+        name, heads = "num_key_value_heads", settings["num_heads"]
+        kv_heads = heads if reader.content.get(name, 32) is None else reader.number(name, 32)
         if heads % kv_heads:
-            message = f"should divide num_attention_heads = {heads}"
-            reader.problem("num_key_value_heads", kv_heads, message)
-        head_dim = reader.number("head_dim", 128)
-        if head_dim % 2:
-            reader.problem("head_dim", head_dim, "should be even")
-        vocab_size = reader.number("vocab_size", 151_936)
-        settings = {
-            "max_len": reader.number("max_position_embeddings", 32_768),
-            "embed_dim": reader.number("hidden_size", 4096),
-            "num_heads": heads,
+            reader.problem(name, kv_heads, f"should divide num_attention_heads = {heads}")
+        if settings["head_dim"] % 2:
+            reader.problem("head_dim", settings["head_dim"], "should be even")
+        settings |= {
             "num_kv_heads": kv_heads,
-            "head_dim": head_dim,
-            "ff_dim": reader.number("intermediate_size", 22_016),
-            "num_layers": reader.number("num_hidden_layers", 32),
-            "attention_dropout_rate": reader.rate("attention_dropout", 0.0),
             "block": self.block,
-            "norm_epsilon": reader.positive("rms_norm_eps", 1e-6),
             "rotary_base": _rotary_base(reader),
-            "activation": ACTIVATIONS[activation],
-            "tie_embeddings": reader.flag("tie_word_embeddings", False),
         }
+        vocab_size = reader.number("vocab_size", 151_936)
         return reader.result(settings, vocab_size, end_token(reader.content, None))
 
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
@@ -99,28 +77,19 @@ class Qwen3(Architecture):
     ) -> dict[str, Any]:
         config = config.resolved()
         return {
+            **self.written_entries(config),
             "architectures": ["Qwen3ForCausalLM"],
             "attention_bias": False,
-            "attention_dropout": config.attention_dropout_rate,
             "bos_token_id": end_id,
             "dtype": "float32",
             "eos_token_id": end_id,
-            "head_dim": config.head_dim,
-            "hidden_act": activation_name(config),
-            "hidden_size": config.embed_dim,
-            "intermediate_size": config.ff_dim,
-            "max_position_embeddings": config.max_len,
             "model_type": self.model_type,
-            "num_attention_heads": config.num_heads,
-            "num_hidden_layers": config.num_layers,
             "num_key_value_heads": config.num_kv_heads,
-            "rms_norm_eps": config.norm_epsilon,
             # For transformers 5, then for version 4 and other programs.
             "rope_parameters": {"rope_theta": config.rotary_base, "rope_type": "default"},
             "rope_scaling": None,
             "rope_theta": config.rotary_base,
             "sliding_window": None,
-            "tie_word_embeddings": config.tie_embeddings,
             "use_sliding_window": False,
             "vocab_size": vocab_size,
         }
