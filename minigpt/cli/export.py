@@ -11,20 +11,15 @@ from minigpt.cli.command import RunArgument, command
 from minigpt.cli.verify import print_certificate
 from minigpt.errors import UserError
 from minigpt.targets.export import check_output
-from minigpt.targets.targets import TARGETS, target_named
+from minigpt.targets.targets import STORED, TARGETS, target_named
 
 # Their modules import no TensorFlow.
 WITH_WEIGHTS = [name for name in TARGETS if len(target_named(name).weights) > 1]
 THEIR_NAMES = f"{', '.join(WITH_WEIGHTS[:-1])} and {WITH_WEIGHTS[-1]}"
 # mypy reads only literal members.
 Format = StrEnum("Format", {name: name for name in TARGETS})  # type: ignore[misc]
+Weights = StrEnum("Weights", {name: name for name in STORED})  # type: ignore[misc]
 DEFAULT = Format("saved_model")
-
-
-class Weights(StrEnum):
-    float32 = "float32"
-    float16 = "float16"
-    int8 = "int8"
 
 
 @command({"run": "RUN", "output": "--output", "format": "--format"})
@@ -52,7 +47,7 @@ def export(
     # Both before TensorFlow is imported.
     source = minigpt.Run(run)
     check_output(output, target_named(format).is_folder)
-    kind = (weights or Weights.float32).value
+    kind = weights.value if weights else "float32"
     certificate = minigpt.export_run(source, format.value, output, weights=kind, certificate=True)
     assert certificate
     print(f"Wrote {output}")

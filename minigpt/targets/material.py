@@ -82,10 +82,8 @@ def text_material(run: Run, tokenizer: Tokenizer, max_len: int) -> Material:
     """Returns material from the held-out text of a run, or from the bundled stories."""
     corpus = _corpus(run)
     if corpus is not None and corpus.val.tokens:
-        origin, ids = (
-            "held-out text of the run",
-            np.asarray(corpus.val.ids[:_READ_TOKENS], np.int32),
-        )
+        origin = "held-out text of the run"
+        ids = np.asarray(corpus.val.ids[:_READ_TOKENS], np.int32)
     else:
         origin, ids = "bundled stories", _story_ids(tokenizer)
     targets = ids[: TOKENS + 1]
@@ -156,12 +154,9 @@ def _corpus(run: Run) -> Corpus | None:
 
 
 def _story_ids(tokenizer: Tokenizer) -> np.ndarray:
-    return _joined(tokenizer.encode_many(list(islice(stories(), _STORIES))), tokenizer.end_id)
-
-
-def _joined(texts: list[np.ndarray], end_id: int) -> np.ndarray:
-    """Returns int32[N]: an end token, and each text followed by one."""
-    end = np.array([end_id], np.int32)
+    """Returns int32[N]: an end token, and each of the first stories followed by one."""
+    end = np.array([tokenizer.end_id], np.int32)
+    texts = tokenizer.encode_many(list(islice(stories(), _STORIES)))
     return np.concatenate([end, *(part for ids in texts for part in (ids, end))])
 
 

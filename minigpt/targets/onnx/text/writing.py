@@ -93,9 +93,7 @@ def _reading(generator: Generator, tokenizer: Tokenizer) -> Any:
     hashes = [tf.TensorSpec([None, None], tf.int64, name) for name in HASHES]
     rows = tf.TensorSpec([1], tf.int64, "rows")
     signature = [*hashes, rows, *map(_setting, ("max_new_tokens", "seed"))]
-    graph = converted(read, signature, FEW_OPTIMIZATIONS).graph
-    rename(graph, "read/", _ports(graph))
-    return graph
+    return _part("read", read, signature)
 
 
 def _looping(generator: Generator, weights: WeightsType) -> Any:
@@ -141,15 +139,15 @@ def _writing(generator: Generator, tokenizer: Tokenizer) -> Any:
         tf.TensorSpec([None, None] if name.endswith("ids") else [None], tf.int32, name)
         for name in names
     ]
-    graph = converted(write, signature, FEW_OPTIMIZATIONS).graph
-    rename(graph, "write/", _ports(graph))
-    return graph
+    return _part("write", write, signature)
 
 
 def _setting(name: str) -> tf.TensorSpec:
     return tf.TensorSpec([], _SETTINGS[name], name)
 
 
-def _ports(graph: Any) -> dict[str, str]:
-    """Returns inputs and outputs of a graph, by which its parts are connected, with their names."""
-    return {each.name: each.name for each in (*graph.input, *graph.output)}
+def _part(name: str, function: Any, signature: list[tf.TensorSpec]) -> Any:
+    """Returns a function as a graph; inputs and outputs, which connect the parts, keep their names."""
+    graph = converted(function, signature, FEW_OPTIMIZATIONS).graph
+    rename(graph, f"{name}/", {each.name: each.name for each in (*graph.input, *graph.output)})
+    return graph
