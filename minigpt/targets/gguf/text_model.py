@@ -184,26 +184,27 @@ class PortableTextModel(PortableModel, BaseTextModel):
 
     def _pieces(self, prompt: str, seed: int, settings: Settings) -> Iterator[str]:
         check_seeds([seed], 1)
-        return self._streamed(prompt, seed, settings)
+        return self._written(self._text(prompt, settings), prompt, seed, settings, stride=1)
 
-    def _streamed(self, prompt: str, seed: int, settings: Settings) -> Iterator[str]:
-        text = ContinuationText(self.tokenizer, self.tokenizer.encode(prompt), settings.stop)
-        for tokens in self._tokens(prompt, seed, settings, stride=1):
+    def _sample(self, prompt: str, seed: int, settings: Settings) -> Sample:
+        text = self._text(prompt, settings)
+        written = "".join(self._written(text, prompt, seed, settings, _STRIDE))
+        return Sample(prompt, written, seed, text.tokens)
+
+    def _text(self, prompt: str, settings: Settings) -> ContinuationText:
+        return ContinuationText(self.tokenizer, self.tokenizer.encode(prompt), settings.stop)
+
+    def _written(
+        self, text: ContinuationText, prompt: str, seed: int, settings: Settings, stride: int
+    ) -> Iterator[str]:
+        """Yields the parts of a continuation as soon as they are certain, and collects its tokens."""
+        for tokens in self._tokens(prompt, seed, settings, stride):
             if ready := text.push(tokens):
                 yield ready
             if text.stopped:
                 return
         if held := text.finish():
             yield held
-
-    def _sample(self, prompt: str, seed: int, settings: Settings) -> Sample:
-        text = ContinuationText(self.tokenizer, self.tokenizer.encode(prompt), settings.stop)
-        ready = []
-        for tokens in self._tokens(prompt, seed, settings, _STRIDE):
-            ready.append(text.push(tokens))
-            if text.stopped:
-                break
-        return Sample(prompt, "".join(ready) + text.finish(), seed, text.tokens)
 
     def _tokens(
         self, prompt: str, seed: int, settings: Settings, stride: int

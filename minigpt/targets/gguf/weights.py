@@ -23,19 +23,20 @@ class _Weight(NamedTuple):
 
 
 def named_tensors(
-    config: TransformerConfig, weights: Sequence[np.ndarray]
+    config: TransformerConfig, weights: Sequence[np.ndarray], joins_qkv: bool = False
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the tensors of a portable file (docs/portable-file.md).
 
     Args:
       config: the description of the model.
       weights: the values of `model.weights`, in their order.
+      joins_qkv: whether queries, keys and values of a GPT are one tensor, `attn_qkv`.
     Yields:
       Name, and float32[outputs, inputs], float32[V or max_len, D] or float32[size].
     Raises:
       ValueError: the weights are not those of the described model.
     """
-    described = list(_weights(config.resolved()))
+    described = list(_weights(config.resolved(), joins_qkv))
     for weight, values in zip(described, weights, strict=True):
         array = np.asarray(values, np.float32)
         array = array.T if weight.is_kernel else array
@@ -46,14 +47,14 @@ def named_tensors(
         yield from zip(weight.names, map(np.ascontiguousarray, parts), strict=True)
 
 
-def _weights(config: TransformerConfig) -> Iterator[_Weight]:
+def _weights(config: TransformerConfig, joins_qkv: bool) -> Iterator[_Weight]:
     """Yields the weights in the order of Keras: those of a layer itself, then those of its layers."""
     if config.position == "learned":
         yield _Weight(("position_embd.weight",), (config.max_len,), False)
     yield _Weight(("token_embd.weight",), (), False)
     if config.kind == "gpt":
         for layer in range(config.num_layers):
-            yield from _block(config, f"blk.{layer}.")
+            yield from _block(config, f"blk.{layer}.", joins_qkv=joins_qkv)
         if config.block != "post_norm":
             yield from _norm(config, "output_norm")
     else:
@@ -70,8 +71,10 @@ def _weights(config: TransformerConfig) -> Iterator[_Weight]:
         yield from _dense(("output",), (), config.has_head_bias)
 
 
-def _block(config: TransformerConfig, prefix: str, is_encoder: bool = False) -> Iterator[_Weight]:
-    yield from _attention(config, f"{prefix}attn_", is_fused=not is_encoder)
+def _block(
+    config: TransformerConfig, prefix: str, is_encoder: bool = False, joins_qkv: bool = False
+) -> Iterator[_Weight]:
+    yield from _attention(config, f"{prefix}attn_", not is_encoder, joins_qkv)
     expand = ("ffn_gate", "ffn_up") if config.is_modern else ("ffn_up",)
     sizes = (config.ff_size,) * len(expand)
     yield from _dense(tuple(prefix + name for name in expand), sizes, config.use_bias)
@@ -80,13 +83,17 @@ def _block(config: TransformerConfig, prefix: str, is_encoder: bool = False) -> 
     yield from _norm(config, f"{prefix}ffn_norm")
 
 
-def _attention(config: TransformerConfig, prefix: str, is_fused: bool) -> Iterator[_Weight]:
+def _attention(
+    config: TransformerConfig, prefix: str, is_fused: bool, joins_qkv: bool = False
+) -> Iterator[_Weight]:
     """Queries, keys and values are one weight if `is_fused`, otherwise keys and values are."""
     key_dim, value_dim = config.head_sizes
     groups = config.num_kv_heads or config.num_heads
     names = tuple(prefix + part for part in "qkv")
     sizes = (config.num_heads * key_dim, groups * key_dim, groups * value_dim)
-    if is_fused:
+    if joins_qkv:
+        yield from _dense((f"{prefix}qkv",), (), config.qkv_bias)
+    elif is_fused:
         yield from _dense(names, sizes, config.qkv_bias)
     else:
         yield from _dense(names[:1], sizes[:1], config.qkv_bias)

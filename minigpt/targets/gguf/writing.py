@@ -5,7 +5,6 @@ import mmap
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -265,25 +264,11 @@ def _tensors(
         from minigpt.models.layers.positions import sinusoid
 
         yield "position_embd.weight", sinusoid(model.max_len, model.embed_dim)
-    tensors = named_tensors(model, weights)
-    yield from _fused(model, tensors) if architecture == "gpt2" else tensors
-
-
-def _fused(
-    model: TransformerConfig, tensors: Iterator[tuple[str, np.ndarray]]
-) -> Iterator[tuple[str, np.ndarray]]:
-    """Joins queries, keys and values, as llama.cpp reads GPT-2; a missing bias is written as zeros."""
-
-    def fused_name(item: tuple[str, np.ndarray]) -> str:
-        name = item[0]
-        for part in "qkv":
-            name = name.replace(f".attn_{part}.", ".attn_qkv.")
-        return name
-
-    for name, parts in groupby(tensors, fused_name):
-        array = np.concatenate([part for _, part in parts])
+    # llama.cpp reads GPT-2 with one tensor for queries, keys and values, and with its bias.
+    is_gpt2 = architecture == "gpt2"
+    for name, array in named_tensors(model, weights, joins_qkv=is_gpt2):
         yield name, array
-        if name.endswith("attn_qkv.weight") and not model.qkv_bias:
+        if is_gpt2 and name.endswith("attn_qkv.weight") and not model.qkv_bias:
             yield name.replace(".weight", ".bias"), np.zeros(len(array), np.float32)
 
 
