@@ -87,30 +87,50 @@ RUNTIME_DOMAIN = "com.microsoft"
 HASHES = tuple(f"hash_{i}" for i in range(len(SEEDS)))
 # The number of the empty string, behind those of the bytes.
 _NO_BYTE = 256
+# From prompts to HASHES by SEEDS, int64[max(B, 1), N], and rows, B. A shorter text has the hashes of the
+# empty string behind it. Without texts, Tokenizer makes no columns, and other operators fail: an empty text
+# is added.
+_HASHING = """
+hashing (string[B] prompt) => (int64[1] rows, int64[?, ?] hash_0, int64[?, ?] hash_1)
+<string[1] no_text = {""}, int64[1] zero = {0}, int64[1] one = {1}> {
+    rows = Shape(prompt)
+    read_rows = Max(rows, one)
+    and_one_more = Concat<axis = 0>(prompt, no_text)
+    texts = Slice(and_one_more, zero, read_rows)
+    characters = com.microsoft.Tokenizer<mark = 0, pad_value = "", separators = [""], mincharnum = 1>(texts)
+    word_0 = com.microsoft.MurmurHash3<seed = 0, positive = 1>(characters)
+    word_1 = com.microsoft.MurmurHash3<seed = 1, positive = 1>(characters)
+    hash_0 = Cast<to = 7>(word_0)
+    hash_1 = Cast<to = 7>(word_1)
+}
+"""
+# From bytes int32[max(B, 1), 2^R], rounds R and ids int32[max(B, 1), T] to the outputs of the graph. A
+# round joins the strings in pairs.
+_JOINING = """
+joining (int32[?, ?] bytes, int64 rounds, int32[?, ?] ids) => (string[B] text, int32[B, T] prompt_ids)
+<int64[1] two = {2}, int64[1] no_end = {4611686018427387904}> {
+    first_parts = Gather(byte_strings, bytes)
+    last_parts = Loop <
+        body = join (int64 round, bool joins, string[?, ?] parts)
+            => (bool joins_again, string[?, ?] joined) {
+            even = Slice(parts, zero, no_end, one, two)
+            odd = Slice(parts, one, no_end, one, two)
+            joined = StringConcat(even, odd)
+            joins_again = Identity(joins)
+        }
+    > (rounds, "", first_parts)
+    texts_again = Squeeze(last_parts, one)
+    text = Slice(texts_again, zero, rows)
+    prompt_ids = Slice(ids, zero, rows)
+}
+"""
 
 
-def hashing() -> tuple[list[Any], list[Any]]:
-    """Returns nodes and initializers: prompt string[B] → HASHES, int64[max(B, 1), N]; rows int64[1], B.
+def hashing() -> Any:
+    """Returns the graph from prompts to hashes, the arguments of `characters`, and their rows."""
+    from onnx import parser
 
-    A shorter text has the hashes of the empty string behind it.
-    """
-    from onnx import TensorProto, helper
-
-    split: dict[str, Any] = {"mark": 0, "pad_value": "", "separators": [""], "mincharnum": 1}
-    nodes = [
-        # Without texts, Tokenizer makes no columns, and other operators fail.
-        helper.make_node("Shape", ["prompt"], ["rows"]),
-        helper.make_node("Max", ["rows", "one"], ["read_rows"]),
-        helper.make_node("Concat", ["prompt", "no_text"], ["and_one_more"], axis=0),
-        helper.make_node("Slice", ["and_one_more", "zero", "read_rows"], ["texts"]),
-        helper.make_node("Tokenizer", ["texts"], ["characters"], domain=RUNTIME_DOMAIN, **split),
-    ]
-    for name, seed in zip(HASHES, SEEDS, strict=True):
-        word = f"{name}/word"
-        settings: dict[str, Any] = {"seed": seed, "positive": 1, "domain": RUNTIME_DOMAIN}
-        nodes.append(helper.make_node("MurmurHash3", ["characters"], [word], **settings))
-        nodes.append(helper.make_node("Cast", [word], [name], to=TensorProto.INT64))
-    return nodes, [_strings("no_text", [b""]), _integers("zero", 0), _integers("one", 1)]
+    return parser.parse_graph(_HASHING)
 
 
 def padded_to_power_of_two(data: Any) -> tuple[Any, Any]:
@@ -129,59 +149,13 @@ def padded_to_power_of_two(data: Any) -> tuple[Any, Any]:
     return tf.where(data == NOTHING, _NO_BYTE, data), tf.cast(rounds, tf.int64)
 
 
-def joining() -> tuple[list[Any], list[Any]]:
-    """Returns nodes and initializers: from numbers to the outputs.
+def joining() -> Any:
+    """Returns the graph from the numbers of strings to texts; it uses the constants of `hashing`."""
+    from onnx import TensorProto, helper, parser
 
-    The nodes use bytes int32[max(B, 1), 2^R], rounds int64[] and ids int32[max(B, 1), T], and make
-    text string[B] and prompt_ids int32[B, T].
-    """
-    from onnx import TensorProto, helper
-
-    def string_matrix(name: str) -> Any:
-        return helper.make_tensor_value_info(name, TensorProto.STRING, [None, None])
-
-    def flag(name: str) -> Any:
-        return helper.make_tensor_value_info(name, TensorProto.BOOL, [])
-
-    body = helper.make_graph(
-        [
-            helper.make_node("Slice", ["parts", "zero", "no_end", "one", "two"], ["even"]),
-            helper.make_node("Slice", ["parts", "one", "no_end", "one", "two"], ["odd"]),
-            helper.make_node("StringConcat", ["even", "odd"], ["joined"]),
-            helper.make_node("Identity", ["joins"], ["joins_again"]),
-        ],
-        "join",
-        [
-            helper.make_tensor_value_info("round", TensorProto.INT64, []),
-            flag("joins"),
-            string_matrix("parts"),
-        ],
-        [flag("joins_again"), string_matrix("joined")],
+    graph = parser.parse_graph(_JOINING)
+    strings: Any = [*(bytes([byte]) for byte in range(_NO_BYTE)), b""]
+    graph.initializer.append(
+        helper.make_tensor("byte_strings", TensorProto.STRING, [len(strings)], strings)
     )
-    nodes = [
-        helper.make_node("Gather", ["byte_strings", "bytes"], ["first_parts"]),
-        helper.make_node("Loop", ["rounds", "", "first_parts"], ["last_parts"], body=body),
-        helper.make_node("Squeeze", ["last_parts", "one"], ["texts_again"]),
-        helper.make_node("Slice", ["texts_again", "zero", "rows"], ["text"]),
-        helper.make_node("Slice", ["ids", "zero", "rows"], ["prompt_ids"]),
-    ]
-    strings = [bytes([byte]) for byte in range(_NO_BYTE)] + [b""]
-    initializers = [
-        _strings("byte_strings", strings),
-        _integers("two", 2),
-        _integers("no_end", 2**62),
-    ]
-    return nodes, initializers
-
-
-def _integers(name: str, value: int) -> Any:
-    from onnx import TensorProto, helper
-
-    return helper.make_tensor(name, TensorProto.INT64, [1], [value])
-
-
-def _strings(name: str, values: list[bytes]) -> Any:
-    from onnx import TensorProto, helper
-
-    make_tensor: Any = helper.make_tensor
-    return make_tensor(name, TensorProto.STRING, [len(values)], values)
+    return graph

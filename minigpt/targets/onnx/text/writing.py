@@ -50,15 +50,15 @@ def build_text_graph(step: CachedStep, tokenizer: Tokenizer, weights: WeightsTyp
     from onnx import TensorProto, helper, numpy_helper
 
     generator = Generator(step, tokenizer.end_id, tokenizer.never_sampled_ids)
-    nodes, initializers = hashing()
-    for graph in (
+    graphs = [
+        hashing(),
         _reading(generator, tokenizer),
         _looping(generator, weights),
         _writing(generator, tokenizer),
-    ):
-        nodes += graph.node
-        initializers += graph.initializer
-    last_nodes, constants = joining()
+        joining(),
+    ]
+    nodes = [node for graph in graphs for node in graph.node]
+    initializers = [initializer for graph in graphs for initializer in graph.initializer]
     inputs = [helper.make_tensor_value_info("prompt", TensorProto.STRING, ["B"])]
     for name, dtype in _SETTINGS.items():
         number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype.as_numpy_dtype))
@@ -71,9 +71,7 @@ def build_text_graph(step: CachedStep, tokenizer: Tokenizer, weights: WeightsTyp
         helper.make_tensor_value_info("text", TensorProto.STRING, ["B"]),
         helper.make_tensor_value_info("prompt_ids", TensorProto.INT32, ["B", "T"]),
     ]
-    graph = helper.make_graph(
-        [*nodes, *last_nodes], "minigpt", inputs, outputs, [*initializers, *constants]
-    )
+    graph = helper.make_graph(nodes, "minigpt", inputs, outputs, initializers)
     opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(RUNTIME_DOMAIN, 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
 
