@@ -1,5 +1,6 @@
-"""The committed engine.wasm is what the C files give."""
+"""The committed engine.wasm is what the C files give; no circles among these."""
 
+import graphlib
 import re
 import shutil
 import subprocess
@@ -44,6 +45,25 @@ def test_the_engine_does_not_depend_on_the_folder(compiler, tmp_path, monkeypatc
     monkeypatch.setattr("scripts.build_engine.SOURCES", folder)
     build("engine.wasm", tmp_path / "engine.wasm")
     assert (tmp_path / "engine.wasm").read_bytes() == (SOURCES / "engine.wasm").read_bytes()
+
+
+def test_the_files_do_not_call_each_other_in_circles():
+    defined = re.compile(
+        r"^(?:EXPORT\(\"\w+\"\)\s)?(?!static|typedef)\w[\w *]*?\b(\w+)\([^;{}]*\)\s*\{",
+        re.MULTILINE,
+    )
+    code = {
+        path.name: re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for path in SOURCES.glob("*.c")
+    }
+    owner = {name: file for file, text in code.items() for name in defined.findall(text)}
+    assert owner["open_file"] == "host.c" and owner["allocate"] == "memory.c"
+    uses = {
+        file: {owner.get(name, file) for name in re.findall(r"\b(\w+)\(", text)} - {file}
+        for file, text in code.items()
+    }
+    assert {"session.c", "batch.c", "inspection.c"} <= uses["host.c"]
+    graphlib.TopologicalSorter(uses).prepare()  # Raises a CycleError that names the files.
 
 
 @pytest.mark.parametrize("name", ENGINES)
