@@ -1,4 +1,4 @@
-"""Tokenizers as functions from characters to token ids, one builder for each kind."""
+"""Tokenizers as functions from characters to token ids: one builder for each kind, and byte-pair merging."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -32,9 +32,9 @@ from minigpt.tokenizers.word import WHITE_SPACE as WORD_SPACE
 # (code points int32[B, N], UTF-8 int32[B, N, 4]) → ids int32[B, T], shorter texts padded with NOTHING, and
 # their lengths int32[B].
 Encoder = Callable[[Any, Any], tuple[Any, Any]]
-
+# The rank of pairs that do not merge.
 NO_RANK = np.iinfo(np.int32).max
-# Places tried for a row: one after the other at first; in all before the table grows.
+# Places that `PairTable` tries for a row: one after the other at first; in all before the table grows.
 _NEAR, _TRIES = 64, 4096
 # The classes of characters in GPT-2's pattern; padding is white space.
 _SPACE, _LETTER, _NUMBER, _SIGN = range(4)
