@@ -1,4 +1,4 @@
-"""Tokenizers as functions from characters to token ids: one builder for each kind, and byte-pair merging."""
+"""Tokenizers as functions from characters to token ids, one builder for each kind; byte-pair merging."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
