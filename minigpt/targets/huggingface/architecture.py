@@ -289,7 +289,7 @@ class Architecture(abc.ABC):
           model: a model of this architecture.
           read: returns the tensor with a name.
         """
-        for names, variable in self._variables(model):
+        for names, variable in self.variables(model):
             values = [read(name).T if self.is_transposed(name) else read(name) for name in names]
             variable.assign(values[0] if len(values) == 1 else np.concatenate(values, axis=-1))
 
@@ -300,7 +300,7 @@ class Architecture(abc.ABC):
         """
         shapes = self.tensor_shapes(model.config, model.vocab_size)
         written = {}
-        for names, variable in self._variables(model):
+        for names, variable in self.variables(model):
             widths = [shapes[name][0 if self.is_transposed(name) else -1] for name in names]
             value = (
                 np.zeros(sum(widths), "float32")
@@ -314,7 +314,7 @@ class Architecture(abc.ABC):
                 written[stored] = np.ascontiguousarray(tensor)
         return written
 
-    def _variables(self, model: GPT) -> list[tuple[list[str], Any]]:
+    def variables(self, model: GPT) -> list[tuple[list[str], Any]]:
         """Returns each variable with its tensors; None for a bias that the model does not have."""
         layout = self.layout(model.config, model.vocab_size)
         paths = {name: path for name, (_, path) in layout.items()}
