@@ -33,7 +33,6 @@ from minigpt.serving.schema import (
     CompletionBody,
     EmbeddingBody,
     RequestError,
-    on_request_error,
     problem,
     read_body,
 )
@@ -215,7 +214,7 @@ def build_application(
         Route("/", server.page),
     ]
     handlers: dict[Any, Callable[[Request, Any], Awaitable[Response]]] = {
-        RequestError: on_request_error,
+        RequestError: _on_request_error,
         QueueFullError: _on_full_queue,
         ClientDisconnect: _on_disconnect,
         HTTPException: _on_http_exception,
@@ -278,6 +277,10 @@ async def _disconnected(request: Request) -> None:
 def _unit(vector: np.ndarray) -> np.ndarray:
     norm = float(np.linalg.norm(vector))
     return vector / norm if norm else vector
+
+
+async def _on_request_error(request: Request, error: RequestError) -> Response:
+    return error.response()
 
 
 async def _on_full_queue(request: Request, error: Exception) -> Response:

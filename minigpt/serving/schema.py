@@ -67,12 +67,6 @@ def as_request_error(error: str) -> RequestError:
     return RequestError(400, error)
 
 
-async def on_request_error(request: Request, error: Exception) -> JSONResponse:
-    """Answers a request that cannot be used."""
-    assert isinstance(error, RequestError)
-    return error.response()
-
-
 # The first mistake in a list is reported: reporting all of a million would take seconds.
 _Strings = Annotated[list[str], Field(fail_fast=True)]
 _Ids = Annotated[list[int], Field(fail_fast=True)]

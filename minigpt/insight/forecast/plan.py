@@ -25,7 +25,6 @@ from minigpt.training.messages import parameters_by_part, summary_lines
 from minigpt.training.start import new_training
 from minigpt.training.strategy import Strategy, enough_memory
 from minigpt.training.tasks import build_task
-from minigpt.training.tasks.task import Task
 
 MINUTES = (1.0, 10.0, 60.0)
 # A wider model makes better use of the processor: weights times tokens a second grow with the width to this
@@ -75,41 +74,24 @@ class Forecast:
     """The forecast of a training run: time, memory, loss; see `docs/guide.md`, "Forecasts".
 
     Attributes:
-      text: what is trained on: source, bytes, documents, split.
-      tokens: the tokenizer and the numbers of tokens.
-      model: the settings of `[model]`, all resolved.
-      training: sizes of the batches, updates, epochs, passes over the text.
-      parameters: number of weights by part, and in total as "total".
-      memory_bytes: peak of the resident memory of the process.
+      subjects: what is trained, as JSON values: text, tokens, model, training, parameters, device, and
+        memory_bytes, the peak of the resident memory of the process.
       times: seconds.
       loss: the expected validation loss.
       alternatives: settings for other time limits.
-      device: the device that was measured.
       lines: the summary for people, by subject.
     """
 
-    text: dict[str, Any]
-    tokens: dict[str, Any]
-    model: dict[str, Any]
-    training: dict[str, Any]
-    parameters: dict[str, int]
-    memory_bytes: int
+    subjects: Mapping[str, Any]
     times: Times
     loss: ExpectedLoss
     alternatives: Sequence[Alternative]
-    device: str
     lines: Mapping[str, str]
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the forecast as JSON values; the names are stable."""
         return {
-            "text": self.text,
-            "tokens": self.tokens,
-            "model": self.model,
-            "training": self.training,
-            "parameters": self.parameters,
-            "device": self.device,
-            "memory_bytes": self.memory_bytes,
+            **self.subjects,
             "first_epoch_seconds": round(self.times.first_epoch, 1),
             "total_seconds": round(self.times.total, 1),
             "seconds": {part: round(seconds, 2) for part, seconds in self.times.parts.items()},
@@ -119,7 +101,7 @@ class Forecast:
 
     def in_words(self) -> str:
         """Returns one line per subject, and two for each alternative."""
-        times, training = self.times, self.training
+        times, training = self.times, self.subjects["training"]
         planned = training["epochs"] * training["steps_per_epoch"]
         accumulated = f" x {training['accumulate_steps']}" * (training["accumulate_steps"] > 1)
         length = training["sequence_length"]
@@ -136,7 +118,7 @@ class Forecast:
                 f"(training.max_minutes = {training['max_minutes']:g})"
             )
         lines |= {
-            "Memory": f"about {self.memory_bytes / 1e6:,.0f} MB at its peak",
+            "Memory": f"about {self.subjects['memory_bytes'] / 1e6:,.0f} MB at its peak",
             "Time": f"about {duration(times.first_epoch)} for the first epoch, "
             f"{duration(times.total)} in all ({', '.join(parts)})",
             "Loss": self.loss.in_words,
@@ -203,49 +185,47 @@ def plan(
     passes = found.steps * training.accumulate_steps / task.batches_in_pass
     memory = peak_memory() + int(corpus.train.ids.nbytes * min(1.0, passes))
     measured = Measured(start.given, task.config, corpus, tokens_per_step, durations, losses)
+    train, val = corpus.train, corpus.val
     return Forecast(
-        text=_text(task),
-        tokens={
-            "train_tokens": corpus.train.tokens,
-            "val_tokens": corpus.val.tokens,
-            "kind": corpus.tokenizer.kind,
-            "vocab_size": corpus.tokenizer.vocab_size,
-            "bytes_per_token": round(losses.bytes_per_token, 4),
+        subjects={
+            "text": {
+                "source": task.config.data.source,
+                "paths": list(getattr(task.config.data, "paths", ())),
+                "train_bytes": train.bytes,
+                "val_bytes": val.bytes,
+                "train_documents": train.documents,
+                "val_documents": val.documents,
+                "duplicates": corpus.duplicates,
+                "split": task.split,
+            },
+            "tokens": {
+                "train_tokens": train.tokens,
+                "val_tokens": val.tokens,
+                "kind": corpus.tokenizer.kind,
+                "vocab_size": corpus.tokenizer.vocab_size,
+                "bytes_per_token": round(losses.bytes_per_token, 4),
+            },
+            "model": task.config.model.model_dump(),
+            "training": {
+                "epochs": training.epochs,
+                "steps_per_epoch": training.steps_per_epoch,
+                "batch_size": training.batch_size,
+                "accumulate_steps": training.accumulate_steps,
+                "sequence_length": task.sequence_length,
+                "max_minutes": training.max_minutes,
+                "steps": found.steps,
+                "tokens": round(trained),
+                "passes": round(passes, 3),
+            },
+            "parameters": parameters,
+            "device": device,
+            "memory_bytes": memory,
         },
-        model=task.config.model.model_dump(),
-        training={
-            "epochs": training.epochs,
-            "steps_per_epoch": training.steps_per_epoch,
-            "batch_size": training.batch_size,
-            "accumulate_steps": training.accumulate_steps,
-            "sequence_length": task.sequence_length,
-            "max_minutes": training.max_minutes,
-            "steps": found.steps,
-            "tokens": round(trained),
-            "passes": round(passes, 3),
-        },
-        parameters=parameters,
-        memory_bytes=memory,
         times=found,
         loss=losses.expected(task.config, trained, losses.bytes_per_token),
         alternatives=measured.alternatives(command),
-        device=device,
         lines=lines,
     )
-
-
-def _text(task: Task) -> dict[str, Any]:
-    train, val, data = task.corpus.train, task.corpus.val, task.config.data
-    return {
-        "source": data.source,
-        "paths": list(getattr(data, "paths", ())),
-        "train_bytes": train.bytes,
-        "val_bytes": val.bytes,
-        "train_documents": train.documents,
-        "val_documents": val.documents,
-        "duplicates": task.corpus.duplicates,
-        "split": task.split,
-    }
 
 
 @dataclass(frozen=True)
