@@ -18,8 +18,7 @@ from minigpt.corpus.sources import open_source
 from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.token_store import Corpus
 from minigpt.errors import ArgumentProblem, UserError, as_integer
-from minigpt.insight.token_bytes import TokenBytes, TokenText
-from minigpt.insight.verbatim import Text, find_copies
+from minigpt.insight.verbatim import Text, TokenBytes, TokenText, find_copies
 from minigpt.runs.checkpoints import newest_checkpoint
 from minigpt.runs.layout import LARGE_BYTES
 from minigpt.runs.run import Run, as_run, open_run_corpus

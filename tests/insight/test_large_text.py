@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from minigpt.insight.verbatim import Text
-from minigpt.insight.token_bytes import TokenBytes, TokenText
+from minigpt.insight.verbatim import TokenBytes, TokenText
 from minigpt.insight.verbatim import find_copies
 from minigpt.tokenizers import load_tokenizer
 

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minigpt.insight import token_bytes as token_bytes_module
 from minigpt.insight import verbatim
-from minigpt.insight.token_bytes import TokenBytes, TokenText
-from minigpt.insight.verbatim import Text, find_copies
+from minigpt.insight.verbatim import Text, TokenBytes, TokenText, find_copies
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
@@ -57,8 +55,8 @@ def test_the_same_passages_as_brute_force(seed, block):
     begins = [len(text[: draw.randrange(len(text) + 1)]) * draw.randrange(2) for text in texts]
     prompts = [len(text[:begin].encode()) for text, begin in zip(texts, begins, strict=True)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_bytes_module, "_FIRST_BLOCK", block)
-        patch.setattr(token_bytes_module, "_LARGEST_BLOCK", 4 * block)
+        patch.setattr(verbatim, "_FIRST_BLOCK", block)
+        patch.setattr(verbatim, "_LARGEST_BLOCK", 4 * block)
         # Few texts at a time, too.
         patch.setattr(verbatim, "_GROUP_BYTES", draw.choice((1, 1 << 21)))
         copies, training = search(CHARACTERS, documents, texts, prompts)
@@ -227,7 +225,7 @@ def test_the_sources_of_pairs_are_left_out():
     token_bytes = TokenBytes(CHARACTERS)
     for size, is_target in itertools.product((3, 4096), (True, False)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(token_bytes_module, "_FIRST_BLOCK", size)
+            patch.setattr(verbatim, "_FIRST_BLOCK", size)
             part = ids if is_target else ids[: 1 + len(CHARACTERS.encode(first)) + 1]
             training = TokenText(part, token_bytes, targets_only=True)
             text = Text(token_bytes.join(CHARACTERS.encode(first)))

@@ -4,8 +4,7 @@ import re
 
 import numpy as np
 
-from minigpt.insight.token_bytes import TokenBytes, TokenText
-from minigpt.insight.verbatim import Copies, Text, find_copies
+from minigpt.insight.verbatim import Copies, Text, TokenBytes, TokenText, find_copies
 from minigpt.tokenizers import Tokenizer
 
 WORD = re.compile(r"[^ \t\n\r\v\f]+")
