@@ -93,7 +93,7 @@ def measure(arguments: argparse.Namespace, devices: int) -> dict[str, Any]:
     from minigpt.distribution.cluster import find_cluster
     from minigpt.distribution.divided_muon import DividedMuon
     from minigpt.distribution.fit import ReplicatedStep
-    from minigpt.training.optimizers.muon import Muon
+    from minigpt.training.optimizers.updates import Muon
     from minigpt.training.start import initial_model
     from minigpt.training.tasks import build_task
 

@@ -7,8 +7,7 @@ from typing import Any
 import keras
 
 from minigpt.config import TrainingConfig
-from minigpt.training.optimizers.local_updates import SGD, Adam, AdamW
-from minigpt.training.optimizers.muon import Muon
+from minigpt.training.optimizers.updates import SGD, Adam, AdamW, Muon
 
 # The share of training in which "wsd" decays, at its end. Hägele et al. 2024 (arXiv:2405.18392) find that
 # 0.2 and a linear decay come close to longer decays; Hu et al. 2024 decay in the last tenth, exponentially.
