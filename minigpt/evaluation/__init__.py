@@ -3,14 +3,8 @@
 `evaluate_run` scores a run. `text` and `pairs` compute the loss and import TensorFlow; the rest does not.
 """
 
-from minigpt.evaluation.scores import (
-    Evaluation,
-    PairEvaluation,
-    baselines,
-    evaluate_run,
-    pair_baselines,
-    score,
-)
+from minigpt.evaluation.runs import evaluate_run
+from minigpt.evaluation.scores import Evaluation, PairEvaluation, baselines, pair_baselines, score
 
 __all__ = [
     "Evaluation",

@@ -1,19 +1,13 @@
-"""The scores of a model that follow from its loss, and those of a run, which import TensorFlow."""
+"""Scores of a model on held-out text, computed from its loss. Imports no TensorFlow."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from minigpt.corpus.pair_batches import Pairs
-from minigpt.corpus.text_files import read_pairs, read_texts
-from minigpt.corpus.token_ids import Part, encode_texts
-from minigpt.runs.layout import run_error
-from minigpt.runs.run import Run, as_run, open_run_corpus
-from minigpt.tokenizers import Tokenizer
+from minigpt.corpus.token_ids import Part
 
 # Ids that are counted at once: the held-out part of a large text would not fit into memory.
 _CHUNK = 1 << 22
@@ -130,61 +124,3 @@ def pair_baselines(train: Pairs, val: Pairs, vocab_size: int) -> tuple[float, fl
 def _baselines(held_out: np.ndarray, train: np.ndarray) -> tuple[float, float]:
     log_frequency = np.log((train + 1) / (train.sum() + len(train)))
     return math.log(len(train)), float(-(held_out @ log_frequency) / held_out.sum())
-
-
-def evaluate_run(
-    run: Run | str | Path, paths: Sequence[str] | None = None
-) -> Evaluation | PairEvaluation:
-    """Scores a run's best model on files, or on the text held out from its training.
-
-    Args:
-      run: a run, or its directory.
-      paths: files, folders and globs; for a translation model, of pairs. None for the held-out text.
-    Returns:
-      an `Evaluation`, or a `PairEvaluation` for a translation model.
-    Raises:
-      UserError: the text cannot be read, the run has no held-out text, or its text has changed since.
-    """
-    run = as_run(run)
-    tokenizer = run.load_tokenizer()
-    part = _held_out(run) if paths is None else _read(run, paths, tokenizer)
-    model = run.load_model()
-    # Imported here because they import TensorFlow.
-    from minigpt.evaluation.pairs import evaluate_pairs
-    from minigpt.evaluation.text import Evaluator
-    from minigpt.models import EncoderDecoder
-
-    if isinstance(model, EncoderDecoder):
-        config = run.config
-        return evaluate_pairs(
-            model,
-            tokenizer,
-            Pairs(part.ids, tokenizer.end_id, model.max_len, tokenizer.start_id),
-            config.training.batch_size,
-            config.sampling.beams,
-            config.sampling.length_penalty,
-        )
-    return score(Evaluator(model).loss(part.ids), part, tokenizer.lossless)
-
-
-def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
-    data = run.config.data
-    if data.source == "pairs":
-        return encode_texts(read_pairs(paths), tokenizer)
-    separator = getattr(data, "document_separator", None)
-    return encode_texts(read_texts(paths, separator), tokenizer)
-
-
-def _held_out(run: Run) -> Part:
-    if not run.corpus_file.is_file():
-        raise run_error(
-            run.path, "was imported and has no held-out text; name a text to evaluate on"
-        )
-    corpus = open_run_corpus(run)
-    if corpus is None:
-        raise run_error(
-            run.path,
-            f"its text (data.source = {run.config.data.source!r}) has changed since training, "
-            "so its held-out part is unknown; name a text to evaluate on",
-        )
-    return corpus.val
