@@ -13,6 +13,7 @@ from typing import Any
 import keras
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework.ops import gradient_registry
 
 import minigpt
 from minigpt.generation.step_models import CachedGPT
@@ -41,6 +42,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     # libraries are then not searched every time.
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten_gradients() -> Iterator[None]:
+    """Frees the memory of a file's models.
+
+    TensorFlow registers each custom gradient of a traced function by name, here those of silu and of
+    the chunked cross-entropy. With it, the graph and the model would stay until the process ends.
+    """
+    yield
+    registered = gradient_registry._registry
+    for name in [name for name in registered if name.startswith("CustomGradient-")]:
+        del registered[name]
+    gc.collect()
 
 
 @pytest.fixture(scope="session", autouse=True)
