@@ -1,5 +1,6 @@
 """The models in Keras' own formats: exports, copies, quantized files, pictures, and on several devices."""
 
+import gc
 import re
 import shutil
 import subprocess
@@ -110,6 +111,12 @@ def test_copies_have_the_same_structure(kind):
         np.testing.assert_array_equal(copy(inputs), model(inputs))
 
 
+@pytest.fixture
+def no_collection(monkeypatch):
+    """Keras collects garbage for each matrix that it quantizes, which takes most of the time."""
+    monkeypatch.setattr(gc, "collect", lambda: 0)
+
+
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 @pytest.mark.parametrize(
     ("build", "settings", "inputs"),
@@ -121,6 +128,7 @@ def test_copies_have_the_same_structure(kind):
     ],
     ids=["tied", "untied", "modern", "encoder-decoder"],
 )
+@pytest.mark.usefixtures("no_collection")
 def test_a_quantized_model_is_close_and_can_be_saved(build, settings, inputs, tmp_path):
     model = build(**settings)
     logits = model(inputs).numpy()
@@ -140,6 +148,7 @@ def test_a_quantized_model_is_close_and_can_be_saved(build, settings, inputs, tm
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 @pytest.mark.parametrize("large_bytes", [step_models.LARGE_BYTES, 0])
+@pytest.mark.usefixtures("no_collection")
 def test_a_quantized_model_generates_and_trains(large_bytes, monkeypatch):
     """The logits of a step are those of the model, also if the head counts as a large one."""
     monkeypatch.setattr(step_models, "LARGE_BYTES", large_bytes)

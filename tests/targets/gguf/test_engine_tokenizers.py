@@ -34,6 +34,11 @@ FLAGS = (
 )
 KINDS = ("byte_pair", "character", "word", "gpt2")
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+_RANGES = [*ranges("L", "N", "P", "S", "capital", "cased", "ignorable"), *WHITE_SPACE]
+_NEAR = {c for first, last in _RANGES for c in (first - 1, first, last, last + 1)}
+_NEAR |= {*range(0x180), 0x2581, 0x2585, 0xE000, 0xFFFF, 0x10000, 0x10FFFF}
+# The properties of characters change only at these.
+ENDS_OF_RANGES = sorted(_NEAR & set(CODE_POINTS))
 
 
 @pytest.fixture(scope="module")
@@ -170,8 +175,19 @@ def test_added_tokens(program):
         "!",
     ]
     check(pair, ["".join(draw.choices(parts, k=draw.randrange(15))) for _ in range(5_000)])
-    beside = [f"{chr(c)}<1>{chr(c)}<6>{chr(c)}" for c in CODE_POINTS]
-    check(pair, ["\t".join(beside[i : i + 2_000]) for i in range(0, len(beside), 2_000)])
+    check(pair, beside_added_tokens(ENDS_OF_RANGES))
+
+
+@pytest.mark.slow
+def test_added_tokens_beside_every_code_point(program):
+    tokenizer = gpt2_with_added_tokens()
+    pair = tokenizer, Compiled(program, tokenizer_tables(tokenizer))
+    check(pair, beside_added_tokens(CODE_POINTS))
+
+
+def beside_added_tokens(points: list[int]) -> list[str]:
+    beside = [f"{chr(c)}<1>{chr(c)}<6>{chr(c)}" for c in points]
+    return ["\t".join(beside[i : i + 2_000]) for i in range(0, len(beside), 2_000)]
 
 
 @pytest.fixture(scope="module", params=[*TOKENIZERS, "gpt2-published"])
@@ -207,10 +223,7 @@ def in_contexts(points: list[int]) -> list[str]:
 
 
 def test_code_points_around_the_ends_of_every_range(pair):
-    tables = [*ranges("L", "N", "P", "S", "capital", "cased", "ignorable"), *WHITE_SPACE]
-    near = {c for first, last in tables for c in (first - 1, first, last, last + 1)}
-    near |= {*range(0x180), 0x2581, 0x2585, 0xE000, 0xFFFF, 0x10000, 0x10FFFF}
-    check(pair, in_contexts(sorted(near & set(CODE_POINTS))))
+    check(pair, in_contexts(ENDS_OF_RANGES))
 
 
 @pytest.mark.slow
