@@ -1,10 +1,12 @@
 """Fixtures of several tests: a separate cache folder, a tiny run."""
 
+import ctypes
 import fcntl
 import gc
 import os
 import random
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,6 +58,9 @@ def forgotten_gradients() -> Iterator[None]:
     for name in [name for name in registered if name.startswith("CustomGradient-")]:
         del registered[name]
     gc.collect()
+    # The allocator of glibc keeps what was freed, unless it is asked.
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @pytest.fixture(scope="session", autouse=True)
