@@ -20,7 +20,7 @@ from minigpt.runs import checkpoints
 from minigpt.runs.checkpoints import BrokenCheckpointError, read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.lock import run_lock
-from minigpt.runs.records import cut_lines
+from minigpt.runs.records import append_lines, cut_lines
 from minigpt.runs.run import Run
 from tests.settings import data_config, tokenizer_config
 
@@ -148,7 +148,7 @@ def test_links_out_of_a_run_are_not_followed(copied, tmp_path):
         file.unlink()
         file.symlink_to(precious)
         with pytest.raises(OSError, match="symbolic"):
-            copied.append(file, {"epoch": 1})
+            append_lines(file, [{"epoch": 1}])
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "kept").write_text("mine")
@@ -218,7 +218,7 @@ def test_nothing_waits_for_a_pipe(copied):
     with pytest.raises(BrokenCheckpointError, match="not a regular file"):
         read_checkpoint(manifest.parent)
     with pytest.raises(OSError, match="No such device"):
-        copied.append(copied.metrics_file, {"epoch": 1})
+        append_lines(copied.metrics_file, [{"epoch": 1}])
 
 
 def test_paths_in_a_config_are_only_read(copied, tmp_path, monkeypatch):

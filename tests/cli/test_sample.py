@@ -50,7 +50,10 @@ def test_sample_warns_of_what_the_tokenizer_has_never_seen(trained):
         (["--ban=100000"], ["--ban 100000"]),
         (["--beams=2", "--num-samples=3"], ["--num-samples 3: should be at most --beams 2"]),
         (["--seed=2147483647", "--num-samples=2"], ["--seed 2147483647"]),
-        (["--num-samples=3000000000"], ["'--num-samples': Input should be less than or equal to"]),
+        (
+            ["--num-samples=3000000000"],
+            ["--num-samples 3000000000: should be less than or equal to"],
+        ),
         (["--prompt", b"Ana \xff"], ["not valid Unicode at character 4"]),
     ],
 )

@@ -117,6 +117,10 @@ def test_summary_counts_the_weights_of_a_new_model():
     assert f"Total params: {embedding + block + 8 * V + V:,} " in "\n".join(lines)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:(currentThread|getName).* is deprecated:DeprecationWarning:keras_tuner"
+)
+@pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer:UserWarning")
 @pytest.mark.usefixtures("without_xla")
 def test_a_tuner_searches_over_models_and_a_generator_prints_their_texts(tmp_path, capsys):
     keras_tuner = pytest.importorskip("keras_tuner", reason="needs keras-tuner, of the extra dev")

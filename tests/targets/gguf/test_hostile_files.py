@@ -177,6 +177,7 @@ def test_100_000_mutated_files(files, limited, tmp_path, tally):
     assert outcomes["used"] > MANY / 5 and len(outcomes) > 200
 
 
+@pytest.mark.filterwarnings("ignore:prompt .* are unknown to the tokenizer:UserWarning")
 def test_a_changed_byte_is_found(tmp_path):
     """Of the header, the keys, the tokenizer and the weights: none changes what the model writes."""
     kind, weights_type, sizes = MODELS["modern"]

@@ -241,6 +241,7 @@ def test_ids_out_of_range(served):
     assert empty["token_ids"].shape[0] == 0 and empty["lengths"].shape == (0,)
 
 
+@pytest.mark.filterwarnings("ignore:prompt 'unseen ż'. 2 of its")
 @pytest.mark.parametrize("kind", ["word", "character"])
 def test_other_tokenizers(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(CachedGPT, "jit_compile", NEVER_COMPILED)

@@ -247,6 +247,7 @@ def test_any_object_that_encodes_and_decodes():
     assert sampled(model, 20, ["abc", ""], tokenizer) == [("abc", ""), ("", "")]
 
 
+@pytest.mark.filterwarnings("ignore:The structure of `inputs` doesn't match:UserWarning")
 def test_several_outputs():
     keras.utils.set_random_seed(1)
     model = create_model()
