@@ -125,14 +125,13 @@ def _write_shards(
 ) -> None:
     """Writes the missing shards; each thread of a pool starts one process after the other."""
     remaining, lock = shards(documents, shard_bytes), threading.Lock()
-    running: set[subprocess.Popen[bytes]] = set()
+    running = _Processes()
     progress = Progress(documents.bytes)
-    stopped = False
 
     def work() -> None:
         while True:
             with lock:
-                shard = None if stopped else next(remaining, None)
+                shard = None if running.are_killed else next(remaining, None)
             if shard is None:
                 return
             path = shard.path(folder, tokenizer)
@@ -151,10 +150,34 @@ def _write_shards(
             for future in as_completed([pool.submit(work) for _ in range(processes)]):
                 future.result()
         except BaseException:
-            stopped = True
-            for process in list(running):
-                process.kill()
+            running.kill()
             raise
+
+
+class _Processes:
+    """The running processes.
+
+    Attributes:
+      are_killed: whether `kill` was called.
+    """
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self.are_killed = False
+
+    def add(self, process: "subprocess.Popen[bytes]") -> None:
+        self._running.add(process)
+        # It may have started just before the call of `kill`.
+        if self.are_killed:
+            process.kill()
+
+    def discard(self, process: "subprocess.Popen[bytes]") -> None:
+        self._running.discard(process)
+
+    def kill(self) -> None:
+        self.are_killed = True
+        for process in list(self._running):
+            process.kill()
 
 
 def _can_start_python() -> bool:
@@ -162,7 +185,7 @@ def _can_start_python() -> bool:
     return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
-def _run_process(path: Path, text: int, running: set["subprocess.Popen[bytes]"]) -> None:
+def _run_process(path: Path, text: int, running: _Processes) -> None:
     """Writes a shard in a process, which reads the text from its standard input.
 
     Args:

@@ -226,7 +226,7 @@ def test_an_interrupt_ends_the_processes(tmp_path, stored, monkeypatch):
     monkeypatch.setattr(shards.subprocess, "Popen", Popen)
     with pytest.raises(KeyboardInterrupt):
         stored(files(tmp_path, TEXT), CHARACTERS)
-    assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
+    assert [process.wait(timeout=60) for process in started] == [-signal.SIGKILL] * 2
 
 
 def test_no_executable(tmp_path, stored, monkeypatch):
