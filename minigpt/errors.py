@@ -130,7 +130,7 @@ def failure(error: Exception) -> str:
     An error that is neither the user's nor the system's is named with its place in minigpt.
     """
     if isinstance(error, UserError):
-        return "; ".join(error.problems)
+        return " ".join("; ".join(error.problems).splitlines())
     if isinstance(error, OSError) or type(error).__module__.startswith("tensorflow"):
         return write_problem(error)
     frames = traceback.extract_tb(error.__traceback__)

@@ -40,7 +40,10 @@ def allowed(setting: Setting) -> str:
 
 def largest(setting: Setting) -> float | None:
     """Returns the largest allowed value; None if there is no limit. Only integers have open limits."""
-    return setting.most if setting.below is None else setting.below - 1
+    if setting.below is None:
+        return setting.most
+    assert setting.type is int, f"{setting.name}: the page has no open upper limit for numbers"
+    return setting.below - 1
 
 
 def header() -> str:

@@ -106,7 +106,7 @@ def divide(sizes: Sequence[int], costs: Sequence[int], replicas: int) -> list[li
 
 
 def _multiplications(rows: int, columns: int) -> int:
-    """Returns those of five Newton–Schulz steps; see `muon._orthogonalized`."""
+    """Returns those of five Newton–Schulz steps; see `training.optimizers.updates._orthogonalized`."""
     rows, columns = sorted((rows, columns))
     if columns >= 2 * rows:
         return rows * rows * (4 * columns + 14 * rows)

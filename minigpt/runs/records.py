@@ -163,7 +163,7 @@ class Facts(_Record):
 
     Attributes:
       command: the command line that started the run, without folders; None if training was started from
-        Python, or by a version that did not record it.
+        Python.
       parameters: number of weights of the finished model; the factors of LoRA are part of its matrices.
       baselines: losses to compare the validation loss with.
       train_bytes: size of the training text in UTF-8; for pairs, of the targets.

@@ -16,6 +16,7 @@ from minigpt.targets.gguf.run_file import write_epoch_file, write_run_file
 from minigpt.targets.gguf.settings import ignored_settings
 from minigpt.targets.gguf.writing import portable_problem
 from minigpt.targets.huggingface.folders import export_problems
+from minigpt.targets.saved_model import graph_problem
 from minigpt.targets.saved_model.modules import build_text_module
 from minigpt.training.callbacks.callback import Stage
 from minigpt.training.hooks import Hook
@@ -92,11 +93,21 @@ class EpochFiles(Hook):
 
 
 class SavedModelFolder(Hook):
-    """Writes saved_model/ at the end."""
+    """Writes saved_model/ at the end, if the tokenizer has a graph; says so before training if not."""
 
     name = "saved_model"
 
+    def __init__(self) -> None:
+        self._problem: str | None = None
+
+    def started(self, loop: TrainingLoop) -> None:
+        self._problem = graph_problem(loop.task.corpus.tokenizer)
+        if self._problem and not loop.is_over:
+            LOGGER.warning("%s will not be written: %s", self.name, self._problem)
+
     def best_ready(self, run: Run, model: keras.Model) -> None:
+        if self._problem:
+            return
         with atomic_folder(run.saved_model_folder, replace=True) as folder:
             build_text_module(model, run.load_tokenizer()).save(folder)
 

@@ -80,44 +80,55 @@ class Hooks:
     def started(self, loop: "TrainingLoop") -> None:
         for output in self._outputs:
             with output.writing():
+                output.is_ready = False
                 output.hook.started(loop)
+                output.is_ready = True
 
     def best_ready(self, run: Run, model: keras.Model) -> None:
         for output in self._outputs:
-            with output.writing():
-                output.hook.best_ready(run, model)
+            if output.is_ready:
+                with output.writing():
+                    output.hook.best_ready(run, model)
 
     def finished(self, run: Run, state: str) -> list[str]:
         lines: list[str] = []
         for output in self._outputs:
-            with output.writing():
-                lines += output.hook.finished(run, state)
+            if output.is_ready:
+                with output.writing():
+                    lines += output.hook.finished(run, state)
         return lines
 
 
 class _OptionalOutput(Callback):
-    """The callback of a hook."""
+    """The callback of a hook.
+
+    Attributes:
+      is_ready: False if `started` failed; the hook is then not called again.
+    """
 
     def __init__(self, hook: Hook) -> None:
         super().__init__()
         self.hook = hook
         self.stage = hook.stage
-        self._reasons: set[str] = set()
+        self.is_ready = True
+        self._has_failed = False
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Turns any exception of the block into a warning of one line, once for each reason."""
+        """Turns any exception of the block into a warning of one line. Later ones are ignored."""
         try:
             yield
         except Exception as error:
-            if (reason := failure(error)) not in self._reasons:
-                LOGGER.warning("%s is not written: %s", self.hook.name, reason)
-            self._reasons.add(reason)
+            if not self._has_failed:
+                LOGGER.warning("%s is not written: %s", self.hook.name, failure(error))
+            self._has_failed = True
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        with self.writing():
-            self.hook.step_ended(logs or {})
+        if self.is_ready:
+            with self.writing():
+                self.hook.step_ended(logs or {})
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        with self.writing():
-            self.hook.epoch_ended(epoch + 1, logs or {})
+        if self.is_ready:
+            with self.writing():
+                self.hook.epoch_ended(epoch + 1, logs or {})

@@ -7,8 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from minigpt.config import TransformerConfig
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.targets.targets import ExportSource, Opened, Sources, Target, Texts, WeightsType
+from minigpt.tokenizers import Tokenizer
+
+
+def graph_problem(tokenizer: Tokenizer) -> str | None:
+    """Returns in one line that a tokenizer cannot be a part of the graph; None if it can."""
+    from minigpt.tokenizers.graph import GRAPHS
+
+    if any(kind in GRAPHS for kind in type(tokenizer).__mro__):
+        return None
+    return f"tokenizer.kind = {tokenizer.kind!r}: has no TensorFlow graph"
 
 
 class SavedModel(Target):
@@ -17,6 +28,9 @@ class SavedModel(Target):
     name = "saved_model"
     is_folder = True
     keeps_precision = True
+
+    def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
+        return graph_problem(tokenizer)
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
         from minigpt.targets.saved_model.modules import build_text_module

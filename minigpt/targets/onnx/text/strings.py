@@ -33,7 +33,7 @@ def characters(hashes: tuple[Any, Any]) -> tuple[Any, Any]:
       int32[B, N], code points, or NO_CHARACTER; and int32[B, N, 4], the bytes of their UTF-8, padded
       with 0.
     """
-    word, code_point = tf.zeros_like(hashes[0]), tf.fill(tf.shape(hashes[0]), -1)
+    word, code_point = tf.zeros_like(hashes[0]), tf.fill(tf.shape(hashes[0]), NO_CHARACTER)
     for length in range(1, 5):
         first, second = (_word(h, length, seed) for h, seed in zip(hashes, SEEDS, strict=True))
         fits = tf.equal(first, second) & _is_utf8(first, length)

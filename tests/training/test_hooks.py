@@ -1,0 +1,67 @@
+"""Hooks that fail: one line, and nothing else."""
+
+import re
+
+import pytest
+
+import minigpt
+from minigpt.errors import UserError
+from minigpt.runs.run import Run
+from minigpt.targets.run_files import PortableFile, SavedModelFolder
+from minigpt.tokenizers import graph
+from minigpt.tokenizers.byte_pair import BytePairTokenizer
+from minigpt.training.hooks import Hook
+from minigpt.training.pipeline import train
+from tests.conftest import tiny_settings
+
+
+class EachStep(Hook):
+    name = "each step"
+
+    def __init__(self):
+        self.calls = 0
+
+    def step_ended(self, logs):
+        self.calls += 1
+        raise ValueError(f"loss {logs['loss']} at call {self.calls}")
+
+
+class Never(Hook):
+    name = "never"
+
+    def started(self, loop):
+        raise UserError("a\nb")
+
+    def step_ended(self, logs):
+        raise AssertionError("called although `started` failed")
+
+    epoch_ended = best_ready = finished = step_ended
+
+
+def test_a_hook_that_fails_costs_one_line(tiny_file, tmp_path, without_xla, capsys):
+    settings = tiny_settings(tiny_file, training={"epochs": 1, "steps_per_epoch": 4})
+    each_step = EachStep()
+    run = train(settings, tmp_path / "run", hooks=(each_step, Never(), PortableFile()))
+    assert each_step.calls == 4
+    never, each = (
+        line for line in capsys.readouterr().out.splitlines() if "is not written" in line
+    )
+    assert never == "never is not written: a b"
+    assert re.fullmatch(r"each step is not written: ValueError: loss [\d.]+ at call 1 \(.*\)", each)
+    assert isinstance(run, Run) and run.portable_file.is_file()
+    assert minigpt.load(run).generate("Ana", max_new_tokens=2)
+
+
+def test_a_tokenizer_without_a_graph_is_said_before_training(
+    tiny_file, tmp_path, without_xla, capsys, monkeypatch
+):
+    monkeypatch.delitem(graph.GRAPHS, BytePairTokenizer)
+    settings = tiny_settings(tiny_file, training={"epochs": 1, "steps_per_epoch": 4})
+    run = train(settings, tmp_path / "run", hooks=(SavedModelFolder(),))
+    problem = "tokenizer.kind = 'byte_pair': has no TensorFlow graph"
+    said = [line for line in capsys.readouterr().out.splitlines() if "saved_model" in line]
+    assert said == [f"saved_model will not be written: {problem}"]
+    assert not run.saved_model_folder.exists()
+    with pytest.raises(UserError) as refused:
+        minigpt.export_run(run, "saved_model", tmp_path / "out")
+    assert str(refused.value).endswith(problem) and not (tmp_path / "out").exists()
