@@ -33,21 +33,32 @@ def training(tmp_path):
     return run
 
 
-def status(tab):
-    return tab.evaluate(STATUS)
-
-
-def wait_for_reload(tab, tries=80):
-    for _ in range(tries):
-        time.sleep(0.1)
+def read(tab, function, *arguments):
+    """Calls a function of JavaScript, again if the page was just being replaced."""
+    for _ in range(20):
         try:
-            if not tab.evaluate("() => window.isFirst ?? false"):
-                tab.wait_for("() => document.readyState === 'complete'")
-                return
-        except Exception as error:  # The page is just being replaced.
+            return tab.evaluate(function, *arguments)
+        except Exception as error:
             if not any(word in str(error) for word in ("context", "navigat", "detached", "realm")):
                 raise
-    raise AssertionError("the page was not reloaded")
+        time.sleep(0.1)
+    raise AssertionError("the page was replaced 20 times")
+
+
+def status(tab):
+    return read(tab, STATUS)
+
+
+def wait_until(tab, condition, *arguments):
+    for _ in range(80):
+        if read(tab, condition, *arguments):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"waited in vain: {condition}")
+
+
+def wait_for_reload(tab):
+    wait_until(tab, "() => document.readyState === 'complete' && !(window.isFirst ?? false)")
 
 
 def is_same_after(tab, seconds):
@@ -76,11 +87,13 @@ def test_it_reloads_until_the_training_has_ended(training, open_page):
         }"""
     )
     wait_for_reload(tab)
-    tab.wait_for("(place) => Math.abs(scrollY - place) < 3", place)
-    chosen = tab.evaluate(
+    # The page may be replaced again at any time.
+    wait_until(tab, "(place) => Math.abs(scrollY - place) < 3", place)
+    chosen = read(
+        tab,
         """() => [document.getElementById("axis-seconds").checked,
           document.getElementById("numbers").open, document.getElementById("epoch-before").value,
-          document.getElementById("epoch-after").value]"""
+          document.getElementById("epoch-after").value]""",
     )
     assert chosen == [True, True, "2", "6"]
     write(training, state="finished")
