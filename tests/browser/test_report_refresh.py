@@ -74,6 +74,8 @@ def test_it_reloads_until_the_training_has_ended(training, open_page):
     )
     tab.click("#axis-seconds")
     tab.click("#numbers-title")
+    # The table is filled after the click.
+    tab.wait_for("() => document.getElementById('numbers').clientHeight > 100")
     place = tab.evaluate(
         """() => {
           const select = document.getElementById("epoch-before");
