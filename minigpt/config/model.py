@@ -10,6 +10,8 @@ from minigpt.config.section import Positive, Rate, Section, selected_by
 
 # Compiling a training step takes about 0.4 s per block. The deepest published models have about 120 blocks.
 MAX_LAYERS = 256
+# The hash of an n-gram is computed with 32 bits: see `minigpt.models.layers.ngrams`.
+MAX_NGRAM_ROWS = 2**15
 
 DropoutRate = Annotated[
     Rate,
@@ -215,6 +217,46 @@ class GPTConfig(TransformerConfig):
     }
 
     kind: Literal["gpt"] = Field("gpt", description="a GPT, which continues a text")
+    value_residual: bool = Field(
+        False,
+        description="whether the values of each block are mixed with those of the first, with one "
+        "trained weight per block (Zhou et al. 2024)",
+    )
+    convolution: int = Field(
+        0,
+        ge=0,
+        le=16,
+        description="taps of the causal convolution of each channel before attention and feed-forward "
+        "network (Allen-Zhu 2025, Canon layers); 0 for none",
+    )
+    ngrams: list[Annotated[int, Field(ge=2, le=8)]] = Field(
+        [],
+        description="orders of the n-grams whose embeddings are added to those of the tokens "
+        "(Pagnoni et al. 2024); [2, 3] adds those of the last two and of the last three tokens",
+    )
+    ngram_rows: int = Field(
+        8192,
+        ge=16,
+        le=MAX_NGRAM_ROWS,
+        description="rows of the table of each order; n-grams with the same hash share a row",
+    )
+    ngram_dropout_rate: Rate = Field(
+        0.0, description="dropout rate of the sum of the embeddings of the n-grams"
+    )
+
+    @field_validator("convolution")
+    @classmethod
+    def _check_taps(cls, taps: int) -> int:
+        if taps == 1:
+            raise PydanticCustomError("convolution", "should be 0 or at least 2")
+        return taps
+
+    @field_validator("ngrams")
+    @classmethod
+    def _check_orders_differ(cls, orders: list[int]) -> list[int]:
+        if len(set(orders)) < len(orders):
+            raise PydanticCustomError("ngrams", "should not contain an order twice")
+        return orders
 
 
 class EncoderDecoderConfig(TransformerConfig):

@@ -4,9 +4,10 @@ from typing import Any, ClassVar
 
 import keras
 
-from minigpt.config import TransformerConfig
+from minigpt.config import GPTConfig, TransformerConfig
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.layers.embedding import TokenAndPositionEmbedding
+from minigpt.models.layers.ngrams import NGramEmbedding
 from minigpt.models.layers.norms import build_norm
 from minigpt.models.layers.transformer_block import BLOCKS
 
@@ -25,6 +26,7 @@ class GPT(LanguageModel):
     Arguments are those of `LanguageModel`.
     """
 
+    config: GPTConfig
     keyword_defaults: ClassVar[dict[str, Any]] = {
         "kind": "gpt",
         "num_layers": 1,
@@ -68,9 +70,21 @@ class GPT(LanguageModel):
             dtype=policy,
             name="embedding",
         )
+        self.ngram_embedding = (
+            NGramEmbedding(
+                config.ngrams,
+                config.ngram_rows,
+                config.embed_dim,
+                config.ngram_dropout_rate,
+                dtype=policy,
+                name="ngram_embedding",
+            )
+            if config.ngrams
+            else None
+        )
         self.blocks = [
             BLOCKS[config.block](
-                **config.model_dump(),
+                **config.model_dump() | ({} if layer else {"value_residual": False}),
                 kernel_initializer=kernel_initializer(),
                 output_initializer=output_initializer(),
                 dtype=policy,
@@ -111,15 +125,22 @@ class GPT(LanguageModel):
 
         Args:
           token_ids: int32[B, T].
-          caches: None, or one for each block, from `empty_caches` or an earlier call.
+          caches: None, or those from `empty_caches` or an earlier call.
           index: int32[B], position of the first token of each row.
         Returns:
           float[B, T, D], and the caches with these tokens added (None without caches).
         """
         x = self.embedding(token_ids, index, training=training)
-        updated = []
-        for block, cache in zip(self.blocks, caches or [None] * len(self.blocks), strict=True):
-            x, cache = block.call_with_cache(x, cache, index, training)
+        ids, *of_blocks = caches or [None] * (len(self.blocks) + 1)
+        if self.ngram_embedding is not None:
+            ngrams, ids = self.ngram_embedding(token_ids, ids, index, training=training)
+            x = x + ngrams
+        updated, first_values = [ids], None
+        for block, cache in zip(self.blocks, of_blocks, strict=True):
+            x, cache, values = block.call_with_cache(
+                x, cache, index, training, first_values=first_values
+            )
+            first_values = values if first_values is None else first_values
             updated.append(cache)
         if self.final_norm is not None:
             x = self.final_norm(x)
@@ -129,14 +150,19 @@ class GPT(LanguageModel):
         return [keras.InputSpec(shape=(None, None), dtype="int32", name="token_ids")]
 
     def empty_caches(self, batch_size: Any, capacity: Any = None) -> list[Any]:
-        """Returns an empty cache for each block.
+        """Returns the empty caches: the token ids that n-grams need, and the cache of each block.
+
+        The first is zeros[B, 1, capacity, 1], or an empty tuple without n-grams.
 
         Args:
           batch_size: B.
           capacity: in tokens; the model's `max_len` if None.
         """
         capacity = self.max_len if capacity is None else capacity
-        return [block.attention.empty_cache(batch_size, capacity) for block in self.blocks]
+        ids: Any = ()
+        if self.ngram_embedding is not None:
+            ids = keras.ops.zeros((batch_size, 1, capacity, 1), "float32")
+        return [ids, *(block.empty_cache(batch_size, capacity) for block in self.blocks)]
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return (*input_shape, self.vocab_size)

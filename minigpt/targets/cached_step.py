@@ -12,13 +12,14 @@ class CachedStep(tf.Module):
     """A GPT whose inputs are token ids, their position and the caches.
 
     Block i has the caches `key_i`, float32[B, G, max_len, K], and `value_i`, float32[B, G, max_len, U],
-    with G heads for keys and values. The cache of an empty text is zeros. The outputs `new_key_i` and
-    `new_value_i` are the caches of the next call.
+    with G heads for keys and values. With convolutions it also has `attention_input_i` and `ff_input_i`,
+    float32[B, 1, max_len, D]; with n-grams, the model has `ids_0`, float32[B, 1, max_len, 1]. The cache of
+    an empty text is zeros. The outputs `new_key_i` and so on are the caches of the next call.
 
     Args:
       model: the GPT. Its weights are used in float32.
     Attributes:
-      cache_names: `key_0`, `value_0`, `key_1`, ...
+      cache_names: `key_0`, `value_0`, `key_1`, ..., in the order of `empty_caches`.
     """
 
     def __init__(self, model: GPT) -> None:
@@ -28,8 +29,10 @@ class CachedStep(tf.Module):
             copy.set_weights(model.get_weights())
             model = copy
         self.model = model
+        parts = ("key", "value", *(("attention_input", "ff_input") * (model.config.convolution > 0)))
         blocks = range(len(model.blocks))
-        self.cache_names = [f"{part}_{i}" for i in blocks for part in ("key", "value")]
+        self.cache_names = ["ids_0"] * bool(model.config.ngrams)
+        self.cache_names += [f"{part}_{i}" for i in blocks for part in parts]
 
     def signature(self, rows: int | None, tokens: int | None) -> list[tf.TensorSpec]:
         """Returns the inputs of `step`; None for sizes that are not fixed."""

@@ -238,15 +238,16 @@ class SelfAttention(Attention):
         index: Any = None,
         training: bool | None = None,
         mask: Any = None,
-    ) -> tuple[Any, Any]:
-        """Returns the output float[B, T, D] and None; raises a ValueError if a cache is given."""
+        first_values: Any = None,
+    ) -> tuple[Any, Any, Any]:
+        """Returns the output float[B, T, D], None and None; raises a ValueError if a cache is given."""
         if cache is not None:
             raise ValueError(_NO_CACHE)
         positions = ops.arange(ops.shape(x)[1])
         query, key, value = self.project_input(x, positions[None])
         visible, bias = _masked(None, mask), self.score_bias(positions[None], positions)
         attended = attend(query, key, value, visible, self.dropout, training, bias)
-        return self.project_output(attended), None
+        return self.project_output(attended), None, None
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
         """Raises a ValueError: there is no cache."""
@@ -257,8 +258,19 @@ class SelfAttention(Attention):
 class CausalSelfAttention(SelfAttention):
     """Causal self-attention (Vaswani et al. 2017, section 3.2).
 
-    Each token attends to the tokens before it and to itself. Arguments are those of `Attention`.
+    Each token attends to the tokens before it and to itself. Arguments are those of `Attention`. With
+    `value_residual = True`, the values are mixed with those of the first block, V + w (V₁ - V), where w is
+    trained (Zhou et al. 2024, "Value Residual Learning").
     """
+
+    value_mix: Any = None
+
+    def build(self, input_shape: Any) -> None:
+        super().build(input_shape)
+        if getattr(self.config, "value_residual", False):
+            self.value_mix = self.add_weight(
+                shape=(), initializer=keras.initializers.Constant(0.5), name="value_mix"
+            )
 
     def call_with_cache(
         self,
@@ -267,7 +279,8 @@ class CausalSelfAttention(SelfAttention):
         index: Any = None,
         training: bool | None = None,
         mask: Any = None,
-    ) -> tuple[Any, Any]:
+        first_values: Any = None,
+    ) -> tuple[Any, Any, Any]:
         """Attends to the tokens of `x` and to earlier tokens in a cache.
 
         Args:
@@ -276,15 +289,25 @@ class CausalSelfAttention(SelfAttention):
           index: int32[B], cache slot of the first token of each row. Later slots are overwritten
             before they are read.
           mask: as for `call`; only without a cache.
+          first_values: float[B, G, T, U], values of the tokens of `x` in the first block; only read with
+            `value_residual = True`.
         Returns:
-          float[B, T, D], and the cache with the tokens of `x` added (None without a cache).
+          float[B, T, D]; the cache with the tokens of `x` added (None without a cache); and the values
+          of these tokens, float[B, G, T, U].
         """
         positions = ops.arange(ops.shape(x)[1])[None]
         if cache is not None:
             positions = positions + index[:, None]
         query, key, value = self.project_input(x, positions)
+        if self.value_mix is not None:
+            if first_values is None:
+                raise ValueError(
+                    "value_residual = True needs `first_values`, those of another block"
+                )
+            value = value + ops.cast(self.value_mix, value.dtype) * (first_values - value)
+        values = value
         if cache is not None:
-            entries = _cache_entries(positions, self.num_kv_heads)
+            entries = cache_entries(positions, self.num_kv_heads)
             key = ops.scatter_update(cache[0], entries, key)
             value = ops.scatter_update(cache[1], entries, value)
             cache = (key, value)
@@ -294,7 +317,7 @@ class CausalSelfAttention(SelfAttention):
         visible = _masked(slots <= positions[:, None, :, None], mask)
         bias = self.score_bias(positions, slots)
         attended = attend(query, key, value, visible, self.dropout, training, bias)
-        return self.project_output(attended), cache
+        return self.project_output(attended), cache, values
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
         """Returns keys and values for no tokens: zeros[B, G, max_len, K] and [B, G, max_len, U]."""
@@ -385,7 +408,7 @@ def _masked(visible: Any, mask: Any) -> Any:
     return ops.logical_or(mask, ops.eye(ops.shape(mask)[-1], dtype="bool"))
 
 
-def _cache_entries(positions: Any, num_heads: int) -> Any:
+def cache_entries(positions: Any, num_heads: int) -> Any:
     """int32[B, T] → int32[B, H, T, 3]: row, head and slot of the entries of each token."""
     positions = ops.repeat(positions[:, None], num_heads, axis=1)
     rows, heads = ops.shape(positions)[0], ops.arange(num_heads)

@@ -131,7 +131,7 @@ class DecoderBlock(PairBlock):
           float[B, T, D], and the new cache (None without a cache).
         """
         inputs = self.sublayer_input(x, self.norm1)
-        attended, cache = self.attention.call_with_cache(inputs, cache, index, training)
+        attended, cache, _ = self.attention.call_with_cache(inputs, cache, index, training)
         x = self.residual(x, self.dropout1(attended, training=training), self.norm1)
         inputs = self.sublayer_input(x, self.cross_norm)
         attended = self.cross_attention(inputs, source, lengths, training=training)

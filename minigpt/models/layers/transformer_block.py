@@ -3,12 +3,15 @@
 from typing import Any, ClassVar
 
 import keras
+from keras import ops
 
+from minigpt.config import GPTConfig
 from minigpt.models.layers.activations import ACTIVATIONS, gated
 from minigpt.models.layers.arguments import MODEL_NAMES, checked_arguments, split_settings
 from minigpt.models.layers.attention import Attention, CausalSelfAttention, SelfAttention
 from minigpt.models.layers.dense import Dense, own_initializer
 from minigpt.models.layers.dropout import Dropout
+from minigpt.models.layers.ngrams import CausalConvolution
 from minigpt.models.layers.norms import build_norm
 
 
@@ -154,6 +157,8 @@ class TransformerBlock(Block):
         x = x + drop(MHA(RMSNorm(x)))       queries and keys of each head are normalized
         x = x + drop(SwiGLU(RMSNorm(x)))
 
+    With `convolution`, the input of each sublayer is first replaced by `CausalConvolution` of it.
+
     Args:
       embed_dim: D.
       num_heads: H.
@@ -173,13 +178,15 @@ class TransformerBlock(Block):
       **kwargs: other settings of `[model]` (docs/settings.md) and the arguments of `keras.layers.Layer`.
         The layer reads `block`, `head_dim` (K; `key_dim` is the same argument), `value_dim`,
         `num_kv_heads`, `attention_dropout_rate`, `ff_dropout_rate`, `norm_epsilon`, `qkv_bias`,
-        `position` and `rotary_base`. If `head_dim` is not given, each head of a post-norm block has the
+        `position`, `rotary_base`, `convolution` (needs `causal`) and `value_residual`: such a block needs
+        `first_values`. If `head_dim` is not given, each head of a post-norm block has the
         full width D, as in the Keras example; in a pre-norm or a modern block, K = D / H.
     Raises:
       TypeError: an argument is missing or given twice.
       ValueError: a setting is not valid, or an argument is unknown.
     """
 
+    config: GPTConfig
     attention: SelfAttention
     default_settings: ClassVar[dict[str, Any]] = {"block": "post_norm"}
     supports_masking = True
@@ -207,6 +214,26 @@ class TransformerBlock(Block):
             activation=activation,
             **kwargs,
         )
+        if not causal and self.config.convolution:
+            raise ValueError(
+                "`convolution` needs causal = True: it reads the tokens before each one"
+            )
+
+    def build_parts(self) -> None:
+        super().build_parts()
+        if taps := self.config.convolution:
+            self.convolution1 = CausalConvolution(
+                taps, dtype=self.dtype_policy, name="convolution1"
+            )
+            self.convolution2 = CausalConvolution(
+                taps, dtype=self.dtype_policy, name="convolution2"
+            )
+
+    def build(self, input_shape: Any) -> None:
+        super().build(input_shape)
+        if self.config.convolution:
+            self.convolution1.build(input_shape)
+            self.convolution2.build(input_shape)
 
     def call(self, x: Any, training: bool | None = None, mask: Any = None) -> Any:
         """float[B, T, D] → float[B, T, D]; `mask` as for `SelfAttention`."""
@@ -219,23 +246,46 @@ class TransformerBlock(Block):
         index: Any = None,
         training: bool | None = None,
         mask: Any = None,
-    ) -> tuple[Any, Any]:
+        first_values: Any = None,
+    ) -> tuple[Any, Any, Any]:
         """Computes the block with earlier tokens in a cache.
 
         Args:
           x: float[B, T, D].
-          cache: the cache of the attention layer, or None.
+          cache: from `empty_cache` or an earlier call; None without a cache.
           index: int32[B], cache slot of the first token of each row.
           mask: as for `SelfAttention`; only without a cache.
+          first_values: as for `CausalSelfAttention.call_with_cache`.
         Returns:
-          float[B, T, D], and the new cache (None without a cache).
+          float[B, T, D]; the new cache (None without a cache); and the values of these tokens.
         Raises:
-          ValueError: a cache is given, and the block is not causal.
+          ValueError: a cache is given, and the block is not causal; or `first_values` is missing.
         """
-        inputs = self.sublayer_input(x, self.norm1)
-        attended, cache = self.attention.call_with_cache(inputs, cache, index, training, mask)
+        attention_cache, before1, before2 = cache or (None, None, None)
+        inputs, before1 = self.convolve(1, self.sublayer_input(x, self.norm1), before1, index)
+        attended, attention_cache, values = self.attention.call_with_cache(
+            inputs, attention_cache, index, training, mask, first_values
+        )
         x = self.residual(x, self.dropout1(attended, training=training), self.norm1)
-        return self.add_feed_forward(x, training), cache
+        inputs, before2 = self.convolve(2, self.sublayer_input(x, self.norm2), before2, index)
+        output = self.feed_forward(inputs, training)
+        x = self.residual(x, self.dropout2(output, training=training), self.norm2)
+        return x, cache and (attention_cache, before1, before2), values
+
+    def convolve(self, number: int, x: Any, cache: Any, index: Any) -> tuple[Any, Any]:
+        """Applies the convolution before sublayer 1 or 2; returns the same if there is none."""
+        if not self.config.convolution:
+            return x, cache
+        return (self.convolution1, self.convolution2)[number - 1](x, cache, index)
+
+    def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any, Any]:
+        """Returns the cache of no tokens: that of attention, and the inputs of the two convolutions.
+
+        The latter are zeros[B, 1, max_len, D], or an empty tuple without convolutions.
+        """
+        shape = (batch_size, 1, max_len, self.config.embed_dim)
+        inputs = ops.zeros(shape, self.compute_dtype) if self.config.convolution else ()
+        return self.attention.empty_cache(batch_size, max_len), inputs, inputs
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "causal": self.causal}

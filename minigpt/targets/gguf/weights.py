@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minigpt.config import TransformerConfig
+from minigpt.config import GPTConfig, TransformerConfig
 
 
 class _Weight(NamedTuple):
@@ -15,11 +15,13 @@ class _Weight(NamedTuple):
       names: the tensors that it holds, one after the other.
       sizes: their numbers of outputs.
       is_kernel: whether it is stored as [inputs, outputs]: its transpose is written.
+      is_flat: whether it is written as a vector.
     """
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     is_kernel: bool
+    is_flat: bool = False
 
 
 def named_tensors(
@@ -40,6 +42,7 @@ def named_tensors(
     for weight, values in zip(described, weights, strict=True):
         array = np.asarray(values, np.float32)
         array = array.T if weight.is_kernel else array
+        array = array.reshape(-1) if weight.is_flat else array
         if weight.sizes and sum(weight.sizes) != len(array):
             raise ValueError(f"{weight.names[0]} should have {sum(weight.sizes)} rows")
         ends = np.cumsum(weight.sizes)[:-1]
@@ -52,9 +55,16 @@ def _weights(config: TransformerConfig, joins_qkv: bool) -> Iterator[_Weight]:
     if config.position == "learned":
         yield _Weight(("position_embd.weight",), (config.max_len,), False)
     yield _Weight(("token_embd.weight",), (), False)
-    if config.kind == "gpt":
+    if isinstance(config, GPTConfig):
+        if config.ngrams:
+            yield _Weight(("ngram_embd.weight",), (), False)
         for layer in range(config.num_layers):
+            if layer and config.value_residual:
+                yield _Weight((f"blk.{layer}.attn_v_mix.weight",), (), False, is_flat=True)
             yield from _block(config, f"blk.{layer}.", joins_qkv=joins_qkv)
+            if config.convolution:
+                for sublayer in ("attn", "ffn"):
+                    yield _Weight((f"blk.{layer}.{sublayer}_conv.weight",), (), False, is_flat=True)
         if config.block != "post_norm":
             yield from _norm(config, "output_norm")
     else:

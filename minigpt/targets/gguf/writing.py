@@ -14,7 +14,7 @@ from gguf import GGMLQuantizationType as TensorType
 from gguf import GGUFValueType as ValueType
 
 import minigpt
-from minigpt.config import Config, TransformerConfig
+from minigpt.config import Config, GPTConfig, TransformerConfig
 from minigpt.errors import UserError
 from minigpt.storage.atomic import atomic_file
 from minigpt.targets.gguf.tokenizer_tables import (
@@ -42,7 +42,8 @@ _KNOWN_SETTINGS = {
     *("kind", "max_len", "embed_dim", "head_dim", "num_heads", "num_kv_heads", "value_dim"),
     *("ff_dim", "num_layers", "dropout_rate", "attention_dropout_rate", "ff_dropout_rate"),
     *("block", "norm_epsilon", "qkv_bias", "scale_embeddings", "position", "rotary_base"),
-    *("activation", "tie_embeddings", "head_bias"),
+    *("activation", "tie_embeddings", "head_bias", "value_residual", "convolution", "ngrams"),
+    *("ngram_rows", "ngram_dropout_rate"),
 }
 # The values that the engine supports: minigpt/targets/gguf/engine/model.c.
 _KNOWN_NAMES = {
@@ -51,6 +52,7 @@ _KNOWN_NAMES = {
     "position": ("learned", "sinusoidal", "rotary"),
     "activation": ("relu", "gelu", "gelu_tanh", "silu", "relu_squared"),
 }
+_NO_ADDITIONS: dict[str, Any] = {"value_residual": False, "convolution": 0, "ngrams": []}
 # The architectures of llama.cpp: settings → their values.
 _LLAMA: dict[str, dict[str, Any]] = {
     "gpt2": {
@@ -58,6 +60,7 @@ _LLAMA: dict[str, dict[str, Any]] = {
         "position": "learned",
         "activation": "gelu_tanh",
         "head_bias": False,
+        **_NO_ADDITIONS,
     },
     "qwen3": {
         "block": "modern",
@@ -65,6 +68,7 @@ _LLAMA: dict[str, dict[str, Any]] = {
         "activation": "silu",
         "qkv_bias": False,
         "head_bias": False,
+        **_NO_ADDITIONS,
     },
 }
 # Settings that can name files of the user.
@@ -206,6 +210,13 @@ def _write_own(
     writer.add_float32("minigpt.model.norm_epsilon", model.norm_epsilon)
     writer.add_bool("minigpt.model.scale_embeddings", model.scale_embeddings)
     writer.add_bool("minigpt.model.tie_embeddings", model.tie_embeddings)
+    if isinstance(model, GPTConfig):
+        if model.convolution:
+            writer.add_uint32("minigpt.model.convolution", model.convolution)
+        if model.ngrams:
+            orders = np.array(model.ngrams, np.int32)
+            _add_array(writer, "minigpt.model.ngrams", orders)
+            writer.add_uint32("minigpt.model.ngram_rows", model.ngram_rows)
     if model.position == "rotary":
         half = model.head_sizes[0] // 2
         frequencies = (model.rotary_base ** (-np.arange(half) / half)).astype(np.float32)

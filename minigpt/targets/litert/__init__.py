@@ -70,7 +70,7 @@ class LiteRT(Target):
         empty_caches = {
             name: np.zeros(details["shape"], details["dtype"])
             for name, details in inputs.items()
-            if name.startswith(("key_", "value_"))
+            if name not in ("token_ids", "position", "last")
         }
         with zipfile.ZipFile(path) as archive:
             tokenizer = DocumentedTokenizer(

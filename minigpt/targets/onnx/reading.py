@@ -22,7 +22,7 @@ def open_onnx(path: Path) -> Opened:
     empty_caches = {
         each.name: np.zeros([1, *each.shape[1:]], np.float32)
         for each in session.get_inputs()
-        if each.name.startswith(("key_", "value_"))
+        if each.name not in ("token_ids", "position")
     }
     outputs = ["logits", *(f"new_{name}" for name in empty_caches)]
     tokenizer = DocumentedTokenizer(

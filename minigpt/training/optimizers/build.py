@@ -77,7 +77,7 @@ def build_optimizer(
             adam_beta_2=config.adam_beta_2,
             epsilon=config.adam_epsilon,
             adam_weight_decay=config.weight_decay,
-            exclude_layers=["embedding", "head"],
+            exclude_layers=["embedding", "head", "convolution"],
             **shared,
         )
     elif config.optimizer == "adamw":

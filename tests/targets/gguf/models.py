@@ -35,6 +35,22 @@ GPT_SHAPES: dict[str, dict[str, Any]] = {
         "activation": "relu_squared",
         "value_dim": 6,
     },
+    "additions": {
+        "block": "modern",
+        "num_kv_heads": 1,
+        "num_layers": 3,
+        "value_residual": True,
+        "convolution": 4,
+        "ngrams": [2, 4],
+        "ngram_rows": 100,
+    },
+    "additions_post_norm": {
+        "block": "post_norm",
+        "num_layers": 3,
+        "value_residual": True,
+        "convolution": 2,
+        "ngrams": [3],
+    },
     # No width is a multiple of four.
     "odd": {
         "block": "pre_norm",

@@ -139,6 +139,8 @@ def compare_texts(built: Built, file: Any, prompts: list[str], new_tokens: int) 
         ("gpt2", "gpt2"),
         ("annotated", "character"),
         ("modern", "byte_pair"),
+        ("additions", "byte_pair"),
+        ("additions_post_norm", "character"),
         ("odd", "word"),
     ],
 )

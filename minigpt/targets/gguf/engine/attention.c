@@ -46,6 +46,12 @@ bool write_keys_and_values(
     for (uint32_t t = 0; t < count; t++)
         for (uint32_t g = 0; g < groups; g++) {
             uint64_t from = (uint64_t)t * groups + g, to = (uint64_t)g * targets[t].capacity + span->positions[t];
+            if (attention->value_mix != 0.0f) {
+                const float *first = targets[t].first->values + to * value_dim;
+                float *value = values + from * value_dim;
+                for (uint32_t i = 0; i < value_dim; i++)
+                    value[i] += attention->value_mix * (first[i] - value[i]);
+            }
             memcpy(targets[t].cache->keys + to * key_dim, keys + from * key_dim, key_dim * 4);
             memcpy(targets[t].cache->values + to * value_dim, values + from * value_dim, value_dim * 4);
         }

@@ -13,6 +13,9 @@ static bool open_caches(Cache **caches, const Model *model, uint32_t capacity)
         cache->values = allocate(vectors * model->value_dim * 4);
         if (!cache->keys || !cache->values)
             return false;
+        for (uint32_t i = 0; model->taps && i < 2; i++)
+            if (!(cache->inputs[i] = allocate((uint64_t)capacity * model->embed_dim * 4)))
+                return false;
     }
     return true;
 }
@@ -20,6 +23,8 @@ static bool open_caches(Cache **caches, const Model *model, uint32_t capacity)
 bool open_context(Context *context, const Model *model, uint32_t capacity)
 {
     *context = (Context){.capacity = capacity};
+    if (model->ngram_count && !(context->ids = allocate((uint64_t)capacity * 4)))
+        return false;
     return open_caches(&context->caches, model, capacity);
 }
 
@@ -53,10 +58,11 @@ static bool run_block(const Model *model, const Block *block, const Span *span, 
 {
     uint32_t mark = memory_mark(), count = span->count;
     uint64_t bytes = (uint64_t)count * model->embed_dim * 4;
-    float *buffer = allocate(bytes), *y = allocate(bytes);
-    if (!buffer || !y)
+    float *buffer = allocate(bytes), *y = allocate(bytes), *sums = allocate(model->taps ? bytes : 0);
+    if (!buffer || !y || !sums)
         return false;
     const float *input = sublayer_input(model, &block->attention.norm, x, count, buffer);
+    input = convolve(model, block, 0, input, span, targets, sums);
     if (!write_keys_and_values(model, &block->attention, input, span, true, targets)
         || !attend(model, &block->attention, input, span, true, targets, watched.attention, y))
         return false;
@@ -68,6 +74,7 @@ static bool run_block(const Model *model, const Block *block, const Span *span, 
         add_residual(model, &block->cross.norm, x, y, count);
     }
     input = sublayer_input(model, &block->ff_norm, x, count, buffer);
+    input = convolve(model, block, 1, input, span, targets, sums);
     if (!feed_forward(model, block, input, count, y))
         return false;
     add_residual(model, &block->ff_norm, x, y, count);
@@ -142,12 +149,15 @@ static bool compute_rows(
     if (!targets || (has_sources && !sources) || !make_span(&span, model, positions, count))
         return false;
     embed(model, ids, &span, x);
+    if (model->ngram_count && !add_ngrams(model, contexts, ids, &span, x))
+        return false;
     for (uint32_t layer = 0; layer < model->num_layers; layer++) {
         for (uint32_t t = 0; t < count; t++) {
             const Context *context = contexts[t];
-            targets[t] = (Target){&context->caches[layer], context->capacity, positions[t] + 1};
+            targets[t] = (Target){&context->caches[layer], &context->caches[0], context->capacity, positions[t] + 1};
             if (has_sources)
-                sources[t] = (Target){&context->sources[layer], context->source_length, context->source_length};
+                sources[t] = (Target){
+                    &context->sources[layer], NULL, context->source_length, context->source_length};
         }
         WatchedBlock watched = watched_block(contexts[count - 1], model, layer);
         if (!run_block(model, &model->blocks[layer], &span, targets, sources, watched, x))

@@ -4,10 +4,11 @@
 
 #include "model.h"
 
-/* Keys and values of the tokens that were read. */
+/* What a block keeps of the tokens that were read. */
 typedef struct {
-    float *keys;   /* [G, capacity, K] */
-    float *values; /* [G, capacity, U] */
+    float *keys;      /* [G, capacity, K] */
+    float *values;    /* [G, capacity, U] */
+    float *inputs[2]; /* [capacity, D], of the convolutions; NULL without them */
 } Cache;
 
 /* Where the passes write what is shown of the last token that is read. */
@@ -22,6 +23,7 @@ typedef struct {
     uint32_t capacity;  /* tokens, at most max_len */
     uint32_t length;    /* tokens that were read */
     Cache *caches;      /* [L] */
+    int32_t *ids;       /* [capacity]: the tokens; NULL without n-grams */
     uint32_t source_length;
     Cache *sources;     /* [L], of capacity source_length */
     const Watch *watch; /* NULL if nothing is shown */

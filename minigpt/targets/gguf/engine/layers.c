@@ -33,6 +33,54 @@ void embed(const Model *model, const int32_t *ids, const Span *span, float *x)
     }
 }
 
+bool add_ngrams(const Model *model, Context *const *contexts, const int32_t *ids, const Span *span, float *x)
+{
+    uint32_t mark = memory_mark(), width = model->embed_dim, rows = model->ngram_rows;
+    /* About rows / phi: see minigpt/models/layers/ngrams.py. */
+    uint32_t multiplier = (uint32_t)(rows * 0.6180339887) | 1;
+    float *vector = allocate((uint64_t)width * 4);
+    if (!vector)
+        return false;
+    for (uint32_t t = 0; t < span->count; t++, x += width) {
+        uint32_t position = span->positions[t];
+        const int32_t *newest = contexts[t]->ids + position;
+        contexts[t]->ids[position] = ids[t];
+        for (uint32_t i = 0; i < model->ngram_count; i++) {
+            int32_t order = model->ngrams[i];
+            if (position + 1 < (uint32_t)order)
+                continue;
+            uint32_t row = 0;
+            for (int32_t before = order - 1; before >= 0; before--)
+                row = (row * multiplier + (uint32_t)newest[-before]) % rows;
+            copy_row(&model->ngram_table, i * rows + row, vector);
+            for (uint32_t d = 0; d < width; d++)
+                x[d] += vector[d];
+        }
+    }
+    release_to(mark);
+    return true;
+}
+
+const float *convolve(const Model *model, const Block *block, uint32_t sublayer, const float *x, const Span *span,
+    const Target *targets, float *y)
+{
+    uint32_t width = model->embed_dim;
+    const float *weights = block->convolutions[sublayer];
+    if (!weights)
+        return x;
+    float *sums = y;
+    for (uint32_t t = 0; t < span->count; t++, x += width, sums += width) {
+        float *newest = targets[t].cache->inputs[sublayer] + (uint64_t)span->positions[t] * width;
+        memcpy(newest, x, (uint64_t)width * 4);
+        for (uint32_t d = 0; d < width; d++)
+            sums[d] = x[d] + weights[d] * x[d];
+        for (uint32_t k = 1; k < model->taps && k <= span->positions[t]; k++)
+            for (uint32_t d = 0; d < width; d++)
+                sums[d] += weights[(uint64_t)k * width + d] * (newest - (uint64_t)k * width)[d];
+    }
+    return y;
+}
+
 static float sum_of_squares(const float *x, uint32_t width, float mean)
 {
     f32x4 sums = {0};

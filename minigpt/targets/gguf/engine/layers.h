@@ -15,6 +15,7 @@ typedef struct {
 /* What a token of a span attends to in a layer. */
 typedef struct {
     const Cache *cache;
+    const Cache *first; /* that of the first block; read if values are mixed with its values */
     uint32_t capacity; /* of the cache */
     uint32_t visible;  /* how many tokens of the cache */
 } Target;
@@ -24,6 +25,13 @@ bool make_span(Span *span, const Model *model, const uint32_t *positions, uint32
 
 /* Writes the sum of the vectors of tokens and positions. */
 void embed(const Model *model, const int32_t *ids, const Span *span, float *x);
+
+/* Adds the vectors of the n-grams that end with each token, and keeps the ids. contexts: [count], that of each token. */
+bool add_ngrams(const Model *model, Context *const *contexts, const int32_t *ids, const Span *span, float *x);
+
+/* Applies the convolution before sublayer 0 or 1 of a block. Returns x itself if there is none, otherwise y. */
+const float *convolve(const Model *model, const Block *block, uint32_t sublayer, const float *x, const Span *span,
+    const Target *targets, float *y);
 
 void normalize(const Model *model, const Norm *norm, const float *x, uint32_t count, float *y);
 

@@ -113,10 +113,30 @@ static bool read_attention(Attention *attention, const Model *model, const Gguf 
         && read_dense(&attention->output, file, &prefix, "output", outputs, model->embed_dim);
 }
 
+/* The mixed values and the convolutions of a block of a GPT, if it has them. */
+static bool read_additions(Block *block, const Model *model, const Gguf *file, const Name *prefix)
+{
+    static const char *const names[] = {"attn_conv", "ffn_conv"};
+    const char *mix = tensor_name(prefix, "attn_v_mix", ".weight");
+    if (has_tensor(file, mix)) {
+        const float *weight = read_vector(file, mix, 1);
+        if (!weight)
+            return false;
+        block->attention.value_mix = *weight;
+    }
+    for (uint32_t i = 0; model->taps && i < 2; i++) {
+        const char *name = tensor_name(prefix, names[i], ".weight");
+        if (!(block->convolutions[i] = read_vector(file, name, (uint64_t)model->taps * model->embed_dim)))
+            return false;
+    }
+    return true;
+}
+
 static bool read_block(Block *block, const Model *model, const Gguf *file, const Name *prefix, bool has_cross)
 {
     uint64_t width = model->embed_dim, inner = model->ff_dim;
-    return read_attention(&block->attention, model, file, *prefix, "attn_")
+    return (model->kind != GPT || read_additions(block, model, file, prefix))
+        && read_attention(&block->attention, model, file, *prefix, "attn_")
         && (!has_cross || read_attention(&block->cross, model, file, *prefix, "cross_attn_"))
         && read_norm(&block->ff_norm, model, file, prefix, "ffn_norm")
         && (model->block != MODERN || read_dense(&block->gate, file, prefix, "ffn_gate", width, inner))
@@ -146,10 +166,10 @@ static bool read_description(Model *model, const Gguf *file)
     static const char *const blocks[] = {"post_norm", "pre_norm", "modern", NULL};
     static const char *const positions[] = {"learned", "sinusoidal", "rotary", NULL};
     static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "silu", "relu_squared", NULL};
-    /* All that is read here and in `read_positions`. A model with more would be computed in another way. */
+    /* All that is read here, in `read_positions` and in `read_additional_settings`. A model with more would be computed in another way. */
     static const char *const keys[] = {"kind", "block", "position", "activation", "vocab_size", "max_len", "embed_dim",
         "num_heads", "num_kv_heads", "head_dim", "value_dim", "ff_dim", "num_layers", "norm_epsilon", "scale_embeddings",
-        "tie_embeddings", "rotary_frequencies", NULL};
+        "tie_embeddings", "rotary_frequencies", "convolution", "ngrams", "ngram_rows", NULL};
     if (!has_only_keys(file, "minigpt.model.", keys))
         return false;
     int kind = get_choice(file, "minigpt.model.kind", kinds), block = get_choice(file, "minigpt.model.block", blocks);
@@ -204,6 +224,31 @@ static bool read_positions(Model *model, const Gguf *file)
         || fail("minigpt.model.rotary_frequencies has a wrong length", NULL);
 }
 
+/* The settings of a GPT that may be missing: files of earlier versions do not have them. */
+static bool read_additional_settings(Model *model, const Gguf *file)
+{
+    static const char taps[] = "minigpt.model.convolution", orders[] = "minigpt.model.ngrams";
+    if (find_value(file, taps, sizeof taps - 1) && !get_uint32(file, taps, &model->taps))
+        return false;
+    if (model->taps > 16)
+        return fail("the key ", taps, " has an impossible value", NULL);
+    bool has_ngrams = find_value(file, orders, sizeof orders - 1);
+    if ((model->taps || has_ngrams) && model->kind != GPT)
+        return fail("a model of this kind has no convolutions and no n-grams", NULL);
+    if (!has_ngrams)
+        return true;
+    if (!get_array(file, orders, GGUF_INT32, (const void **)&model->ngrams, &model->ngram_count)
+        || !get_uint32(file, "minigpt.model.ngram_rows", &model->ngram_rows))
+        return false;
+    bool is_possible = model->ngram_count <= 8 && model->ngram_rows > 0 && model->ngram_rows <= 1u << 15;
+    for (uint32_t i = 0; i < model->ngram_count && is_possible; i++)
+        is_possible = model->ngrams[i] >= 2 && model->ngrams[i] <= 8;
+    if (!is_possible)
+        return fail("the key ", orders, " has an impossible value", NULL);
+    uint64_t rows = (uint64_t)model->ngram_count * model->ngram_rows;
+    return read_matrix(&model->ngram_table, file, "ngram_embd.weight", model->embed_dim, rows);
+}
+
 static bool read_head(Model *model, const Gguf *file)
 {
     if (model->tie_embeddings) {
@@ -218,7 +263,8 @@ bool read_model(Model *model, const Gguf *file)
     memset(model, 0, sizeof *model);
     if (!read_description(model, file)
         || !read_matrix(&model->tokens, file, "token_embd.weight", model->embed_dim, model->vocab_size)
-        || !read_positions(model, file) || !read_head(model, file))
+        || !read_positions(model, file) || !read_head(model, file)
+        || !read_additional_settings(model, file))
         return false;
     if (model->kind == GPT)
         return read_side(&model->blocks, &model->final_norm, model, file, "", false);

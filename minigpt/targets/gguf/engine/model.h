@@ -24,12 +24,14 @@ typedef struct {
     Norm norm;
     Dense query, key, value, output;
     const float *query_norm, *key_norm; /* NULL except in a modern block */
+    float value_mix;                    /* share of the first block's values; 0 without them */
 } Attention;
 
 typedef struct {
     Attention attention, cross; /* cross: in the decoder of an encoder-decoder only */
     Norm ff_norm;
     Dense gate, up, down;       /* gate: in a modern block only */
+    const float *convolutions[2]; /* [taps, D], before attention and feed-forward network; NULL without them */
 } Block;
 
 typedef struct {
@@ -40,6 +42,10 @@ typedef struct {
     bool scale_embeddings, tie_embeddings;
     float norm_epsilon;
     uint32_t vocab_size, max_len, embed_dim, num_heads, num_kv_heads, head_dim, value_dim, ff_dim, num_layers;
+    uint32_t taps;                   /* of the convolutions; 0 without them */
+    const int32_t *ngrams;           /* [ngram_count]: their orders */
+    uint32_t ngram_count, ngram_rows;
+    Matrix ngram_table;              /* [ngram_count * ngram_rows, D] */
     const float *rotary_frequencies; /* [K / 2] */
     Matrix tokens;                   /* [V, D] */
     const float *positions;          /* [max_len, D]; NULL with rotary positions */
