@@ -208,6 +208,10 @@ class TransformerConfig(Section):
         return self.model_copy(update=sizes)
 
 
+# A model with these values has only parts that other programs know.
+NO_ADDITIONS: dict[str, Any] = {"value_residual": False, "convolution": 0, "ngrams": []}
+
+
 class GPTConfig(TransformerConfig):
     """A decoder-only Transformer, which continues a text."""
 
@@ -243,6 +247,19 @@ class GPTConfig(TransformerConfig):
     ngram_dropout_rate: Rate = Field(
         0.0, description="dropout rate of the sum of the embeddings of the n-grams"
     )
+
+    standard_parts: bool = Field(
+        False,
+        description="whether the model has only parts that Hugging Face and llama.cpp know: switches "
+        "value_residual, convolution and ngrams off",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _switch_additions_off(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and values.get("standard_parts") is True:
+            return {**values, **NO_ADDITIONS}
+        return values
 
     @field_validator("convolution")
     @classmethod

@@ -4,7 +4,7 @@ import os
 import resource
 from pathlib import Path
 
-from minigpt.config import Config, TransformerConfig
+from minigpt.config import Config, GPTConfig, TransformerConfig
 from minigpt.errors import UserError
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -17,6 +17,8 @@ def matrix_weights(config: TransformerConfig, vocab_size: int) -> int:
     rows = vocab_size * (1 if config.tie_embeddings else 2)
     if config.position == "learned":
         rows += config.max_len
+    if isinstance(config, GPTConfig):
+        rows += len(config.ngrams) * config.ngram_rows + 2 * config.num_layers * config.convolution
     return rows * config.embed_dim + block_weights(config)
 
 

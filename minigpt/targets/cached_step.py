@@ -29,7 +29,11 @@ class CachedStep(tf.Module):
             copy.set_weights(model.get_weights())
             model = copy
         self.model = model
-        parts = ("key", "value", *(("attention_input", "ff_input") * (model.config.convolution > 0)))
+        parts = (
+            "key",
+            "value",
+            *(("attention_input", "ff_input") * (model.config.convolution > 0)),
+        )
         blocks = range(len(model.blocks))
         self.cache_names = ["ids_0"] * bool(model.config.ngrams)
         self.cache_names += [f"{part}_{i}" for i in blocks for part in parts]

@@ -22,7 +22,13 @@ MODERN = [
     {"block": "modern", "tie_embeddings": True},
     {"block": "modern", "tie_embeddings": False, "num_kv_heads": 1},
 ]
-KINDS += [*MODERN, {"block": "pre_norm", "position": "rotary", "num_kv_heads": 1}]
+ADDITIONS = {"value_residual": True, "convolution": 3, "ngrams": [2, 4], "ngram_rows": 16}
+KINDS += [
+    *MODERN,
+    {"block": "pre_norm", "position": "rotary", "num_kv_heads": 1},
+    {"block": "modern", **ADDITIONS},
+    {"block": "post_norm", **ADDITIONS},
+]
 
 
 def small_gpt(seed: int = 0, **changes) -> GPT:

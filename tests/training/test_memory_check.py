@@ -26,8 +26,9 @@ SIZES = {"max_len": 9, "embed_dim": 16, "num_heads": 2, "num_layers": 3}
         {},
         {"tie_embeddings": False, "position": "sinusoidal"},
         {"kind": "encoder_decoder", "block": "post_norm", "value_dim": 5},
+        {"convolution": 3, "value_residual": True, "ngrams": [2, 5], "ngram_rows": 70},
     ],
-    ids=["tied", "untied", "pairs"],
+    ids=["tied", "untied", "pairs", "additions"],
 )
 def test_the_estimate_counts_every_matrix(model):
     data = {"source": "pairs" if "kind" in model else "files", "paths": ["x"]}

@@ -15,6 +15,7 @@ from gguf import GGUFValueType as ValueType
 
 import minigpt
 from minigpt.config import Config, GPTConfig, TransformerConfig
+from minigpt.config.model import NO_ADDITIONS
 from minigpt.errors import UserError
 from minigpt.storage.atomic import atomic_file
 from minigpt.targets.gguf.tokenizer_tables import (
@@ -43,7 +44,7 @@ _KNOWN_SETTINGS = {
     *("ff_dim", "num_layers", "dropout_rate", "attention_dropout_rate", "ff_dropout_rate"),
     *("block", "norm_epsilon", "qkv_bias", "scale_embeddings", "position", "rotary_base"),
     *("activation", "tie_embeddings", "head_bias", "value_residual", "convolution", "ngrams"),
-    *("ngram_rows", "ngram_dropout_rate"),
+    *("ngram_rows", "ngram_dropout_rate", "standard_parts"),
 }
 # The values that the engine supports: minigpt/targets/gguf/engine/model.c.
 _KNOWN_NAMES = {
@@ -52,7 +53,6 @@ _KNOWN_NAMES = {
     "position": ("learned", "sinusoidal", "rotary"),
     "activation": ("relu", "gelu", "gelu_tanh", "silu", "relu_squared"),
 }
-_NO_ADDITIONS: dict[str, Any] = {"value_residual": False, "convolution": 0, "ngrams": []}
 # The architectures of llama.cpp: settings → their values.
 _LLAMA: dict[str, dict[str, Any]] = {
     "gpt2": {
@@ -60,7 +60,7 @@ _LLAMA: dict[str, dict[str, Any]] = {
         "position": "learned",
         "activation": "gelu_tanh",
         "head_bias": False,
-        **_NO_ADDITIONS,
+        **NO_ADDITIONS,
     },
     "qwen3": {
         "block": "modern",
@@ -68,7 +68,7 @@ _LLAMA: dict[str, dict[str, Any]] = {
         "activation": "silu",
         "qkv_bias": False,
         "head_bias": False,
-        **_NO_ADDITIONS,
+        **NO_ADDITIONS,
     },
 }
 # Settings that can name files of the user.

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from minigpt.config import GPTConfig, TransformerConfig
 from minigpt.config.loading import problem_of
+from minigpt.config.model import NO_ADDITIONS
 from minigpt.errors import UserError
 from minigpt.models import GPT
 from minigpt.tokenizers.base import read_file
@@ -51,6 +52,10 @@ class FolderConfig:
     model: GPTConfig
     vocab_size: int
     end_id: int | None
+
+
+# Settings without an effect in a model that has only parts of the architecture.
+_OTHERS = ("standard_parts", "ngram_rows", "ngram_dropout_rate")
 
 
 class ConfigReader:
@@ -259,7 +264,10 @@ class Architecture(abc.ABC):
           config: the description of a GPT.
         """
         required = {
-            **{name: field.default for name, field in type(config).model_fields.items()},
+            **{
+                name: field.get_default(call_default_factory=True)
+                for name, field in type(config).model_fields.items()
+            },
             **self.required_settings(config),
         }
         actual = config.resolved().model_dump()
@@ -268,12 +276,14 @@ class Architecture(abc.ABC):
             problems.append(
                 f"model.activation = {config.activation!r}: transformers' {self.name} has none"
             )
-        expressed = {*self.others, *(entry.setting for entry in self.entries.values())}
+        expressed = {*self.others, *_OTHERS, *(entry.setting for entry in self.entries.values())}
         for name in sorted(required.keys() - expressed):
             if actual[name] != required[name]:
                 expected = required[name]
                 shown = f"{expected:g}" if isinstance(expected, float) else repr(expected)
                 problems.append(f"model.{name} = {actual[name]!r}: {self.name} has {shown}")
+        if any(actual[name] != value for name, value in NO_ADDITIONS.items()):
+            problems.append("train with model.standard_parts = true")
         return problems
 
     def tensor_shapes(

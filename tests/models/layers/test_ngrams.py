@@ -1,0 +1,116 @@
+"""The convolution and the embeddings of n-grams, against loops over the tokens; value residuals."""
+
+import numpy as np
+import pytest
+
+from minigpt.config import GPTConfig, load_config
+from minigpt.errors import UserError
+from minigpt.models import GPT, build_gpt
+from minigpt.models.layers.ngrams import CausalConvolution, NGramEmbedding, ngram_row
+from minigpt.models.layers.transformer_block import TransformerBlock
+
+draw = np.random.default_rng(0)
+
+
+def test_a_convolution_adds_weighted_vectors_of_the_tokens_before():
+    layer = CausalConvolution(3)
+    layer.build((None, None, 5))
+    kernel, x = draw.normal(size=(3, 5)), draw.normal(size=(2, 6, 5)).astype("float32")
+    assert not layer.kernel.numpy().any()
+    layer.kernel.assign(kernel)
+    expected = [
+        [row[t] + sum(kernel[k] * row[t - k] for k in range(3) if t >= k) for t in range(6)]
+        for row in x
+    ]
+    np.testing.assert_allclose(layer(x)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "vocab_size"), [(16, 7), (2**15, 2**24 - 2)])
+def test_the_row_of_an_ngram_depends_on_all_its_tokens_and_on_nothing_before(rows, vocab_size):
+    """Python's integers do not overflow."""
+    orders = [2, 3, 5]
+    layer = NGramEmbedding(orders, rows, 4)
+    layer.build((None, None))
+    table = draw.normal(size=(3 * rows, 4)).astype("float32")
+    layer.table.assign(table)
+    ids = np.array([[0, vocab_size - 1, *draw.integers(0, vocab_size, 6)]] * 2, "int32")
+    ids[1] = ids[1][::-1]
+    multiplier = int(rows * 0.6180339887) | 1
+    expected = np.zeros((2, 8, 4))
+    for b, t in np.ndindex(2, 8):
+        for place, order in enumerate(orders):
+            if t + 1 >= order:
+                hashed = 0
+                for token in ids[b, t + 1 - order : t + 1].tolist():
+                    hashed = (hashed * multiplier + token) % rows
+                expected[b, t] += table[place * rows + hashed]
+    np.testing.assert_allclose(layer(ids)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_hardly_any_bigrams_of_characters_collide():
+    """A random hash would leave about 3,300 different rows."""
+    first, second = np.meshgrid(np.arange(65), np.arange(65))
+    rows = ngram_row([second.ravel(), first.ravel()], 8192)
+    assert len(np.unique(rows)) > 0.99 * 65**2
+
+
+def test_dropout_of_ngrams_is_active_in_training_only():
+    layer = NGramEmbedding([2], 50, 8, dropout_rate=0.5, initializer="ones")
+    ids = draw.integers(0, 9, (4, 10))
+    assert (layer(ids)[0].numpy()[:, 1:] == 1).all()
+    dropped = (layer(ids, training=True)[0].numpy()[:, 1:] == 0).mean()
+    assert 0.3 < dropped < 0.7
+
+
+def test_values_are_mixed_with_those_of_the_first_block():
+    model = build_gpt(GPTConfig(max_len=6, embed_dim=8, num_layers=3, value_residual=True), 9)
+    mixes = [weight for weight in model.weights if "value_mix" in weight.path]
+    assert [float(mix.numpy()) for mix in mixes] == [0.5, 0.5]
+    model.set_weights([w + draw.normal(0, 0.3, w.shape) for w in model.get_weights()])
+    ids = draw.integers(0, 9, (2, 6))
+    for mix in mixes:
+        mix.assign(0.0)
+    plain = GPT(GPTConfig(max_len=6, embed_dim=8, num_layers=3), 9)
+    plain.set_weights([w.numpy() for w in model.weights if "value_mix" not in w.path])
+    np.testing.assert_allclose(model(ids), plain(ids), rtol=1e-5, atol=1e-5)
+    # With a weight of 1, the values of a block are those of the first: its own kernel has no effect.
+    mixes[-1].assign(1.0)
+    with_first = model(ids).numpy()
+    assert np.abs(with_first - plain(ids)).max() > 1e-3
+    kernel = model.blocks[-1].attention.qkv.kernel
+    changed = kernel.numpy()
+    changed[:, -8:] += 1.0
+    kernel.assign(changed)
+    np.testing.assert_allclose(model(ids), with_first, rtol=1e-5, atol=1e-5)
+
+
+def test_a_block_alone():
+    x = draw.normal(size=(2, 4, 8)).astype("float32")
+    assert TransformerBlock(8, 2, 8, convolution=3)(x).shape == (2, 4, 8)
+    with pytest.raises(ValueError, match="`convolution` needs causal = True"):
+        TransformerBlock(8, 2, 8, causal=False, convolution=3)
+    with pytest.raises(ValueError, match="needs `first_values`"):
+        TransformerBlock(8, 2, 8, value_residual=True)(x)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("model.convolution=1", "should be 0 or at least 2"),
+        ("model.convolution=17", "less than or equal to 16"),
+        ("model.ngrams=[1]", "greater than or equal to 2"),
+        ("model.ngrams=[9]", "less than or equal to 8"),
+        ("model.ngrams=[2, 2]", "should not contain an order twice"),
+        ("model.ngram_rows=0", "greater than or equal to 16"),
+        ("model.ngram_rows=40000", "less than or equal to 32768"),
+    ],
+)
+def test_settings_that_are_not_valid_are_refused(override, message):
+    with pytest.raises(UserError, match=message.replace("[", r"\[")):
+        load_config({}, [override])
+
+
+def test_one_switch_leaves_only_parts_that_other_programs_know():
+    overrides = ["model.convolution=4", "model.ngrams=[2]", "model.value_residual=true"]
+    config = load_config({}, [*overrides, "model.standard_parts=true"]).model
+    assert (config.convolution, config.ngrams, config.value_residual) == (0, [], False)
