@@ -249,7 +249,7 @@ def block_defaults(kind: type[TransformerConfig]) -> str:
     ]
     for name in kind.model_fields:
         values = [getattr(block, name) for block in blocks]
-        if name != "block" and len(set(values)) > 1:
+        if name != "block" and len(set(map(repr, values))) > 1:
             lines.append(f"| `model.{name}` | {' | '.join(map(toml, values))} |")
     return "\n".join(lines) + "\n"
 

@@ -19,6 +19,12 @@ MOVED = {"data.paths", "data.length_buckets", "tokenizer.lowercase"}
 # Settings that have been added since, with values that leave the model as it was.
 ADDED = {
     "sampling.typical_p": 1.0,
+    "model.value_residual": False,
+    "model.convolution": 0,
+    "model.ngrams": [],
+    "model.ngram_rows": 8192,
+    "model.ngram_dropout_rate": 0.0,
+    "model.standard_parts": False,
     "model.num_kv_heads": None,
     "model.rotary_base": 10_000.0,
     "model.head_bias": None,

@@ -310,7 +310,8 @@ def test_caches_have_the_length_that_is_asked_for(monkeypatch):
     assert shared.row_bytes(40_960) > 50 * shared.row_bytes(200)
 
     whole = without_xla(model, [0])
-    assert whole.prefill(*arguments(PROMPTS, 1)[:3]).caches[0][0].shape[2] == max_len
+    prefilled = whole.prefill(*arguments(PROMPTS, 1)[:3])
+    assert {cache.shape[2] for cache in tf.nest.flatten(prefilled.caches)} == {max_len}
     expected = {new: continuation(whole, PROMPTS, new, seeds=[1, 2, 3, 4]) for new in (1, 5, 9, 40)}
     monkeypatch.setattr(step_models, "MIN_CAPACITY", 3)
     short = without_xla(model, [0])

@@ -98,12 +98,13 @@ def test_cached_steps_equal_one_pass_at_different_positions_of_the_rows():
     lengths = np.array([3, 5], "int32")
     start = x[:, :5].copy()
     start[0, 3:] = 99.0
-    first, cache = layer.call_with_cache(start, layer.empty_cache(2, 8), np.array([0, 0], "int32"))
+    zeros = np.array([0, 0], "int32")
+    first, cache, _ = layer.call_with_cache(start, layer.empty_cache(2, 8), zeros)
     np.testing.assert_allclose(first[0, :3], whole[0, :3], atol=1e-5)
     np.testing.assert_allclose(first[1, :5], whole[1, :5], atol=1e-5)
     for step in range(3):
         newest = np.stack([x[0, 3 + step], x[1, 5 + step]])[:, None]
-        out, cache = layer.call_with_cache(newest, cache, lengths + step)
+        out, cache, _ = layer.call_with_cache(newest, cache, lengths + step)
         np.testing.assert_allclose(out[0, 0], whole[0, 3 + step], atol=1e-5)
         np.testing.assert_allclose(out[1, 0], whole[1, 5 + step], atol=1e-5)
 

@@ -172,7 +172,7 @@ def test_a_block_that_is_not_causal_has_no_cache(x):
         ValueError, match=r"^A layer with causal = False cannot decode with a cache.*$"
     ):
         block.attention.empty_cache(2, 9)
-    cache = causal.attention.empty_cache(2, 9)
+    cache = causal.empty_cache(2, 9)
     with pytest.raises(
         ValueError, match=r"^A layer with causal = False cannot decode with a cache.*$"
     ):

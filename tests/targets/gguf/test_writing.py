@@ -25,6 +25,8 @@ ARCHITECTURES = {
     "annotated": "minigpt",
     "modern": "qwen3",
     "modern_tied": "minigpt",
+    "additions": "minigpt",
+    "additions_post_norm": "minigpt",
     "odd": "minigpt",
 }
 
