@@ -15,7 +15,6 @@ from typing import Any
 import tomli_w
 from pydantic import ValidationError
 
-from minigpt.config.model import NO_ADDITIONS
 from minigpt.config.schema import (
     SECTIONS,
     TRANSLATION_SAMPLING,
@@ -29,7 +28,7 @@ from minigpt.errors import ArgumentProblem, UserError
 from minigpt.storage.files import read_file
 
 # The number of the schema, which a later version may change.
-FORMAT = 3
+FORMAT = 2
 # A limit for files that are not configurations: they are not read into memory.
 MAX_FILE_BYTES = 1_000_000
 
@@ -119,16 +118,11 @@ def _sections(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
             f"{origin}format = {number}: was written by a later version of minigpt; this version reads "
             f"formats up to {FORMAT}"
         )
-    sections = {
+    return {
         name: dict(settings) if isinstance(settings, Mapping) else settings
         for name, settings in raw.items()
         if name != "format"
     }
-    model = sections.get("model")
-    if number < 3 and isinstance(model, dict) and model.get("kind") == "gpt":
-        # Models had no such parts before format 3.
-        sections["model"] = NO_ADDITIONS | model
-    return sections
 
 
 def _set_paths(sections: dict[str, Any], paths: Sequence[str]) -> None:

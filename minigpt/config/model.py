@@ -50,29 +50,10 @@ ScaleEmbeddings = Annotated[
     bool, Field(description="whether token vectors are multiplied by sqrt(embed_dim)")
 ]
 
-ValueResidual = Annotated[
-    bool,
-    Field(
-        description="whether the values of each block are mixed with those of the first, with one "
-        "trained weight per block (Zhou et al. 2024)"
-    ),
-]
-Convolution = Annotated[
-    int,
-    Field(
-        ge=0,
-        le=16,
-        description="taps of the causal convolution of each channel before attention and feed-forward "
-        "network (Allen-Zhu 2025, Canon layers); 0 for none",
-    ),
-]
-
 
 # The variants of GPT-2 and of Qwen3: what the settings are by default if a block is chosen.
 GPT2 = {"position": "learned", "activation": "gelu_tanh", "qkv_bias": True, "tie_embeddings": True}
 QWEN3 = {"position": "rotary", "activation": "silu", "qkv_bias": False, "tie_embeddings": False}
-# A GPT with these values has only parts that other programs know.
-NO_ADDITIONS: dict[str, Any] = {"value_residual": False, "convolution": 0, "ngrams": []}
 
 
 class TransformerConfig(Section):
@@ -227,17 +208,31 @@ class TransformerConfig(Section):
         return self.model_copy(update=sizes)
 
 
+# A model with these values has only parts that other programs know.
+NO_ADDITIONS: dict[str, Any] = {"value_residual": False, "convolution": 0, "ngrams": []}
+
+
 class GPTConfig(TransformerConfig):
     """A decoder-only Transformer, which continues a text."""
 
     defaults_of_blocks: ClassVar[dict[str, dict[str, Any]]] = {
-        "post_norm": GPT2 | NO_ADDITIONS,
-        "pre_norm": GPT2 | NO_ADDITIONS,
+        "post_norm": GPT2,
+        "pre_norm": GPT2,
     }
 
     kind: Literal["gpt"] = Field("gpt", description="a GPT, which continues a text")
-    value_residual: ValueResidual = True
-    convolution: Convolution = 4
+    value_residual: bool = Field(
+        False,
+        description="whether the values of each block are mixed with those of the first, with one "
+        "trained weight per block (Zhou et al. 2024)",
+    )
+    convolution: int = Field(
+        0,
+        ge=0,
+        le=16,
+        description="taps of the causal convolution of each channel before attention and feed-forward "
+        "network (Allen-Zhu 2025, Canon layers); 0 for none",
+    )
     ngrams: list[Annotated[int, Field(ge=2, le=8)]] = Field(
         [],
         description="orders of the n-grams whose embeddings are added to those of the tokens "

@@ -23,7 +23,6 @@ class GPT(LanguageModel):
     Settings given as keyword arguments have the Keras example's defaults: a post-norm block, in which each
     head has the full width D unless `head_dim` is given. In other blocks, and in a `GPTConfig`, K = D / H
     by default. If `block = "modern"` is given, position, activation, biases and head have Qwen3's defaults.
-    A `GPTConfig` of modern blocks also has value residuals and convolutions by default (docs/settings.md).
     Arguments are those of `LanguageModel`.
     """
 

@@ -51,7 +51,8 @@ def flat(config: Config) -> dict[str, Any]:
 
 def as_now(settings: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     """Settings of the earlier version under their present names."""
-    renamed = ADDED | settings | {"model.block": BLOCKS[settings["model.norm"]]}
+    added = {name: value for name, value in ADDED.items() if name in found}
+    renamed = added | settings | {"model.block": BLOCKS[settings["model.norm"]]}
     renamed["training.step_limits"] = renamed.pop("training.plan")
     del renamed["model.norm"]
     return {
@@ -78,15 +79,19 @@ def test_shipped_configurations_resolve_as_before(name):
 
 @pytest.mark.parametrize("name", sorted(NEW_RECIPES))
 def test_the_block_of_gpt_2_brings_the_former_model_back(name):
-    sizes = ["model.max_len=128", "model.embed_dim=192"] if name == "default" else []
-    config = load_config(name, ["model.block=pre_norm", *sizes])
+    changed = {
+        "default": ["model.max_len=128", "model.embed_dim=192"],
+        "shakespeare_character": ["model.max_len=64"],
+    }
+    additions = ["model.value_residual=false", "model.convolution=0", "model.ngrams=[]"]
+    config = load_config(name, ["model.block=pre_norm", *additions, *changed.get(name, [])])
     former = as_now(SETTINGS["shipped"][name], flat(config))
     model = {key: value for key, value in former.items() if key.startswith("model.")}
     assert {key: value for key, value in flat(config).items() if key in model} == model
     assert settings_to_fit(config) == set()
 
 
-def test_a_partial_configuration_is_the_default_one(tmp_path):
+def test_a_partial_configuration_is_the_default_one_without_additions(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text("[training]\nepochs = 1\n")
     expected = flat(Config()) | {"training.epochs": 1}
@@ -94,7 +99,10 @@ def test_a_partial_configuration_is_the_default_one(tmp_path):
         load_config({"training": {"epochs": 1}}),
         load_config(file),
         load_config(None, ["training.epochs=1"]),
-        load_config("default", ["training.epochs=1"]),
+        load_config(
+            "default",
+            ["training.epochs=1", "model.value_residual=false", "model.convolution=0"],
+        ),
         Config.model_validate({"training": {"epochs": 1}}),
     ):
         assert flat(config) == expected

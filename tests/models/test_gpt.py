@@ -98,7 +98,7 @@ def test_parts_of_kernels_that_muon_updates_by_themselves(tmp_path):
                 assert layer.expand.kernel.muon_parts == gates
 
 
-def expected_parameters(config: TransformerConfig, vocab_size: int) -> int:
+def expected_parameters(config: GPTConfig, vocab_size: int) -> int:
     """Returns the number of parameters by the definition (docs/systems.md, S1 and S3)."""
     c = config.resolved()
     assert c.head_dim and c.value_dim and c.ff_dim and c.num_kv_heads
@@ -113,6 +113,9 @@ def expected_parameters(config: TransformerConfig, vocab_size: int) -> int:
     total = vocab_size * d + c.num_layers * block
     total += c.max_len * d if c.position == "learned" else 0
     total += norm if c.block != "post_norm" else 0
+    if c.value_residual:
+        total += c.num_layers - 1
+    total += 2 * c.num_layers * c.convolution * d + len(c.ngrams) * c.ngram_rows * d
     bias = 0 if is_modern else vocab_size
     return total + (0 if c.tie_embeddings else d * vocab_size + bias)
 
@@ -124,6 +127,7 @@ def expected_parameters(config: TransformerConfig, vocab_size: int) -> int:
         {"block": "post_norm", "tie_embeddings": False, "value_dim": 7},
         {"head_dim": 3, "qkv_bias": False, "position": "sinusoidal", "value_dim": 2},
         {"block": "modern", "num_heads": 6, "num_kv_heads": 2},
+        {"block": "modern", **ADDITIONS},
         {"block": "modern", "head_dim": 6, "value_dim": 5, "tie_embeddings": False},
     ],
     ids=str,

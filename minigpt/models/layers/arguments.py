@@ -10,7 +10,6 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from minigpt.config.model import (
-    NO_ADDITIONS,
     QWEN3,
     AnyTransformer,
     EncoderDecoderConfig,
@@ -90,8 +89,7 @@ def split_settings(
     """Separates the settings of a transformer from the other keyword arguments of a layer or a model.
 
     If `head_dim` is not given for a GPT's post-norm block, each head has the full width, as in the Keras
-    example; for other blocks, and in a configuration file, K = D / H. There are no convolutions and value
-    residuals unless they are given.
+    example; for other blocks, and in a configuration file, K = D / H.
 
     Args:
       arguments: settings by name, `kind` among them if it is not "gpt", and other arguments. A setting that
@@ -112,7 +110,6 @@ def split_settings(
         defaults = {name: value for name, value in defaults.items() if name not in QWEN3}
     settings = {**defaults, **settings}
     is_gpt = settings.get("kind", "gpt") == "gpt"
-    settings = {**(NO_ADDITIONS if is_gpt else {}), **settings}
     if is_gpt and settings.get("block") == "post_norm":
         width = settings.get("embed_dim", GPTConfig.model_fields["embed_dim"].default)
         settings.setdefault("head_dim", width)

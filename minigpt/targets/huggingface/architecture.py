@@ -132,7 +132,7 @@ class ConfigReader:
         if self.problems:
             raise UserError(*self.problems)
         try:
-            model = GPTConfig.model_validate({**NO_ADDITIONS, **settings})
+            model = GPTConfig.model_validate(settings)
         except ValidationError as error:
             # `problem_of` expects the location in a whole configuration: section, kind, setting.
             raise UserError(
@@ -268,7 +268,6 @@ class Architecture(abc.ABC):
                 name: field.get_default(call_default_factory=True)
                 for name, field in type(config).model_fields.items()
             },
-            **NO_ADDITIONS,
             **self.required_settings(config),
         }
         actual = config.resolved().model_dump()

@@ -7,7 +7,6 @@ import numpy as np
 
 import minigpt
 from minigpt.config import Config, load_config
-from minigpt.config.model import NO_ADDITIONS
 from minigpt.models import build_model
 from minigpt.targets.gguf.writing import write_portable
 from minigpt.targets.targets import WeightsType
@@ -100,8 +99,8 @@ def build(
     """Builds a model of a shape with random weights, in which biases and gains matter too."""
     kind = TOKENIZERS[tokenizer]
     sizes = {"embed_dim": 32, "num_heads": 2, "num_layers": 2, "max_len": max_len}
-    additions = {} if shape.get("kind") == "encoder_decoder" else NO_ADDITIONS
-    settings = {"model": {**sizes, **additions, **shape}, "tokenizer": kind}
+
+    settings = {"model": {**sizes, **shape}, "tokenizer": kind}
     if shape.get("kind") == "encoder_decoder":
         settings["data"] = {"source": "pairs", "paths": ["pairs.tsv"]}
     config = load_config(settings)
