@@ -1,6 +1,7 @@
 """The layout of the code: which package may import which, imports inside functions included."""
 
 import ast
+import graphlib
 import re
 from pathlib import Path
 
@@ -86,3 +87,33 @@ def test_no_file_over_500_lines(folder):
 def test_no_package_for_odds_and_ends():
     names = {path.stem for path in PACKAGE.rglob("*.py")}
     assert not names & {"utils", "util", "helpers", "misc", "common"}
+
+
+def imported_files(path: Path, names: dict[str, Path]) -> set[Path]:
+    """The files that a file imports, within functions too; not what only type checkers import.
+
+    Names in tables from which a file is imported on demand, such as `TARGETS`, do not count.
+    """
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    files = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            files |= {names.get(alias.name) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            of_package = names.get(node.module or "")
+            files |= {names.get(f"{node.module}.{a.name}", of_package) for a in node.names}
+    return {file for file in files if file}
+
+
+def test_no_circle():
+    """No file imports itself through others."""
+    names = {}
+    for path in FILES:
+        parts = path.relative_to(PROJECT).with_suffix("").parts
+        names[".".join(parts).removesuffix(".__init__")] = path
+    imports = {path: imported_files(path, names) for path in FILES}
+    assert any(imports.values())
+    graphlib.TopologicalSorter(imports).prepare()  # Raises a CycleError that names the files.

@@ -155,7 +155,8 @@ class Tokenizer(Vocabulary):
         """
         folder = as_path("folder", folder)
         if cls is Tokenizer:
-            from minigpt.tokenizers.kinds import load_tokenizer
+            # The package imports the kinds on demand.
+            from minigpt.tokenizers import load_tokenizer
 
             return load_tokenizer(folder)  # type: ignore[return-value]
         state = read_state(folder)

@@ -10,13 +10,6 @@ from minigpt.targets.huggingface import HuggingFace
 from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType, gpt_problem
 from minigpt.tokenizers import Tokenizer
 
-# How matrices are stored → the name that transformers.js has for it, and its file.
-MODEL_FILES: dict[WeightsType, tuple[str, str]] = {
-    "float32": ("fp32", "model.onnx"),
-    "float16": ("fp16", "model_fp16.onnx"),
-    "int8": ("q8", "model_quantized.onnx"),
-}
-TEXT_FILE = "text_to_text.onnx"
 _PACKAGES = ("onnx", "tf2onnx", "onnxruntime", "tokenizers")
 logger = logging.getLogger(__name__)
 
@@ -40,6 +33,7 @@ class Onnx(Target):
 
         from minigpt.targets.cached_step import CachedStep
         from minigpt.targets.onnx.graphs import converted, store_weights
+        from minigpt.targets.onnx.reading import TEXT_FILE
         from minigpt.targets.onnx.text.encoding import encoder_problem
         from minigpt.targets.onnx.text.writing import build_text_graph
 

@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 
 from minigpt.targets.documents import SETTINGS_FILE, Caches, DocumentedTokenizer, opened_step
-from minigpt.targets.onnx import MODEL_FILES, TEXT_FILE
-from minigpt.targets.targets import Opened
+from minigpt.targets.targets import Opened, WeightsType
 
+# How matrices are stored → the name that transformers.js has for it, and its file.
+MODEL_FILES: dict[WeightsType, tuple[str, str]] = {
+    "float32": ("fp32", "model.onnx"),
+    "float16": ("fp16", "model_fp16.onnx"),
+    "int8": ("q8", "model_quantized.onnx"),
+}
+TEXT_FILE = "text_to_text.onnx"
 # Texts that the graph from prompts to texts reads at a time.
 _ROWS = 64
 _PAST, _PRESENT = "past_key_values.", "present."

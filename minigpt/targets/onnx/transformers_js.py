@@ -14,8 +14,8 @@ from minigpt.models.layers.positions import POSITIONS
 from minigpt.targets.cached_step import CachedStep
 from minigpt.targets.documents import SETTINGS_FILE, documents
 from minigpt.targets.huggingface.folders import as_json, described_files
-from minigpt.targets.onnx import MODEL_FILES
 from minigpt.targets.onnx.graphs import converted, rename, store_weights
+from minigpt.targets.onnx.reading import MODEL_FILES
 from minigpt.targets.targets import ExportSource, WeightsType
 
 # transformers.js creates the empty cache from the names of its axes.
