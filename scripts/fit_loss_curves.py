@@ -15,7 +15,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Record:
-    """A training whose learning rate had decayed at its end.
+    """A run whose learning rate had decayed at its end.
 
     Attributes:
       name: what it was.
@@ -55,12 +55,12 @@ TEXTS = [
     Record("500 KB of reviews, 192 x 4, 618 steps", 3.06, 1.795, 0.45, 4.88, 2.046),
     Record("imdb, 3,775 steps", 3.06, 1.795, 33.0, 30.9, 1.621),
     Record("python, 1,329 steps", 2.06, 1.795, 30.0, 9.32, 1.374),
-    # Trainings for this fit.
+    # Runs for this fit.
     Record("Shakespeare, characters, 200 steps", 3.03, 0.804, 1.00, 0.205, 2.760),
     Record("Shakespeare, characters, 400 steps", 3.03, 0.804, 1.00, 0.410, 2.520),
     Record("Shakespeare, characters, 800 steps", 3.03, 0.804, 1.00, 0.819, 2.342),
 ]
-# Not fitted: what is held out of a short text may be unlike the rest. Trainings for this fit.
+# Not fitted: what is held out of a short text may be unlike the rest. Runs for this fit.
 SHORT = [
     Record("20 KB of Shakespeare, 128 x 3", 3.40, 0.603, 0.018, 0.215, 2.991),
     Record("5 KB of reviews, 128 x 2", 4.12, 0.402, 0.0045, 0.056, 3.367),

@@ -95,7 +95,7 @@ def test_every_public_name_is_documented():
 
 
 def test_documented_signatures_are_those_of_the_code():
-    """Those in backquotes or bold on the page about Python, without deprecated arguments."""
+    """Those in backquotes or bold on the page about Python."""
     text = (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")
     owners = [minigpt, minigpt.TextModel, minigpt.TranslationModel, minigpt.Run]
     found = set()

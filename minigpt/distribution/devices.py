@@ -273,7 +273,7 @@ def _check_devices(kind: str, devices: int) -> None:
         )
     if _used_together not in (None, devices):
         raise UserError(
-            f"training.devices = {devices}: an earlier training of this process had {_used_together}; "
+            f"training.devices = {devices}: an earlier run of this process had {_used_together}; "
             "start another process"
         )
     _used_together = devices if devices > 1 else _used_together

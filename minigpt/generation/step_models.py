@@ -13,7 +13,7 @@ from minigpt.generation.sampling import ban
 from minigpt.models import GPT, EncoderDecoder
 
 # All cores multiply by a head of at least this many bytes faster than one core does.
-LARGE_BYTES = 2**24
+LARGE_HEAD_BYTES = 2**24
 # The smallest capacity for which XLA compiles the loop of a model with a longer context.
 MIN_CAPACITY = 256
 
@@ -138,7 +138,7 @@ class CachedGPT(StepModel):
     def _logits(self, latents: Any, banned: Any) -> Any:
         """float[B, 1, D] → float32[B, V]."""
         model = self.model
-        is_small = 4 * model.vocab_size * latents.shape[2] < LARGE_BYTES
+        is_small = 4 * model.vocab_size * latents.shape[2] < LARGE_HEAD_BYTES
         if is_small or model.quantizations:  # A quantized kernel is not one of floating point.
             return ban(model.logits(latents)[:, 0], banned)
         latents, head = latents[:, 0], model.head

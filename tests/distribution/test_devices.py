@@ -85,7 +85,7 @@ def test_another_number_of_devices_in_the_same_process(machine):
     set_up_replicas(TrainingConfig(devices=3), None)
     set_up_replicas(TrainingConfig(devices=1), None)
     set_up_replicas(TrainingConfig(devices=3), None)
-    with pytest.raises(UserError, match="devices = 2: an earlier training of this process had 3"):
+    with pytest.raises(UserError, match="devices = 2: an earlier run of this process had 3"):
         set_up_replicas(TrainingConfig(devices=2), None)
 
 

@@ -1,4 +1,4 @@
-"""A training that is stopped repeatedly, and the checks after every stop."""
+"""A run that is stopped repeatedly, and the checks after every stop."""
 
 import json
 import zipfile

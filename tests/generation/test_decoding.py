@@ -135,7 +135,7 @@ def test_drawn_tokens_are_those_of_a_naive_loop_even_past_the_context(top_k, dec
 )
 def test_a_large_head_gives_the_same(monkeypatch, kind):
     """A large head is multiplied in another way, on all cores."""
-    monkeypatch.setattr("minigpt.generation.step_models.LARGE_BYTES", 0)
+    monkeypatch.setattr("minigpt.generation.step_models.LARGE_HEAD_BYTES", 0)
     model, prompts = small_gpt(seed=3, **kind), [[3, 4, 5], [6]]
     has_bias = model.head is not None and model.head.bias is not None
     assert has_bias == (kind["block"] == "pre_norm")

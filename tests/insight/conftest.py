@@ -30,7 +30,7 @@ def sentences(count: int, draw: random.Random) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def trainings_of_this_process(without_xla) -> None:
-    """The trainings of the session fixtures of tests/conftest.py have XLA."""
+    """The runs of the session fixtures of tests/conftest.py have XLA."""
 
 
 @pytest.fixture(scope="session")

@@ -147,11 +147,11 @@ def test_a_quantized_model_is_close_and_can_be_saved(build, settings, inputs, tm
 
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
-@pytest.mark.parametrize("large_bytes", [step_models.LARGE_BYTES, 0])
+@pytest.mark.parametrize("large_bytes", [step_models.LARGE_HEAD_BYTES, 0])
 @pytest.mark.usefixtures("no_collection")
 def test_a_quantized_model_generates_and_trains(large_bytes, monkeypatch):
     """The logits of a step are those of the model, also if the head counts as a large one."""
-    monkeypatch.setattr(step_models, "LARGE_BYTES", large_bytes)
+    monkeypatch.setattr(step_models, "LARGE_HEAD_BYTES", large_bytes)
     model = small_gpt(tie_embeddings=False)
     model.quantize("int8")
     step_model = step_models.CachedGPT(model, jit_compile=False)

@@ -157,7 +157,7 @@ def test_a_tokenizer_that_loses_text_has_no_bits(tiny_file, measured):
 
 
 def test_token_ids_that_are_made_are_not_part_of_the_time(tiny_file, tmp_path, monkeypatch):
-    """A training after the plan finds them."""
+    """Training after the plan finds them."""
     monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(planning, "measure", lambda *_: replace(DURATIONS))
     opened = []

@@ -47,7 +47,7 @@ def numbered(*epochs: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def ended(tiny_file, tmp_path_factory) -> Run:
-    """A training of three epochs, not exported; tests copy it."""
+    """A run of three epochs, not exported; tests copy it."""
 
     class Halve(keras.callbacks.Callback):
         """Changes the weights after the validation, before the checkpoint."""
