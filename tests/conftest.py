@@ -50,8 +50,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def forgotten_gradients() -> Iterator[None]:
     """Frees the memory of a file's models.
 
-    TensorFlow registers each custom gradient of a traced function by name, here those of silu and of
-    the chunked cross-entropy. With it, the graph and the model would stay until the process ends.
+    TensorFlow registers each custom gradient of a traced function by name, here that of silu. With it,
+    the graph and the model would stay until the process ends.
     """
     yield
     registered = gradient_registry._registry

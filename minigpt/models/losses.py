@@ -92,58 +92,54 @@ def chunked_crossentropy(
 
     chunked_targets, chunked_weights = split(targets), split(weights)
 
-    @tf.custom_gradient
-    def summed(latents: Any, kernel: Any, bias: Any) -> Any:
-        chunked_latents = split(latents)
-
-        def add_chunk(
-            i: Any, loss: Any, plain: Any, d_kernel: Any, d_bias: Any, d_latents: Any
-        ) -> tuple[Any, ...]:
-            h, target, weight = chunked_latents[i], chunked_targets[i], chunked_weights[i]
-            logits = tf.cast(tf.matmul(h, kernel, transpose_b=True) + bias, tf.float32)
-            logits -= tf.stop_gradient(tf.reduce_max(logits, axis=-1, keepdims=True))
-            exponentials = tf.exp(logits)
-            total = tf.reduce_sum(exponentials, axis=-1, keepdims=True)
-            target_logits = tf.gather(logits, target, batch_dims=1)
-            losses = tf.math.log(total[:, 0]) - target_logits
-            plain += tf.reduce_sum(weight * losses)
-            if label_smoothing:
-                losses += label_smoothing * (target_logits - tf.reduce_mean(logits, axis=-1))
-            loss += tf.reduce_sum(weight * losses)
-
-            is_target = tf.equal(tf.range(vocab_size), target[:, None])
-            q = tf.where(is_target, 1 - label_smoothing, 0.0) + label_smoothing / vocab_size
-            d_logits = tf.cast((exponentials / total - q) * weight[:, None], h.dtype)
-            d_latents = d_latents.write(i, tf.matmul(d_logits, kernel))
-            d_kernel += tf.cast(tf.matmul(d_logits, h, transpose_a=True), tf.float32)
-            d_bias += tf.reduce_sum(tf.cast(d_logits, tf.float32), axis=0)
-            return i + 1, loss, plain, d_kernel, d_bias, d_latents
-
-        zero = tf.zeros([], tf.float32)
-        _, loss, plain, d_kernel, d_bias, d_latents = tf.while_loop(
-            lambda i, *_: i < chunks,
-            add_chunk,
-            (
-                0,
-                zero,
-                zero,
-                tf.zeros(kernel.shape, tf.float32),
-                tf.zeros([vocab_size], tf.float32),
-                tf.TensorArray(latents.dtype, chunks, element_shape=[None, latents.shape[1]]),
-            ),
-        )
-
-        def gradients(upstream: Any, _: Any) -> tuple[Any, Any, Any]:
-            unpadded = tf.reshape(d_latents.stack(), [-1, latents.shape[1]])[:tokens]
-            return (
-                tf.cast(upstream * tf.cast(unpadded, tf.float32), latents.dtype),
-                tf.cast(upstream * d_kernel, kernel.dtype),
-                tf.cast(upstream * d_bias, bias.dtype),
-            )
-
-        return (loss, plain), gradients
-
     if bias is None:
         bias = tf.zeros([vocab_size], kernel.dtype)
-    loss, plain = summed(latents, kernel, bias)
+    inputs = latents, kernel, bias
+    latents, kernel, bias = (tf.stop_gradient(x) for x in inputs)
+    chunked_latents = split(latents)
+
+    def add_chunk(
+        i: Any, loss: Any, plain: Any, d_kernel: Any, d_bias: Any, d_latents: Any
+    ) -> tuple[Any, ...]:
+        h, target, weight = chunked_latents[i], chunked_targets[i], chunked_weights[i]
+        logits = tf.cast(tf.matmul(h, kernel, transpose_b=True) + bias, tf.float32)
+        logits -= tf.stop_gradient(tf.reduce_max(logits, axis=-1, keepdims=True))
+        exponentials = tf.exp(logits)
+        total = tf.reduce_sum(exponentials, axis=-1, keepdims=True)
+        target_logits = tf.gather(logits, target, batch_dims=1)
+        losses = tf.math.log(total[:, 0]) - target_logits
+        plain += tf.reduce_sum(weight * losses)
+        if label_smoothing:
+            losses += label_smoothing * (target_logits - tf.reduce_mean(logits, axis=-1))
+        loss += tf.reduce_sum(weight * losses)
+
+        is_target = tf.equal(tf.range(vocab_size), target[:, None])
+        q = tf.where(is_target, 1 - label_smoothing, 0.0) + label_smoothing / vocab_size
+        d_logits = tf.cast((exponentials / total - q) * weight[:, None], h.dtype)
+        d_latents = d_latents.write(i, tf.matmul(d_logits, kernel))
+        d_kernel += tf.cast(tf.matmul(d_logits, h, transpose_a=True), tf.float32)
+        d_bias += tf.reduce_sum(tf.cast(d_logits, tf.float32), axis=0)
+        return i + 1, loss, plain, d_kernel, d_bias, d_latents
+
+    zero = tf.zeros([], tf.float32)
+    _, loss, plain, d_kernel, d_bias, d_latents = tf.while_loop(
+        lambda i, *_: i < chunks,
+        add_chunk,
+        (
+            0,
+            zero,
+            zero,
+            tf.zeros(kernel.shape, tf.float32),
+            tf.zeros([vocab_size], tf.float32),
+            tf.TensorArray(latents.dtype, chunks, element_shape=[None, latents.shape[1]]),
+        ),
+    )
+
+    d_latents = tf.reshape(d_latents.stack(), [-1, latents.shape[1]])[:tokens]
+    loss = tf.stop_gradient(loss)
+    # Terms of zero that have the gradients. TensorFlow keeps every `tf.custom_gradient` that was traced,
+    # and with it the model, until the process ends.
+    for x, gradient in zip(inputs, (d_latents, d_kernel, d_bias), strict=True):
+        x, gradient = tf.cast(x, tf.float32), tf.cast(gradient, tf.float32)
+        loss += tf.reduce_sum(tf.stop_gradient(gradient) * (x - tf.stop_gradient(x)))
     return loss, tf.stop_gradient(plain)

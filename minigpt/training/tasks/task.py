@@ -1,6 +1,7 @@
 """The interface of a task: data, loss, scores and samples. A task prints nothing."""
 
 import abc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,20 @@ class Task(abc.ABC):
         """A nest of `tf.TensorSpec`: the arrays of every batch, as `Model.fit` takes them."""
 
     def batches(self, first: int, count: int) -> tf.data.Dataset:
-        """Returns `count` batches from number `first` on, as `Model.fit` takes them."""
-        return batch_dataset(self.batch, self.batch_signature, first, count)
+        """Returns `count` batches from number `first` on, as `Model.fit` takes them.
+
+        They are computed by this task, which must exist as long as they are read.
+        """
+        # TensorFlow keeps the function of each dataset until the process ends. The task and its model
+        # are not to be kept with it.
+        of_task = weakref.ref(self)
+
+        def batch(number: int) -> Batch:
+            task = of_task()
+            assert task is not None, "The batches of a task cannot be read without the task."
+            return task.batch(number)
+
+        return batch_dataset(batch, self.batch_signature, first, count)
 
     @abc.abstractmethod
     def objective(self) -> dict[str, Any]:
