@@ -136,7 +136,7 @@ def _settings(
 
     problems: list[str] = []
     with gathering(problems):
-        settings = load_config(config, overrides, text)
+        settings = load_config(config or (None if text else "default"), overrides, text)
     with gathering(problems):
         # The first of several workers creates it.
         if run and is_first_worker():
