@@ -259,3 +259,18 @@ def test_another_model_is_refused_with_all_differences():
         "model.scale_embeddings = True: Qwen3 has False",
         "model.value_dim = 5: Qwen3 has 6",
     ]
+
+
+def test_parts_that_qwen3_lacks_are_refused_with_the_setting_that_leaves_them_out():
+    tokenizer = learned("character", 40)
+    additions = {"convolution": 4, "ngrams": [2], "ngram_rows": 100, "value_residual": True}
+    model = random_gpt(tokenizer.vocab_size, **MODERN, **additions)
+    target = target_named("huggingface")
+    assert target.problem(model.config, tokenizer).split("; ") == [
+        "model.convolution = 4: Qwen3 has 0",
+        "model.ngrams = [2]: Qwen3 has []",
+        "model.value_residual = True: Qwen3 has False",
+        "train with model.standard_parts = true",
+    ]
+    standard = random_gpt(tokenizer.vocab_size, **MODERN, **additions, standard_parts=True)
+    assert target.problem(standard.config, tokenizer) is None
