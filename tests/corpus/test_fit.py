@@ -128,7 +128,11 @@ def test_python_toml_and_overrides_choose_alike(tmp_path):
         load_config(file),
         load_config(None, ["model.embed_dim=48"], text=[path]),
         load_config(None, ["model.embed_dim=48", "data.source=files", f"data.paths=[{path!r}]"]),
-        load_config("default", ["model.embed_dim=48"], text=[path]),
+        load_config(
+            "default",
+            ["model.embed_dim=48", "model.value_residual=false", "model.convolution=0"],
+            text=[path],
+        ),
     ):
         assert fit_to_text(config) == expected
 
