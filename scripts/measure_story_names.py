@@ -49,6 +49,7 @@ def main() -> None:
     with zstandard.open(STORIES, "rt", encoding="utf-8") as file:
         names = names_of_children(file.read())
     model = minigpt.load_portable(path)
+    assert isinstance(model, minigpt.PortableTextModel), "should be a file of stories"
     stories = [
         PROMPT + model.generate(PROMPT, 120, seed=seed, temperature=0.6)[0] for seed in range(20)
     ]

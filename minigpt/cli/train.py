@@ -136,7 +136,9 @@ def _settings(
 
     problems: list[str] = []
     with gathering(problems):
-        settings = load_config(config or (None if text else "default"), overrides, text)
+        # The sizes of a run to start from are not those of the default configuration.
+        is_chosen = text or any(override.startswith("training.init_from") for override in overrides)
+        settings = load_config(config or (None if is_chosen else "default"), overrides, text)
     with gathering(problems):
         # The first of several workers creates it.
         if run and is_first_worker():

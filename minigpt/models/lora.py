@@ -25,14 +25,16 @@ def enable_lora(model: GPT, rank: int) -> None:
       model: built.
       rank: inner width of the product.
     """
-    for layer in (model.embedding, model.final_norm, model.head):
+    for layer in (model.embedding, model.ngram_embedding, model.final_norm, model.head):
         if layer is not None:
             layer.trainable = False
     for block in model.blocks:
         attention = block.attention
-        for norm in (block.norm1, block.norm2, attention.query_norm, attention.key_norm):
-            if norm is not None:
-                norm.trainable = False
+        others = [block.norm1, block.norm2, attention.query_norm, attention.key_norm]
+        others += [block.convolution1, block.convolution2, attention.value_mix]
+        for part in others:
+            if part is not None:
+                part.trainable = False
     for dense in _adapted_layers(model):
         dense.enable_lora(rank)
         if dense.bias is not None:

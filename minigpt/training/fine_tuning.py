@@ -9,7 +9,11 @@ from minigpt.runs.layout import check_run
 from minigpt.runs.run import Run
 
 # Settings of [model] that may differ from the run's: they affect training only.
-CHANGEABLE = {"dropout_rate", "attention_dropout_rate", "ff_dropout_rate"}
+CHANGEABLE = {
+    *("dropout_rate", "attention_dropout_rate", "ff_dropout_rate", "ngram_dropout_rate"),
+    # It only sets other settings.
+    "standard_parts",
+}
 
 
 def source_run(config: Config) -> Run | None:

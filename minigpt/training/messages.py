@@ -65,12 +65,13 @@ def summary_lines(task: Task, model: GPT | EncoderDecoder, device: str) -> dict[
 
 
 def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:
-    """Returns the numbers of weights: token table, position table, blocks, head."""
+    """Returns the numbers of weights: token table, position table, n-grams, blocks, head."""
 
     def size(*layers: keras.layers.Layer | None) -> int:
         return sum(layer.count_params() for layer in layers if layer)
 
     tokens = size(model.embedding.token_embedding)
+    ngrams = size(getattr(model, "ngram_embedding", None))
     blocks = (
         {
             "encoder": size(*model.encoder_blocks, model.encoder_norm),
@@ -82,6 +83,7 @@ def parameters_by_part(model: GPT | EncoderDecoder) -> dict[str, int]:
     return {
         "token table": tokens,
         "positions": size(model.embedding) - tokens,
+        **({"n-grams": ngrams} if ngrams else {}),
         **blocks,
         "head": size(model.head),
     }

@@ -104,7 +104,8 @@ class NGramEmbedding(keras.layers.Layer):
         initializer: Any = "zeros",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        # Keras would cast the ids in the cache to bfloat16, which is exact up to 256 only.
+        super().__init__(autocast=False, **kwargs)
         self.orders, self.rows, self.embed_dim = list(orders), rows, embed_dim
         self.initializer = keras.initializers.get(initializer)
         self.dropout_rate = dropout_rate

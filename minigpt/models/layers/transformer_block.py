@@ -188,6 +188,8 @@ class TransformerBlock(Block):
 
     config: GPTConfig
     attention: SelfAttention
+    convolution1: CausalConvolution | None = None
+    convolution2: CausalConvolution | None = None
     default_settings: ClassVar[dict[str, Any]] = {"block": "post_norm"}
     supports_masking = True
 
@@ -214,10 +216,9 @@ class TransformerBlock(Block):
             activation=activation,
             **kwargs,
         )
-        if not causal and self.config.convolution:
-            raise ValueError(
-                "`convolution` needs causal = True: it reads the tokens before each one"
-            )
+        for name in ("convolution", "value_residual"):
+            if not causal and getattr(self.config, name):
+                raise ValueError(f"`{name}` needs causal = True")
 
     def build_parts(self) -> None:
         super().build_parts()
@@ -231,9 +232,9 @@ class TransformerBlock(Block):
 
     def build(self, input_shape: Any) -> None:
         super().build(input_shape)
-        if self.config.convolution:
-            self.convolution1.build(input_shape)
-            self.convolution2.build(input_shape)
+        for convolution in (self.convolution1, self.convolution2):
+            if convolution is not None:
+                convolution.build(input_shape)
 
     def call(self, x: Any, training: bool | None = None, mask: Any = None) -> Any:
         """float[B, T, D] → float[B, T, D]; `mask` as for `SelfAttention`."""
@@ -262,21 +263,17 @@ class TransformerBlock(Block):
           ValueError: a cache is given, and the block is not causal; or `first_values` is missing.
         """
         attention_cache, before1, before2 = cache or (None, None, None)
-        inputs, before1 = self.convolve(1, self.sublayer_input(x, self.norm1), before1, index)
+        inputs = self.sublayer_input(x, self.norm1)
+        inputs, before1 = convolve(self.convolution1, inputs, before1, index, mask)
         attended, attention_cache, values = self.attention.call_with_cache(
             inputs, attention_cache, index, training, mask, first_values
         )
         x = self.residual(x, self.dropout1(attended, training=training), self.norm1)
-        inputs, before2 = self.convolve(2, self.sublayer_input(x, self.norm2), before2, index)
+        inputs = self.sublayer_input(x, self.norm2)
+        inputs, before2 = convolve(self.convolution2, inputs, before2, index, mask)
         output = self.feed_forward(inputs, training)
         x = self.residual(x, self.dropout2(output, training=training), self.norm2)
         return x, cache and (attention_cache, before1, before2), values
-
-    def convolve(self, number: int, x: Any, cache: Any, index: Any) -> tuple[Any, Any]:
-        """Applies the convolution before sublayer 1 or 2; returns the same if there is none."""
-        if not self.config.convolution:
-            return x, cache
-        return (self.convolution1, self.convolution2)[number - 1](x, cache, index)
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any, Any]:
         """Returns the cache of no tokens: that of attention, and the inputs of the two convolutions.
@@ -289,6 +286,17 @@ class TransformerBlock(Block):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "causal": self.causal}
+
+
+def convolve(
+    convolution: CausalConvolution | None, x: Any, cache: Any, index: Any, mask: Any
+) -> tuple[Any, Any]:
+    """Applies the convolution, if there is one, to a sublayer's input; masked tokens count as zeros."""
+    if convolution is None:
+        return x, cache
+    if mask is not None:
+        x = ops.where(ops.cast(mask, "bool")[..., None], x, ops.zeros_like(x))
+    return convolution(x, cache, index)
 
 
 # Files of Keras models contain the names of these classes, also in the paths of weights.

@@ -211,6 +211,8 @@ def _write_own(
     writer.add_bool("minigpt.model.scale_embeddings", model.scale_embeddings)
     writer.add_bool("minigpt.model.tie_embeddings", model.tie_embeddings)
     if isinstance(model, GPTConfig):
+        if model.value_residual:
+            writer.add_bool("minigpt.model.value_residual", True)
         if model.convolution:
             writer.add_uint32("minigpt.model.convolution", model.convolution)
         if model.ngrams:

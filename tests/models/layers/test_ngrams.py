@@ -8,6 +8,8 @@ from minigpt.errors import UserError
 from minigpt.models import GPT, build_gpt
 from minigpt.models.layers.ngrams import CausalConvolution, NGramEmbedding, ngram_row
 from minigpt.models.layers.transformer_block import TransformerBlock
+from minigpt.models.lora import enable_lora
+from minigpt.training.messages import parameters_by_part
 
 draw = np.random.default_rng(0)
 
@@ -84,11 +86,60 @@ def test_values_are_mixed_with_those_of_the_first_block():
     np.testing.assert_allclose(model(ids), with_first, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_ids_in_a_cache_stay_exact_in_mixed_precision(precision):
+    """The row of an n-gram depends on ids that bfloat16 would round."""
+    model = build_gpt(
+        GPTConfig(max_len=8, embed_dim=8, ngrams=[2, 3], convolution=4), 999, precision
+    )
+    model.ngram_embedding.table.assign(draw.normal(size=model.ngram_embedding.table.shape))
+    ids = draw.integers(500, 999, (2, 8)).astype("int32")
+    full, _ = model.ngram_embedding(ids)
+    _, caches = model.call_with_cache(ids[:, :5], model.empty_caches(2), np.zeros(2, "int32"))
+    for t in range(5, 8):
+        index = np.full(2, t, "int32")
+        step, _ = model.ngram_embedding(ids[:, t : t + 1], caches[0], index)
+        np.testing.assert_array_equal(step[:, 0], full[:, t])
+        _, caches = model.call_with_cache(ids[:, t : t + 1], caches, index)
+
+
+def test_lora_trains_no_part_of_them():
+    additions = {"value_residual": True, "convolution": 4, "ngrams": [2]}
+    model = build_gpt(GPTConfig(max_len=8, embed_dim=8, num_layers=2, **additions), 9)
+    enable_lora(model, 2)
+    assert {weight.name for weight in model.trainable_weights} == {
+        "lora_kernel_a",
+        "lora_kernel_b",
+    }
+
+
+def test_the_summary_counts_all_parameters():
+    additions = {"value_residual": True, "convolution": 4, "ngrams": [2, 3]}
+    model = build_gpt(GPTConfig(max_len=8, embed_dim=8, num_layers=2, **additions), 9)
+    parts = parameters_by_part(model)
+    assert sum(parts.values()) == model.count_params()
+    assert parts["n-grams"] == 2 * 8192 * 8
+
+
+def test_masked_tokens_do_not_reach_others_through_the_convolution():
+    block = TransformerBlock(8, 2, 8, convolution=3)
+    x = draw.normal(size=(1, 5, 8)).astype("float32")
+    block(x)
+    for convolution in (block.convolution1, block.convolution2):
+        convolution.kernel.assign(draw.normal(size=(3, 8)))
+    mask = np.array([[False, True, True, True, True]])
+    changed = x.copy()
+    changed[0, 0] += 5.0
+    outputs = [block(values, mask=mask).numpy()[:, 1:] for values in (x, changed)]
+    np.testing.assert_allclose(*outputs, atol=1e-6)
+
+
 def test_a_block_alone():
     x = draw.normal(size=(2, 4, 8)).astype("float32")
     assert TransformerBlock(8, 2, 8, convolution=3)(x).shape == (2, 4, 8)
-    with pytest.raises(ValueError, match="`convolution` needs causal = True"):
-        TransformerBlock(8, 2, 8, causal=False, convolution=3)
+    for setting in ({"convolution": 3}, {"value_residual": True}):
+        with pytest.raises(ValueError, match="needs causal = True"):
+            TransformerBlock(8, 2, 8, causal=False, **setting)
     with pytest.raises(ValueError, match="needs `first_values`"):
         TransformerBlock(8, 2, 8, value_residual=True)(x)
 

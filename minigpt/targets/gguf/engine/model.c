@@ -114,11 +114,14 @@ static bool read_attention(Attention *attention, const Model *model, const Gguf 
 }
 
 /* The mixed values and the convolutions of a block of a GPT, if it has them. */
-static bool read_additions(Block *block, const Model *model, const Gguf *file, const Name *prefix)
+static bool read_additions(Block *block, const Model *model, const Gguf *file, const Name *prefix, bool is_first)
 {
     static const char *const names[] = {"attn_conv", "ffn_conv"};
     const char *mix = tensor_name(prefix, "attn_v_mix", ".weight");
-    if (has_tensor(file, mix)) {
+    bool mixes = model->value_residual && !is_first;
+    if (has_tensor(file, mix) && !mixes)
+        return fail("the tensor ", mix, " has no use in this model", NULL);
+    if (mixes) {
         const float *weight = read_vector(file, mix, 1);
         if (!weight)
             return false;
@@ -132,10 +135,11 @@ static bool read_additions(Block *block, const Model *model, const Gguf *file, c
     return true;
 }
 
-static bool read_block(Block *block, const Model *model, const Gguf *file, const Name *prefix, bool has_cross)
+static bool read_block(
+    Block *block, const Model *model, const Gguf *file, const Name *prefix, bool has_cross, bool is_first)
 {
     uint64_t width = model->embed_dim, inner = model->ff_dim;
-    return (model->kind != GPT || read_additions(block, model, file, prefix))
+    return (model->kind != GPT || read_additions(block, model, file, prefix, is_first))
         && read_attention(&block->attention, model, file, *prefix, "attn_")
         && (!has_cross || read_attention(&block->cross, model, file, *prefix, "cross_attn_"))
         && read_norm(&block->ff_norm, model, file, prefix, "ffn_norm")
@@ -152,7 +156,7 @@ static bool read_side(Block **blocks, Norm *norm, const Model *model, const Gguf
         return false;
     for (uint32_t layer = 0; layer < model->num_layers; layer++) {
         Name prefix = block_name(side, layer);
-        if (!read_block(&(*blocks)[layer], model, file, &prefix, has_cross))
+        if (!read_block(&(*blocks)[layer], model, file, &prefix, has_cross, layer == 0))
             return false;
     }
     Name prefix = no_prefix;
@@ -169,7 +173,7 @@ static bool read_description(Model *model, const Gguf *file)
     /* All that is read here, in `read_positions` and in `read_additional_settings`. A model with more would be computed in another way. */
     static const char *const keys[] = {"kind", "block", "position", "activation", "vocab_size", "max_len", "embed_dim",
         "num_heads", "num_kv_heads", "head_dim", "value_dim", "ff_dim", "num_layers", "norm_epsilon", "scale_embeddings",
-        "tie_embeddings", "rotary_frequencies", "convolution", "ngrams", "ngram_rows", NULL};
+        "tie_embeddings", "rotary_frequencies", "value_residual", "convolution", "ngrams", "ngram_rows", NULL};
     if (!has_only_keys(file, "minigpt.model.", keys))
         return false;
     int kind = get_choice(file, "minigpt.model.kind", kinds), block = get_choice(file, "minigpt.model.block", blocks);
@@ -228,13 +232,16 @@ static bool read_positions(Model *model, const Gguf *file)
 static bool read_additional_settings(Model *model, const Gguf *file)
 {
     static const char taps[] = "minigpt.model.convolution", orders[] = "minigpt.model.ngrams";
+    static const char residual[] = "minigpt.model.value_residual";
+    if (find_value(file, residual, sizeof residual - 1) && !get_bool(file, residual, &model->value_residual))
+        return false;
     if (find_value(file, taps, sizeof taps - 1) && !get_uint32(file, taps, &model->taps))
         return false;
     if (model->taps > 16)
         return fail("the key ", taps, " has an impossible value", NULL);
     bool has_ngrams = find_value(file, orders, sizeof orders - 1);
-    if ((model->taps || has_ngrams) && model->kind != GPT)
-        return fail("a model of this kind has no convolutions and no n-grams", NULL);
+    if ((model->value_residual || model->taps || has_ngrams) && model->kind != GPT)
+        return fail("a model of this kind has no value residual, convolutions or n-grams", NULL);
     if (!has_ngrams)
         return true;
     if (!get_array(file, orders, GGUF_INT32, (const void **)&model->ngrams, &model->ngram_count)

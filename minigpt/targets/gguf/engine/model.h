@@ -42,6 +42,7 @@ typedef struct {
     bool scale_embeddings, tie_embeddings;
     float norm_epsilon;
     uint32_t vocab_size, max_len, embed_dim, num_heads, num_kv_heads, head_dim, value_dim, ff_dim, num_layers;
+    bool value_residual;
     uint32_t taps;                   /* of the convolutions; 0 without them */
     const int32_t *ngrams;           /* [ngram_count]: their orders */
     uint32_t ngram_count, ngram_rows;
