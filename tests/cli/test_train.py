@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from minigpt.cli.train import _settings
 from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.token_store import open_corpus
 from tests.cli.running import SMALL, called, minigpt, refused, started
@@ -120,3 +121,13 @@ def test_the_training_script_is_the_same_function(trained):
     )
     assert done.returncode == 2
     assert "model.max_len = 0" in done.stderr
+
+
+def test_without_options_the_default_configuration_is_read():
+    """Its model has parts that are no defaults of other configurations."""
+    for text, overrides, taps in (
+        ([], [], 4),
+        ([__file__], [], 0),
+        ([], ["training.init_from=runs/gpt2"], 0),
+    ):
+        assert _settings(None, text, None, overrides).model.convolution == taps
