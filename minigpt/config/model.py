@@ -250,8 +250,8 @@ class GPTConfig(TransformerConfig):
 
     standard_parts: bool = Field(
         False,
-        description="whether the model has only parts that Hugging Face and llama.cpp know: switches "
-        "value_residual, convolution and ngrams off",
+        description="whether the model has only parts that Hugging Face and llama.cpp know: no value "
+        "residuals, convolutions and n-grams, whatever the settings before say",
     )
 
     @model_validator(mode="before")
