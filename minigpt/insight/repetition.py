@@ -89,7 +89,8 @@ def has_words(line: str) -> bool:
 def measure_repetition(data: bytes) -> Repetition:
     """Finds copies of passages within a text of at most 4 MB."""
     data = data[: 1 << _POSITION_BITS]
-    hashes = _window_hashes(np.frombuffer(data, np.uint8))
+    begins = np.arange(len(data) - WINDOW_BYTES + 1)
+    hashes = passage_hashes(np.frombuffer(data, np.uint8), begins, begins + WINDOW_BYTES)
     if not len(hashes):
         return Repetition(1.0, 0, 0.0, 0)
     # Sorted by hash, then by position: 42 bits of the hash are enough for 4 million windows.
@@ -106,16 +107,20 @@ def measure_repetition(data: bytes) -> Repetition:
     return Repetition(distinct, period, int(counts[period]) / len(keys), int(first.min()))
 
 
-def _window_hashes(data: np.ndarray) -> np.ndarray:
-    """Returns a polynomial hash modulo 2^64 of every window of 50 bytes, uint64[n - 49]."""
-    if len(data) < WINDOW_BYTES:
-        return np.empty(0, np.uint64)
-    base = np.full(len(data) + 1, _BASE, np.uint64)
-    inverse = np.full(len(data) + 1, pow(_BASE, -1, 1 << 64), np.uint64)
-    base[0] = inverse[0] = 1
-    powers, inverse = np.multiply.accumulate(base), np.multiply.accumulate(inverse)
-    sums = np.zeros(len(data) + 1, np.uint64)
-    np.cumsum((data.astype(np.uint64) + 1) * powers[:-1], out=sums[1:])
-    windows = (sums[WINDOW_BYTES:] - sums[:-WINDOW_BYTES]) * inverse[:-WINDOW_BYTES]
+def passage_hashes(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Returns a polynomial hash modulo 2^64 of each passage of a text (Karp and Rabin 1987).
+
+    Args:
+      data: uint8[N].
+      begins, ends: integers[n], where the passages begin and end.
+    Returns:
+      uint64[n].
+    """
+    powers, inverses = np.ones([2, len(data) + 1], np.uint64)
+    powers[1:], inverses[1:] = _BASE, pow(_BASE, -1, 1 << 64)
+    np.multiply.accumulate(powers, out=powers)
+    np.multiply.accumulate(inverses, out=inverses)
+    sums = np.append(np.uint64(0), np.cumsum((data.astype(np.uint64) + 1) * powers[:-1]))
+    hashes = (sums[ends] - sums[begins]) * inverses[begins]
     # The low bits of a product depend on the low bits of its factors only.
-    return windows * np.uint64(_BASE) ^ (windows >> 29)
+    return hashes * np.uint64(_BASE) ^ (hashes >> 29)

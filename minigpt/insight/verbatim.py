@@ -5,19 +5,18 @@ between them. It is verbatim if the same characters, line breaks included, occur
 training text and begin and end there with a whole word. Passages of less than MIN_WORDS words or
 MIN_CHARACTERS characters are not counted: they are common language.
 
-The index is one of the few texts, not of the training text: the suffix automaton of their words and white
-space (Blumer et al. 1985, "The smallest automaton recognizing the subwords of a text"). It finds the
-longest passage of the texts that ends at each word of the training text. It reads only the parts of the
-training text of which every MIN_WORDS words have the fingerprint of words of the texts.
+Every MIN_WORDS consecutive words have a hash of 64 bits. Those of the texts are sorted, and those of the
+training text are looked up among them. Hashes that are consecutive in both make a longer passage.
 """
 
 import mmap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
 
+from minigpt.insight.repetition import passage_hashes
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.vocabulary import ESCAPE
 
@@ -34,10 +33,8 @@ _SEPARATOR = 0xFD
 _BREAKS = np.zeros(256, bool)
 _BREAKS[list(b" \t\n\r\v\f")] = True
 _BREAKS[[DOCUMENT_END, UNKNOWN, _SEPARATOR]] = True
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-_FINGERPRINT_BITS = 22
-# Bytes of the texts that are searched together. Their automaton takes about 100 times as many.
-_GROUP_BYTES = 1 << 21
+_FILTER_BITS = 22
+_FILTER_SHIFT = np.uint64(64 - _FILTER_BITS)
 _MOST_SEEN = 100_000
 
 
@@ -197,104 +194,120 @@ class Copies:
 
 
 def find_copies(training: TokenText, texts: Sequence[Text], token_bytes: TokenBytes) -> Copies:
-    """Finds all verbatim passages of texts in a training text.
+    """Finds all verbatim passages of texts in a training text, which is read once.
 
     Args:
-      training: the training text. It is read once for every `_GROUP_BYTES` of the texts.
+      training: the training text.
       texts: the texts, which are small.
       token_bytes: the bytes of the tokens of both.
     """
-    copies = Copies()
-    group: list[Text] = []
-    for text in texts:
-        if group and sum(len(each.data) for each in [*group, text]) > _GROUP_BYTES:
-            _Search(group, token_bytes).add_to(copies, training)
-            group = []
-        group.append(text)
-    if group:
-        _Search(group, token_bytes).add_to(copies, training)
-    return copies
+    search = _Search(texts)
+    # A passage and a byte on both sides of it are in one block, or in this and the next one.
+    overlap = max((len(text.data) for text in texts), default=0) + 2
+    offset, data = 0, np.zeros(0, np.uint8)
+    # The last word of the training text ends with it.
+    for block in chain(training.blocks(), [np.full(1, DOCUMENT_END, np.uint8)]):
+        kept = data[max(0, len(data) - overlap) :]
+        offset += len(data) - len(kept)
+        data = np.concatenate([kept, block])
+        search.read(data, offset)
+    return search.copies(token_bytes)
 
 
 class _Search:
     """The passages of texts that are found in a training text.
 
+    Window n of a text begins with its word n and has MIN_WORDS words. A passage is a run of windows. For
+    each window of the texts, the longest run that ends with it is found.
+
     Args:
       texts: the texts.
-      token_bytes: made them.
     """
 
-    def __init__(self, texts: Sequence[Text], token_bytes: TokenBytes) -> None:
+    def __init__(self, texts: Sequence[Text]) -> None:
         self._texts = texts
         separator = np.full(1, _SEPARATOR, np.uint8)
         marked = [np.where(t.data < FIRST_MARK, t.data, np.uint8(_SEPARATOR)) for t in texts]
-        data = np.concatenate([separator, *chain(*((text, separator) for text in marked))])
+        self._data = np.concatenate([separator, *chain(*((text, separator) for text in marked))])
         self._begins = 1 + np.cumsum([0, *(len(text) + 1 for text in marked)])[:-1]
-        self._firsts, self._ends = _words(data)
-        is_counted = np.zeros(len(data), bool)
-        for text, begin in zip(texts, self._begins, strict=True):
-            is_counted[begin + text.counted_from : begin + len(text.data)] = True
-        is_character = token_bytes.is_character(data)
-        # Element n is the number of characters among the first n bytes.
-        self._characters = np.append(0, np.cumsum(is_character))
-        self._counted = np.append(0, np.cumsum(is_character & is_counted))
-        self._fingerprints = np.zeros(1 << _FINGERPRINT_BITS, bool)
-        self._fingerprints[_fingerprints(data, self._firsts, self._ends)] = True
-        self._automaton = _Automaton(
-            _pieces(data.tobytes(), self._firsts.tolist(), self._ends.tolist())
-        )
+        self._firsts, self._ends = _words(self._data)
+        hashes = _hashes(self._data, self._firsts, self._ends)
+        self._order = np.argsort(hashes, kind="stable")
+        self._sorted = hashes[self._order]
+        # Some bits of the hashes: few windows of the training text are looked up.
+        self._may_occur = np.zeros(1 << _FILTER_BITS, bool)
+        self._may_occur[hashes >> _FILTER_SHIFT] = True
+        # The windows of the run that was found, and the byte of the training text at which it ended.
+        self._lengths = np.zeros(len(hashes), np.int64)
+        self._offsets = np.zeros(len(hashes), np.int64)
+        # No text has more windows.
+        self._most = 1 + max(len(text) for text in marked) // 2
         # What was read last: many parts of stories from a grammar are the same.
         self._seen: set[bytes] = set()
-        # A passage and a byte on both sides of it are in one block, or in this and the next one.
-        self._overlap = max(len(text.data) for text in texts) + 2
 
-    def add_to(self, copies: Copies, training: TokenText) -> None:
-        """Reads the training text and adds the passages of the texts."""
-        offset, data = 0, np.zeros(0, np.uint8)
-        # The last word of the training text ends with it.
-        for block in chain(training.blocks(), [np.full(1, DOCUMENT_END, np.uint8)]):
-            kept = data[max(0, len(data) - self._overlap) :]
-            offset += len(data) - len(kept)
-            data = np.concatenate([kept, block])
-            self._read(data, offset)
-        self._add_found(copies)
-
-    def _read(self, data: np.ndarray, offset: int) -> None:
+    def read(self, data: np.ndarray, offset: int) -> None:
         """Reads uint8[N] from `offset` of the training text on."""
         firsts, ends = _words(data)
-        is_known = self._fingerprints[_fingerprints(data, firsts, ends)]
-        edges = np.flatnonzero(np.diff(is_known, prepend=False, append=False)).tolist()
-        if not edges:
-            return
-        whole, first_bytes, end_bytes = data.tobytes(), firsts.tolist(), ends.tolist()
-        for begin, end in zip(edges[::2], edges[1::2], strict=True):
-            part = slice(begin, end + MIN_WORDS - 1)
-            words = whole[first_bytes[begin] : end_bytes[part.stop - 1]]
-            if words not in self._seen:
-                self._seen.add(words)
-                self._automaton.read(whole, first_bytes[part], end_bytes[part], offset)
+        hashes = _hashes(data, firsts, ends)
+        windows = np.flatnonzero(self._may_occur[hashes >> _FILTER_SHIFT])
+        first, last = (np.searchsorted(self._sorted, hashes[windows], s) for s in ("left", "right"))
+        windows, first, last = (each[first < last] for each in (windows, first, last))
+        for run in np.split(np.arange(len(windows)), np.flatnonzero(np.diff(windows) > 1) + 1):
+            # In parts that contain every possible passage: those of repetitive text are the same.
+            for begin in range(0, max(1, len(run) - self._most), self._most):
+                part = run[begin : begin + 2 * self._most]
+                key = hashes[windows[part]].tobytes()
+                if key not in self._seen:
+                    self._seen.add(key)
+                    places = [
+                        self._order[a:b] for a, b in zip(first[part], last[part], strict=True)
+                    ]
+                    self._add_run(places, offset + ends[windows[part] + MIN_WORDS - 1])
         if len(self._seen) > _MOST_SEEN:
             self._seen.clear()
 
-    def _add_found(self, copies: Copies) -> None:
-        found = self._automaton.longest()
-        spans: list[list[tuple[int, int]]] = [[] for _ in self._texts]
-        # The pieces of the texts are words and white space by turns.
-        for word, (length, offset) in enumerate(found[::2]):
-            words = (length + 1) // 2
-            if words < MIN_WORDS:
-                continue
-            begin, end = int(self._firsts[word + 1 - words]), int(self._ends[word])
-            if self._characters[end] - self._characters[begin] < MIN_CHARACTERS:
+    def _add_run(self, places: Sequence[np.ndarray], ends: np.ndarray) -> None:
+        """Adds consecutive windows of the training text.
+
+        Args:
+          places: for each, the same windows of the texts.
+          ends: int64, where they end in the training text.
+        """
+        # For each window of the texts, the length of the run that ends with it; 0 before the first one.
+        current, before = np.zeros(len(self._lengths) + 1, np.int64), np.zeros(0, np.int64)
+        for found, end in zip(places, ends, strict=True):
+            lengths = current[found] + 1
+            current[before] = 0
+            before = found + 1
+            current[before] = lengths
+            is_longer = lengths > self._lengths[found]
+            longer = found[is_longer]
+            self._lengths[longer], self._offsets[longer] = lengths[is_longer], end
+
+    def copies(self, token_bytes: TokenBytes) -> Copies:
+        """Returns the passages that were found."""
+        is_counted = np.zeros(len(self._data), bool)
+        for text, begin in zip(self._texts, self._begins, strict=True):
+            is_counted[begin + text.counted_from : begin + len(text.data)] = True
+        is_character = token_bytes.is_character(self._data)
+        # Element n is the number of characters among the first n bytes.
+        characters = np.append(0, np.cumsum(is_character))
+        counted = np.append(0, np.cumsum(is_character & is_counted))
+        copies = Copies([[] for _ in self._texts])
+        for window in np.flatnonzero(self._lengths).tolist():
+            begin = int(self._firsts[window + 1 - self._lengths[window]])
+            end = int(self._ends[window + MIN_WORDS - 1])
+            if characters[end] - characters[begin] < MIN_CHARACTERS:
                 continue
             number = int(np.searchsorted(self._begins, begin, side="right")) - 1
             text, shift = self._texts[number], int(self._begins[number])
-            characters = int(self._counted[end] - self._counted[begin])
-            if text.is_ranked and characters > copies.characters:
-                copies.characters, copies.offset = characters, offset - (end - begin)
-                copies.longest = len(copies.spans) + number, begin - shift, end - shift
-            _add_span(spans[number], max(begin - shift, text.counted_from), end - shift)
-        copies.spans += spans
+            length = int(counted[end] - counted[begin])
+            if text.is_ranked and length > copies.characters:
+                offset = int(self._offsets[window]) - (end - begin)
+                copies.characters, copies.offset = length, offset
+                copies.longest = number, begin - shift, end - shift
+            _add_span(copies.spans[number], max(begin - shift, text.counted_from), end - shift)
+        return copies
 
 
 def _add_span(spans: list[tuple[int, int]], begin: int, end: int) -> None:
@@ -303,89 +316,6 @@ def _add_span(spans: list[tuple[int, int]], begin: int, end: int) -> None:
         begin = min(begin, spans.pop()[0])
     if begin < end:
         spans.append((begin, end))
-
-
-class _Automaton:
-    """The suffix automaton of a sequence. A state stands for all parts that end at the same positions.
-
-    Args:
-      pieces: the sequence: words and white space by turns.
-    """
-
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._moves: list[dict[bytes, int]] = []  # For each state, the next states by pieces.
-        self._lengths: list[int] = []  # Pieces of its longest part.
-        self._links: list[int] = []  # The state of the longest suffix that has more positions.
-        self._states: list[int] = []  # For each position, the state of all that ends there.
-        last = self._add({}, 0, -1)
-        for piece in pieces:
-            new, at = self._add({}, self._lengths[last] + 1, 0), last
-            while at >= 0 and piece not in self._moves[at]:
-                self._moves[at][piece] = new
-                at = self._links[at]
-            if at >= 0:
-                self._links[new] = self._split(at, piece)
-            self._states.append(new)
-            last = new
-        # For each state, the pieces of the longest part that was found, and where it ended.
-        self._found = [(0, 0)] * len(self._moves)
-
-    def _add(self, moves: dict[bytes, int], length: int, link: int) -> int:
-        self._moves.append(moves)
-        self._lengths.append(length)
-        self._links.append(link)
-        return len(self._moves) - 1
-
-    def _split(self, at: int, piece: bytes) -> int:
-        """Returns the state of the longest part of state `at` with a piece after it."""
-        to, length = self._moves[at][piece], self._lengths[at] + 1
-        if self._lengths[to] == length:
-            return to
-        copy = self._add(dict(self._moves[to]), length, self._links[to])
-        self._links[to] = copy
-        while at >= 0 and self._moves[at].get(piece) == to:
-            self._moves[at][piece] = copy
-            at = self._links[at]
-        return copy
-
-    def read(self, data: bytes, firsts: list[int], ends: list[int], offset: int) -> None:
-        """Reads words of a training text.
-
-        Args:
-          data: a part of the training text.
-          firsts, ends: where each word begins and ends in it.
-          offset: where it begins in the training text.
-        """
-        state = length = 0
-        for number, piece in enumerate(_pieces(data, firsts, ends)):
-            while state and piece not in self._moves[state]:
-                state = self._links[state]
-                length = self._lengths[state]
-            state = self._moves[state].get(piece, 0)
-            length = length + 1 if state else 0
-            if number % 2 == 0 and length > self._found[state][0]:
-                # It begins with a word too.
-                self._found[state] = length - 1 + length % 2, offset + ends[number // 2]
-
-    def longest(self) -> list[tuple[int, int]]:
-        """Returns for each position the longest part that ends there and was found.
-
-        Returns:
-          Its number of pieces, and the byte of the training text at which it ended.
-        """
-        order = sorted(range(1, len(self._moves)), key=self._lengths.__getitem__)
-        for state in reversed(order):
-            # The suffixes of what was found are found.
-            link, (length, end) = self._links[state], self._found[state]
-            length = min(length, self._lengths[link])
-            length -= 1 - length % 2
-            if length > self._found[link][0]:
-                self._found[link] = length, end
-        for state in order:
-            link = self._links[state]
-            if self._found[link][0] > self._found[state][0]:
-                self._found[state] = self._found[link]
-        return [self._found[state] for state in self._states]
 
 
 def _words(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -398,24 +328,8 @@ def _words(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return edges[::2], edges[1::2]
 
 
-def _pieces(data: bytes, firsts: list[int], ends: list[int]) -> Iterator[bytes]:
-    """Yields words and the white space between them by turns."""
-    for number, (first, end) in enumerate(zip(firsts, ends, strict=True)):
-        if number:
-            yield data[ends[number - 1] : first]
-        yield data[first:end]
-
-
-def _fingerprints(data: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Returns uint64[W - 7], numbers that depend on the bytes of each MIN_WORDS consecutive words."""
-    count = len(firsts) - MIN_WORDS + 1
-    if count <= 0:
-        return np.zeros(0, np.uint64)
-    # The 8 bytes from each byte on. Five words and what is between them have more.
-    words = np.ndarray(len(data) - 7, "<u8", np.ascontiguousarray(data), strides=(1,))
-    first, middle, end = firsts[:count], firsts[3 : 3 + count], ends[MIN_WORDS - 1 :]
-    total = (end - first).astype(np.uint64)
-    for at in (first, middle, end - 8):
-        total = (total ^ words[at]) * _FACTOR
-        total ^= total >> np.uint64(32)
-    return total >> np.uint64(64 - _FINGERPRINT_BITS)
+def _hashes(data: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Returns uint64[W - 7], hashes of the bytes of each window."""
+    return passage_hashes(
+        data, firsts[: max(0, len(firsts) - MIN_WORDS + 1)], ends[MIN_WORDS - 1 :]
+    )

@@ -57,8 +57,6 @@ def test_the_same_passages_as_brute_force(seed, block):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verbatim, "_FIRST_BLOCK", block)
         patch.setattr(verbatim, "_LARGEST_BLOCK", 4 * block)
-        # Few texts at a time, too.
-        patch.setattr(verbatim, "_GROUP_BYTES", draw.choice((1, 1 << 21)))
         copies, training = search(CHARACTERS, documents, texts, prompts)
         longest = 0
         for text, begin, spans in zip(texts, begins, copies.spans, strict=True):
@@ -217,6 +215,11 @@ def test_a_repeated_line_ends_in_time():
     line = "abc def gha bcd efg hij abc def gha bcd efg hij\n"
     copies, _ = search(CHARACTERS, [line * 2000], [line * 20] * 20)
     assert copies.spans == [[(0, 20 * len(line) - 1)]] * 20
+
+
+def test_a_repeated_word_ends_in_time():
+    copies, _ = search(CHARACTERS, ["a " * 1_000_000], ["a " * 300 + "b"] * 40)
+    assert copies.spans == [[(0, 599)]] * 40
 
 
 def test_the_sources_of_pairs_are_left_out():
