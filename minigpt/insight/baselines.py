@@ -3,23 +3,25 @@
 Measured on one core (AVX-512) of a machine with other work:
 
     bigram_loss            0.1 to 0.2 s for 2 million training tokens, 1.5 s for 16 million
-    held_out_bytes         0.5 s for a million held-out tokens
     held_out_likeness      0.5 s for any length
-    compression_baselines  2.5 s for a million held-out bytes
+    ngram_baselines        2.5 s for a million bytes
+    compression_baselines  2.5 s for a million bytes
 """
 
 import lzma
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
+import pyppmd
 import zstandard
 
 from minigpt.config import Config, PairsConfig
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.token_ids import Part
 from minigpt.corpus.token_store import Corpus
-from minigpt.evaluation.scores import baselines, pair_baselines
+from minigpt.evaluation.scores import baselines, bits_per_byte, pair_baselines
 from minigpt.tokenizers import Tokenizer
 
 # Pairs of tokens that are sorted at once, 8 bytes each.
@@ -29,9 +31,17 @@ _CHUNK = 1 << 22
 # fewer tokens, the parts of one text differ as much as two texts.
 _PARTS, _PART_TOKENS, _LEAST_PART_TOKENS = 16, 1 << 15, 300
 
+# The order of the n-grams: longer ones do not predict better.
+NGRAM_ORDER = 7
+# N-grams and compression programs read at most this many tokens and bytes of each text, those next to the
+# border.
+MOST_READ = 1 << 21
+# The best of these counts: low orders for prose, high ones for texts that repeat phrases.
+PPMD_ORDERS, _PPMD_MEMORY = (6, 24), 1 << 28
 XZ_PRESET = 6  # The default of `xz`.
 ZSTD_LEVEL = 19
-COMPRESSION = ("xz_bits_per_byte", "zstd_bits_per_byte")
+NGRAMS = ("ngram", "ngram_bits_per_byte", "byte_ngram_bits_per_byte")
+COMPRESSION = ("ppmd_bits_per_byte", "xz_bits_per_byte", "zstd_bits_per_byte")
 
 
 def evaluation_baselines(corpus: Corpus, config: Config) -> dict[str, float | None]:
@@ -43,8 +53,7 @@ def evaluation_baselines(corpus: Corpus, config: Config) -> dict[str, float | No
     Returns:
       uniform, unigram, bigram: nats per token; for pairs, per target token. None if there are no
         held-out tokens.
-      xz_bits_per_byte, zstd_bits_per_byte: None, until `compression_baselines` has measured them, which
-        takes the most time.
+      the keys of `NGRAMS` and `COMPRESSION`: None, until the functions below have measured them.
     """
     vocab_size = corpus.tokenizer.vocab_size
     if isinstance(config.data, PairsConfig):
@@ -61,7 +70,7 @@ def evaluation_baselines(corpus: Corpus, config: Config) -> dict[str, float | No
     found["bigram"] = bigram_loss(train_ids, val_ids, counts)
     return {
         **{name: _finite(found.get(name)) for name in ("uniform", "unigram", "bigram")},
-        **dict.fromkeys(COMPRESSION),
+        **dict.fromkeys(NGRAMS + COMPRESSION),
     }
 
 
@@ -206,42 +215,155 @@ def _chunks(ids: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield chunk[:-1], chunk[1:]
 
 
-def compression_baselines(held_out: bytes | None) -> dict[str, float | None]:
-    """Returns the compressed size of the held-out text alone by two programs, as analysis.json records it.
+def ngram_loss(
+    train_ids: np.ndarray, val_ids: np.ndarray, vocab_size: int, order: int = NGRAM_ORDER
+) -> float:
+    """Returns the loss of predicting each token from the tokens before it, by counts of the training text.
 
-    A model has seen the training text before; the programs start with nothing. All bytes that the
-    programs `xz` (preset 6, its default) and `zstd -19` write for a file count, headers and checksums
-    included.
+    Interpolated modified Kneser-Ney smoothing (Chen and Goodman 1998):
+
+        p(w | h) = (max(c(hw) - D, 0) + b(h) · p(w | h without its first token)) / c(h)
+
+    The discount D depends on the count: D₁, D₂, or D₃ for 3 and more. b(h) is the sum of the discounts of
+    all tokens that follow h. c counts occurrences for the longest n-grams, and different tokens before an
+    n-gram for shorter ones. Without any token, every token has the probability 1 / V.
 
     Args:
-      held_out: the text; None if the tokenizer lost part of it.
+      train_ids: int[n + 1], the training text.
+      val_ids: int[m + 1], the held-out text; the first token is only a context.
+      vocab_size: V.
+      order: tokens of the longest n-grams.
     Returns:
-      bits per byte: "xz_bits_per_byte" and "zstd_bits_per_byte"; None without a text.
+      nats per token; NaN if the held-out text has no tokens.
     """
-    if not held_out:
-        return dict.fromkeys(COMPRESSION)
-    xz = lzma.compress(held_out, preset=XZ_PRESET)
-    # The program writes a checksum by default, the library does not.
-    zstd = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True).compress(held_out)
-    sizes = (len(xz), len(zstd))
-    return {name: 8 * n / len(held_out) for name, n in zip(COMPRESSION, sizes, strict=True)}
+    ids = np.concatenate([train_ids, val_ids]).astype(np.int64)
+    border = len(train_ids)
+    predicted = np.arange(border + 1, len(ids))
+    if not len(predicted):
+        return math.nan
+    probability = np.full(len(predicted), 1 / vocab_size)
+    # The number of the n-gram that ends at each position, and that of its context, the n-gram without its
+    # last token. The training text has none at its first n - 1 positions.
+    ngrams, contexts = _longer(np.zeros(len(ids), np.int64), ids, vocab_size)
+    for n in range(1, order + 1):
+        size = ngrams.max() + 1
+        counted = np.arange(n - 1, border)
+        if n < order:
+            longer, longer_contexts = _longer(ngrams, ids, vocab_size)
+            counted = _one_of_each(longer, np.arange(n, border))
+        counts = np.bincount(ngrams[counted], minlength=size)
+        discounts = _discounts(counts)[np.minimum(counts, 3)]
+        different = _one_of_each(ngrams, counted)
+        context = contexts[different]
+        number = contexts.max() + 1
+        total = np.bincount(context, counts[ngrams[different]], number)[contexts[predicted]]
+        rest = np.bincount(context, discounts[ngrams[different]], number)[contexts[predicted]]
+        own = np.maximum(counts - discounts, 0)[ngrams[predicted]]
+        known = total > 0
+        interpolated = (own + rest * probability) / np.where(known, total, 1)
+        probability = np.where(known, interpolated, probability)
+        if n < order:
+            ngrams, contexts = longer, longer_contexts
+    return float(-np.log(probability).mean())
 
 
-def held_out_bytes(corpus: Corpus, config: Config) -> bytes | None:
-    """Returns the held-out text in UTF-8: all documents, with nothing between them.
+def _longer(ngrams: np.ndarray, ids: np.ndarray, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the numbers of the n-grams with one more token before them, and those of their contexts."""
+    contexts = np.concatenate([[0], ngrams[:-1]])
+    return np.unique(contexts * vocab_size + ids, return_inverse=True)[1], contexts
 
-    For pairs, it is the targets of those that fit the model.
+
+def _one_of_each(ngrams: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """Returns one of the positions of each different n-gram."""
+    at = np.full(ngrams.max() + 1, -1)
+    at[ngrams[positions]] = positions
+    return at[at >= 0]
+
+
+def _discounts(counts: np.ndarray) -> np.ndarray:
+    """Returns the discounts of counts of 0, 1, 2, and 3 or more, as Chen and Goodman estimate them."""
+    n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=5)[1:5].tolist()
+    if n1 and n2 and n3:
+        share = n1 / (n1 + 2 * n2)
+        found = [1 - 2 * share * n2 / n1, 2 - 3 * share * n3 / n2, 3 - 4 * share * n4 / n3]
+        if min(found) > 0:
+            return np.array([0, *found])
+    return np.array([0, 0.5, 1, 1.5])  # Too few n-grams to estimate them; the values of KenLM.
+
+
+def ngram_baselines(corpus: Corpus, config: Config) -> dict[str, float | None]:
+    """Returns the scores of n-grams that are counted on the training text and then frozen, as a model is.
+
+    Args:
+      corpus: the token ids. At most `MOST_READ` tokens and bytes of each text are read.
+      config: the settings of the run.
+    Returns:
+      ngram: `ngram_loss` of the model's own tokens, in nats per token. None without held-out tokens.
+      ngram_bits_per_byte: the same in bits per byte.
+      byte_ngram_bits_per_byte: that of the bytes of the text. Both are None if the tokenizer loses part
+        of the held-out text.
+    """
+    train_ids, val_ids = _read_ids(corpus, config)
+    loss = ngram_loss(train_ids, val_ids, corpus.tokenizer.vocab_size)
+    found = {**dict.fromkeys(NGRAMS), "ngram": _finite(loss)}
+    if texts := read_texts(corpus, config):
+        context, held_out = texts
+        found["ngram_bits_per_byte"] = bits_per_byte(
+            loss, len(val_ids) - 1, len(_bytes(val_ids, corpus.tokenizer))
+        )
+        both = np.frombuffer(context + held_out, np.uint8)
+        byte_loss = ngram_loss(both[: len(context)], both[len(context) - 1 :], 256)
+        found["byte_ngram_bits_per_byte"] = byte_loss / math.log(2)
+    return found
+
+
+def compression_baselines(context: bytes, held_out: bytes) -> dict[str, float]:
+    """Returns by how much a compressed text becomes longer if the held-out text follows the training text.
+
+    A program goes on to learn while it reads the held-out text, which a model does not.
+
+    Args:
+      context, held_out: see `read_texts`.
+    Returns:
+      bits per byte of PPMd (variant H; the best of `PPMD_ORDERS`), `xz -6` and `zstd -19`.
+    """
+
+    def bits(compress: Callable[[bytes], bytes]) -> float:
+        return 8 * (len(compress(context + held_out)) - len(compress(context))) / len(held_out)
+
+    def ppmd(text: bytes, order: int) -> bytes:
+        encoder = pyppmd.Ppmd7Encoder(order, _PPMD_MEMORY)
+        return encoder.encode(text) + encoder.flush()
+
+    zstd = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
+    scores = (
+        min(bits(partial(ppmd, order=order)) for order in PPMD_ORDERS),
+        bits(partial(lzma.compress, preset=XZ_PRESET)),
+        bits(zstd.compress),
+    )
+    return dict(zip(COMPRESSION, scores, strict=True))
+
+
+def read_texts(corpus: Corpus, config: Config) -> tuple[bytes, bytes] | None:
+    """Returns the training text and the held-out text in UTF-8: documents with nothing between them.
+
+    Of pairs, it is the targets of those that fit the model. At most `MOST_READ` bytes of each text are
+    returned: the end of the training text and the beginning of the held-out text.
 
     Returns:
-      None if the tokenizer loses part of the text, or if there is no held-out text.
+      None if a text is empty, or if the tokenizer loses part of the held-out text.
     """
-    ids, tokenizer = corpus.val.ids, corpus.tokenizer
-    if isinstance(config.data, PairsConfig):
-        ids = _target_ids(_fitting_pairs(corpus.val, corpus, config))
-    unknown = tokenizer.unknown_id is not None and bool((ids == tokenizer.unknown_id).any())
+    tokenizer = corpus.tokenizer
+    train_ids, val_ids = _read_ids(corpus, config)
+    unknown = tokenizer.unknown_id is not None and bool((val_ids == tokenizer.unknown_id).any())
     if unknown or not tokenizer.lossless:
         return None
-    return b"".join(text.encode() for text in _decoded(ids, tokenizer)) or None
+    context, held_out = (_bytes(ids, tokenizer) for ids in (train_ids, val_ids))
+    return (context[-MOST_READ:], held_out[:MOST_READ]) if context and held_out else None
+
+
+def _bytes(ids: np.ndarray, tokenizer: Tokenizer) -> bytes:
+    return b"".join(text.encode() for text in _decoded(ids, tokenizer))
 
 
 def _decoded(ids: np.ndarray, tokenizer: Tokenizer) -> Iterator[str]:
@@ -251,6 +373,17 @@ def _decoded(ids: np.ndarray, tokenizer: Tokenizer) -> Iterator[str]:
         if end > start:
             yield tokenizer.decode(ids[start:end])
         start = end + 1
+
+
+def _read_ids(corpus: Corpus, config: Config) -> tuple[np.ndarray, np.ndarray]:
+    """Returns at most `MOST_READ` tokens of both texts; of pairs, the targets of those that fit."""
+    parts = [
+        _target_ids(_fitting_pairs(part, corpus, config))
+        if isinstance(config.data, PairsConfig)
+        else part.ids
+        for part in (corpus.train, corpus.val)
+    ]
+    return parts[0][-MOST_READ:], parts[1][: MOST_READ + 1]
 
 
 def _fitting_pairs(part: Part, corpus: Corpus, config: Config) -> Pairs:

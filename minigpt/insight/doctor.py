@@ -9,6 +9,7 @@ from minigpt.config.fit import sizes_for
 from minigpt.insight.history import History
 from minigpt.insight.learning_verdicts import (
     STILL_FALLING,
+    below_ngram,
     diverging,
     gain_of_twice,
     has_memorized,
@@ -198,6 +199,7 @@ RULES: tuple[Callable[[History], Verdict | None], ...] = (
     learning_rate_verdict,
     unlike,
     too_short,
+    below_ngram,
     memorized,
     too_large,
     too_small,
@@ -220,10 +222,17 @@ def diagnose(history: History) -> list[Verdict]:
         rules = (diverging, suspicious_text) if history.has_failed else (suspicious_text,)
     found = {verdict.id: verdict for rule in rules if (verdict := rule(history))}
     rate = found.get("learning_rate_high") or found.get("learning_rate_low")
+    # Two verdicts have the same cause, and therefore the same action.
     if rate and "not_learning" in found:
-        # Both verdicts have the same cause, and therefore the same action.
         found["not_learning"] = replace(found["not_learning"], action=rate.action)
+    cause = rate or found.get("not_learning") or found.get("memorized")
+    if cause and "below_ngram" in found:
+        found["below_ngram"] = replace(found["below_ngram"], action=cause.action)
     if "diverging" in found or "learning_rate_high" in found:
         # How the loss falls has another cause then.
-        found = {id: each for id, each in found.items() if id not in ("too_short", "too_small")}
+        found = {
+            id: each
+            for id, each in found.items()
+            if id not in ("too_short", "below_ngram", "too_small")
+        }
     return list(found.values())

@@ -11,10 +11,12 @@ from minigpt.config import Config
 from minigpt.corpus.token_store import Corpus
 from minigpt.errors import ArgumentProblem, UserError, failure
 from minigpt.insight.baselines import (
+    MOST_READ,
     compression_baselines,
     evaluation_baselines,
-    held_out_bytes,
     held_out_likeness,
+    ngram_baselines,
+    read_texts,
 )
 from minigpt.insight.doctor import diagnose
 from minigpt.insight.history import read_history
@@ -26,10 +28,11 @@ from minigpt.runs.lock import run_lock
 from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run, as_run, open_run_corpus
 
-# Measured on two slow cores: tokens counted, bytes compressed by both programs, and products of weights and
-# tokens by the engine, per second; the time to check a text, to compare its parts, and to open a model and
-# read its text.
-TOKENS_PER_SECOND, BYTES_PER_SECOND, PRODUCTS_PER_SECOND = 8e6, 3e5, 1e9
+# Measured on two slow cores: tokens counted, bytes whose n-grams are counted, bytes compressed by all
+# programs, and products of weights and tokens by the engine, per second; the time to check a text, to
+# compare its parts, and to open a model and read its text.
+TOKENS_PER_SECOND, NGRAM_BYTES_PER_SECOND, COMPRESSED_BYTES_PER_SECOND = 8e6, 4e5, 4e5
+PRODUCTS_PER_SECOND = 1e9
 CHECK_SECONDS, LIKENESS_SECONDS, OPEN_SECONDS = 0.5, 0.5, 0.6
 # Tokens that are drawn to measure memorization: at the end of training, and by the commands. The doctor
 # draws fewer from a large model, in about this time for each state.
@@ -69,20 +72,23 @@ def measurements(
       run, corpus, config: the run, its text and its settings.
       tokens: how many are drawn to measure memorization, from each state.
     """
-    is_compressed = False
 
-    def compress_due(analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
-        # The values stay null if the tokenizer loses text.
-        known = analysis.get("baselines") or {}
-        return bool(known) and known.get("xz_bits_per_byte") is None and not is_compressed
+    def lacks(key: str, needed: str) -> Callable[[dict[str, Any], int, bool], bool]:
+        """Whether a baseline is not known; only with the other one can it be measured."""
+
+        def is_due(analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
+            known = analysis.get("baselines") or {}
+            return known.get(key) is None and known.get(needed) is not None
+
+        return is_due
+
+    def count_ngrams(analysis: dict[str, Any], epoch: int) -> dict[str, Any]:
+        return {"baselines": analysis["baselines"] | ngram_baselines(corpus, config)}
 
     def compress(analysis: dict[str, Any], epoch: int) -> dict[str, Any]:
-        nonlocal is_compressed
-        is_compressed = True
-        return {
-            "baselines": analysis["baselines"]
-            | compression_baselines(held_out_bytes(corpus, config))
-        }
+        texts = read_texts(corpus, config)
+        assert texts  # They have a score of n-grams.
+        return {"baselines": analysis["baselines"] | compression_baselines(*texts)}
 
     def check(analysis: dict[str, Any], epoch: int) -> dict[str, Any]:
         return {"text": [asdict(finding) for finding in check_text(corpus, config)]}
@@ -106,6 +112,7 @@ def measurements(
         last = best if best["epoch"] == epoch else memorized("last")
         return {"memorization": {"best": best, "last": last | {"state": "last"}}}
 
+    read = sum(min(part.bytes, MOST_READ) for part in (corpus.train, corpus.val))
     drawn = tokens * run.facts.get("parameters", 0) / PRODUCTS_PER_SECOND
     return [
         Measurement(
@@ -132,9 +139,15 @@ def measurements(
             refutes="memorized",
         ),
         Measurement(
-            "what xz and zstd make of the held-out text",
-            corpus.val.bytes / BYTES_PER_SECOND,
-            compress_due,
+            "n-grams",
+            read / NGRAM_BYTES_PER_SECOND,
+            lacks("ngram", "bigram"),
+            count_ngrams,
+        ),
+        Measurement(
+            "what compression programs make of the held-out text",
+            read / COMPRESSED_BYTES_PER_SECOND,
+            lacks("ppmd_bits_per_byte", "ngram_bits_per_byte"),
             compress,
         ),
         Measurement("memorization", 2 * (OPEN_SECONDS + drawn), memorization_due, measure_states),

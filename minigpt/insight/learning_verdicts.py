@@ -103,6 +103,29 @@ def too_short(history: History) -> Verdict | None:
     )
 
 
+def below_ngram(history: History) -> Verdict | None:
+    """Returns a verdict if a frozen n-gram predicts the held-out text better than the best model does."""
+    baselines = mapping(history.analysis.get("baselines"))
+    ngram, byte_ngram = (
+        number(baselines.get(key)) for key in ("ngram", "byte_ngram_bits_per_byte")
+    )
+    if history.analysis.get("state") == "training" or ngram is None:
+        return None
+    loss, bits = history.best.val_loss, history.best.bits_per_byte
+    if ngram < loss:
+        kind, score, own, unit = "tokens", ngram, loss, "nats per token"
+    elif byte_ngram is not None and bits is not None and byte_ngram < bits:
+        kind, score, own, unit = "bytes", byte_ngram, bits, "bits per byte"
+    else:
+        return None
+    return Verdict(
+        "below_ngram",
+        f"A 7-gram of {kind}, counted once on the training text and then frozen, predicts the held-out "
+        f"text with {score:.3f} {unit}; the best state of the model has {own:.3f}.",
+        _longer(history),
+    )
+
+
 def gain_of_twice(history: History) -> float | None:
     """Estimates how much lower `judged_loss` is after twice the steps, in nats per token."""
     law = fit_power_law(history.steps, history.losses, history.learning_rates)

@@ -17,8 +17,8 @@ from minigpt.runs.run import Run
 from minigpt.training.hooks import Hook
 from minigpt.training.loop import TrainingLoop
 
-# Share of the training time that analysis and report may take.
-SHARE = 0.01
+# Share of the training time that analysis and report may take: during training, and with the end.
+SHARE, FINAL_SHARE = 0.01, 0.05
 
 
 class Reporter(Hook):
@@ -67,7 +67,8 @@ class Reporter(Hook):
     def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
         loss, bits = logs["val_loss"], logs["val_bits_per_byte"]
         self._analysis["bytes_per_token"] = loss / math.log(2) / bits if bits else None
-        if not self.seconds or self.seconds + self._last_seconds <= self._allowed:
+        allowed = SHARE * self.clock.process_seconds
+        if not self.seconds or self.seconds + self._last_seconds <= allowed:
             self.report("training")
 
     def finished(self, run: Run, state: str) -> list[str]:
@@ -78,10 +79,6 @@ class Reporter(Hook):
         # It would have taken too long.
         left = [each.subject for each in self._measurements if self._is_due(each, True)]
         return lines_of(verdicts, left, run.path, self.command)
-
-    @property
-    def _allowed(self) -> float:
-        return SHARE * self.clock.process_seconds
 
     def _is_due(self, measurement: Measurement, is_finished: bool) -> bool:
         return measurement.is_due(self._analysis, self.checkpointing.epoch, is_finished)
@@ -112,11 +109,12 @@ class Reporter(Hook):
           OSError: a file cannot be written.
         """
         start = time.perf_counter()
+        share = FINAL_SHARE if state == "finished" else SHARE
         for measurement in self._measurements:
             spent = self.seconds + time.perf_counter() - start
             if (
                 self._is_due(measurement, state == "finished")
-                and spent + measurement.seconds <= self._allowed
+                and spent + measurement.seconds <= share * self.clock.process_seconds
             ):
                 self._measure(measurement)
         if self.task.breakdown:

@@ -86,7 +86,10 @@ def test_baselines_have_labels_that_do_not_overlap(width, usual, reports, open_p
     tab = usual if width == 1280 else drawn(open_page(reports["usual"], width=width))
     names = texts_of(tab, "#losses .level-name")
     assert sorted(name.split()[0] for name in names) == [
+        "7-gram",
+        "PPMd",
         "bigram",
+        "byte",
         "uniform",
         "unigram",
         "xz",

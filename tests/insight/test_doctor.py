@@ -1,5 +1,6 @@
 """The doctor's rules, on curves made for them; `test_doctor_trainings.py` has real runs."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +30,7 @@ def test_every_verdict_names_figures_and_an_action():
         *(diagnose(sweep({1e-3: 1.0, 4e-3: 3.0})) + diagnose(sweep({0.064: 1.0, 4e-3: 3.0}))),
         *diagnose(sweep({1e-4: 1.0, 4e-3: 3.0})),
         *diagnose(history(saturating(1.6), analysis={"held_out": OTHER_LANGUAGE})),
+        *diagnose(history(saturating(1.6), analysis={"baselines": {"ngram": 1.5}})),
     ]
     assert {verdict.id for verdict in found} == set(TITLES)
     for verdict in found:
@@ -188,6 +190,36 @@ def test_held_out_text_that_is_unlike_the_training_text():
     repeated = [{"kind": "repeated_text", "evidence": "50% is repeated."}]
     analysis = {"held_out": OTHER_LANGUAGE, "text": repeated}
     assert ids(saturating(1.6), analysis=analysis) == ["suspicious_text"]
+
+
+@pytest.mark.parametrize(
+    ("ngram", "byte_ngram", "words"),
+    [
+        (1.5, 3.0, "A 7-gram of tokens, counted once .* 1.500 nats per token; .* has 1.600"),
+        (1.7, 0.9, "A 7-gram of bytes, .* 0.900 bits per byte; .* has 1.000"),
+        (1.7, 1.1, None),
+        (1.5, None, "A 7-gram of tokens"),
+        (None, None, None),
+    ],
+)
+def test_a_model_that_does_not_beat_counts(ngram, byte_ngram, words):
+    baselines = {"ngram": ngram, "byte_ngram_bits_per_byte": byte_ngram}
+    verdicts = diagnose(history(saturating(1.6), analysis={"baselines": baselines}))
+    assert [verdict.id for verdict in verdicts] == (["below_ngram"] if words else [])
+    if words:
+        assert re.search(words, verdicts[0].evidence) and "train --resume" in verdicts[0].action
+    during = {"baselines": baselines, "state": "training"}
+    assert diagnose(history(saturating(1.6), analysis=during)) == []
+
+
+def test_a_model_that_memorized_is_not_trained_for_longer():
+    baselines = {"ngram": 1.0, "byte_ngram_bits_per_byte": 0.5}
+    found = diagnose(
+        history(saturating(1.0), lambda share: 2 * share, analysis={"baselines": baselines})
+    )
+    below, memorized = found
+    assert (below.id, memorized.id) == ("below_ngram", "memorized")
+    assert below.action == memorized.action
 
 
 def test_what_was_read_once_is_not_memorized():

@@ -18,6 +18,7 @@ import minigpt
 from minigpt.config.model import TransformerConfig
 from minigpt.config.schema import SECTIONS, STORIES_DEFAULTS, selector, variants
 from minigpt.config.section import UNSET, Section
+from minigpt.insight.baselines import COMPRESSION, NGRAMS
 from minigpt.pages.memorization_values import memorization_values
 from minigpt.runs.analysis import TITLES, runnable
 from minigpt.runs.checkpoints import best_state
@@ -37,7 +38,7 @@ from minigpt.runs.run import Run
 from minigpt.storage.files import read_file
 
 STATES = ("training", "finished", "interrupted", "failed")
-_BASELINES = ("uniform", "unigram", "bigram", "xz_bits_per_byte", "zstd_bits_per_byte")
+_BASELINES = ("uniform", "unigram", "bigram", *NGRAMS, *COMPRESSION)
 _MOST_GROUPS, _MOST_VERDICTS, _MOST_FINDINGS = 200, 30, 50
 _MOST_PASSAGES, _MOST_TOKENS, _TOKEN_CHARACTERS = 10, 400, 100
 _SENTENCE_CHARACTERS = 2000
@@ -66,7 +67,7 @@ def analysis_values(folder: Path) -> dict[str, Any]:
             for step in (resumed if isinstance(resumed, list) else [])[:_MOST_GROUPS]
             if count(step) is not None
         ],
-        "baselines": numbers(mapping(content.get("baselines")), _BASELINES),
+        "baselines": _baselines(mapping(content.get("baselines"))),
         "bytes_per_token": _positive(content.get("bytes_per_token")),
         "positions": _groups(content.get("positions")),
         "frequencies": _groups(content.get("frequencies")),
@@ -83,6 +84,14 @@ def analysis_values(folder: Path) -> dict[str, Any]:
         ],
         "verdicts": _verdicts(content.get("verdicts"), folder.absolute().name),
     }
+
+
+def _baselines(recorded: dict[str, Any]) -> dict[str, float | None]:
+    found = numbers(recorded, _BASELINES)
+    if found["ppmd_bits_per_byte"] is None:
+        # Earlier versions compressed the held-out text alone.
+        found.update(dict.fromkeys(COMPRESSION))
+    return found
 
 
 def _verdicts(value: Any, run: str) -> list[dict[str, str]] | None:

@@ -50,6 +50,16 @@ def test_the_content_of_a_report(tmp_path):
     assert environment["Keras"][0].isdigit() and environment["TensorFlow"][0].isdigit()
 
 
+def test_sizes_of_the_held_out_text_alone_are_not_shown(tmp_path):
+    """Earlier versions recorded them under the same names."""
+    baselines = {"uniform": 5.7, "bigram": 3.9, "xz_bits_per_byte": 3.0, "zstd_bits_per_byte": 3.1}
+    found = report_of(write_records(tmp_path / "run", analysis={"baselines": baselines})).run
+    assert found["baselines"]["bigram"] == 3.9
+    assert (
+        found["baselines"]["xz_bits_per_byte"] is found["baselines"]["zstd_bits_per_byte"] is None
+    )
+
+
 def test_the_training_loss_between_two_lines(tmp_path):
     """Against the losses themselves, which fall by 0.001 with every step."""
     run = write_records(tmp_path / "run")

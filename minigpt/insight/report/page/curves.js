@@ -166,12 +166,12 @@ const STEP_COLUMNS = [
 function numbersTables(run) {
   const box = make("div", { class: "tables" });
   box.append(make("h3", {}, "Epochs"), make("p", { class: "note" }, "Losses in nats per token."), recordTable(run.metrics, METRIC_COLUMNS, "Numbers of the epochs"));
-  const levels = [...BASELINE_NAMES.map(([key, name]) => [name, key, "nats per token"]), ...COMPRESSOR_NAMES.map(([key, name]) => [name, key, "bits per byte"])];
+  const levels = [...BASELINE_NAMES.map(([key, name]) => [name, key, "nats per token"]), ...BYTE_BASELINE_NAMES.map(([key, name]) => [name, key, "bits per byte"])];
   const known = levels.filter(([, key]) => run.baselines[key] != null);
   if (known.length) {
     box.append(
       make("h3", {}, "Baselines"),
-      dataTable("Baselines", ["Baseline", "Loss", "Unit"], known.map(([name, key, unit]) => [name, formatLoss(run.baselines[key]), unit])),
+      dataTable("Baselines", ["Baseline", "Loss", "Unit"], known.map(([name, key, unit]) => [baselineName(name), formatLoss(run.baselines[key]), unit])),
     );
   }
   if (run.steps.length) box.append(make("h3", {}, "Within the epochs"), recordTable(run.steps, STEP_COLUMNS, "Numbers within the epochs"));

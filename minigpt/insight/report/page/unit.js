@@ -32,17 +32,26 @@ const BASELINE_NAMES = [
   ["uniform", "uniform"],
   ["unigram", "unigram"],
   ["bigram", "bigram"],
+  ["ngram", "7-gram"],
 ];
-const COMPRESSOR_NAMES = [
+const BYTE_BASELINE_NAMES = [
+  ["byte_ngram_bits_per_byte", "byte 7-gram"],
+  ["ppmd_bits_per_byte", "PPMd"],
   ["xz_bits_per_byte", "xz"],
   ["zstd_bits_per_byte", "zstd -19"],
 ];
+// Go on to learn while they read the held-out text.
+const ADAPTIVE = new Set(["PPMd", "xz", "zstd -19"]);
 
-// [{name, value}] in a unit: compressors are known in bits per byte only.
+function baselineName(name) {
+  return ADAPTIVE.has(name) ? `${name} (adaptive)` : name;
+}
+
+// [{name, value}] in a unit: some are known in bits per byte only.
 function baselinesOf(run, unit) {
   const levels = BASELINE_NAMES.map(([key, name]) => ({ name, value: run.baselines[key] == null ? null : run.baselines[key] * unit.factor }));
-  const compressors = COMPRESSOR_NAMES.map(([key, name]) => ({ name, value: run.baselines[key] ?? null }));
-  return [...levels, ...(unit.name === BITS.name ? compressors : [])].filter(({ value }) => value !== null && value > 0);
+  const ofBytes = BYTE_BASELINE_NAMES.map(([key, name]) => ({ name, value: run.baselines[key] ?? null }));
+  return [...levels, ...(unit.name === BITS.name ? ofBytes : [])].filter(({ value }) => value !== null && value > 0);
 }
 
 // The axes on which every one of some records can be placed.

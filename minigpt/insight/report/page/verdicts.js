@@ -103,7 +103,7 @@ function figuresSection(run) {
   const baselines = baselinesOf(run, unit);
   const sentence =
     baselines.length > 0 &&
-    make("p", { class: "note" }, `Baselines in ${unit.name}, on the same held-out text: ${baselines.map(({ name, value }) => `${name} ${formatLoss(value)}`).join(", ")}.`);
+    make("p", { class: "note" }, `Baselines in ${unit.name}, on the same held-out text: ${baselines.map(({ name, value }) => `${baselineName(name)} ${formatLoss(value)}`).join(", ")}.`);
   if (!figures.length) list.append(make("div", {}, make("dt", {}, "No epoch has ended yet")));
   return section("figures", "Key figures", list, sentence);
 }
