@@ -96,9 +96,9 @@ def too_short(history: History) -> Verdict | None:
         return None
     return Verdict(
         "too_short",
-        f"The loss was still falling fast at the end, at step {history.last_step:,}. According to a power "
-        f"law fitted to the training loss, twice as many steps would lower the {name} loss from "
-        f"{loss:.3f} to about {loss - gain:.3f} nats per token.",
+        f"At the end, at step {history.last_step:,}, the loss was falling. Twice the time would give a "
+        f"{name} loss of about {loss - gain:.3f} nats per token in place of {loss:.3f}, by a power law "
+        "fitted to the training loss.",
         _longer(history),
     )
 

@@ -18,7 +18,7 @@ TITLES = {
     "learning_rate_high": "The learning rate was too high",
     "learning_rate_low": "The learning rate was too low",
     "unlike": "The held-out text is unlike the training text",
-    "too_short": "The training was too short",
+    "too_short": "Still improving",
     "below_ngram": "Counts of n-grams predict the text better",
     "memorized": "The model memorized the training text",
     "too_large": "The model is too large for the text",

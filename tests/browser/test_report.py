@@ -28,7 +28,7 @@ def test_the_order_of_the_report(usual):
     assert tab.evaluate(sections) == names
     assert text_of(tab, "#title") == "usual" and "Finished: 80 steps" in text_of(tab, "#facts-line")
     verdict = text_of(tab, ".verdicts")
-    assert verdict.startswith("The training was too short") and "Train for twice" in verdict
+    assert verdict.startswith("Still improving") and "Train for twice" in verdict
     figures = dict(zip(texts_of(tab, ".figures dt"), texts_of(tab, ".figure-value"), strict=True))
     assert figures["Best bits per byte"] == f"{loss_after(4) / 0.6931472 / BYTES_PER_TOKEN:.3f}"
     assert figures["Tokens trained on"] == f"{80 * 512:,}"

@@ -1,15 +1,18 @@
 """How many updates there are, with a time limit and without."""
 
+import io
 import re
 import shlex
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import minigpt
 from minigpt.config import load_config
-from minigpt.training.callbacks.clock import ADJUSTED_AT, LATEST, Clock, StepLimits
+from minigpt.training.callbacks.clock import LATEST, Clock, StepLimits
+from minigpt.training.callbacks.progress import Display
 from tests.conftest import tiny_settings
 from tests.run_files import records
 
@@ -125,7 +128,7 @@ def test_a_machine_with_moods_changes_the_plan_a_few_times_only(monkeypatch):
     noise = np.random.default_rng(1).uniform(0.3, 0.7, 9 * 400)
     seconds = machine.run(lambda step: noise[step] * (1.5 if step % 900 < 300 else 1), beside=20)
     assert 0.97 * 1200 <= seconds <= LATEST * 1200
-    assert 1 <= len(machine.limits.changes) <= len(ADJUSTED_AT)
+    assert 1 <= len(machine.limits.changes) <= 3
     assert machine.limits.progress(machine.clock.step) == 1
 
 
@@ -141,6 +144,63 @@ def test_even_updates_longer_than_the_limit_end(monkeypatch):
     machine = Machine(monkeypatch, max_minutes=1, epochs=2, steps_per_epoch=50)
     machine.run(lambda step: 90.0)
     assert machine.clock.step == 1
+
+
+def test_the_plan_is_made_when_an_epoch_has_shown_what_is_not_updates(monkeypatch):
+    """The share of the time grows, the time left falls, and two numbers of steps are shown."""
+    machine = Machine(monkeypatch, max_minutes=4.5, epochs=10, steps_per_epoch=250)
+    noise = np.random.default_rng(1).uniform(0.15, 0.19, 2500)
+    ends, left, planned_at = [], [], []
+
+    def seconds(step):
+        if machine.clock.is_planned:
+            planned_at.append(machine.now - 100)
+            ends.append(machine.clock.end)
+            left.append(machine.now + machine.clock.seconds_left())
+        return noise[step]
+
+    assert 0.97 * 270 <= machine.run(seconds, beside=3) <= LATEST * 270
+    assert 250 * 0.15 < planned_at[0] < 60
+    # The first is right but for a few per cent; the second is made at nine tenths, if it differs.
+    assert len(set(ends)) <= 2 and max(ends) < 1.05 * min(ends)
+    assert max(left) - min(left) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("max_minutes", "early", "late"),
+    [
+        # After 20 s of 60, before there is a plan; and after 47 s.
+        (
+            1,
+            ["epoch 1", "step 8", "33% of 1 min, 39 s left"],
+            ["epoch 2/3", "step 35/57", "78% of 1 min, 12 s left"],
+        ),
+        (
+            "none",
+            ["epoch 1/4", "step 8/80", "1 min 12 s left"],
+            ["epoch 2/4", "step 35/80", "45 s left"],
+        ),
+    ],
+)
+def test_what_the_progress_shows(monkeypatch, max_minutes, early, late):
+    machine = Machine(monkeypatch, max_minutes=max_minutes, epochs=4, steps_per_epoch=20)
+    console = Console(file=io.StringIO(), width=200)
+    display = Display(console, machine.clock)
+    shown = {}
+
+    def seconds(step):
+        if step in (8, 35):
+            display.on_epoch_begin(step // 20)
+            machine.now += 10  # Nothing was shown for so long.
+            display.on_train_batch_end(5, {"loss": 1.0})
+            machine.now -= 10
+            shown[step] = console.file.getvalue().splitlines()[-1]
+        return 1.0
+
+    machine.run(seconds, compiling=2)
+    for step, parts in ((8, early), (35, late)):
+        assert all(f" {part} " in f" {shown[step]} " for part in parts), shown
+        assert "loss 1.000" in shown[step]
 
 
 @pytest.mark.parametrize("max_minutes", ["none", 30])

@@ -11,12 +11,18 @@ from minigpt.config import TrainingConfig
 from minigpt.training.callbacks.callback import Callback, Stage
 from minigpt.training.optimizers.build import learning_rate
 
-# Shares of the time limit at which the number of steps is adjusted. They are late enough to know the speed,
-# and few, so that the learning rate does not follow every fluctuation of the speed.
-ADJUSTED_AT = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98)
+# With a time limit, the number of steps is planned once, after this share of the limit and one epoch: then
+# the time of validation and samples is known. At the latest, it is planned after the second share.
+PLANNED_FROM, PLANNED_AT = 0.05, 0.2
+# Shares of the limit at which the plan is checked. It changes only if the speed has changed by CHANGED; at
+# the last one, it is made to fit exactly.
+CHECKED_AT = (0.35, 0.5, 0.65, 0.8, 0.9)
+CHANGED = 0.05
 # Training that would end after LATEST of the limit is shortened. One that was shortened and would end
 # before EARLIEST is extended. Both then end at TARGET.
 LATEST, TARGET, EARLIEST = 1.01, 0.99, 0.96
+# Batches whose mean is the speed.
+_REMEMBERED, _PRESENT = 1000, 100
 
 
 class StepLimits:
@@ -73,6 +79,7 @@ class Clock(Callback):
       tokens_per_second: speed of the updates of this epoch in this process, without the first one,
         which includes compilation.
       limits: the number of updates.
+      is_planned: whether the number of updates is known. With a time limit, it is at first only the most.
     """
 
     stage = Stage.COUNT
@@ -92,11 +99,13 @@ class Clock(Callback):
         self._has_begun = False
         self._timed_batches = -1
         self._epoch_step = 0
-        # Seconds of the batches since the number of steps was last adjusted.
-        self._recent: deque[float] = deque(maxlen=1000)
+        # Seconds of the last batches.
+        self._recent: deque[float] = deque(maxlen=_REMEMBERED)
         # The overhead of this epoch, and the overhead per update of the last complete epoch.
         self._overhead = self._overhead_per_step = 0.0
-        self._adjusted_at = 0.0
+        self.is_planned = not config.max_minutes or bool(limits.changes)
+        self._checked_at = 0.0
+        self._epochs_ended = 0
         self._resumed = False
 
     def state_dict(self) -> dict[str, Any]:
@@ -141,14 +150,23 @@ class Clock(Callback):
         """Seconds of training in this process."""
         return (self._stop or time.perf_counter()) - self._start if self._has_begun else 0.0
 
+    @property
+    def epochs_left(self) -> int:
+        """Epochs that have not ended, as currently planned."""
+        return math.ceil((self.end - self._epoch_step) / self.config.updates_per_epoch)
+
     def seconds_left(self) -> float:
         """Estimates the remaining time: updates, validation, samples and checkpoints."""
         per_step = self._seconds_per_batch() * self.config.accumulate_steps
-        epochs = math.ceil((self.end - self._epoch_step) / self.config.updates_per_epoch)
         per_epoch = self._overhead_per_step * self.config.updates_per_epoch
-        left = (self.end - self.step) * per_step + max(0.0, epochs * per_epoch - self._overhead)
+        left = (self.end - self.step) * per_step + max(
+            0.0, self.epochs_left * per_epoch - self._overhead
+        )
         if self.config.max_minutes:
-            left = min(left, 60 * self.config.max_minutes - self.seconds)
+            until_limit = TARGET * 60 * self.config.max_minutes - self.seconds
+            # A plan that was shortened ends at the limit, whatever the speed of the last updates.
+            is_shortened = self.end < self.limits.total_steps
+            left = until_limit if is_shortened else min(left, until_limit)
         return max(0.0, left)
 
     def stop(self) -> None:
@@ -176,6 +194,7 @@ class Clock(Callback):
         if epoch:
             self._overhead += time.perf_counter() - self._batch_end
             self._overhead_per_step = self._overhead / max(1, self.step - self._epoch_step)
+            self._epochs_ended += 1
         self._epoch_step, self._overhead = self.step, 0.0
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -202,27 +221,37 @@ class Clock(Callback):
         if seconds >= LATEST * limit:
             self.limits.change(step, step)
             return
-        share = max((share for share in ADJUSTED_AT if seconds >= share * limit), default=0.0)
-        if share <= self._adjusted_at or len(self._recent) < 10:
+        share = seconds / limit
+        checked_at = max((at for at in CHECKED_AT if share >= at), default=0.0)
+        if self.is_planned:
+            is_due = checked_at > self._checked_at
+        else:
+            is_due = share >= (PLANNED_FROM if self._epochs_ended else PLANNED_AT)
+        if not is_due or len(self._recent) < 10:
             return
-        self._adjusted_at = share
-        per_step = self._seconds_per_batch() * self.config.accumulate_steps
+        is_last = checked_at == CHECKED_AT[-1]
+        exactly = not self.is_planned or is_last
+        self.is_planned, self._checked_at = True, checked_at
+        # The last part is short: only the present speed counts for it.
+        per_batch = self._seconds_per_batch(_PRESENT if is_last else _REMEMBERED)
+        per_step = per_batch * self.config.accumulate_steps
         per_step += self._overhead_per_step
-        self._recent.clear()
         finish = seconds + (end - step) * per_step
-        late = finish > LATEST * limit
-        early = end < self.limits.total_steps and finish < EARLIEST * limit and self._may_extend
-        if late or early:
+        late = finish > (LATEST if exactly else 1 + CHANGED) * limit
+        early = finish < (EARLIEST if exactly else 1 - CHANGED) * limit
+        if late or (early and end < self.limits.total_steps and self._may_extend):
             more = max(0.0, TARGET * limit - seconds) / per_step
             self.limits.change(step, min(self.limits.total_steps, step + int(more)))
 
-    def _seconds_per_batch(self) -> float:
-        if not self._recent:
+    def _seconds_per_batch(self, batches: int = _REMEMBERED) -> float:
+        """Returns the mean of the last batches."""
+        recent = list(self._recent)[-batches:]
+        if not recent:
             speed = self.tokens_per_second * self.config.accumulate_steps
             return self.tokens_per_step / speed if speed else 0.0
         # A batch of a new shape includes compilation, and is left out.
-        longest = 8 * statistics.median(self._recent)
-        return statistics.fmean(seconds for seconds in self._recent if seconds <= longest)
+        longest = 8 * statistics.median(recent)
+        return statistics.fmean(seconds for seconds in recent if seconds <= longest)
 
 
 class LearningRate(Callback):

@@ -29,7 +29,6 @@ class Display(Callback):
         super().__init__()
         self.console = console
         self.clock = clock
-        self.epochs = clock.config.epochs
         self._epoch = 0
         self._shown = time.perf_counter()
         self._interval = SECONDS_BETWEEN_BARS if console.is_terminal else SECONDS_BETWEEN_LINES
@@ -41,7 +40,7 @@ class Display(Callback):
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task("compiling", total=clock.limits.total_steps, figures="")
+        self._task = self._bar.add_task("compiling", total=1.0, figures="")
 
     def open(self) -> None:
         self._bar.start()
@@ -60,27 +59,34 @@ class Display(Callback):
             return
         self._shown = now
         clock = self.clock
-        name = f"epoch {self._epoch}/{self.epochs}"
-        figures = (
-            f"step {clock.step:,}/{clock.end:,}  loss {training_loss(logs):.3f}  "
-            f"{clock.tokens_per_second:,.0f} tokens/s  {duration(clock.seconds_left())} left"
-        )
+        step, left = f"step {clock.step:,}", f"{duration(clock.seconds_left())} left"
+        done = clock.step / clock.end
+        if minutes := clock.config.max_minutes:
+            share = min(1.0, clock.seconds / (60 * minutes))
+            left = f"{share:.0%} of {minutes:g} min, {left}"
+            done = done if clock.is_planned else share
+        if clock.is_planned:
+            step += f"/{clock.end:,}"
+        figures = f"{step}  loss {training_loss(logs):.3f}  {clock.tokens_per_second:,.0f} tokens/s  {left}"
         if self.console.is_terminal:
             self._bar.update(
-                self._task,
-                total=clock.end,
-                completed=clock.step,
-                description=name,
-                figures=figures,
+                self._task, completed=done, description=self._epoch_name, figures=figures
             )
         else:
-            show(self.console, f"{name}  {figures}")
+            show(self.console, f"{self._epoch_name}  {figures}")
+
+    @property
+    def _epoch_name(self) -> str:
+        """Returns "epoch 2/6"; "epoch 2" while a time limit leaves open how many there will be."""
+        if not self.clock.is_planned:
+            return f"epoch {self._epoch}"
+        return f"epoch {self._epoch}/{self._epoch - 1 + max(1, self.clock.epochs_left)}"
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
         bits, bleu = logs["val_bits_per_byte"], logs.get("val_bleu")
         line = (
-            f"epoch {epoch + 1}/{self.epochs}: training loss {training_loss(logs):.3f}, "
+            f"{self._epoch_name}: training loss {training_loss(logs):.3f}, "
             f"validation loss {logs['val_loss']:.3f} nats per token, "
             f"perplexity {logs['val_perplexity']:.4g}, "
             f"{'–' if bits is None else f'{bits:.3f}'} bits per byte"

@@ -35,7 +35,7 @@ def test_the_content_of_a_report(tmp_path):
     facts = report.run
     assert report.title == "run – report" and facts["name"] == "run"
     assert (
-        facts["verdicts"] == [{"title": "The training was too short", **VERDICT}]
+        facts["verdicts"] == [{"title": "Still improving", **VERDICT}]
         and facts["state"] == "finished"
     )
     assert [record["epoch"] for record in facts["metrics"]] == [1, 2, 3, 4]

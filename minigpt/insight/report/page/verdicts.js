@@ -15,7 +15,8 @@ function verdictList(run) {
     list.append(
       make(
         "li",
-        {},
+        // Not a fault: no color of a warning.
+        verdict.id === "too_short" ? { class: "hint" } : {},
         make("h3", { dir: "auto" }, shownText(verdict.title)),
         verdict.evidence && make("p", { dir: "auto" }, shownText(verdict.evidence)),
         verdict.action && make("p", { class: "action", dir: "auto" }, make("strong", {}, "What to do: "), ...withCode(shownText(verdict.action))),
