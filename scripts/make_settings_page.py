@@ -48,6 +48,7 @@ records them. Settings that a configuration sets are kept.
 
 {exceptions}"""
 FILTERS = ", ".join(f"`{s.name}`" for s in DISTRIBUTION if s.name != "repetition_penalty")
+FOR_PAIRS = ", ".join(f"`{s.name}`" for s in SETTINGS if "encoder_decoder" in s.models)
 ABOUT = {
     "data": "Where the text comes from and how it is split.",
     "tokenizer": "How text becomes tokens.",
@@ -58,8 +59,8 @@ Sizes and variants of the transformer. [Systems](systems.md) defines the letters
     "training": "How the model is trained.",
     "sampling": f"""\
 How text is generated after an epoch. `minigpt sample` and `minigpt translate` start from these settings.
-With `data.source = "pairs"`, only `beams`, `length_penalty`, `print_every` and `translations` have an
-effect; with all other sources, `translations` has none.
+With `data.source = "pairs"`, only these have an effect: {FOR_PAIRS}. With all other sources,
+`translations` has none.
 
 The filters are applied in this order: `repetition_penalty`, `banned_tokens`, {FILTERS}, the draw.
 Each filter uses the probabilities of the tokens that the filters before it keep.""",

@@ -8,6 +8,10 @@ from typing import get_overloads
 import pytest
 
 import minigpt
+from minigpt.cli.sampling_options import option_names
+from minigpt.config.sampling import DISTRIBUTION, SETTINGS
+from minigpt.generation.sampling import SamplingSettings
+from minigpt.serving.schema import CompletionBody
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -92,6 +96,27 @@ def test_every_public_name_is_documented():
     text = (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")
     missing = [name for name in minigpt.__all__ if not re.search(rf"minigpt\.{name}\b", text)]
     assert not missing
+
+
+def names_in_table(page: str, heading: str) -> list[str]:
+    """The names in backquotes in the first column of the tables below a heading, without arguments."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    section = text.split(f"\n{heading}\n")[1].split("\n## ")[0]
+    cells = re.findall(r"^\| (`.*?) \|", section, re.M)
+    return [name for cell in cells for name in re.findall(r"`([\w-]+)", cell)]
+
+
+def test_sampling_settings_in_documents_are_those_of_the_table():
+    options = set(option_names([s for s in SETTINGS if s.role != "training"]).values())
+    listed = names_in_table("guide.md", "## How the next token is chosen")
+    # The length of a text does not choose a token.
+    assert options - {"--max-new-tokens"} == set(listed) & options
+    completion = names_in_table("server.md", "## Fields of a completion")
+    assert sorted(completion) == sorted(CompletionBody.model_fields)
+    inputs = [s.name for s in SETTINGS if "onnx" in s.formats]
+    assert names_in_table("onnx.md", "## Text to text")[: len(inputs) + 1] == ["prompt", *inputs]
+    out_of_range = re.findall(r"\w+", SamplingSettings.__doc__)
+    assert {setting.name for setting in DISTRIBUTION} <= set(out_of_range)
 
 
 def test_documented_signatures_are_those_of_the_code():

@@ -46,7 +46,7 @@ class OpenedModel:
         Args:
           options: setting → value, None for the model's. Settings without an option are not read.
         Raises:
-          UserError: a value, or the seed, cannot be used.
+          UserError: a value, or the seed, cannot be used, or a length penalty has no effect.
         """
         chosen = {
             name: self.sampling.get(name) if value is None else value
@@ -59,6 +59,9 @@ class OpenedModel:
             problems.append(ArgumentProblem("seed", chosen["seed"], problem))
         if problems:
             raise UserError(*problems)
+        if (penalty := options.get("length_penalty")) is not None and settings.beams == 1:
+            problem = "has an effect only with --beams 2 or more"
+            raise UserError(ArgumentProblem("length_penalty", penalty, problem))
         return settings
 
     def load(self, settings: Settings, verbose: bool) -> Any:

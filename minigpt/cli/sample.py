@@ -1,16 +1,15 @@
 """`minigpt sample`: continues prompts."""
 
-import inspect
 import random
 import sys
 import warnings
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, command
 from minigpt.cli.opening import OpenedModel
+from minigpt.cli.sampling_options import option_names, with_sampling_options
 from minigpt.cli.terminal import (
     SampleHeadings,
     is_interactive,
@@ -20,74 +19,22 @@ from minigpt.cli.terminal import (
     prompt_loop,
     read_lines,
 )
-from minigpt.config.sampling import SETTINGS, Setting
+from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
 from minigpt.generation.prompts import shortened, unknown_tokens_message
 
 _SETTINGS = [setting for setting in SETTINGS if setting.role != "training"]
-# Settings whose option has another name.
-_NAMES = {"banned_tokens": "ban"}
 # A beam search draws nothing.
 _NOT_FOR_BEAMS = [
     s.name
     for s in _SETTINGS
     if s.name == "seed" or (s.role == "distribution" and s.name != "repetition_penalty")
 ]
-OPTION_NAMES = {s.name: "--" + _NAMES.get(s.name, s.name).replace("_", "-") for s in _SETTINGS}
+OPTION_NAMES = option_names(_SETTINGS)
 
 
-def with_sampling_options(before: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorates a command: its `**options` become the options of the sampling settings.
-
-    They arrive as setting → value, None for those that are not given.
-
-    Args:
-      before: the parameter before which they are listed.
-    """
-
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(function)
-        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        at = [parameter.name for parameter in own].index(before)
-        own[at:at] = map(_parameter, _SETTINGS)
-
-        def with_options(**given: Any) -> None:
-            options = {s.name: given.pop(_NAMES.get(s.name, s.name)) for s in _SETTINGS}
-            function(**given, **options)
-
-        with_options.__name__, with_options.__doc__ = function.__name__, function.__doc__
-        with_options.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-        return with_options
-
-    return decorate
-
-
-def _parameter(setting: Setting) -> inspect.Parameter:
-    """Returns the parameter of a command for a setting."""
-    described = setting.description[0].upper() + setting.description[1:] + "."
-    metavar = None
-    if setting.type in (list[str], list[int]):
-        described += " Repeatable."
-        metavar = "TEXT" if setting.type == list[str] else "ID"
-    option = typer.Option(metavar=metavar, help=described)
-    return inspect.Parameter(
-        _NAMES.get(setting.name, setting.name),
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        default=None,
-        annotation=Annotated[setting.type | None, option],
-    )
-
-
-OPTIONS = {
-    "run": "RUN",
-    "prompt": "--prompt",
-    **OPTION_NAMES,
-    "num_samples": "--num-samples",
-}
-
-
-@command(OPTIONS)
-@with_sampling_options(before="num_samples")
+@command({"run": "RUN", "prompt": "--prompt", **OPTION_NAMES, "num_samples": "--num-samples"})
+@with_sampling_options(_SETTINGS, before="num_samples")
 def sample(
     run: ModelArgument,
     prompt: Annotated[
@@ -168,10 +115,6 @@ def _check_options(beams: int, options: dict[str, Any], stream: bool, as_json: b
             for name in _NOT_FOR_BEAMS
             if options[name] is not None
         ]
-    elif options["length_penalty"] is not None:
-        problems.append(
-            f"--length-penalty {options['length_penalty']}: has an effect only with --beams 2 or more"
-        )
     if stream and beams > 1:
         problems.append(
             f"--stream: cannot be used with --beams {beams}, which finds the best text at the end"

@@ -2,12 +2,13 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, command
 from minigpt.cli.opening import OpenedModel
+from minigpt.cli.sampling_options import option_names, with_sampling_options
 from minigpt.cli.terminal import (
     is_interactive,
     print_json,
@@ -16,19 +17,14 @@ from minigpt.cli.terminal import (
     prompt_loop,
     read_lines,
 )
-from minigpt.errors import UserError
+from minigpt.config.sampling import SETTINGS
 from minigpt.generation.prompts import check_prompt, unknown_tokens_message
 
-OPTIONS = {
-    "run": "RUN",
-    "prompt": "--text",
-    "beams": "--beams",
-    "length_penalty": "--length-penalty",
-    "max_new_tokens": "--max-new-tokens",
-}
+_SETTINGS = [s for s in SETTINGS if s.role == "search" or s.name == "max_new_tokens"]
 
 
-@command(OPTIONS)
+@command({"run": "RUN", "prompt": "--text", **option_names(_SETTINGS)})
+@with_sampling_options(_SETTINGS, before="as_json")
 def translate(
     run: ModelArgument,
     text: Annotated[
@@ -37,26 +33,16 @@ def translate(
     file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File of sentences, one per line.")
     ] = None,
-    beams: Annotated[int | None, typer.Option(help="Number of beams; 1 decodes greedily.")] = None,
-    length_penalty: Annotated[
-        float | None, typer.Option(help="With beams: higher values favor longer translations.")
-    ] = None,
-    max_new_tokens: Annotated[
-        int | None, typer.Option(min=0, help="Maximum number of tokens of a translation.")
-    ] = None,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
+    **options: Any,
 ) -> None:
     """Translate sentences, one per line.
 
     Without --text and --file, sentences are read from standard input.
     """
     opened = OpenedModel(run, "encoder_decoder")
-    sampling = opened.sampling_settings({"beams": beams, "length_penalty": length_penalty})
-    if length_penalty is not None and sampling.beams == 1:
-        raise UserError(
-            f"--length-penalty {length_penalty}: has an effect only with --beams 2 or more"
-        )
+    sampling = opened.sampling_settings(options)
     interactive = not (text or file) and is_interactive()
     sources = list(text or [])
     if file or not (text or interactive):
@@ -73,7 +59,7 @@ def translate(
                 name = f"source {number}"
                 print_message(unknown_tokens_message(name, unknown, model.tokenizer))
         translations = model.translate(
-            texts, sampling.beams, sampling.length_penalty, max_new_tokens
+            texts, sampling.beams, sampling.length_penalty, options["max_new_tokens"]
         )
         for source, translation in zip(texts, translations, strict=True):
             if as_json:

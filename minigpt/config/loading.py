@@ -15,14 +15,8 @@ from typing import Any
 import tomli_w
 from pydantic import ValidationError
 
-from minigpt.config.schema import (
-    SECTIONS,
-    TRANSLATION_SAMPLING,
-    Config,
-    SamplingConfig,
-    selector,
-    variants,
-)
+from minigpt.config.sampling import SETTINGS
+from minigpt.config.schema import SECTIONS, Config, SamplingConfig, selector, variants
 from minigpt.config.section import UNSET, Section
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.storage.files import read_file
@@ -255,7 +249,7 @@ def _follow_source(sections: dict[str, Any], is_pairs: bool) -> None:
     select_variant(sections, "model", "encoder_decoder" if is_pairs else "gpt")
     without_effect = {
         "training": {"sequence_length"} if is_pairs else {"label_smoothing"},
-        "sampling": SamplingConfig.model_fields.keys() - TRANSLATION_SAMPLING
+        "sampling": {s.name for s in SETTINGS if "encoder_decoder" not in s.models}
         if is_pairs
         # Beam search, which suits translations, makes continued texts repetitive.
         else {"translations", "beams", "length_penalty"},

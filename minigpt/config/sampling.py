@@ -27,6 +27,7 @@ class Setting:
         length of each string.
       above, below: limits that are not values themselves.
       neutral: the value that changes nothing; None if there is none.
+      models: the kinds of models on which it has an effect, as `model.kind` names them.
       formats: the exports that have it: "saved_model", "gguf" (with the page, the server and
         `minigpt sample`), "onnx" (`text_to_text.onnx`), and "huggingface" if `generation_config.json`
         records it. TensorFlow has all.
@@ -42,6 +43,7 @@ class Setting:
     above: float | None = None
     below: float | None = None
     neutral: Any = None
+    models: tuple[str, ...] = ("gpt",)
     formats: tuple[str, ...] = ()
 
     def limits(self) -> list[tuple[str, float]]:
@@ -135,6 +137,7 @@ SETTINGS = (
         least=1,
         most=1000,
         neutral=1,
+        models=("gpt", "encoder_decoder"),
         formats=("saved_model",),
     ),
     Setting(
@@ -145,6 +148,7 @@ SETTINGS = (
         "search",
         least=-1e30,
         most=1e30,
+        models=("gpt", "encoder_decoder"),
         formats=("saved_model",),
     ),
     Setting(
@@ -183,6 +187,7 @@ SETTINGS = (
         "training",
         least=1,
         most=1_000_000_000,
+        models=("gpt", "encoder_decoder"),
     ),
     Setting(
         "translations",
@@ -192,6 +197,7 @@ SETTINGS = (
         "training",
         least=0,
         most=1_000_000,
+        models=("encoder_decoder",),
     ),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from minigpt.config.data import AnyData, StoriesConfig
 from minigpt.config.model import AnyTransformer, GPTConfig, TransformerConfig
-from minigpt.config.sampling import SETTINGS, Setting
+from minigpt.config.sampling import BY_NAME, SETTINGS, Setting
 from minigpt.config.section import Section, selected_name
 from minigpt.config.tokenizer import AnyTokenizer, BytePairConfig
 from minigpt.config.training import TrainingConfig
@@ -34,8 +34,6 @@ STORIES_DEFAULTS: dict[str, dict[str, Any]] = {
         "temperature": 0.6,
     },
 }
-# The only settings of [sampling] that have an effect on translation.
-TRANSLATION_SAMPLING = {"beams", "length_penalty", "print_every", "translations"}
 
 
 def _field(setting: Setting) -> Any:
@@ -153,10 +151,9 @@ def selector(section: str) -> str | None:
 def _conflict_with(source: str, section: Section) -> tuple[str, str] | None:
     """Returns a setting that does not suit the source, and what is wrong; None if all suit it."""
     is_pairs = source == "pairs"
-    if isinstance(section, TransformerConfig):
-        expected = "encoder_decoder" if is_pairs else "gpt"
-        if section.kind != expected:
-            return "kind", f"should be {expected!r} for data.source = {source!r}"
+    kind = "encoder_decoder" if is_pairs else "gpt"
+    if isinstance(section, TransformerConfig) and section.kind != kind:
+        return "kind", f"should be {kind!r} for data.source = {source!r}"
     if isinstance(section, TrainingConfig):
         if is_pairs and section.sequence_length:
             return (
@@ -167,7 +164,6 @@ def _conflict_with(source: str, section: Section) -> tuple[str, str] | None:
             return "label_smoothing", f"should be 0 for data.source = {source!r}"
     if isinstance(section, SamplingConfig):
         for name, field in SamplingConfig.model_fields.items():
-            has_effect = name in TRANSLATION_SAMPLING if is_pairs else name != "translations"
-            if not has_effect and getattr(section, name) != field.default:
+            if kind not in BY_NAME[name].models and getattr(section, name) != field.default:
                 return name, f"has no effect with data.source = {source!r}; should be left out"
     return None

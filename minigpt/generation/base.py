@@ -112,8 +112,8 @@ class BaseTextModel(ModelWithTokenizer):
           max_new_tokens: maximum number of tokens to add; the text may end sooner.
           seed: one for all prompts, or one per prompt.
           num_samples: samples per prompt; sample i uses seed + i.
-          **settings: temperature, top_k (10 by default), top_p, min_p, typical_p, repetition_penalty,
-            beams, length_penalty, stop and banned_tokens, as in `[sampling]` of a configuration.
+          **settings: other settings of `[sampling]`, such as temperature and top_k, with the defaults of
+            their table, `minigpt.config.sampling.SETTINGS` and docs/settings.md.
         Raises:
           UserError: a setting or a prompt cannot be used, or one sample does not fit into memory.
           TypeError: `prompts` contains something other than strings, or `seed` or

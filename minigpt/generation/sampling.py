@@ -1,8 +1,8 @@
 """Sampling: pure functions that choose the next token from logits.
 
-They are applied in this order: penalties and bans, temperature, top-k, top-p, min-p, typical-p, draw. From
-the temperature on, the candidates are sorted by decreasing probability. The settings are tensors: changing
-one does not retrace.
+They are applied in this order: penalties and bans, the filters of `shape_distribution`, the draw. From the
+temperature on, the candidates are sorted by decreasing probability. The settings are tensors: changing one
+does not retrace.
 """
 
 from collections import namedtuple
@@ -24,9 +24,11 @@ _Settings: Any = namedtuple("_Settings", _NAMES, defaults=_NEUTRAL)  # type: ign
 class SamplingSettings(_Settings):
     """Settings of `sample`: the rows of `config.sampling.DISTRIBUTION`, each a scalar.
 
-    The defaults do not change the model's distribution. Values out of range are accepted: a temperature or
-    top_p of 0 or less, or a min_p of 1 or more, is greedy; 0 or less means no limit for top_k, and none for
-    repetition_penalty; a typical_p of 0 or less keeps one token.
+    The defaults do not change the model's distribution. Values out of range are accepted:
+      temperature, top_p: 0 or less, or nan: greedy. top_p above 1: no limit.
+      top_k: 0 or less, or above V: no limit. min_p: 0 or less: no limit; 1 or more, or nan: greedy.
+      typical_p: above 1, or nan: no limit; 0 or less: the most typical token.
+      repetition_penalty: 0 or less, or nan: none.
     """
 
     __slots__ = ()
@@ -93,7 +95,7 @@ def sample_with(logits: tf.Tensor, noise: tf.Tensor, settings: SamplingSettings)
 def shape_distribution(
     logits: tf.Tensor, settings: SamplingSettings, count: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the distribution to draw from: temperature, top-k, top-p, min-p, typical-p.
+    """Returns the distribution to draw from: the temperature and the filters, one after another.
 
     Args:
       logits: float32[B, V].

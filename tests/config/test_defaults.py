@@ -16,27 +16,6 @@ SETTINGS = json.loads(
 )
 # Settings that belonged to every source and kind, and now to those where they have an effect.
 MOVED = {"data.paths", "data.length_buckets", "tokenizer.lowercase"}
-# Settings that have been added since, with values that leave the model as it was.
-ADDED = {
-    "sampling.typical_p": 1.0,
-    "model.value_residual": False,
-    "model.convolution": 0,
-    "model.ngrams": [],
-    "model.ngram_rows": 8192,
-    "model.ngram_dropout_rate": 0.0,
-    "model.standard_parts": False,
-    "model.num_kv_heads": None,
-    "model.rotary_base": 10_000.0,
-    "model.head_bias": None,
-    "data.license": None,
-    "training.keep_epochs": None,
-    "training.tensorboard": False,
-    "training.devices": "auto",
-    "training.workers": "auto",
-    "training.jit_compile": None,
-    "training.min_learning_rate": 0.0,
-    "training.adam_epsilon": 1e-7,
-}
 BLOCKS = {"post": "post_norm", "pre": "pre_norm"}
 
 
@@ -49,10 +28,20 @@ def flat(config: Config) -> dict[str, Any]:
     }
 
 
-def as_now(settings: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """Settings of the earlier version under their present names."""
-    added = {name: value for name, value in ADDED.items() if name in found}
-    renamed = added | settings | {"model.block": BLOCKS[settings["model.norm"]]}
+def defaults(config: Config) -> dict[str, Any]:
+    """section.key → its default, for the block and the variants of a configuration."""
+    model = type(config.model)(block=config.model.block)
+    return {
+        f"{section}.{name}": field.get_default(call_default_factory=True)
+        for section, settings in config
+        for name, field in type(settings).model_fields.items()
+    } | {f"model.{name}": value for name, value in model.model_dump(mode="json").items()}
+
+
+def as_now(settings: dict[str, Any], config: Config) -> dict[str, Any]:
+    """Settings of the earlier version under their present names, and those added since by default."""
+    found = flat(config)
+    renamed = defaults(config) | settings | {"model.block": BLOCKS[settings["model.norm"]]}
     renamed["training.step_limits"] = renamed.pop("training.plan")
     del renamed["model.norm"]
     return {
@@ -73,7 +62,7 @@ RENAMED = {"vaswani_eng_deu": "translate_eng_deu"}
 )
 def test_shipped_configurations_resolve_as_before(name):
     config = load_config(name)
-    assert flat(config) == as_now(SETTINGS["shipped"][RENAMED.get(name, name)], flat(config))
+    assert flat(config) == as_now(SETTINGS["shipped"][RENAMED.get(name, name)], config)
     assert settings_to_fit(config) == set()
 
 
@@ -85,7 +74,7 @@ def test_the_block_of_gpt_2_brings_the_former_model_back(name):
     }
     additions = ["model.value_residual=false", "model.convolution=0", "model.ngrams=[]"]
     config = load_config(name, ["model.block=pre_norm", *additions, *changed.get(name, [])])
-    former = as_now(SETTINGS["shipped"][name], flat(config))
+    former = as_now(SETTINGS["shipped"][name], config)
     model = {key: value for key, value in former.items() if key.startswith("model.")}
     assert {key: value for key, value in flat(config).items() if key in model} == model
     assert settings_to_fit(config) == set()

@@ -1,41 +1,27 @@
 """The examples of docs/adding-to-the-model.md, applied to a copy of the package."""
 
-import os
-import re
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 from typing import get_args
 
-import minigpt
 from minigpt.config import GPTConfig
 from minigpt.models.layers.activations import ACTIVATIONS
 from minigpt.models.layers.positions import POSITIONS
 from minigpt.models.layers.transformer_block import BLOCKS
-
-PACKAGE = Path(minigpt.__file__).parent
-DOCUMENT = PACKAGE.parent / "docs" / "adding-to-the-model.md"
+from tests.extending import ExtendedPackage
 
 # Runs in the copy: each example is built, decoded with a cache, saved and reloaded; then the commands.
 CODE = """
-import contextlib, io, sys
+import io
 import keras
 import numpy as np
-import minigpt
-from pathlib import Path
 from rich.console import Console
 from minigpt.config import dump_config, load_config
 from minigpt.targets.huggingface.folders import architecture_of_model
 from minigpt.targets.targets import target_named
 from minigpt.tokenizers import learn_tokenizer
 from minigpt.models import build_model
-from tests.cli.running import called, refused
-from tests.conftest import nothing_compiled, tiny_settings
+from tests.cli.running import refused
+from tests.conftest import tiny_settings
 
-assert Path(minigpt.__file__).is_relative_to(Path.cwd()), minigpt.__file__
-uncompiled = contextlib.ExitStack()
-uncompiled.enter_context(nothing_compiled())
 SIZES = {"block": "pre_norm", "max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 1}
 PAIRS = {"kind": "encoder_decoder", **SIZES}
 ids = np.random.default_rng(0).integers(0, 13, (3, 8)).astype("int32")
@@ -86,7 +72,7 @@ for setting, value in EXAMPLES.items():
 
 # All three, through the commands.
 settings = tiny_settings(
-    Path(sys.argv[1]),
+    Path("text.txt"),
     model={**SIZES, **EXAMPLES},
     training={"epochs": 1, "steps_per_epoch": 30},
     sampling={"prompts": []},
@@ -105,32 +91,16 @@ again = keras.models.load_model("a.keras")
 np.testing.assert_array_equal(again(ids), run.load_model()(ids))
 (line,) = refused("export", "run", "--format=gguf", "--output=a.gguf", cwd=".")
 assert line.endswith(problem), line
-print("done")
 """
 
 
-def test_each_example_changes_two_files_and_works(tiny_file, tmp_path):
-    shutil.copytree(PACKAGE, tmp_path / "minigpt", ignore=shutil.ignore_patterns("__pycache__"))
-    if (configs := PACKAGE.parent / "configs").is_dir():
-        shutil.copytree(configs, tmp_path / "configs")
-    examples = re.findall(r"```diff\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+def test_each_example_changes_two_files_and_works(tmp_path):
+    package = ExtendedPackage(tmp_path)
+    examples = package.apply("adding-to-the-model.md")
     assert len(examples) == 3
-    # The package is the copy; `tests` are those here.
-    path = f"{tmp_path}{os.pathsep}{PACKAGE.parent}"
-    environment = {**os.environ, "PYTHONPATH": path, "GIT_CEILING_DIRECTORIES": "/"}
-    for example in examples:
-        files = re.findall(r"^\+\+\+ b/(.*)$", example, re.MULTILINE)
+    for files in examples:
         assert len(files) == 2 and files[0] == "minigpt/config/model.py"
-        command = ["git", "apply", "-"]
-        subprocess.run(command, input=example, text=True, cwd=tmp_path, env=environment, check=True)
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, tiny_file],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-3000:]
+    package.python(CODE)
 
 
 def test_allowed_names_are_those_that_are_built():

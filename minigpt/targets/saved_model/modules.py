@@ -88,10 +88,8 @@ class TextToText(TextModule):
         max_len tokens, only the newest max_len are read. NUL is an ordinary character; bytes that are not
         UTF-8 become U+FFFD.
       max_new_tokens: 0 or less gives ""; values above MAX_NEW_TOKENS (a million) are limited to it.
-      temperature, top_p: 0 or less, or nan: greedy. top_p above 1: no limit.
-      top_k: 0 or less, or above V: no limit. min_p: 0 or less: no limit; 1 or more, or nan: greedy.
-      typical_p: above 1, or nan: no limit; 0 or less: the most typical token.
-      repetition_penalty: 0 or less, or nan: none. length_penalty: nan counts as 0.
+      temperature and the other settings of a distribution: see `SamplingSettings`.
+      length_penalty: nan counts as 0.
       beams, num_samples: 0 or less counts as 1.
       stop, banned_tokens: an empty string and ids outside the vocabulary have no effect.
     A wrong shape or dtype raises InvalidArgumentError, as does `logits` for ids that the model cannot read.

@@ -67,8 +67,8 @@ class TextGenerator(Callback):
       max_len: the context of a model without a fixed one; see `build_decoder`.
       output: the logits of a model with several outputs, as an index or a name; by default the first
         output whose last axis is at least as long as the vocabulary.
-      **settings: top_p, min_p, typical_p, repetition_penalty, beams, length_penalty, stop and
-        banned_tokens, as in the section `[sampling]` of a configuration.
+      **settings: other settings of `[sampling]`, such as top_p, with the defaults of their table,
+        `minigpt.config.sampling.SETTINGS` and docs/settings.md.
     Raises:
       TypeError: an argument is missing or has the wrong type.
       ValueError: a prompt is not in the vocabulary, or the vocabulary has no words. In `fit`: the model

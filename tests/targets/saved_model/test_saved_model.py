@@ -1,9 +1,11 @@
 """The exported model, in a fresh process and against `sample` and the callback."""
 
 import json
+import re
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -141,6 +143,14 @@ def test_tokenize_and_detokenize_round_trip(served):
     encoded = served["tokenize"](text=tf.constant(PROMPTS))
     again = served["detokenize"](**encoded)["text"].numpy()
     assert [text.decode() for text in again] == PROMPTS
+
+
+def test_inputs_in_the_guide_are_those_of_the_signature(served):
+    page = Path(__file__).resolve().parents[3] / "docs" / "guide.md"
+    guide = page.read_text(encoding="utf-8")
+    listed = re.search(r"^\| `generate` \| (.*) → ", guide, re.M)[1].split(", ")
+    _, inputs = served["generate"].structured_input_signature
+    assert sorted(listed) == sorted(inputs)
 
 
 def generate(served, prompts, new=NEW, **settings):
