@@ -18,12 +18,7 @@ from minigpt.notices import LOGGER
 from minigpt.runs.run import Run, as_run
 from minigpt.targets.certificate import verify_export
 from minigpt.targets.export import write_export
-from minigpt.targets.run_files import (
-    EpochFiles,
-    HuggingFaceNotice,
-    PortableFile,
-    SavedModelFolder,
-)
+from minigpt.targets.run_files import HuggingFaceNotice, export_hooks
 from minigpt.training import pipeline
 from minigpt.training.hooks import Hook
 
@@ -95,14 +90,7 @@ def run_hooks(command: str = "minigpt") -> list[Hook]:
     Args:
       command: how the user calls minigpt, for the suggested commands.
     """
-    return [
-        HuggingFaceNotice(),
-        TensorBoard(),
-        EpochFiles(),
-        SavedModelFolder(),
-        PortableFile(),
-        Reporter(command),
-    ]
+    return [HuggingFaceNotice(), TensorBoard(), *export_hooks(), Reporter(command)]
 
 
 def resume(

@@ -17,9 +17,9 @@ from minigpt.cli.command import (
 )
 from minigpt.cli.terminal import print_json, print_text
 from minigpt.errors import ArgumentProblem, UserError
+from minigpt.insight.analysis import runnable
 from minigpt.insight.report.report import REPORT_FILE, is_own_report, write_report
 from minigpt.insight.verbatim import MIN_CHARACTERS, MIN_WORDS
-from minigpt.runs.analysis import read_analysis, runnable
 from minigpt.runs.run import Run
 
 logger = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ def report(
 def _examine_once(run: Run) -> None:
     """Examines a run that was trained and has no verdicts yet."""
     was_trained = run.corpus_file.is_file() and run.metrics_file.is_file()
-    if not was_trained or read_analysis(run).get("verdicts") is not None:
+    if not was_trained or run.analysis.get("verdicts") is not None:
         return
     try:
         minigpt.examine(run, sweep=False)

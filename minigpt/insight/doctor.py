@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from minigpt.config.fit import sizes_for
+from minigpt.insight.analysis import Verdict
 from minigpt.insight.history import History
 from minigpt.insight.learning_verdicts import (
     STILL_FALLING,
@@ -18,7 +19,6 @@ from minigpt.insight.learning_verdicts import (
     too_short,
     unlike,
 )
-from minigpt.runs.analysis import Verdict
 from minigpt.runs.records import mappings, number, numbers
 
 # The best learning rate of the sweep differs by at least this factor,

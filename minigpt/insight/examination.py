@@ -10,6 +10,7 @@ from typing import Any, Literal
 from minigpt.config import Config
 from minigpt.corpus.token_store import Corpus
 from minigpt.errors import ArgumentProblem, UserError, failure
+from minigpt.insight.analysis import Verdict, write_analysis
 from minigpt.insight.baselines import (
     MOST_READ,
     compression_baselines,
@@ -23,7 +24,6 @@ from minigpt.insight.history import read_history
 from minigpt.insight.memorization import measure_memorization
 from minigpt.insight.report.report import write_report
 from minigpt.insight.text_checks import check_text
-from minigpt.runs.analysis import Verdict, read_analysis, write_analysis
 from minigpt.runs.lock import run_lock
 from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run, as_run, open_run_corpus
@@ -174,7 +174,7 @@ def examine(run: Run | str | Path, *, sweep: bool = True) -> list[Verdict]:
         raise UserError(ArgumentProblem("run", run.path, "was imported, not trained"))
     with run_lock(run.path, if_writable=True):
         corpus = _corpus(run)
-        analysis = read_analysis(run)
+        analysis = run.analysis
         if analysis.get("state") == "training":
             analysis["state"] = "interrupted"  # The process was killed.
         if corpus is not None:

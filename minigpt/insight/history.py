@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from minigpt.config import Config
-from minigpt.runs.analysis import read_analysis
 from minigpt.runs.records import count, mappings, number, read_lines
 from minigpt.runs.run import Run
 
@@ -123,7 +122,7 @@ def read_history(run: Run, analysis: dict[str, Any] | None = None) -> History:
       UserError: the settings of the run cannot be read.
     """
     facts = run.facts
-    analysis = read_analysis(run) if analysis is None else analysis
+    analysis = run.analysis if analysis is None else analysis
     baselines = facts.get("baselines") or {}
     epochs = [epoch for line in read_lines(run.metrics_file) if (epoch := _epoch(line))]
     lines = read_lines(run.steps_file)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from minigpt.insight.analysis import Verdict
 from minigpt.insight.history import History, fit_power_law
-from minigpt.runs.analysis import Verdict
 from minigpt.runs.records import mapping, number
 
 # The training loss has risen by this share of what had been learned, and by more than noise: this share of

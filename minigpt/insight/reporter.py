@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import minigpt
+from minigpt.insight.analysis import Verdict, runnable, write_analysis
 from minigpt.insight.doctor import diagnose
 from minigpt.insight.examination import Measurement, measurements
 from minigpt.insight.history import read_history
 from minigpt.insight.report.report import write_report
-from minigpt.runs.analysis import Verdict, read_analysis, runnable, write_analysis
 from minigpt.runs.run import Run
 from minigpt.training.hooks import Hook
 from minigpt.training.loop import TrainingLoop
@@ -48,7 +48,7 @@ class Reporter(Hook):
         self.checkpointing = loop.checkpointing
         self._measurements = measurements(loop.run, loop.task.corpus, loop.task.config)
         is_new = not self.clock.step
-        known = {} if is_new else read_analysis(self.run)
+        known = {} if is_new else self.run.analysis
         if loop.is_over:
             # An earlier process has ended training, and perhaps not recorded it.
             self._was_finished = known.get("state") == "finished"

@@ -10,7 +10,7 @@ from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.runs.checkpoints import count_parameters
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.lock import is_locked
-from minigpt.runs.records import number, read_lines, read_object
+from minigpt.runs.records import number, read_lines
 from minigpt.runs.run import Run
 
 State = Literal["training", "finished", "interrupted", "failed", "damaged"]
@@ -135,7 +135,7 @@ def _parameters(run: Run) -> int | None:
 def _state(run: Run) -> State:
     if is_locked(run.path):
         return "training"
-    recorded = read_object(run.analysis_file).get("state")
+    recorded = run.analysis.get("state")
     match recorded:
         case "finished" | "failed":
             return recorded

@@ -36,7 +36,7 @@ from minigpt.runs.layout import (
     new_run_path,
     run_error,
 )
-from minigpt.runs.records import Facts, facts_as_json, read_facts
+from minigpt.runs.records import Facts, facts_as_json, read_facts, read_object
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
 from minigpt.storage.files import read_file
 from minigpt.tokenizers import Tokenizer, load_tokenizer
@@ -191,6 +191,14 @@ class Run:
         {} if the file is missing or damaged; imported runs have none.
         """
         return read_facts(self.facts_file)
+
+    @property
+    def analysis(self) -> dict[str, Any]:
+        """The content of analysis.json; {} if it is missing or damaged.
+
+        The file may come from someone else: readers check the types of the values.
+        """
+        return read_object(self.analysis_file)
 
     def epoch_files(self) -> list[Path]:
         """Returns the portable files of the epochs in order; see `training.keep_epochs`."""

@@ -112,6 +112,11 @@ class SavedModelFolder(Hook):
             build_text_module(model, run.load_tokenizer()).save(folder)
 
 
+def export_hooks() -> list[Hook]:
+    """Returns the hooks that write the exports of a run."""
+    return [EpochFiles(), SavedModelFolder(), PortableFile()]
+
+
 class HuggingFaceNotice(Hook):
     """Says before training if an imported model cannot be written for `transformers` again."""
 

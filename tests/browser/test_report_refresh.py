@@ -68,7 +68,7 @@ def is_same_after(tab, seconds):
 
 def test_it_reloads_until_the_training_has_ended(training, open_page):
     tab = open_page(training.path / REPORT_FILE)
-    assert status(tab).startswith("The training is running: this page reloads itself every 2 s")
+    assert status(tab).startswith("Training is running: this page reloads itself every 2 s")
     assert "step 120 of 1,000 (12%)" in tab.evaluate(
         "() => document.getElementById('facts-line').textContent"
     )
@@ -101,7 +101,7 @@ def test_it_reloads_until_the_training_has_ended(training, open_page):
     write(training, state="finished")
     tab.evaluate(MARK)
     wait_for_reload(tab)
-    assert status(tab) == "The training has ended. This page no longer reloads itself."
+    assert status(tab) == "Training has ended. This page no longer reloads itself."
     tab.evaluate(MARK)
     assert is_same_after(tab, 2.5)
     assert tab.messages == []
@@ -128,19 +128,19 @@ def test_pause(training, chromium):
     wait_for_reload(tab)
     assert status(tab).startswith("Reloading is paused.")
     tab.click("#refresh-button")
-    assert status(tab).startswith("The training is running")
+    assert status(tab).startswith("Training is running")
     tab.close()
 
 
 def test_it_stops_when_nothing_was_written_for_long(training, chromium):
-    """The training was killed."""
+    """The run was killed."""
     write(training, written=time.time() - 720)
     tab = chromium.open(training.path / REPORT_FILE)
     assert status(tab).startswith("Nothing was written for 12 min: the run may have been killed")
     tab.evaluate(MARK)
     assert is_same_after(tab, 2.5)
     tab.click("#refresh-button")
-    assert status(tab).startswith("The training is running")
+    assert status(tab).startswith("Training is running")
     tab.close()
 
 

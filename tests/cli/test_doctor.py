@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 
-from minigpt.runs.analysis import TITLES, runnable
+from minigpt.insight.analysis import TITLES, runnable
 from tests.cli.running import called, refused
 
 

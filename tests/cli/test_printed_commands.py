@@ -15,9 +15,9 @@ import pytest
 import minigpt
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
+from minigpt.insight.analysis import Verdict
 from minigpt.insight.report.values import analysis_values
 from minigpt.insight.reporter import lines_of
-from minigpt.runs.analysis import Verdict
 from minigpt.targets.huggingface import weights
 from tests.cli.running import called, refused
 

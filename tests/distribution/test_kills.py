@@ -1,4 +1,4 @@
-"""Trainings whose workers are killed again and again end with the bytes of undisturbed ones."""
+"""Runs whose workers are killed again and again end with the bytes of undisturbed ones."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Trainings by several processes: their results, and how they end."""
+"""Training by several processes: its results, and how it ends."""
 
 import os
 import re

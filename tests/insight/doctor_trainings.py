@@ -1,4 +1,4 @@
-"""Trainings that the doctor should judge: bad ones, each with its verdict, and good ones, with none."""
+"""Runs that the doctor should judge: bad ones, each with its verdict, and good ones, with none."""
 
 import random
 from collections.abc import Callable
@@ -31,11 +31,11 @@ SMALL: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Training:
-    """A training.
+    """A run.
 
     Attributes:
       name: a short name.
-      verdict: the id of the verdict that it should get; None for a good training.
+      verdict: the id of the verdict that it should get; None for a good run.
       settings: changes of `SMALL`.
       innocent_of: a verdict that it should not get.
       text: makes the training text of tiny Shakespeare.

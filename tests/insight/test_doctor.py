@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from minigpt.insight.analysis import TITLES
 from minigpt.insight.doctor import diagnose
-from minigpt.runs.analysis import TITLES
 from tests.insight.histories import UNIGRAM, constant, history, power_law, saturating
 
 

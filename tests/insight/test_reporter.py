@@ -8,9 +8,9 @@ import shutil
 import pytest
 
 import minigpt
+from minigpt.insight.analysis import TITLES
 from minigpt.insight.history import read_history
 from minigpt.insight.reporter import Reporter
-from minigpt.runs.analysis import TITLES
 from minigpt.runs.run import Run
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from tests.conftest import tiny_settings
@@ -91,7 +91,7 @@ def test_an_interrupted_training(tiny_file, tmp_path, monkeypatch, no_export):
 def test_a_training_on_two_languages_is_not_accused_of_memorizing(
     tmp_path, monkeypatch, without_xla, no_export
 ):
-    """What refutes the verdict is measured, however short the training was."""
+    """What refutes the verdict is measured, however short training was."""
     monkeypatch.setattr("minigpt.insight.reporter.SHARE", 1e-9)
     draw = random.Random(0)
     english, german = (

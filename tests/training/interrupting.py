@@ -1,4 +1,4 @@
-"""Trainings that are interrupted, for the tests of resuming."""
+"""Runs that are interrupted, for the tests of resuming."""
 
 from pathlib import Path
 

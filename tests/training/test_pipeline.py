@@ -1,4 +1,4 @@
-"""A training as a whole, and what it leaves on disk."""
+"""Training as a whole, and what it leaves on disk."""
 
 import math
 import re

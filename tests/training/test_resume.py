@@ -1,4 +1,4 @@
-"""A training that was interrupted, however often and wherever, ends like one that was not."""
+"""Training that was interrupted, however often and wherever, ends like one that was not."""
 
 import os
 import re

@@ -19,7 +19,7 @@ from minigpt.corpus.token_store import Corpus
 from minigpt.generation.translation import Translator
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.runs.run import Run
-from minigpt.targets.run_files import EpochFiles, PortableFile, SavedModelFolder
+from minigpt.targets.run_files import export_hooks
 from minigpt.training.callbacks.clock import LATEST, TARGET
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.pipeline import export_best
@@ -100,8 +100,7 @@ def measure(task: Task, model: GPT | EncoderDecoder, folder: Path) -> Durations:
         folder / "run", part.config, corpus.tokenizer, {"fingerprint": corpus.fingerprint}
     )
     timer = _Timer(part)
-    hooks = [EpochFiles(), SavedModelFolder(), PortableFile()]
-    loop = TrainingLoop(run, part, model, [timer], Console(file=io.StringIO()), hooks)
+    loop = TrainingLoop(run, part, model, [timer], Console(file=io.StringIO()), export_hooks())
     loop.hooks.started(loop)
     loop.fit()
     fitted = time.perf_counter()

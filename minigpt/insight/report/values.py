@@ -18,9 +18,9 @@ import minigpt
 from minigpt.config.model import TransformerConfig
 from minigpt.config.schema import SECTIONS, STORIES_DEFAULTS, selector, variants
 from minigpt.config.section import UNSET, Section
+from minigpt.insight.analysis import TITLES, runnable
 from minigpt.insight.baselines import COMPRESSION, NGRAMS
 from minigpt.pages.memorization_values import memorization_values
-from minigpt.runs.analysis import TITLES, runnable
 from minigpt.runs.checkpoints import best_state
 from minigpt.runs.records import (
     count,

@@ -12,7 +12,6 @@ from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.pages.inlining import SHARED, data_elements, json_element, template
 from minigpt.pages.memorization_values import memorization_values
-from minigpt.runs.analysis import read_analysis
 from minigpt.runs.checkpoints import count_parameters
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.records import numbers, read_lines, spread
@@ -137,7 +136,7 @@ def _run_facts(run: Run, model: PortableModel, file: Path, epochs: list[int]) ->
         "metrics": metrics,
         "baselines": recorded.get("baselines"),
         "samples": _samples(run.samples_file),
-        "memorization": memorization_values(read_analysis(run).get("memorization")).get("best"),
+        "memorization": memorization_values(run.analysis.get("memorization")).get("best"),
         "command": recorded.get("command"),
         "epochs": [
             {

@@ -1,4 +1,4 @@
-"""A training on pairs as a whole, and what it leaves on disk."""
+"""Training on pairs as a whole, and what it leaves on disk."""
 
 import math
 

@@ -37,7 +37,7 @@ class Refresh {
     if (!view.get("training")) return;
     byId("refresh").hidden = false;
     this.button.hidden = true;
-    this.status.textContent = "The training has ended. This page no longer reloads itself.";
+    this.status.textContent = "Training has ended. This page no longer reloads itself.";
   }
 
   listen() {
@@ -70,9 +70,9 @@ class Refresh {
       const minutes = formatDuration(Math.floor(this.silence() / 60) * 60);
       this.say(`Nothing was written for ${minutes}: the run may have been killed. This page no longer reloads itself.`, "Keep reloading");
     } else if (view.get("paused")) {
-      this.say("Reloading is paused. The training was running when this page was written.", "Resume");
+      this.say("Reloading is paused. The run had not ended when this page was written.", "Resume");
     } else {
-      this.say(`The training is running: this page reloads itself every ${formatDuration(Math.round(this.interval))}.`, "Pause");
+      this.say(`Training is running: this page reloads itself every ${formatDuration(Math.round(this.interval))}.`, "Pause");
       this.timer = setTimeout(() => this.reload(), this.interval * 1000);
     }
   }

@@ -7,13 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from minigpt.runs.records import read_object
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import replace_file
 
 # Id → title.
 TITLES = {
-    "diverging": "The training diverged",
+    "diverging": "Training diverged",
     "not_learning": "The model did not learn",
     "learning_rate_high": "The learning rate was too high",
     "learning_rate_low": "The learning rate was too low",
@@ -62,14 +61,6 @@ def runnable(action: str, run: str | Path, command: str = "minigpt") -> str:
     """
     path = shlex.quote(str(run))
     return re.sub(r"`minigpt ([^`]*)\bRUN\b", lambda match: f"`{command} {match[1]}{path}", action)
-
-
-def read_analysis(run: Run) -> dict[str, Any]:
-    """Returns the content of analysis.json; {} if it is missing or damaged.
-
-    The file may come from someone else: readers check the types of the values.
-    """
-    return read_object(run.analysis_file)
 
 
 def write_analysis(run: Run, analysis: dict[str, Any]) -> None:
