@@ -29,9 +29,8 @@ from minigpt.tokenizers.vocabulary import ESCAPE, SPACE, escaped
 from minigpt.tokenizers.word import SPECIAL_TOKENS, WordTokenizer
 from minigpt.tokenizers.word import WHITE_SPACE as WORD_SPACE
 
-# (code points int32[B, N], UTF-8 int32[B, N, 4]) → ids int32[B, T], shorter texts padded with NOTHING, and
-# their lengths int32[B].
-Encoder = Callable[[Any, Any], tuple[Any, Any]]
+# Code points int32[B, N] → ids int32[B, T], shorter texts padded with NOTHING, and their lengths int32[B].
+Encoder = Callable[[Any], tuple[Any, Any]]
 # The rank of pairs that do not merge.
 NO_RANK = np.iinfo(np.int32).max
 # Places that `PairTable` tries for a row: one after the other at first; in all before the table grows.
@@ -46,7 +45,7 @@ _WORD_SPACES += [(0x20, 0x20)]
 
 
 def build_encoder(tokenizer: Tokenizer) -> Encoder:
-    """Returns the tokenizer as a function; its arguments are the results of `characters`.
+    """Returns the tokenizer as a function of the result of `characters`.
 
     Args:
       tokenizer: one without an `encoder_problem`.
@@ -55,7 +54,7 @@ def build_encoder(tokenizer: Tokenizer) -> Encoder:
     if not tokenizer.lowercase:
         return encode
     lower_case = LowerCase()
-    return lambda code_points, utf8: encode(*lower_case.apply(code_points))
+    return lambda code_points: encode(lower_case.apply(code_points))
 
 
 def encoder_problem(tokenizer: Tokenizer) -> str | None:
@@ -96,10 +95,8 @@ def _byte_pair(tokenizer: BytePairTokenizer) -> Encoder:
         for rank, (left, right) in enumerate(merges)
     }
     characters = CharacterIds(known_ids, byte_ids, sequences)
-    if not pairs:
-        return characters.ids
-    table = PairTable(pairs, tokenizer.vocab_size, tokenizer.vocab_size)
-    return lambda code_points, utf8: compact(merge(characters.ids(code_points, utf8)[0], table))
+    table = PairTable(pairs, tokenizer.vocab_size)
+    return lambda code_points: compact(merge(characters.ids(code_points)[0], table))
 
 
 def _character(tokenizer: CharacterTokenizer) -> Encoder:
@@ -110,70 +107,43 @@ def _character(tokenizer: CharacterTokenizer) -> Encoder:
 
 
 def _word(tokenizer: WordTokenizer) -> Encoder:
-    """A word is looked up in a tree of all words, one character after the other."""
+    """The characters of a word are merged from left to right: each result is the beginning of a word."""
     assert WORD_SPACE == r"[\t-\r\x1c-\x1f\x{85}\p{Z}]+"
     spaces = members(_WORD_SPACES)
     marks = members(ranges("P", "S"))
     words = [piece.decode() for piece in tokenizer.pieces[SPECIAL_TOKENS:]]
-    letters = {ord(c): i for i, c in enumerate(sorted({c for word in words for c in word}))}
-    children: dict[tuple[int, int], tuple[int, int]] = {}
-    id_of_node = [tokenizer.unknown_id]
+    letters = {c: i for i, c in enumerate(sorted({c for word in words for c in word}))}
+    unknown_letter, no_word = len(letters), len(letters) + 1
+    # Beginnings of words have higher numbers than letters.
+    beginnings = {"": no_word}
+    pairs = {}
+    for word in words:
+        for end in range(1, len(word) + 1):
+            number = beginnings.setdefault(word[:end], no_word + len(beginnings))
+            if end > 1:
+                pairs[beginnings[word[: end - 1]], letters[word[end - 1]]] = (0, number)
+    table = PairTable(pairs, no_word + len(beginnings))
+    ids = np.full(len(beginnings), tokenizer.unknown_id, np.int32)
     for i, word in enumerate(words, SPECIAL_TOKENS):
-        node = 0
-        for character in word:
-            step = (node, letters[ord(character)])
-            if step not in children:
-                children[step] = (0, len(id_of_node))
-                id_of_node.append(tokenizer.unknown_id)
-            node = children[step][1]
-        id_of_node[node] = i
-    ids = np.array(id_of_node, np.int32)
-    known = CodePointTable(letters)
-    table = PairTable(children, len(ids), len(letters)) if children else None
+        ids[beginnings[word] - no_word] = i
+    first = CodePointTable({ord(c): i for c, i in beginnings.items() if len(c) == 1})
+    later = CodePointTable({ord(c): i for c, i in letters.items()})
 
-    def encode(code_points: Any, utf8: Any) -> tuple[Any, Any]:
+    def encode(code_points: Any) -> tuple[Any, Any]:
         is_mark = marks.look_up(code_points) == 1
         is_letter = ~is_mark & (spaces.look_up(code_points) != 1) & (code_points != NOTHING)
-        inside = tf.pad(is_letter[:, :-1], [[0, 0], [1, 0]])[:, : tf.shape(code_points)[1]]
-        starts = is_mark | (is_letter & ~inside)
-        # int32[B, W], the place of the first character of each word.
-        places = tf.range(tf.shape(code_points)[1])[None]
-        first, counts = compact(tf.where(starts, places, NOTHING))
-        is_word = first != NOTHING
-        mark = (
-            tf.gather(tf.cast(is_mark, tf.int32), tf.maximum(first, 0), axis=1, batch_dims=1) == 1
-        )
-        if table is None:
-            return tf.where(is_word, tokenizer.unknown_id, NOTHING), counts
-
-        # One column more is behind every text.
-        flags = tf.pad(tf.cast(is_letter, tf.int32), [[0, 0], [0, 1]])
-        characters = known.look_up(code_points)
-        characters = tf.pad(characters, [[0, 0], [0, 1]], constant_values=NOTHING)
-        last = tf.shape(code_points)[1]
-
-        def follow(place: Any, node: Any, reads: Any) -> tuple[Any, Any, Any]:
-            column = tf.minimum(tf.maximum(first, 0) + place, last)
-            character = tf.gather(characters, column, axis=1, batch_dims=1)
-            rank, child = table.look_up(node, character)
-            # No word has this beginning: -1.
-            child = tf.where(rank == NO_RANK, NOTHING, child)
-            node = tf.where(reads, child, node)
-            after = tf.minimum(column + 1, last)
-            goes_on = tf.gather(flags, after, axis=1, batch_dims=1) == 1
-            return place + 1, node, reads & goes_on & ~mark
-
-        any_shape = tf.TensorShape([None, None])
-        _, node, _ = tf.while_loop(
-            lambda place, node, reads: tf.reduce_any(reads),
-            follow,
-            (tf.constant(0), tf.zeros_like(first), is_word),
-            shape_invariants=(tf.TensorShape([]), any_shape, any_shape),
-        )
-        found = tf.where(
-            node >= 0, tf.gather(tf.constant(ids), tf.maximum(node, 0)), tokenizer.unknown_id
-        )
-        return tf.where(is_word, found, NOTHING), counts
+        starts = is_mark | (is_letter & ~_shifted_flags(is_letter, -1))
+        letter = later.look_up(code_points)
+        letter = tf.where(letter == NOTHING, unknown_letter, letter)
+        symbols = tf.where(is_letter, letter, NOTHING)
+        symbols = tf.where(starts, tf.maximum(first.look_up(code_points), no_word), symbols)
+        merged = merge(compact(symbols)[0], table)
+        # A letter that is left is behind the beginning of no word.
+        behind = shifted(merged, 1)
+        is_whole = (behind == NOTHING) | (behind >= no_word)
+        found = tf.gather(tf.constant(ids), tf.maximum(merged - no_word, 0))
+        found = tf.where(is_whole, found, tokenizer.unknown_id)
+        return compact(tf.where(merged >= no_word, found, NOTHING))
 
     return encode
 
@@ -187,18 +157,18 @@ def _gpt2(tokenizer: GPT2Tokenizer) -> Encoder:
         pairs[ids[left], ids[right]] = (rank, ids[left + right])
     # Between two words is an id that does not merge.
     boundary = tokenizer.vocab_size
-    table = PairTable(pairs, boundary + 1, boundary + 1) if pairs else None
+    table = PairTable(pairs, boundary + 1)
     classes = [members(ranges("L")), members(ranges("N")), members(WHITE_SPACE)]
 
-    def encode(code_points: Any, utf8: Any) -> tuple[Any, Any]:
+    def encode(code_points: Any) -> tuple[Any, Any]:
         code_points, ends = _without_end_tokens(tokenizer, code_points)
         letter, number, space = (each.look_up(code_points) == 1 for each in classes)
         kinds = tf.where(letter, _LETTER, tf.where(number, _NUMBER, _SIGN))
         kinds = tf.where(space | (code_points == NOTHING), _SPACE, kinds)
         starts = tf.where(_word_starts(code_points, kinds), boundary, NOTHING)
-        data = utf8_ids(code_points, utf8, byte_ids)
+        data = utf8_ids(code_points, byte_ids)
         symbols, _ = compact(flat(tf.concat([starts[:, :, None], ends, data], axis=2)))
-        found = symbols if table is None else merge(symbols, table)
+        found = merge(symbols, table)
         return compact(tf.where(found == boundary, NOTHING, found))
 
     return encode
@@ -272,18 +242,15 @@ class PairTable:
     that no two pairs have one place (Tarjan and Yao 1979, "Storing a sparse table": row displacement).
 
     Args:
-      merges: (left id, right id) → (rank, merged id), at least one.
-      lefts: the number of possible left ids.
-      width: the number of possible right ids.
+      merges: (left id, right id) → (rank, merged id).
+      width: the number of possible ids.
     """
 
-    def __init__(
-        self, merges: Mapping[tuple[int, int], tuple[int, int]], lefts: int, width: int
-    ) -> None:
+    def __init__(self, merges: Mapping[tuple[int, int], tuple[int, int]], width: int) -> None:
         rights: dict[int, list[int]] = defaultdict(list)
         for left, right in merges:
             rights[left].append(right)
-        self._offsets = np.zeros(lefts, np.int32)
+        self._offsets = np.zeros(width, np.int32)
         used = np.zeros(2 * len(merges) + 2 * width, bool)
         draw, first_free = np.random.default_rng(0), 0
         for left, row in sorted(rights.items(), key=lambda item: (-len(item[1]), item[0])):

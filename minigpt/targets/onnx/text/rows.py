@@ -54,18 +54,31 @@ def padded_to(length: int, values: Iterable[int]) -> list[int]:
     return [*values, *[NOTHING] * (length - len(values))]
 
 
-def utf8_ids(code_points: Any, utf8: Any, byte_ids: np.ndarray) -> Any:
+def utf8_ids(code_points: Any, byte_ids: np.ndarray) -> Any:
     """Returns the ids of the bytes of characters.
 
     Args:
       code_points: int32[B, N].
-      utf8: int32[B, N, 4], their bytes.
       byte_ids: int32[256].
     Returns:
       int32[B, N, 4]; NOTHING behind the bytes of a character.
     """
     is_byte = code_points[:, :, None] >= [0, 0x80, 0x800, 0x10000]
-    return tf.where(is_byte, tf.gather(tf.constant(byte_ids), utf8), NOTHING)
+    return tf.where(is_byte, tf.gather(tf.constant(byte_ids), _utf8(code_points)), NOTHING)
+
+
+def _utf8(code_points: Any) -> Any:
+    """int32[B, N] → int32[B, N, 4], padded with 0: The Unicode Standard, table 3-6."""
+    known = tf.maximum(code_points, 0)
+    more = sum(tf.cast(known >= first, tf.int32) for first in (0x80, 0x800, 0x10000))
+    places = tf.range(4)
+    # Bits that are to the right of those in each byte.
+    divisors = tf.constant([1, 64, 4096, 262144])
+    shifts = tf.gather(divisors, tf.maximum(more[:, :, None] - places, 0))
+    bits = known[:, :, None] // shifts
+    marks = tf.gather(tf.constant([0, 0xC0, 0xE0, 0xF0]), more)[:, :, None]
+    data = tf.where(places == 0, marks + bits, 0x80 + bits % 64)
+    return tf.where(places <= more[:, :, None], data, 0)
 
 
 class CodePointTable:
@@ -116,9 +129,9 @@ class CharacterIds:
         self._byte_ids[list(byte_ids)] = list(byte_ids.values())
         self._sequences = sequences or {}
 
-    def ids(self, code_points: Any, utf8: Any) -> tuple[Any, Any]:
-        """int32[B, N], int32[B, N, 4] → ids int32[B, T], shorter texts padded, and lengths int32[B]."""
-        ids = utf8_ids(code_points, utf8, self._byte_ids)
+    def ids(self, code_points: Any) -> tuple[Any, Any]:
+        """int32[B, N] → ids int32[B, T], shorter texts padded, and lengths int32[B]."""
+        ids = utf8_ids(code_points, self._byte_ids)
         known = self._known.look_up(code_points)[:, :, None]
         alone = tf.pad(known, [[0, 0], [0, 0], [0, 3]], constant_values=NOTHING)
         ids = tf.where(known != NOTHING, alone, ids)
@@ -144,21 +157,14 @@ class LowerCase:
         self._second = CodePointTable({c: ord(t[1]) for c, t in texts.items() if len(t) > 1})
         self._cased, self._ignorable = members(ranges("cased")), members(ranges("ignorable"))
 
-    def apply(self, code_points: Any) -> tuple[Any, Any]:
-        """Returns the lower-cased texts.
-
-        Args:
-          code_points: int32[B, N], shorter texts padded with NOTHING.
-        Returns:
-          code points, int32[B, M], shorter texts padded with NOTHING; and their UTF-8, int32[B, M, 4].
-        """
+    def apply(self, code_points: Any) -> Any:
+        """Returns the lower-cased texts: int32[B, N] → int32[B, M], shorter ones padded with NOTHING."""
         first, second = self._first.look_up(code_points), self._second.look_up(code_points)
         first = tf.where(first == NOTHING, code_points, first)
         sigma = tf.where(self._is_final(code_points), _FINAL_SIGMA, _SMALL_SIGMA)
         first = tf.where(code_points == _SIGMA, sigma, first)
         both = tf.stack([first, second], axis=2)
-        lowered, _ = compact(tf.reshape(both, [tf.shape(code_points)[0], -1]))
-        return lowered, utf8_of(lowered)
+        return compact(flat(both))[0]
 
     def _is_final(self, code_points: Any) -> Any:
         """Returns bool[B, N]: Final_Sigma of The Unicode Standard, table 3-17, if this is a Σ."""
@@ -177,17 +183,3 @@ def _cased_neighbor(is_cased: Any, is_kept: Any, offset: int) -> Any:
     place = tf.cumsum(tf.cast(is_kept, tf.int32), axis=1)
     place = tf.minimum(place + offset, tf.shape(flags)[1] - 1)
     return tf.gather(flags, tf.maximum(place, 0), axis=1, batch_dims=1) == 1
-
-
-def utf8_of(code_points: Any) -> Any:
-    """int32[B, N] → int32[B, N, 4], padded with 0: The Unicode Standard, table 3-6."""
-    known = tf.maximum(code_points, 0)
-    more = sum(tf.cast(known >= first, tf.int32) for first in (0x80, 0x800, 0x10000))
-    places = tf.range(4)
-    # Bits that are to the right of those in each byte.
-    divisors = tf.constant([1, 64, 4096, 262144])
-    shifts = tf.gather(divisors, tf.maximum(more[:, :, None] - places, 0))
-    bits = known[:, :, None] // shifts
-    marks = tf.gather(tf.constant([0, 0xC0, 0xE0, 0xF0]), more)[:, :, None]
-    data = tf.where(places == 0, marks + bits, 0x80 + bits % 64)
-    return tf.where(places <= more[:, :, None], data, 0)

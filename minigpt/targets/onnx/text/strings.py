@@ -18,29 +18,24 @@ SEEDS = (0, 1)
 _FACTORS = (0xCC9E2D51, 0x1B873593)
 _FINAL_FACTORS = (0x85EBCA6B, 0xC2B2AE35)
 _ADDEND = 0xE6546B64
-# The padding behind a text.
-NO_CHARACTER = -1
 # For characters of 1 to 4 bytes: the number of first bytes, and the lowest one.
 _LEADS = (0x80, 0x00), (0x20, 0xC0), (0x10, 0xE0), (0x08, 0xF0)
 
 
-def characters(hashes: tuple[Any, Any]) -> tuple[Any, Any]:
+def characters(hashes: tuple[Any, Any]) -> Any:
     """Returns the characters whose UTF-8 has these hashes.
 
     Args:
       hashes: int64[B, N] by each of `SEEDS`; those of the empty string behind a shorter text.
     Returns:
-      int32[B, N], code points, or NO_CHARACTER; and int32[B, N, 4], the bytes of their UTF-8, padded
-      with 0.
+      int32[B, N], code points, shorter texts padded with NOTHING.
     """
-    word, code_point = tf.zeros_like(hashes[0]), tf.fill(tf.shape(hashes[0]), NO_CHARACTER)
+    code_points = tf.fill(tf.shape(hashes[0]), NOTHING)
     for length in range(1, 5):
         first, second = (_word(h, length, seed) for h, seed in zip(hashes, SEEDS, strict=True))
         fits = tf.equal(first, second) & _is_utf8(first, length)
-        word = tf.where(fits, first, word)
-        code_point = tf.where(fits, tf.cast(_code_point(first, length), tf.int32), code_point)
-    utf8 = tf.stack([_byte(word, i) for i in range(4)], axis=2)
-    return code_point, tf.cast(utf8, tf.int32)
+        code_points = tf.where(fits, tf.cast(_code_point(first, length), tf.int32), code_points)
+    return code_points
 
 
 def _word(hashes: Any, length: int, seed: int) -> Any:

@@ -82,7 +82,7 @@ def _reading(generator: Generator, tokenizer: Tokenizer) -> Any:
 
     def read(*arguments: Any) -> dict[str, Any]:
         *hashes, rows, max_new_tokens, seed = arguments
-        ids, lengths = encode(*characters(tuple(hashes)))
+        ids, lengths = encode(characters(tuple(hashes)))
         # Without a prompt, one is read all the same.
         limit = tf.where(rows[0] > 0, max_new_tokens, 0)
         values = generator.begin(ids, lengths, limit, seed)
