@@ -58,6 +58,28 @@ class FolderConfig:
 _OTHERS = ("standard_parts", "ngram_rows", "ngram_dropout_rate")
 
 
+def is_positive(value: Any) -> bool:
+    """Returns whether a value is a finite number greater than 0."""
+    # JSON has whole numbers that no float can hold.
+    return type(value) in (int, float) and 0 < value <= sys.float_info.max
+
+
+# Kind of a value in config.json → whether a value is one, and what it should be.
+_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "count": (lambda v: type(v) is int and v >= 1, "a whole number of at least 1"),
+    "rate": (
+        lambda v: type(v) in (int, float) and 0 <= v < 1,
+        "at least 0 and less than 1",
+    ),
+    "positive": (is_positive, "a finite number greater than 0"),
+    "flag": (lambda v: type(v) is bool, "True or False"),
+    "activation": (
+        lambda v: isinstance(v, str) and v in ACTIVATIONS,
+        f"one of {', '.join(ACTIVATIONS)}",
+    ),
+}
+
+
 class ConfigReader:
     """Reads values and collects problems. A value with a problem is replaced by its default.
 
@@ -75,45 +97,14 @@ class ConfigReader:
         """Adds a problem."""
         self.problems.append(f"{self.path}: {name} = {value!r}: {message}")
 
-    def checked(
-        self, name: str, default: Any, is_valid: Callable[[Any], bool], expected: str
-    ) -> Any:
-        """Returns a value, or the default if there is none; if it is not valid, adds a problem."""
+    def read(self, name: str, kind: str, default: Any) -> Any:
+        """Returns a value of one of `_KINDS`; the default if there is none, or if it has a problem."""
+        is_valid, expected = _KINDS[kind]
         value = self.content.get(name, default)
-        if is_valid(value):
-            return value
-        self.problem(name, value, f"should be {expected}")
-        return default
-
-    def number(self, name: str, default: int) -> int:
-        """Returns a whole number of at least 1."""
-        found: int = self.checked(
-            name, default, lambda v: type(v) is int and v >= 1, "a whole number of at least 1"
-        )
-        return found
-
-    def rate(self, name: str, default: float) -> float:
-        """Returns a number of at least 0 and less than 1."""
-        expected = "at least 0 and less than 1"
-        return float(
-            self.checked(name, default, lambda v: type(v) in (int, float) and 0 <= v < 1, expected)
-        )
-
-    def positive(self, name: str, default: float) -> float:
-        """Returns a finite number greater than 0."""
-        expected = "a finite number greater than 0"
-        return float(self.checked(name, default, is_positive, expected))
-
-    def flag(self, name: str, default: bool) -> bool:
-        """Returns true or false."""
-        found: bool = self.checked(name, default, lambda v: type(v) is bool, "True or False")
-        return found
-
-    def activation(self, name: str, default: str) -> str:
-        """Returns our name of an activation function."""
-        expected = f"one of {', '.join(ACTIVATIONS)}"
-        is_known = lambda v: isinstance(v, str) and v in ACTIVATIONS  # noqa: E731
-        return ACTIVATIONS[self.checked(name, default, is_known, expected)]
+        if not is_valid(value):
+            self.problem(name, value, f"should be {expected}")
+            value = default
+        return ACTIVATIONS[value] if kind == "activation" else value
 
     def fixed(self, values: Mapping[str, bool]) -> None:
         """Checks settings that are supported with one value only, which is also their default."""
@@ -146,12 +137,6 @@ class ConfigReader:
         return FolderConfig(model, vocab_size, end_id)
 
 
-def is_positive(value: Any) -> bool:
-    """Returns whether a value is a finite number greater than 0."""
-    # JSON has whole numbers that no float can hold.
-    return type(value) in (int, float) and 0 < value <= sys.float_info.max
-
-
 def read_json_object(path: Path) -> dict[str, Any]:
     """Reads a JSON object.
 
@@ -172,12 +157,12 @@ class Entry(NamedTuple):
 
     Attributes:
       setting: the setting of `model` with the same value.
-      read: a method of `ConfigReader`.
+      kind: one of `_KINDS`.
       default: the value if the entry is missing.
     """
 
     setting: str
-    read: Callable[[ConfigReader, str, Any], Any]
+    kind: str
     default: Any
 
 
@@ -214,7 +199,7 @@ class Architecture(abc.ABC):
     def read_entries(self, reader: ConfigReader) -> dict[str, Any]:
         """Returns the settings of `model` that `entries` has."""
         entries = self.entries.items()
-        return {e.setting: e.read(reader, name, e.default) for name, e in entries}
+        return {e.setting: reader.read(name, e.kind, e.default) for name, e in entries}
 
     def written_entries(self, config: TransformerConfig) -> dict[str, Any]:
         """Returns the values of `entries` for a resolved description."""

@@ -37,14 +37,14 @@ class GPT2(Architecture):
     # The causal mask: a constant that old files contain.
     buffers = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
     entries: ClassVar[dict[str, Entry]] = {
-        "activation_function": Entry("activation", ConfigReader.activation, "gelu_new"),
-        "n_embd": Entry("embed_dim", ConfigReader.number, 768),
-        "n_head": Entry("num_heads", ConfigReader.number, 12),
-        "layer_norm_epsilon": Entry("norm_epsilon", ConfigReader.positive, 1e-5),
-        "n_positions": Entry("max_len", ConfigReader.number, 1024),
-        "n_layer": Entry("num_layers", ConfigReader.number, 12),
-        "resid_pdrop": Entry("dropout_rate", ConfigReader.rate, 0.1),
-        "attn_pdrop": Entry("attention_dropout_rate", ConfigReader.rate, 0.1),
+        "activation_function": Entry("activation", "activation", "gelu_new"),
+        "n_embd": Entry("embed_dim", "count", 768),
+        "n_head": Entry("num_heads", "count", 12),
+        "layer_norm_epsilon": Entry("norm_epsilon", "positive", 1e-5),
+        "n_positions": Entry("max_len", "count", 1024),
+        "n_layer": Entry("num_layers", "count", 12),
+        "resid_pdrop": Entry("dropout_rate", "rate", 0.1),
+        "attn_pdrop": Entry("attention_dropout_rate", "rate", 0.1),
     }
     # GPT-2 has no dropout in its MLP, which does not change what the trained model computes.
     others = ("ff_dim", "tie_embeddings", "qkv_bias", "ff_dropout_rate")
@@ -57,14 +57,14 @@ class GPT2(Architecture):
             reader.problem("n_head", heads, f"should divide n_embd = {width}")
         has_default = content.get("n_inner") is None
         settings |= {
-            "ff_dim": 4 * width if has_default else reader.number("n_inner", 4 * width),
+            "ff_dim": 4 * width if has_default else reader.read("n_inner", "count", 4 * width),
             "block": self.block,
             "qkv_bias": True,
             "position": "learned",
             "tie_embeddings": content.get("tie_word_embeddings", True) is not False,
             "head_bias": False,
         }
-        vocab_size = reader.number("vocab_size", 50257)
+        vocab_size = reader.read("vocab_size", "count", 50257)
         return reader.result(settings, vocab_size, end_token(content, 50256))
 
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:

@@ -32,16 +32,16 @@ class Qwen3(Architecture):
     prefix = "model."
     tokens = "embed_tokens.weight"
     entries: ClassVar[dict[str, Entry]] = {
-        "hidden_act": Entry("activation", ConfigReader.activation, "silu"),
-        "num_attention_heads": Entry("num_heads", ConfigReader.number, 32),
-        "head_dim": Entry("head_dim", ConfigReader.number, 128),
-        "max_position_embeddings": Entry("max_len", ConfigReader.number, 32_768),
-        "hidden_size": Entry("embed_dim", ConfigReader.number, 4096),
-        "intermediate_size": Entry("ff_dim", ConfigReader.number, 22_016),
-        "num_hidden_layers": Entry("num_layers", ConfigReader.number, 32),
-        "attention_dropout": Entry("attention_dropout_rate", ConfigReader.rate, 0.0),
-        "rms_norm_eps": Entry("norm_epsilon", ConfigReader.positive, 1e-6),
-        "tie_word_embeddings": Entry("tie_embeddings", ConfigReader.flag, False),
+        "hidden_act": Entry("activation", "activation", "silu"),
+        "num_attention_heads": Entry("num_heads", "count", 32),
+        "head_dim": Entry("head_dim", "count", 128),
+        "max_position_embeddings": Entry("max_len", "count", 32_768),
+        "hidden_size": Entry("embed_dim", "count", 4096),
+        "intermediate_size": Entry("ff_dim", "count", 22_016),
+        "num_hidden_layers": Entry("num_layers", "count", 32),
+        "attention_dropout": Entry("attention_dropout_rate", "rate", 0.0),
+        "rms_norm_eps": Entry("norm_epsilon", "positive", 1e-6),
+        "tie_word_embeddings": Entry("tie_embeddings", "flag", False),
     }
     # Qwen3 has no other dropout, which does not change what the trained model computes.
     others = ("num_kv_heads", "rotary_base", "dropout_rate", "ff_dropout_rate")
@@ -55,7 +55,7 @@ class Qwen3(Architecture):
                 break
         settings = self.read_entries(reader)
         name, heads = "num_key_value_heads", settings["num_heads"]
-        kv_heads = heads if reader.content.get(name, 32) is None else reader.number(name, 32)
+        kv_heads = heads if reader.content.get(name, 32) is None else reader.read(name, "count", 32)
         if heads % kv_heads:
             reader.problem(name, kv_heads, f"should divide num_attention_heads = {heads}")
         if settings["head_dim"] % 2:
@@ -65,7 +65,7 @@ class Qwen3(Architecture):
             "block": self.block,
             "rotary_base": _rotary_base(reader),
         }
-        vocab_size = reader.number("vocab_size", 151_936)
+        vocab_size = reader.read("vocab_size", "count", 151_936)
         return reader.result(settings, vocab_size, end_token(reader.content, None))
 
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
