@@ -9,10 +9,10 @@ from minigpt.config import TrainingConfig
 from minigpt.models import GPT
 from minigpt.models.lora import count_merged, merged_weights
 from minigpt.notices import LOGGER
-from minigpt.runs.layout import remove_epoch_files
+from minigpt.runs.layout import epoch_file_name, remove_epoch_files
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_folder
-from minigpt.targets.gguf.run_file import write_epoch_file, write_run_file
+from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.gguf.settings import ignored_settings
 from minigpt.targets.gguf.writing import portable_problem
 from minigpt.targets.huggingface.folders import export_problems
@@ -79,7 +79,9 @@ class EpochFiles(Hook):
         if not all(np.isfinite(array).all() for array in weights):
             return  # The checkpoint reports it.
         record = {**logs, "epoch": epoch, "step": loop.clock.step}
-        write_epoch_file(loop.run, loop.task.config, loop.task.corpus.tokenizer, weights, record)
+        loop.run.epochs_folder.mkdir(exist_ok=True)
+        file = loop.run.epochs_folder / epoch_file_name(epoch)
+        write_run_file(loop.run, file, "int8", weights, record)
 
     def finished(self, run: Run, state: str) -> list[str]:
         if self._loop:

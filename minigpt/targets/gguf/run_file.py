@@ -13,19 +13,17 @@ from typing import Any
 import numpy as np
 
 import minigpt
-from minigpt.config import Config
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
     Checkpoint,
     best_checkpoint_name,
     read_checkpoint,
 )
-from minigpt.runs.layout import checkpoint_paths, epoch_file_name
+from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.writing import write_portable
 from minigpt.targets.targets import WeightsType
-from minigpt.tokenizers import Tokenizer
 
 
 def write_run_file(
@@ -33,14 +31,17 @@ def write_run_file(
     path: Path,
     weights_type: WeightsType = "float32",
     weights: Sequence[np.ndarray] | None = None,
+    record: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes the best model of a run as a portable file, whole or not at all.
+    """Writes a model of a run as a portable file, whole or not at all.
 
     Args:
       run: the run.
       path: the file; an existing one is replaced.
       weights_type: how matrices are stored.
-      weights: the values of `model.weights` of the best model, if it is loaded already.
+      weights: the values of `model.weights`; None: those of the best model, which is read.
+      record: `epoch`, `step`, `val_loss` and `val_bits_per_byte` of the weights, as far as they are known;
+        None: those of the best model.
     Raises:
       UserError: the run has no model.
       OSError: the file cannot be written.
@@ -50,8 +51,8 @@ def write_run_file(
         run.config,
         run.load_tokenizer(),
         _weights(run) if weights is None else weights,
-        name=_name(run),
-        training=best_facts(run),
+        name=run.path.absolute().name,
+        training=best_facts(run) if record is None else _training_facts(run, record),
         weights_type=weights_type,
     )
 
@@ -65,50 +66,15 @@ def write_checkpoint_file(run: Run, path: Path, checkpoint: Checkpoint) -> None:
       UserError: the arrays of the checkpoint do not fit the model.
       OSError: the file cannot be written.
     """
-    progress = checkpoint.progress
     if run.config.training.lora_rank is None:
         weights = _weights_of(checkpoint.arrays)
     else:
         # Through the package, which hides TensorFlow's log.
         _ = minigpt.load
         weights = run.load_model(checkpoint).get_weights()
-    facts = _training_facts(run, {"step": progress.step, "epoch": progress.epoch})
-    tokenizer = run.load_tokenizer()
-    write_portable(path, run.config, tokenizer, weights, name=_name(run), training=facts)
-
-
-def write_epoch_file(
-    run: Run,
-    config: Config,
-    tokenizer: Tokenizer,
-    weights: Sequence[np.ndarray],
-    record: Mapping[str, Any],
-) -> None:
-    """Writes the weights after an epoch into the run, as a portable file with matrices in int8.
-
-    Args:
-      run: the run.
-      config: its settings.
-      tokenizer: its tokenizer.
-      weights: the values of `model.weights`.
-      record: `epoch`, `step`, `val_loss` and `val_bits_per_byte` of the epoch.
-    Raises:
-      OSError: the file cannot be written.
-    """
-    run.epochs_folder.mkdir(exist_ok=True)
-    write_portable(
-        run.epochs_folder / epoch_file_name(record["epoch"]),
-        config,
-        tokenizer,
-        weights,
-        name=_name(run),
-        training=_training_facts(run, record),
-        weights_type="int8",
-    )
-
-
-def _name(run: Run) -> str:
-    return run.path.absolute().name
+    progress = checkpoint.progress
+    record = {"step": progress.step, "epoch": progress.epoch}
+    write_run_file(run, path, weights=weights, record=record)
 
 
 def _weights(run: Run) -> list[np.ndarray]:
