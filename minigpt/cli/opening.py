@@ -210,9 +210,7 @@ def _portable_file(run: "Run", folder: Path) -> Path:
 def _model_bytes(run: "Run") -> int:
     """Returns the approximate size of the weights."""
     from minigpt.runs.checkpoints import count_parameters
-    from minigpt.runs.layout import checkpoint_paths
 
     if run.model_file.is_file():
         return run.model_file.stat().st_size
-    paths = checkpoint_paths(run.checkpoints_folder)
-    return 4 * (count_parameters(paths[-1]) or 0) if paths else 0
+    return 4 * (count_parameters(run.checkpoints_folder) or 0)

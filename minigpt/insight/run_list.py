@@ -8,7 +8,6 @@ from typing import Any, Literal
 from minigpt.config import Config, FilesConfig, PairsConfig
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.runs.checkpoints import count_parameters
-from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.lock import is_locked
 from minigpt.runs.records import number, read_lines
 from minigpt.runs.run import Run
@@ -107,7 +106,7 @@ def _summary(path: Path) -> RunSummary:
     return replace(
         summary,
         text=_text(config) if run.corpus_file.is_file() else None,
-        parameters=run.facts.get("parameters") or _parameters(run),
+        parameters=run.facts.get("parameters") or count_parameters(run.checkpoints_folder),
         epochs=len(records),
         val_loss=number(best.get("val_loss")),
         bits_per_byte=number(best.get("val_bits_per_byte")),
@@ -124,12 +123,6 @@ def _text(config: Config) -> str:
         names[_MAX_FILES_NAMED - 1 :] = [f"{len(names) - _MAX_FILES_NAMED + 1:,} more"]
         return " and ".join([", ".join(names[:-1]), names[-1]])
     return ", ".join(names)
-
-
-def _parameters(run: Run) -> int | None:
-    """Counts the parameters of a run without recorded facts. An imported run has no checkpoint."""
-    paths = checkpoint_paths(run.checkpoints_folder)
-    return count_parameters(paths[-1]) if paths else None
 
 
 def _state(run: Run) -> State:

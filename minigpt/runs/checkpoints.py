@@ -200,10 +200,13 @@ def best_checkpoint(folder: Path) -> Checkpoint | None:
     return checkpoint
 
 
-def count_parameters(path: Path) -> int | None:
-    """Counts the weights in a checkpoint, without reading them; None if its header is damaged."""
+def count_parameters(folder: Path) -> int | None:
+    """Counts the weights in the newest checkpoint, without reading them; None if there is none to count."""
+    paths = checkpoint_paths(folder)
+    if not paths:
+        return None
     try:
-        with safe_open(path / STATE, framework="np") as state:
+        with safe_open(paths[-1] / STATE, framework="np") as state:
             names = state.keys()
             weights = [state.get_slice(name) for name in names if name.startswith("weights/")]
             return sum(math.prod(weight.get_shape()) for weight in weights)

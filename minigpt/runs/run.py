@@ -88,7 +88,7 @@ class Run:
         except UserError:
             return f"Run({parts[0]}, damaged)"
         if paths := checkpoint_paths(self.checkpoints_folder):
-            if parameters := count_parameters(paths[-1]):
+            if parameters := count_parameters(self.checkpoints_folder):
                 parts.append(f"{parameters:,} parameters")
             parts.append(f"step {int(paths[-1].name.split('-')[1]):,}")
         parts.append("finished" if self.model_file.is_file() else "not finished")

@@ -13,7 +13,6 @@ from minigpt.notices import LOGGER
 from minigpt.pages.inlining import SHARED, data_elements, json_element, template
 from minigpt.pages.memorization_values import memorization_values
 from minigpt.runs.checkpoints import count_parameters
-from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.records import numbers, read_lines, spread
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.run_file import write_run_file
@@ -118,8 +117,7 @@ def _run_facts(run: Run, model: PortableModel, file: Path, epochs: list[int]) ->
       epochs: the epochs that the page shows.
     """
     config, recorded, facts = run.config, run.facts, _file_facts(model, file)
-    paths = checkpoint_paths(run.checkpoints_folder)
-    counted = recorded.get("parameters") or (count_parameters(paths[-1]) if paths else None)
+    counted = recorded.get("parameters") or count_parameters(run.checkpoints_folder)
     metrics = [numbers(record, record) for record in _of_epochs(run.metrics_file)]
     by_epoch = {record["epoch"]: record for record in metrics}
     return facts | {
