@@ -35,49 +35,36 @@ _SETTINGS = {setting.name for setting in DISTRIBUTION} | {"banned_tokens"}
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
-@dataclass(frozen=True)
 class Draw:
     """A text with or without a prompt before it, in the bytes of its tokens.
 
-    Attributes:
+    Args:
+      token_bytes: the bytes of the tokens.
       prompt: the prompt, or the source of a translation.
       text: what follows it.
+      prompt_ids, ids: integers[P] and [T], the tokens before the text and those of the text.
+    Attributes:
       data: uint8[N], the bytes of the prompt and the text.
       begin: where the text begins in `data`.
       last_bytes: int64[T], the last byte of each token of the text; end tokens are left out.
     """
 
-    prompt: str
-    text: str
-    data: np.ndarray
-    begin: int
-    last_bytes: np.ndarray
-
-    def inside(self, spans: list[tuple[int, int]]) -> int:
-        """Returns the number of tokens that end inside spans of bytes, which are in order."""
-        begins = np.array([begin for begin, _ in spans], np.int64)
-        ends = np.array([end for _, end in spans], np.int64)
-        started = np.searchsorted(begins, self.last_bytes, side="right")
-        return int((started - np.searchsorted(ends, self.last_bytes, side="right")).sum())
-
-
-def new_draw(
-    token_bytes: TokenBytes, prompt: str, text: str, prompt_ids: np.ndarray, ids: np.ndarray
-) -> Draw:
-    """Returns a draw.
-
-    Args:
-      token_bytes: the bytes of the tokens.
-      prompt, text: as in `Draw`.
-      prompt_ids, ids: integers[P] and [T], the tokens before the text and those of the text.
-    """
-    tokenizer = token_bytes.tokenizer
-    begin = len(token_bytes.join(prompt_ids))
-    data = token_bytes.join(np.concatenate([prompt_ids, ids]).astype(np.int64))
-    ends = begin + token_bytes.ends(ids)
-    # A separator follows the last word of a passage.
-    last_bytes = ends[np.asarray(ids) != tokenizer.end_id] - len(tokenizer.separator) - 1
-    return Draw(prompt, text, data, begin, last_bytes)
+    def __init__(
+        self,
+        token_bytes: TokenBytes,
+        prompt: str,
+        text: str,
+        prompt_ids: np.ndarray,
+        ids: np.ndarray,
+    ) -> None:
+        tokenizer = token_bytes.tokenizer
+        self.prompt, self.text = prompt, text
+        self.begin = len(token_bytes.join(prompt_ids))
+        self.data = token_bytes.join(np.concatenate([prompt_ids, ids]).astype(np.int64))
+        ends = self.begin + token_bytes.ends(ids)
+        # A separator follows the last word of a passage.
+        ends = ends[np.asarray(ids) != tokenizer.end_id]
+        self.last_bytes = ends - len(tokenizer.separator) - 1
 
 
 def draw_samples(
@@ -120,8 +107,8 @@ def draw_samples(
         begin = place + len(prompt_ids)
         before, after = held_out[place:begin], held_out[begin : begin + len(ids)]
         yield (
-            new_draw(token_bytes, prompt, sample.text, prompt_ids, ids),
-            new_draw(token_bytes, tokenizer.decode(before), tokenizer.decode(after), before, after),
+            Draw(token_bytes, prompt, sample.text, prompt_ids, ids),
+            Draw(token_bytes, tokenizer.decode(before), tokenizer.decode(after), before, after),
         )
 
 
@@ -152,8 +139,8 @@ def draw_translations(
         ids, reference = tokenizer.encode(translation), pairs.target(index)
         tokens -= max(1, len(ids))
         yield (
-            new_draw(token_bytes, source, translation, nothing, ids),
-            new_draw(token_bytes, source, tokenizer.decode(reference), nothing, reference),
+            Draw(token_bytes, source, translation, nothing, ids),
+            Draw(token_bytes, source, tokenizer.decode(reference), nothing, reference),
         )
 
 
@@ -374,8 +361,13 @@ def _corpus(run: Run) -> Corpus:
 
 
 def _share(draws: Sequence[Draw], spans: Sequence[list[tuple[int, int]]]) -> float:
-    """Returns the share of tokens inside spans; 0 if there are no tokens."""
-    inside = sum(draw.inside(found) for draw, found in zip(draws, spans, strict=True))
+    """Returns the share of tokens that end inside spans of bytes; 0 if there are no tokens."""
+    inside = 0
+    for draw, found in zip(draws, spans, strict=True):
+        is_inside = np.zeros(len(draw.data), bool)
+        for begin, end in found:
+            is_inside[begin:end] = True
+        inside += int(is_inside[draw.last_bytes].sum())
     return inside / max(1, sum(len(draw.last_bytes) for draw in draws))
 
 

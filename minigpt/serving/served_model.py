@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,13 +146,9 @@ class ServedPage:
         page = self._folder / "page.html"
         with self._lock:
             if not page.exists():
-                with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as new:
-                    path = Path(new.name)
-                try:
-                    self._write(path)
-                    path.rename(page)
-                finally:
-                    path.unlink(missing_ok=True)
+                unfinished = page.with_suffix(".unfinished")
+                self._write(unfinished)
+                unfinished.rename(page)
         return page
 
     def _write(self, path: Path) -> None:

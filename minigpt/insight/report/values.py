@@ -340,24 +340,14 @@ def _differs(sections: dict[str, dict[str, Any]], section: str, key: str) -> boo
         if key in defaults:
             return bool(values[key] != defaults[key])
         rest = {name: value for name, value in values.items() if name != key}
-        default = _resolved(kind, rest, key) if _is_valid(kind, rest) else _Required
-        if default is _Required and not _is_valid(kind, values):
-            return None
+        try:
+            default = _resolved(kind, rest, key)
+        except ValidationError:
+            kind.model_validate(values)
+            return True  # A setting that cannot be left out.
         return bool(default != (None if values[key] == UNSET else values[key]))
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, ValidationError):
         return None
-
-
-class _Required:
-    """The default of a setting that cannot be left out."""
-
-
-def _is_valid(kind: type[Section], values: dict[str, Any]) -> bool:
-    try:
-        kind.model_validate(values)
-    except ValidationError:
-        return False
-    return True
 
 
 def _default_choice(section: str) -> str:
