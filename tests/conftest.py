@@ -19,6 +19,7 @@ from tensorflow.python.framework.ops import gradient_registry
 
 import minigpt
 from minigpt.generation.step_models import CachedGPT
+from minigpt.targets.run_files import SavedModelFolder
 from tests.report import pytest_terminal_summary, tally  # noqa: F401
 from tests.settings import NEVER_COMPILED
 
@@ -167,6 +168,34 @@ def nothing_exported() -> Iterator[None]:
         yield
 
 
+_write_saved_model = SavedModelFolder.best_ready
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_saved_models() -> Iterator[None]:
+    """Training runs end without saved_model/, whose functions take as long to trace as all others.
+
+    What is tested with it: `tiny_run`, `pair_run`, tests that use `with_saved_models`, and commands
+    in processes of their own.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SavedModelFolder, "best_ready", lambda *_: None)
+        yield
+
+
+@contextmanager
+def saved_models() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SavedModelFolder, "best_ready", _write_saved_model)
+        yield
+
+
+@pytest.fixture
+def with_saved_models() -> Iterator[None]:
+    with saved_models():
+        yield
+
+
 @pytest.fixture
 def without_xla() -> Iterator[None]:
     """Where a few steps or tokens are enough: XLA takes longer to compile than all else together.
@@ -187,9 +216,10 @@ def no_export() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny_run(tiny_file: Path, tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
     """A finished run of a model that is small enough to be trained in seconds."""
-    path = made_once(
-        tmp_path_factory, "tiny", lambda path: minigpt.train(tiny_settings(tiny_file), path)
-    )
+    with saved_models():
+        path = made_once(
+            tmp_path_factory, "tiny", lambda path: minigpt.train(tiny_settings(tiny_file), path)
+        )
     return minigpt.Run(path)
 
 
@@ -278,9 +308,12 @@ def pair_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def pair_run(pair_file: Path, tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
     """A finished run of a model that says a sequence backwards; trained in less than a minute."""
-    path = made_once(
-        tmp_path_factory, "backwards", lambda path: minigpt.train(pair_settings(pair_file), path)
-    )
+    with saved_models():
+        path = made_once(
+            tmp_path_factory,
+            "backwards",
+            lambda path: minigpt.train(pair_settings(pair_file), path),
+        )
     return minigpt.Run(path)
 
 

@@ -87,6 +87,7 @@ def another_run(path: Path, max_len: int, vocab_size: int) -> Run:
     return Run.create(path, config, tokenizer, None, model)
 
 
+@pytest.mark.usefixtures("with_saved_models")
 @pytest.mark.parametrize(
     ("max_len", "vocab_size", "problem"),
     [
@@ -113,6 +114,7 @@ def test_a_saved_model_of_another_run(tiny_run, tmp_path, max_len, vocab_size, p
     assert done.stderr == f"minigpt: {problem}\n"
 
 
+@pytest.mark.usefixtures("with_saved_models")
 def test_a_saved_model_of_another_kind(tiny_run, pair_run):
     expected = "the export is another kind of model; should be an export of this run"
     for export, run in ((pair_run, tiny_run), (tiny_run, pair_run)):

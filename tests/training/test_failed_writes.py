@@ -19,7 +19,7 @@ from minigpt.training import pipeline
 from tests.cli.running import called
 from tests.conftest import tiny_settings
 
-pytestmark = pytest.mark.usefixtures("without_xla")
+pytestmark = pytest.mark.usefixtures("without_xla", "with_saved_models")
 SHORT = {"epochs": 2, "steps_per_epoch": 2, "keep_checkpoints": 5, "keep_epochs": True}
 TOO_LARGE = "File too large"
 

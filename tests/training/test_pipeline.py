@@ -20,6 +20,7 @@ from tests.conftest import tiny_settings, tiny_text
 from tests.run_files import METRICS, RUN_FILES, names_in, records
 
 
+@pytest.mark.usefixtures("with_saved_models")
 def test_run_directory_is_complete(tiny_run):
     assert names_in(tiny_run.path) == RUN_FILES
     names = sorted(path.name for path in (tiny_run.path / "checkpoints").iterdir())

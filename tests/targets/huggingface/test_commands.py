@@ -58,7 +58,7 @@ def test_import_sample_evaluate_export(tmp_path, without_xla):
     }
 
 
-def test_a_tokenizer_that_the_engine_does_not_have(tmp_path, without_xla):
+def test_a_tokenizer_that_the_engine_does_not_have(tmp_path, without_xla, with_saved_models):
     """Sampling and training go on with TensorFlow; a portable file is refused in one line."""
     folder = huggingface_folder("qwen3/grouped", tmp_path / "folder")
     settings = json.dumps({"tokenizer_class": "Qwen2Tokenizer"})

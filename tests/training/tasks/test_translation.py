@@ -37,6 +37,7 @@ def test_it_learns_to_copy(tmp_path):
     assert exact(minigpt.train(pair_settings(file), tmp_path / "run"), lambda text: text) > 0.99
 
 
+@pytest.mark.usefixtures("with_saved_models")
 def test_run_directory_is_complete(pair_run):
     assert names_in(pair_run.path) == RUN_FILES
 
