@@ -10,9 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.distribution.cluster import Cluster
+from minigpt.evaluation.text import Replicas as SharedBatches
 
 
-class Replicas:
+class Replicas(SharedBatches):
     """The replicas that a batch is divided among, and how their processes exchange values.
 
     Every worker has the same number of replicas. Replicas are numbered over all workers; those of the
@@ -22,11 +23,6 @@ class Replicas:
     Args:
       strategy: of the devices and workers.
       cluster: the workers; None for one process.
-
-    Attributes:
-      count: number of replicas.
-      workers: number of processes.
-      is_first: whether this process is the first worker, which alone writes files.
       jit_compile: whether the parts of a training step are compiled with XLA.
     """
 
@@ -46,7 +42,6 @@ class Replicas:
         self._gathered = tf.function(self._gather, reduce_retracing=True)
 
     def scope(self) -> AbstractContextManager[Any]:
-        """Returns a context in which variables are created on every replica."""
         scope: AbstractContextManager[Any] = self.strategy.scope()
         return scope
 
@@ -117,13 +112,6 @@ class Replicas:
     def map(
         self, function: Any, batches: Iterable[Any], size: Callable[[Any], int]
     ) -> Iterator[np.ndarray]:
-        """Yields what a function returns for each batch; the replicas share the batches.
-
-        Args:
-          function: called with a batch on a replica, returns float32[N].
-          batches: arrays in any structure, the same on all workers.
-          size: returns N from a batch.
-        """
         batches = iter(batches)
         while group := list(itertools.islice(batches, self.count)):
             sizes = [size(batch) for batch in group]

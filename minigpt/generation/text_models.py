@@ -55,6 +55,10 @@ class TextModel(BaseTextModel):
     def _decoder(self) -> Decoder:
         return build_decoder(self.model, self.tokenizer)
 
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        return Evaluator(self.model)
+
     def _settings(self, values: dict[str, Any]) -> SamplingConfig:
         return sampling_config(**values)
 
@@ -95,7 +99,7 @@ class TextModel(BaseTextModel):
         for document in documents:
             check_prompt(document, "texts")
         part = encode_texts(documents, self.tokenizer)
-        loss = Evaluator(self.model).loss(part.ids)
+        loss = self._evaluator.loss(part.ids)
         return score(loss, part, self.tokenizer.lossless)
 
 

@@ -6,6 +6,7 @@ import pytest
 import minigpt
 from minigpt.errors import UserError
 from minigpt.generation import samples
+from minigpt.models import GPT
 
 
 @pytest.fixture
@@ -114,3 +115,16 @@ def test_memory_that_runs_out_is_one_line(opened, monkeypatch):
     with pytest.raises(UserError, match="needs more memory; this machine has") as refused:
         opened.samples("Ana")
     assert "\n" not in str(refused.value)
+
+
+def test_the_model_is_traced_once_for_all_evaluated_texts(opened, monkeypatch):
+    calls = []
+    call = GPT.call
+    monkeypatch.setattr(
+        GPT, "call", lambda *args, **kwargs: calls.append(1) or call(*args, **kwargs)
+    )
+    first = opened.evaluate("Ana sat.")
+    traced = len(calls)
+    longer = opened.evaluate(["Ana sat.", "Ana sat on the roof and ate figs."])
+    again = opened.evaluate("Ana sat.")
+    assert len(calls) == traced and again == first != longer
