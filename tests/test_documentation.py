@@ -1,5 +1,6 @@
 """README and docs/: links that resolve, files that exist, and every public name."""
 
+import ast
 import inspect
 import re
 from pathlib import Path
@@ -85,6 +86,47 @@ def test_named_files_exist(page):
     text = page.read_text(encoding="utf-8")
     named = re.findall(r"`((?:minigpt|tests|docs|scripts|configs)/[\w./-]+)`", text)
     missing = [name for name in named if not (ROOT / name).exists() and name not in INSTALLED]
+    assert not missing
+
+
+def lines_of(file: str) -> dict[str, int]:
+    """The names that a Python file defines, "Class.method" included, and how many lines each has."""
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    found: dict[str, int] = {}
+    for node in tree.body:
+        for name in defined_by(node):
+            found[name] = node.end_lineno - node.lineno + 1
+            for part in node.body if isinstance(node, ast.ClassDef) else ():
+                lines = part.end_lineno - part.lineno + 1
+                found |= {f"{name}.{own}": lines for own in defined_by(part)}
+    return found
+
+
+def defined_by(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = getattr(node, "targets", [getattr(node, "target", None)])
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def test_the_walk_names_passages_that_can_be_read_in_an_hour():
+    text = (ROOT / "docs" / "how-it-is-built.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \d+ \| `([\w/.]+)` \| (.*?) \|", text, re.M)
+    lines = [lines_of(file)[name] for file, names in rows for name in re.findall(r"`(.*?)`", names)]
+    stated = int(re.search(r"have about ([\d,]+) lines", text)[1].replace(",", ""))
+    assert len(rows) == 13 and stated <= 1500
+    assert abs(sum(lines) - stated) < 75, sum(lines)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_names_in_files_exist(page):
+    """ "`Name` in `minigpt/file.py`", also of several names."""
+    named = re.findall(
+        r"((?:`[\w.]+`(?:, | and )?)+)(?: in| of) `((?:minigpt|tests|scripts)/[\w/]+\.py)`",
+        page.read_text(encoding="utf-8"),
+    )
+    names = [(name, file) for listed, file in named for name in re.findall(r"`(.*?)`", listed)]
+    missing = [(name, file) for name, file in names if name not in lines_of(file)]
     assert not missing
 
 

@@ -1,13 +1,13 @@
 """Chooses sizes and steps for a text, unless the user has set them."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from minigpt.config import Config, DataConfig, PairsConfig, load_config
+from minigpt.config import Config, PairsConfig, load_config
 from minigpt.config.fit import CHARACTERS_BELOW, TextSize, fitted, settings_to_fit
 from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.sources import open_source
-from minigpt.corpus.split import split_corpus
+from minigpt.corpus.split import split
 from minigpt.errors import ArgumentProblem, UserError
 
 # The bytes of UTF-8 that do not begin a character.
@@ -45,7 +45,9 @@ def fit_to_text(config: Config) -> Config:
     """
     if not settings_to_fit(config):
         return config
-    text = _measure(config.data)
+    data = config.data
+    val_fraction = None if isinstance(data, PairsConfig) else data.val_fraction
+    text = _measure(open_source(data).pieces(), val_fraction)
     result, chosen = fitted(config, text)
     logger.info("Chosen for %s bytes of text (each of these can be set):", f"{text.bytes:,}")
     for section, settings in chosen.items():
@@ -54,23 +56,26 @@ def fit_to_text(config: Config) -> Config:
     return result
 
 
-def _measure(data: DataConfig) -> TextSize:
-    """Returns the size of a text. A short one is split, since its batch depends on what is left."""
+def _measure(pieces: Iterable[Piece], val_fraction: float | None) -> TextSize:
+    """Returns the size of a text.
+
+    A short one is split, since its batch depends on what is left; pairs, with `val_fraction` None, are not.
+    """
     size = characters = 0
     different, kept = set[str](), list[Piece]()
-    for piece in open_source(data).pieces():
+    for piece in pieces:
         size += len(piece.text)
         characters += _characters(piece.text)
         if size < CHARACTERS_BELOW:
             different.update(piece.text.decode(errors="ignore"))
             kept.append(piece)
     share = None
-    if size < CHARACTERS_BELOW and not isinstance(data, PairsConfig):
+    if size < CHARACTERS_BELOW and val_fraction is not None:
         documents = ingest(kept)
         # `open_corpus` reports a text without documents.
         if len(documents):
             # The share that is chosen for a short text is the default.
-            train, _ = split_corpus(documents, data)
+            train, _ = split(documents, val_fraction)
             share = sum(len(text) for text, _ in train.pieces()) / characters
     return TextSize(size, characters, len(different), share)
 

@@ -213,7 +213,7 @@ def set_up_replicas(config: TrainingConfig, cluster: Cluster | None) -> tuple[st
       UserError: a device or a worker does not exist, or there are more replicas than rows in a batch.
     """
     workers = len(cluster.addresses) if cluster else 1
-    gpus = selected_gpus(config)
+    gpus = selected_gpus(config.device, config.devices)
     if config.devices == "auto":
         # Each device needs a row of the batch.
         gpus = gpus[: max(1, config.batch_size // workers)]

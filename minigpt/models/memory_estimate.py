@@ -75,12 +75,6 @@ def check_model_fits(config: TransformerConfig, vocab_size: int) -> None:
         )
 
 
-def check_training_fits(config: Config, vocab_size: int) -> None:
-    """Raises a `UserError` if training needs more memory than this machine has."""
-    if sum(training_bytes(config, vocab_size)) > machine_bytes():
-        raise UserError(needed_to_train(config, vocab_size))
-
-
 def needed_to_train(config: Config, vocab_size: int) -> str:
     """Returns a message with the estimate and the settings to lower."""
     state_bytes, batch_bytes = training_bytes(config, vocab_size)

@@ -227,15 +227,21 @@ class Run:
         Raises:
           UserError: there is no checkpoint, or it cannot be read.
         """
-        # Imports TensorFlow.
-        from minigpt.runs.model_loading import model_of_checkpoint, model_of_file
+        # These import TensorFlow.
+        from minigpt.models import build_model
+        from minigpt.models.memory_estimate import check_model_fits
+        from minigpt.runs.model_loading import assign_checkpoint, assign_file
 
         if checkpoint is None and not self.model_file.is_file():
             checkpoint = self.best_checkpoint()
         config, vocab_size = self.config, self.load_tokenizer().vocab_size
+        check_model_fits(config.model, vocab_size)
+        model = build_model(config.model, vocab_size, config.training.precision)
         if checkpoint is None:
-            return model_of_file(self.model_file, config, vocab_size)
-        return model_of_checkpoint(checkpoint, config, vocab_size)
+            assign_file(model, self.model_file)
+        else:
+            assign_checkpoint(model, checkpoint, config.training.lora_rank)
+        return model
 
     def best_checkpoint(self) -> Checkpoint:
         """Reads the best checkpoint by validation loss.

@@ -16,15 +16,15 @@ CHANGEABLE = {
 }
 
 
-def source_run(config: Config) -> Run | None:
+def source_run(init_from: str | None) -> Run | None:
     """Returns the run that `training.init_from` names; None if it is not set.
 
     Raises:
       UserError: the run does not exist.
     """
-    if config.training.init_from is None:
+    if init_from is None:
         return None
-    path = Path(config.training.init_from)
+    path = Path(init_from)
     check_run(path, "training.init_from")
     return Run(path)
 

@@ -5,7 +5,6 @@ import shlex
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -131,11 +130,11 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command
     times = f"trained for {duration(clock.seconds)}, {duration(seconds)} in all"
     if clock.seconds > clock.process_seconds + 1:
         times = f"trained for {duration(clock.seconds)}; {duration(seconds)} since it was resumed"
-    lines = [_bleu(scores, loop.task.config)] if scores else []
+    lines = [_bleu(loop, scores)] if scores else []
     lines += [
         f"Done: {times}, including preparation and export. The best model is in {path}: "
         f"{_files(loop.run)}",
-        _use(loop.task.config, path, command),
+        _use(loop, command),
     ]
     return "\n".join(lines)
 
@@ -147,9 +146,8 @@ def interrupted(loop: TrainingLoop, command: str) -> str:
     state = f"Interrupted at step {clock.step:,} of {clock.end:,}. {saved}"
     if loop.is_over:
         state = "Interrupted after training, before the export was complete."
-    path = loop.run.path
-    resume = f"Resume with: {command} train --resume {shlex.quote(str(path))}"
-    return f"{state} {resume}\n{_use(loop.task.config, path, command)}"
+    resume = f"Resume with: {command} train --resume {shlex.quote(str(loop.run.path))}"
+    return f"{state} {resume}\n{_use(loop, command)}"
 
 
 def how_to_extend(loop: TrainingLoop, command: str) -> str:
@@ -220,16 +218,17 @@ def _files(run: Run) -> str:
     return f"{written}.{report}"
 
 
-def _use(config: Config, path: Path, command: str) -> str:
+def _use(loop: TrainingLoop, command: str) -> str:
     """Returns the command that uses the model."""
+    config, path = loop.task.config, shlex.quote(str(loop.run.path))
     if config.model.kind == "encoder_decoder":
-        return f"Translate with: {command} translate {shlex.quote(str(path))}"
+        return f"Translate with: {command} translate {path}"
     prompt = next((p for p in config.sampling.prompts if p), "")
     option = f" --prompt {shlex.quote(prompt)}" if prompt else ""
-    return f"Sample from it with: {command} sample {shlex.quote(str(path))}{option}"
+    return f"Sample from it with: {command} sample {path}{option}"
 
 
-def _bleu(scores: dict[str, Any], config: Config) -> str:
+def _bleu(loop: TrainingLoop, scores: dict[str, Any]) -> str:
     if scores["greedy_bleu"] is None:
         return "BLEU –: the tokenizer does not reproduce the held-out targets exactly"
     line = (
@@ -237,7 +236,7 @@ def _bleu(scores: dict[str, Any], config: Config) -> str:
         f"{scores['greedy_bleu']:.1f} greedy"
     )
     if "beam_bleu" in scores:
-        sampling = config.sampling
+        sampling = loop.task.config.sampling
         line += (
             f", {scores['beam_bleu']:.1f} with {sampling.beams} beams and length penalty "
             f"{sampling.length_penalty:g}"
@@ -258,29 +257,30 @@ def expected_seconds(
     Returns:
       the seconds; None if measurements of the speed disagree.
     """
-    if (speed := _products_per_second(config)) is None:
+    training, model = config.training, config.model
+    rows = training.batch_size * config.sequence_length
+    dtype = training.precision.removeprefix("mixed_")
+    if (speed := _products_per_second(rows, model.embed_dim, model.ff_size, dtype)) is None:
         return None
-    multiplied = block_weights(config.model) + vocab_size * config.model.embed_dim
-    if config.model.kind == "encoder_decoder":
+    multiplied = block_weights(model) + vocab_size * model.embed_dim
+    if model.kind == "encoder_decoder":
         # A token goes through the encoder or through the decoder and the head, not through both.
         multiplied //= 2
     products = 2 * multiplied * (3 * trained + evaluated)
     return products / (SHARE_OF_PRODUCTS * speed)
 
 
-def _products_per_second(config: Config) -> float | None:
-    """Measures a product of the size of those in a feed-forward network, or of fewer rows.
+def _products_per_second(all_rows: int, width: int, columns: int, dtype: str) -> float | None:
+    """Measures the product of dtype[rows, width] and dtype[width, columns], with `all_rows` or fewer rows.
 
     Returns:
       multiplications and additions per second; None if measurements disagree.
     """
-    sizes = config.model
-    dtype = config.training.precision.removeprefix("mixed_")
-    kernel = tf.ones([sizes.embed_dim, sizes.ff_size], dtype)
-    all_rows = min(_MAX_ROWS, config.training.batch_size * config.sequence_length)
+    kernel = tf.ones([width, columns], dtype)
+    all_rows = min(_MAX_ROWS, all_rows)
     rows = min(_MIN_ROWS, all_rows)
     while True:
-        inputs = tf.ones([rows, sizes.embed_dim], dtype)
+        inputs = tf.ones([rows, width], dtype)
 
         def multiply(inputs: tf.Tensor = inputs) -> None:
             float(tf.matmul(inputs, kernel)[0, 0])  # Waits for the result.
@@ -298,7 +298,7 @@ def _products_per_second(config: Config) -> float | None:
     low, middle, high = statistics.quantiles(durations, n=4)
     if high > MAX_SPREAD * low:
         return None
-    return 2 * rows * sizes.embed_dim * sizes.ff_size / middle
+    return 2 * rows * width * columns / middle
 
 
 def _seconds_of(multiply: Callable[[], None]) -> float:

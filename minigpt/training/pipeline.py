@@ -54,7 +54,7 @@ def train(
       strategy: computes the steps; None for one device.
     """
     began = time.perf_counter()
-    _check_arguments(config, run, resume_from, callbacks)
+    _check_arguments(resume_from, callbacks, names_new_run=(config, run) != (None, None))
     strategy = strategy or Strategy()
     is_first = strategy.is_first
     # Only the first of several processes prints.
@@ -173,7 +173,7 @@ def run_facts(
 
 
 def _check_arguments(
-    config: object, run: object, resume_from: str | Path | None, callbacks: object
+    resume_from: str | Path | None, callbacks: object, names_new_run: bool
 ) -> None:
     if not isinstance(callbacks, Sequence) or not all(
         isinstance(callback, keras.callbacks.Callback) for callback in callbacks
@@ -183,6 +183,6 @@ def _check_arguments(
         )
     if resume_from is not None:
         as_path("resume_from", resume_from)
-    if resume_from is not None and not (config is None and run is None):
+    if resume_from is not None and names_new_run:
         message = "cannot be combined with `config` or `run`; the run has its own"
         raise UserError(ArgumentProblem("resume_from", resume_from, message))

@@ -95,7 +95,7 @@ class Start:
           UserError: the text cannot be used, or has changed since the run began.
         """
         if self.run is None:
-            source = source_run(self.config)
+            source = source_run(self.config.training.init_from)
             tokenizer = source.load_tokenizer() if source else None
             return open_corpus(self.config.data, self.config.tokenizer, tokenizer)
         corpus = open_run_corpus(self.run)
@@ -195,7 +195,7 @@ def new_training(
     if is_first:
         check_new_run(path or new_run_path(name))
     given, config = config, fit_to_text(config)
-    if source := source_run(config):
+    if source := source_run(config.training.init_from):
         config = with_sizes_of(source, config)
     else:
         check_trains_all_positions(config)
@@ -356,7 +356,7 @@ def initial_model(task: Task, is_resumed: bool = False) -> keras.Model:
       UserError: the run to start from has no model that can be used.
     """
     config = task.config
-    source = None if is_resumed else source_run(config)
+    source = None if is_resumed else source_run(config.training.init_from)
     # Loaded first: initial values depend on what was built before.
     finished = load_gpt(source) if source else None
     model = build_model(config.model, task.corpus.tokenizer.vocab_size, config.training.precision)

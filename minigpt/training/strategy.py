@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import keras
 import tensorflow as tf
@@ -12,7 +12,7 @@ from minigpt.corpus.token_store import Corpus
 from minigpt.environment import available_cores
 from minigpt.errors import UserError
 from minigpt.evaluation.text import Replicas
-from minigpt.models.memory_estimate import check_training_fits, needed_to_train
+from minigpt.models.memory_estimate import machine_bytes, needed_to_train, training_bytes
 from minigpt.runs.run import Run
 from minigpt.training.optimizers.build import build_optimizer
 from minigpt.training.tasks.task import Task
@@ -52,7 +52,7 @@ class Strategy:
         Raises:
           UserError: the device does not exist.
         """
-        gpus = make_visible(selected_gpus(config)[:1])
+        gpus = make_visible(selected_gpus(config.device, config.devices)[:1])
         seed(config.seed, config.deterministic)
         return device_name(gpus)
 
@@ -117,18 +117,18 @@ class Strategy:
         """Waits until the first process has written everything."""
 
 
-def selected_gpus(config: TrainingConfig) -> list[Any]:
-    """Returns the GPUs that the settings select; none for the CPU.
+def selected_gpus(device: str, devices: int | Literal["auto"]) -> list[Any]:
+    """Returns the GPUs that `training.device` and `training.devices` select; none for the CPU.
 
     Raises:
       UserError: a GPU does not exist.
     """
     gpus = tf.config.list_physical_devices("GPU")
-    kind, _, number = config.device.partition(":")
-    asked = 1 if config.devices == "auto" else config.devices
+    kind, _, number = device.partition(":")
+    asked = 1 if devices == "auto" else devices
     if kind == "gpu" and int(number or 0) >= len(gpus):
         raise UserError(
-            f"training.device = {config.device!r}: this machine has {len(gpus)} GPUs that TensorFlow "
+            f"training.device = {device!r}: this machine has {len(gpus)} GPUs that TensorFlow "
             "can use; should be 'cpu' or 'auto'"
         )
     if kind == "cpu" or not gpus:
@@ -136,13 +136,13 @@ def selected_gpus(config: TrainingConfig) -> list[Any]:
     if number:
         if asked > 1:
             raise UserError(
-                f"training.devices = {asked}: training.device = {config.device!r} is one device; "
+                f"training.devices = {asked}: training.device = {device!r} is one device; "
                 "should be 'auto' or 'gpu'"
             )
         return gpus[int(number) :][:1]
     if asked > len(gpus):
         raise UserError(f"training.devices = {asked}: this machine has {len(gpus)} GPUs")
-    return gpus if config.devices == "auto" else gpus[:asked]
+    return gpus if devices == "auto" else gpus[:asked]
 
 
 def make_visible(gpus: list[Any]) -> list[Any]:
@@ -179,8 +179,9 @@ def enough_memory(config: Config, vocab_size: int) -> Iterator[None]:
     Raises:
       UserError: with the sizes, an estimate of what they need, and the setting to lower.
     """
-    if not tf.config.get_visible_devices("GPU"):
-        check_training_fits(config, vocab_size)
+    on_cpu = not tf.config.get_visible_devices("GPU")
+    if on_cpu and sum(training_bytes(config, vocab_size)) > machine_bytes():
+        raise UserError(needed_to_train(config, vocab_size))
     try:
         yield
     except (MemoryError, tf.errors.ResourceExhaustedError):
