@@ -241,7 +241,7 @@ class _Search:
         self._lengths = np.zeros(len(hashes), np.int64)
         self._offsets = np.zeros(len(hashes), np.int64)
         # No text has more windows.
-        self._most = 1 + max(len(text) for text in marked) // 2
+        self._most = 1 + max(map(len, marked), default=0) // 2
         # What was read last: many parts of stories from a grammar are the same.
         self._seen: set[bytes] = set()
 

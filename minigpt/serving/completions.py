@@ -1,5 +1,6 @@
 """`/v1/completions`: continues prompts, as in OpenAI's protocol."""
 
+import asyncio
 import json
 import math
 import random
@@ -271,7 +272,7 @@ async def results_of(computations: Sequence[Computation]) -> list[Any]:
       RequestError: one of them failed.
     """
     try:
-        return [await computation.future for computation in computations]
+        return [await asyncio.wrap_future(computation.future) for computation in computations]
     except Exception as error:
         traceback.print_exception(error)
         raise RequestError(500, "the text could not be read") from None

@@ -6,6 +6,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ class QueueFullError(Exception):
 
 
 class Computation:
-    """A call that needs an engine for a moment, and the future of its result. To be made by an event loop.
+    """A call that needs an engine for a moment, and the future of its result.
 
     All texts of the engine wait for it, so it should read one text at most.
 
@@ -35,26 +36,16 @@ class Computation:
 
     def __init__(self, function: Callable[[BatchEngine], Any]) -> None:
         self._function = function
-        self._loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self._loop.create_future()
+        self.future: Future[Any] = Future()
         self.is_cancelled = False
 
     def run(self, engine: BatchEngine) -> None:
         """Makes the call. Called by an engine's thread."""
-        if self.is_cancelled:
+        if self.is_cancelled or not self.future.set_running_or_notify_cancel():
             return
         try:
-            result, error = self._function(engine), None
-        except Exception as raised:
-            result, error = None, raised
-        self._loop.call_soon_threadsafe(self._set, result, error)
-
-    def _set(self, result: Any, error: Exception | None) -> None:
-        if self.future.cancelled():
-            return
-        if error is None:
-            self.future.set_result(result)
-        else:
+            self.future.set_result(self._function(engine))
+        except Exception as error:
             self.future.set_exception(error)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigpt.insight import verbatim
-from minigpt.insight.verbatim import Text, TokenBytes, TokenText, find_copies
+from minigpt.insight.verbatim import Copies, Text, TokenBytes, TokenText, find_copies
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
@@ -215,6 +215,11 @@ def test_a_repeated_line_ends_in_time():
     line = "abc def gha bcd efg hij abc def gha bcd efg hij\n"
     copies, _ = search(CHARACTERS, [line * 2000], [line * 20] * 20)
     assert copies.spans == [[(0, 20 * len(line) - 1)]] * 20
+
+
+def test_no_texts():
+    """A model of pairs may have no held-out pair that fits it."""
+    assert search(CHARACTERS, ["abc " * 20], [])[0] == Copies()
 
 
 def test_a_repeated_word_ends_in_time():

@@ -204,7 +204,7 @@ def test_cancelled_work_is_not_done(tiny_run, model):
             await asyncio.wait_for(event.wait(), 30)
             scheduler.submit([waiting, *computations])
             scheduler.cancel([waiting, computations[0]])
-            await asyncio.wait_for(computations[1].future, 30)
+            await asyncio.wait_for(asyncio.wrap_future(computations[1].future), 30)
             assert called == [1]
             assert (scheduler.running, scheduler.waiting) == (1, 0)
             scheduler.cancel([running])

@@ -148,21 +148,17 @@ def seconds_of_batches(
 
 def _short(config: Config) -> Config:
     """Returns the settings of the short run, in which nothing else ends an epoch or saves within it."""
-    training: dict[str, Any] = {
-        "epochs": EPOCHS,
-        "steps_per_epoch": UPDATES,
-        "max_minutes": None,
-        "step_limits": [],
-        "early_stopping_patience": None,
-        "checkpoint_every_steps": None,
-        "checkpoint_every_seconds": None,
-    }
-    return config.model_copy(
-        update={
-            "training": config.training.model_copy(update=training),
-            "sampling": config.sampling.model_copy(update={"print_every": 1}),
-        }
+    short = config.with_training(
+        epochs=EPOCHS,
+        steps_per_epoch=UPDATES,
+        max_minutes=None,
+        step_limits=[],
+        early_stopping_patience=None,
+        checkpoint_every_steps=None,
+        checkpoint_every_seconds=None,
     )
+    sampling = config.sampling.model_copy(update={"print_every": 1})
+    return short.model_copy(update={"sampling": sampling})
 
 
 def _with_part_held_out(task: Task) -> Corpus:

@@ -13,7 +13,6 @@ from typing import Any
 from minigpt.config import Config, load_config
 from minigpt.config.fit import TextSize, fitted
 from minigpt.config.loading import FORMAT
-from minigpt.corpus.token_store import Corpus
 from minigpt.environment import peak_memory, reset_peak_memory
 from minigpt.insight.forecast.expected_loss import ExpectedLoss, LossForecast
 from minigpt.insight.forecast.measuring import Durations, Times, measure, times
@@ -184,7 +183,7 @@ def plan(
     # The file of the token ids is mapped: memory contains what was read of it.
     passes = found.steps * training.accumulate_steps / task.batches_in_pass
     memory = peak_memory() + int(corpus.train.ids.nbytes * min(1.0, passes))
-    measured = Measured(start.given, task.config, corpus, tokens_per_step, durations, losses)
+    measured = Measured(start.given, task.config, tokens_per_step, durations, losses)
     train, val = corpus.train, corpus.val
     return Forecast(
         subjects={
@@ -235,15 +234,13 @@ class Measured:
     Attributes:
       given: the settings of the user.
       config: all settings, resolved.
-      corpus: the text.
       tokens_per_step: tokens of a weight update.
       durations: what was measured.
-      losses: the losses to expect.
+      losses: the losses to expect, of runs on the same text.
     """
 
     given: Config
     config: Config
-    corpus: Corpus
     tokens_per_step: float
     durations: Durations
     losses: LossForecast
@@ -279,14 +276,16 @@ class Measured:
 
     def _text_size(self) -> TextSize:
         """Returns the size of the text as `corpus.fit` measures it; the characters are an estimate."""
-        train, val, tokenizer = self.corpus.train, self.corpus.val, self.corpus.tokenizer
+        corpus = self.losses.corpus
+        train, val, tokenizer = corpus.train, corpus.val, corpus.tokenizer
         size, tokens = train.bytes + val.bytes, train.tokens + val.tokens
         characters = min(size, tokens) if tokenizer.kind == "character" else size
         return TextSize(size, characters, tokenizer.vocab_size, train.bytes / size)
 
     def _alternative(self, config: Config, minutes: float, command: str) -> Alternative:
         base, training = self.config, config.training
-        vocab_size, bytes_per_token = self.corpus.tokenizer.vocab_size, self.losses.bytes_per_token
+        bytes_per_token = self.losses.bytes_per_token
+        vocab_size = base_vocab_size = self.losses.corpus.tokenizer.vocab_size
         if config.tokenizer.vocab_size != base.tokenizer.vocab_size:
             ratio = math.log(config.tokenizer.vocab_size) / math.log(base.tokenizer.vocab_size)
             bytes_per_token *= ratio**LONGER
@@ -296,7 +295,7 @@ class Measured:
             rows = training.batch_size * training.accumulate_steps
             tokens_per_step = rows * config.sequence_length
         step = self.durations.step * (tokens_per_step / self.tokens_per_step)
-        step *= _cost(config, vocab_size) / _cost(base, self.corpus.tokenizer.vocab_size)
+        step *= _cost(config, vocab_size) / _cost(base, base_vocab_size)
         durations, print_every = replace(self.durations, step=step), config.sampling.print_every
         per_epoch = training.steps_per_epoch or base.training.steps_per_epoch
         assert per_epoch is not None

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from minigpt.targets.onnx.text.rows import NOTHING, compact, flat, padded_to, shifted
+from minigpt.targets.onnx.text.rows import NOTHING, compact, flat, lengths_of, padded_to, shifted
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.vocabulary import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
@@ -31,18 +31,16 @@ class Detokenizer:
         self._separator = list(tokenizer.separator)
         self._has_escapes = isinstance(tokenizer, BytePairTokenizer)
 
-    def decode(self, ids: Any) -> tuple[Any, Any]:
+    def decode(self, ids: Any) -> Any:
         """Returns the bytes of texts.
 
         Args:
           ids: int32[B, T], shorter rows padded with NOTHING.
         Returns:
-          int32[B, N], shorter rows padded with NOTHING; and int32[B], the lengths.
+          int32[B, N], shorter rows padded with NOTHING.
         """
-        data, lengths = valid_utf8(*self._joined(ids))
-        if self._has_escapes:
-            data, lengths = _unescaped(data, lengths)
-        return data, lengths
+        data = valid_utf8(self._joined(ids))
+        return _unescaped(data) if self._has_escapes else data
 
     def continuation(self, prompt: Any, both: Any) -> Any:
         """Returns the bytes that new ids add to a prompt: decode(both) without decode(prompt).
@@ -53,12 +51,11 @@ class Detokenizer:
         Returns:
           int32[B, N], shorter rows padded with NOTHING.
         """
-        data, _ = self.decode(both)
-        _, starts = self.decode(prompt)
+        data, starts = self.decode(both), lengths_of(self.decode(prompt))
         is_new = tf.range(tf.shape(data)[1]) >= starts[:, None]
-        return compact(tf.where(is_new, data, NOTHING))[0]
+        return compact(tf.where(is_new, data, NOTHING))
 
-    def _joined(self, ids: Any) -> tuple[Any, Any]:
+    def _joined(self, ids: Any) -> Any:
         known = tf.maximum(ids, 0)
         lengths = tf.where(ids >= 0, tf.gather(tf.constant(self._lengths), known), 0)
         places = tf.range(tf.reduce_max(lengths))
@@ -75,7 +72,7 @@ class Detokenizer:
         return compact(flat(pieces))
 
 
-def valid_utf8(data: Any, lengths: Any) -> tuple[Any, Any]:
+def valid_utf8(data: Any) -> Any:
     """Replaces bytes that are not UTF-8, as Python's incremental decoder does.
 
     A first byte begins a character, with as many of the bytes behind it as continue it: The Unicode
@@ -83,9 +80,8 @@ def valid_utf8(data: Any, lengths: Any) -> tuple[Any, Any]:
 
     Args:
       data: int32[B, N], bytes, shorter rows padded with NOTHING.
-      lengths: int32[B].
     Returns:
-      The same, of the texts.
+      int32[B, M], the bytes of the texts, shorter ones padded with NOTHING.
     """
     first, second, third, fourth = (shifted(data, i) for i in range(4))
     needed = 1 + sum(tf.cast(_between(first, low, 0xF4), tf.int32) for low in (0xC2, 0xE0, 0xF0))
@@ -98,10 +94,10 @@ def valid_utf8(data: Any, lengths: Any) -> tuple[Any, Any]:
         follows &= (needed >= more) & _between(byte, 0x80, 0xBF)
         size += tf.cast(follows, tf.int32)
 
-    place = tf.range(tf.shape(data)[1])
-    is_last = place + size == lengths[:, None]
+    place, end = tf.range(tf.shape(data)[1]), lengths_of(data)[:, None]
+    is_last = place + size == end
     # The decoder waits for the third byte of a surrogate.
-    is_surrogate = (first == 0xED) & _between(second, 0xA0, 0xBF) & (place + 2 == lengths[:, None])
+    is_surrogate = (first == 0xED) & _between(second, 0xA0, 0xBF) & (place + 2 == end)
     is_cut = (needed > size) & (is_last | is_surrogate)
     is_whole = (needed == size) & ((first < 0x80) | (needed > 1))
     # 1: belongs to a whole character; 2: to what is left out; 3: to one that is replaced before this byte.
@@ -120,7 +116,7 @@ def valid_utf8(data: Any, lengths: Any) -> tuple[Any, Any]:
     return compact(flat(out))
 
 
-def _unescaped(data: Any, lengths: Any) -> tuple[Any, Any]:
+def _unescaped(data: Any) -> Any:
     """Undoes the escaping of byte-pair text; an incomplete sequence at the end is left out."""
     behind, ahead = shifted(data, -1, 0), shifted(data, 1)
     endings = {ord(ESCAPED_ESCAPE[1]): ESCAPE, ord(ESCAPED_SPACE[1]): SPACE}
@@ -130,7 +126,7 @@ def _unescaped(data: Any, lengths: Any) -> tuple[Any, Any]:
         is_end |= (behind == _ESCAPE) & (data == ending)
         starts = (data == _ESCAPE) & (ahead == ending)
         out = tf.where(starts[:, :, None], padded_to(3, character.encode()), out)
-    is_cut = (data == _ESCAPE) & (tf.range(tf.shape(data)[1]) == lengths[:, None] - 1)
+    is_cut = (data == _ESCAPE) & (ahead == NOTHING)
     out = tf.where((is_end | is_cut)[:, :, None], NOTHING, out)
     return compact(flat(out))
 

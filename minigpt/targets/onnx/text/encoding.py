@@ -29,8 +29,8 @@ from minigpt.tokenizers.vocabulary import ESCAPE, SPACE, escaped
 from minigpt.tokenizers.word import SPECIAL_TOKENS, WordTokenizer
 from minigpt.tokenizers.word import WHITE_SPACE as WORD_SPACE
 
-# Code points int32[B, N] → ids int32[B, T], shorter texts padded with NOTHING, and their lengths int32[B].
-Encoder = Callable[[Any], tuple[Any, Any]]
+# Code points int32[B, N] → ids int32[B, T]; shorter texts are padded with NOTHING.
+Encoder = Callable[[Any], Any]
 # The rank of pairs that do not merge.
 NO_RANK = np.iinfo(np.int32).max
 # Places that `PairTable` tries for a row: one after the other at first; in all before the table grows.
@@ -96,7 +96,7 @@ def _byte_pair(tokenizer: BytePairTokenizer) -> Encoder:
     }
     characters = CharacterIds(known_ids, byte_ids, sequences)
     table = PairTable(pairs, tokenizer.vocab_size)
-    return lambda code_points: compact(merge(characters.ids(code_points)[0], table))
+    return lambda code_points: merge(characters.ids(code_points), table)
 
 
 def _character(tokenizer: CharacterTokenizer) -> Encoder:
@@ -129,7 +129,7 @@ def _word(tokenizer: WordTokenizer) -> Encoder:
     first = CodePointTable({ord(c): i for c, i in beginnings.items() if len(c) == 1})
     later = CodePointTable({ord(c): i for c, i in letters.items()})
 
-    def encode(code_points: Any) -> tuple[Any, Any]:
+    def encode(code_points: Any) -> Any:
         is_mark = marks.look_up(code_points) == 1
         is_letter = ~is_mark & (spaces.look_up(code_points) != 1) & (code_points != NOTHING)
         starts = is_mark | (is_letter & ~_shifted_flags(is_letter, -1))
@@ -137,7 +137,7 @@ def _word(tokenizer: WordTokenizer) -> Encoder:
         letter = tf.where(letter == NOTHING, unknown_letter, letter)
         symbols = tf.where(is_letter, letter, NOTHING)
         symbols = tf.where(starts, tf.maximum(first.look_up(code_points), no_word), symbols)
-        merged = merge(compact(symbols)[0], table)
+        merged = merge(compact(symbols), table)
         # A letter that is left is behind the beginning of no word.
         behind = shifted(merged, 1)
         is_whole = (behind == NOTHING) | (behind >= no_word)
@@ -160,14 +160,14 @@ def _gpt2(tokenizer: GPT2Tokenizer) -> Encoder:
     table = PairTable(pairs, boundary + 1)
     classes = [members(ranges("L")), members(ranges("N")), members(WHITE_SPACE)]
 
-    def encode(code_points: Any) -> tuple[Any, Any]:
+    def encode(code_points: Any) -> Any:
         code_points, ends = _without_end_tokens(tokenizer, code_points)
         letter, number, space = (each.look_up(code_points) == 1 for each in classes)
         kinds = tf.where(letter, _LETTER, tf.where(number, _NUMBER, _SIGN))
         kinds = tf.where(space | (code_points == NOTHING), _SPACE, kinds)
         starts = tf.where(_word_starts(code_points, kinds), boundary, NOTHING)
         data = utf8_ids(code_points, byte_ids)
-        symbols, _ = compact(flat(tf.concat([starts[:, :, None], ends, data], axis=2)))
+        symbols = compact(flat(tf.concat([starts[:, :, None], ends, data], axis=2)))
         found = merge(symbols, table)
         return compact(tf.where(found == boundary, NOTHING, found))
 
@@ -293,32 +293,30 @@ def merge(ids: Any, table: PairTable) -> Any:
       int32[B, M], M ≤ N.
     """
 
-    def best(ids: Any) -> tuple[Any, Any, Any]:
-        after = tf.pad(ids[:, 1:], [[0, 0], [0, 1]], constant_values=NOTHING)
+    def best(ids: Any) -> tuple[Any, Any]:
+        after = shifted(ids, 1)
         ranks, results = table.look_up(ids, after)
         # A row without pairs has NO_RANK everywhere.
         lowest = tf.reduce_min(ranks, axis=1, keepdims=True)
         is_best = tf.equal(ranks, lowest) & (ranks < NO_RANK)
         # In "a a a", only the first pair is merged in this pass.
         is_first = tf.equal(tf.cumsum(tf.cast(is_best, tf.int32), axis=1), 1)
-        return is_best & (is_first | tf.not_equal(ids, after)), results, after
+        return is_best & (is_first | tf.not_equal(ids, after)), results
 
     def merge_best(ids: Any, chosen: Any, results: Any) -> tuple[Any, Any, Any]:
         is_second = tf.pad(chosen[:, :-1], [[0, 0], [1, 0]])
-        ids = compact(tf.where(is_second, NOTHING, tf.where(chosen, results, ids)))[0]
-        chosen, results, _ = best(ids)
-        return ids, chosen, results
+        ids = compact(tf.where(is_second, NOTHING, tf.where(chosen, results, ids)))
+        return ids, *best(ids)
 
     if_empty = tf.pad(ids, [[0, 0], [0, 1]], constant_values=NOTHING)
     any_width = tf.TensorShape([None, None])
-    chosen, results, _ = best(if_empty)
-    found = tf.while_loop(
+    found, _, _ = tf.while_loop(
         lambda ids, chosen, results: tf.reduce_any(chosen),
         merge_best,
-        (if_empty, chosen, results),
+        (if_empty, *best(if_empty)),
         shape_invariants=(any_width,) * 3,
     )
-    return found[0]
+    return compact(found)
 
 
 BUILDERS: dict[type, Callable[[Any], Encoder]] = {

@@ -9,7 +9,7 @@ from minigpt.config.sampling import BY_NAME, MAX_NEW_TOKENS
 from minigpt.generation.loop import DecodeState, add_token, initial_state
 from minigpt.generation.sampling import SAMPLING_SPEC, SamplingSettings, ban, sample_with
 from minigpt.targets.cached_step import CachedStep
-from minigpt.targets.onnx.text.rows import NOTHING
+from minigpt.targets.onnx.text.rows import NOTHING, lengths_of
 from minigpt.targets.onnx.text.words32 import uniform
 
 # Random numbers are made for this many steps at a time.
@@ -38,17 +38,17 @@ class Generator:
         self._banned = np.isin(np.arange(step.model.vocab_size), list(never_sampled_ids))
         self._cache_specs = step.signature(None, None)[2:]
 
-    def begin(self, ids: Any, lengths: Any, max_new_tokens: Any, seed: Any) -> Tensors:
+    def begin(self, ids: Any, max_new_tokens: Any, seed: Any) -> Tensors:
         """Returns the values of the first pass, named as the arguments of `advance`.
 
         Args:
-          ids: int32[B, P], prompts, shorter ones padded with NOTHING.
-          lengths: int32[B], tokens in each; an empty prompt starts a document.
+          ids: int32[B, P], prompts, shorter ones padded with NOTHING. An empty one starts a document.
           max_new_tokens: int32[]; negative values count as 0, those above MAX_NEW_TOKENS as that.
           seed: int32[].
         Returns:
           The values; `limit`, int64[], the most passes; and `continues`, bool[], whether there are any.
         """
+        lengths = lengths_of(ids)
         # As in `Decoder.prefill`: an empty prompt is read as an end token.
         ids = tf.pad(ids, [[0, 0], [0, 1]], constant_values=NOTHING)
         width = tf.maximum(tf.shape(ids)[1] - 1, 1)
@@ -144,16 +144,17 @@ class Generator:
         caches = [found[f"new_{name}"] for name in self._step.cache_names]
         return ban(found["logits"], tf.constant(self._banned)), caches
 
-    def finish(self, token_ids: Any, lengths: Any, prompt_lengths: Any, new_lengths: Any) -> Any:
+    def finish(self, ids: Any, token_ids: Any, prompt_lengths: Any, new_lengths: Any) -> Any:
         """Returns the prompts with their continuations, int32[B, T], shorter texts padded with NOTHING.
 
         Args:
+          ids: the prompts, as for `begin`.
           token_ids, prompt_lengths, new_lengths: those after the last pass.
-          lengths: int32[B], tokens in the prompts; 0 for an empty one.
         """
         places = tf.range(tf.shape(token_ids)[1])
         is_text = places < (prompt_lengths + new_lengths)[:, None]
-        is_text &= (places > 0) | (lengths > 0)[:, None]
+        # The end token of an empty prompt is left out.
+        is_text &= (places > 0) | (lengths_of(ids) > 0)[:, None]
         return tf.where(is_text, token_ids, NOTHING)
 
 

@@ -14,16 +14,20 @@ _PAGE = 256
 _PAGES = 0x110000 // _PAGE
 
 
-def compact(values: Any) -> tuple[Any, Any]:
+def lengths_of(rows: Any) -> Any:
+    """Returns int32[B], how many values of int32[B, N] are not NOTHING."""
+    return tf.reduce_sum(tf.cast(rows != NOTHING, tf.int32), axis=1)
+
+
+def compact(values: Any) -> Any:
     """Moves the values of each row to its beginning, in their order.
 
     Args:
       values: int32[B, M], B > 0, NOTHING anywhere.
     Returns:
-      int32[B, W], W that of the longest row, NOTHING at the end only; and int32[B], the lengths.
+      int32[B, W], W that of the longest row, NOTHING at the end only.
     """
     is_value = values != NOTHING
-    lengths = tf.reduce_sum(tf.cast(is_value, tf.int32), axis=1)
     rows, width = tf.shape(values)[0], tf.shape(values)[1]
     counts = tf.cumsum(tf.cast(is_value, tf.int32), axis=1)
     # What is nothing goes to one more column.
@@ -32,7 +36,7 @@ def compact(values: Any) -> tuple[Any, Any]:
     found = tf.tensor_scatter_nd_update(
         tf.fill([rows, width + 1], NOTHING), tf.stack([row_of, columns], axis=2), values
     )
-    return found[:, : tf.reduce_max(tf.concat([lengths, [0]], 0))], lengths
+    return found[:, : tf.reduce_max(tf.concat([lengths_of(values), [0]], 0))]
 
 
 def flat(values: Any) -> Any:
@@ -129,8 +133,8 @@ class CharacterIds:
         self._byte_ids[list(byte_ids)] = list(byte_ids.values())
         self._sequences = sequences or {}
 
-    def ids(self, code_points: Any) -> tuple[Any, Any]:
-        """int32[B, N] → ids int32[B, T], shorter texts padded, and lengths int32[B]."""
+    def ids(self, code_points: Any) -> Any:
+        """Code points int32[B, N] → ids int32[B, T], shorter texts padded with NOTHING."""
         ids = utf8_ids(code_points, self._byte_ids)
         known = self._known.look_up(code_points)[:, :, None]
         alone = tf.pad(known, [[0, 0], [0, 0], [0, 3]], constant_values=NOTHING)
@@ -164,7 +168,7 @@ class LowerCase:
         sigma = tf.where(self._is_final(code_points), _FINAL_SIGMA, _SMALL_SIGMA)
         first = tf.where(code_points == _SIGMA, sigma, first)
         both = tf.stack([first, second], axis=2)
-        return compact(flat(both))[0]
+        return compact(flat(both))
 
     def _is_final(self, code_points: Any) -> Any:
         """Returns bool[B, N]: Final_Sigma of The Unicode Standard, table 3-17, if this is a Σ."""
@@ -178,7 +182,7 @@ class LowerCase:
 
 def _cased_neighbor(is_cased: Any, is_kept: Any, offset: int) -> Any:
     """Returns whether the next character that is kept, on one side of each that is kept, is cased."""
-    flags, _ = compact(tf.where(is_kept, tf.cast(is_cased, tf.int32), NOTHING))
+    flags = compact(tf.where(is_kept, tf.cast(is_cased, tf.int32), NOTHING))
     flags = tf.pad(flags, [[0, 0], [1, 2]])
     place = tf.cumsum(tf.cast(is_kept, tf.int32), axis=1)
     place = tf.minimum(place + offset, tf.shape(flags)[1] - 1)

@@ -82,11 +82,10 @@ def _reading(generator: Generator, tokenizer: Tokenizer) -> Any:
 
     def read(*arguments: Any) -> dict[str, Any]:
         *hashes, rows, max_new_tokens, seed = arguments
-        ids, lengths = encode(characters(tuple(hashes)))
+        ids = encode(characters(tuple(hashes)))
         # Without a prompt, one is read all the same.
         limit = tf.where(rows[0] > 0, max_new_tokens, 0)
-        values = generator.begin(ids, lengths, limit, seed)
-        return {"ids": ids, "read_lengths": lengths, **values}
+        return {"ids": ids, **generator.begin(ids, limit, seed)}
 
     hashes = [tf.TensorSpec([None, None], tf.int64, name) for name in HASHES]
     rows = tf.TensorSpec([1], tf.int64, "rows")
@@ -125,14 +124,12 @@ def _writing(generator: Generator, tokenizer: Tokenizer) -> Any:
     """Returns the graph after the loop: the ids of the texts → their bytes, for `joining`."""
     detokenizer = Detokenizer(tokenizer)
 
-    def write(
-        ids: Any, read_lengths: Any, token_ids: Any, prompt_lengths: Any, new_lengths: Any
-    ) -> dict[str, Any]:
-        both = generator.finish(token_ids, read_lengths, prompt_lengths, new_lengths)
+    def write(ids: Any, token_ids: Any, prompt_lengths: Any, new_lengths: Any) -> dict[str, Any]:
+        both = generator.finish(ids, token_ids, prompt_lengths, new_lengths)
         data, rounds = padded_to_power_of_two(detokenizer.continuation(ids, both))
         return {"bytes": data, "rounds": rounds}
 
-    names = ("ids", "read_lengths", "last_token_ids", "prompt_lengths", "last_new_lengths")
+    names = ("ids", "last_token_ids", "prompt_lengths", "last_new_lengths")
     signature = [
         tf.TensorSpec([None, None] if name.endswith("ids") else [None], tf.int32, name)
         for name in names
