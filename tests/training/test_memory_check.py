@@ -54,7 +54,8 @@ def test_what_a_training_keeps():
 
 
 def test_what_cannot_fit_is_refused_before_anything_is_taken(tiny_file, tmp_path, monkeypatch):
-    monkeypatch.setattr("minigpt.models.memory_estimate.machine_bytes", lambda: 10_000)
+    for module in ("models.memory_estimate", "training.strategy"):
+        monkeypatch.setattr(f"minigpt.{module}.machine_bytes", lambda: 10_000)
     monkeypatch.setattr("minigpt.training.start.build_model", None)
     with pytest.raises(UserError, match=r"lower model.embed_dim = 16 or model.num_layers = 2$"):
         minigpt.train(tiny_settings(tiny_file), tmp_path / "run")
