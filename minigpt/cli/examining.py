@@ -44,10 +44,23 @@ TokensOption = Annotated[
 ]
 
 
-@command({"run": "RUN", "paths": "--text", "text": "--text"})
-def evaluate(run: RunArgument, text: TextOption = None, as_json: JsonOption = False) -> None:
+@command({"run": "RUN", "paths": "--text", "text": "--text", "stride": "--stride"})
+def evaluate(
+    run: RunArgument,
+    text: TextOption = None,
+    stride: Annotated[
+        int | None,
+        typer.Option(
+            "--stride",
+            metavar="N",
+            help="Tokens between two windows of the text, which then overlap. Without it, they are "
+            "adjacent.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """Score a model on its validation text, or on other text."""
-    scores = minigpt.evaluate_run(minigpt.Run(run), text)
+    scores = minigpt.evaluate_run(minigpt.Run(run), text, stride=stride)
     if as_json:
         print_json(scores.as_dict())
         return

@@ -97,26 +97,32 @@ def _pass_order(seed: int, pass_index: int, windows: int) -> "tuple[int, np.ndar
 
 
 def eval_windows(
-    ids: np.ndarray, max_len: int, batch_size: int
+    ids: np.ndarray, max_len: int, batch_size: int, stride: int | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yields adjacent windows that contain every target exactly once.
+    """Yields windows in which every target counts exactly once.
 
     Args:
       ids: uint16 or uint32[n + 1] token ids.
+      max_len: T, targets in a window.
+      batch_size: B.
+      stride: targets between the beginnings of two windows, 1 to T. Where windows overlap, a target counts
+        in the one that has the most tokens before it. None for T: adjacent windows.
     Yields:
-      inputs int32[B, T], targets int32[B, T], weights float32[B, T]. The last batch is padded with
-      id 0 and weight 0.
+      inputs int32[B, T], targets int32[B, T], weights float32[B, T]: 1 for the targets that count, else 0.
+      What is missing at the end has id 0 and weight 0.
     """
-    n_tokens = len(ids) - 1
-    for start in range(0, n_tokens, batch_size * max_len):
-        stop = min(start + batch_size * max_len, n_tokens)
-        inputs = np.zeros(batch_size * max_len, np.int32)
+    n_tokens, stride = len(ids) - 1, stride or max_len
+    overlap = max_len - stride
+    starts = range(0, max(min(1, n_tokens), n_tokens - overlap), stride)
+    for first in range(0, len(starts), batch_size):
+        inputs = np.zeros((batch_size, max_len), np.int32)
         targets, weights = np.zeros_like(inputs), np.zeros(inputs.shape, np.float32)
-        inputs[: stop - start] = ids[start:stop]
-        targets[: stop - start] = ids[start + 1 : stop + 1]
-        weights[: stop - start] = 1
-        shape = (batch_size, max_len)
-        yield inputs.reshape(shape), targets.reshape(shape), weights.reshape(shape)
+        for row, start in enumerate(starts[first : first + batch_size]):
+            size = min(max_len, n_tokens - start)
+            inputs[row, :size] = ids[start : start + size]
+            targets[row, :size] = ids[start + 1 : start + size + 1]
+            weights[row, overlap if start else 0 : size] = 1
+        yield inputs, targets, weights
 
 
 _ROUNDS = 8

@@ -6,6 +6,7 @@ from pathlib import Path
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.text_files import read_pairs, read_texts
 from minigpt.corpus.token_ids import Part, encode_texts
+from minigpt.errors import ArgumentProblem, UserError
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
 from minigpt.runs.layout import run_error
 from minigpt.runs.run import Run, as_run, open_run_corpus
@@ -13,17 +14,21 @@ from minigpt.tokenizers import Tokenizer
 
 
 def evaluate_run(
-    run: Run | str | Path, paths: Sequence[str] | None = None
+    run: Run | str | Path, paths: Sequence[str] | None = None, *, stride: int | None = None
 ) -> Evaluation | PairEvaluation:
     """Scores a run's best model on files, or on the text held out from its training.
 
     Args:
       run: a run, or its directory.
       paths: files, folders and globs; for a translation model, of pairs. None for the held-out text.
+      stride: tokens between the beginnings of two windows of the text, 1 to `max_len`. Windows then
+        overlap, and every token is predicted from at least `max_len - stride` tokens, except at the
+        beginning. None for adjacent windows.
     Returns:
       an `Evaluation`, or a `PairEvaluation` for a translation model.
     Raises:
-      UserError: the text cannot be read, the run has no held-out text, or its text has changed since.
+      UserError: the text cannot be read, the run has no held-out text, or its text has changed since; or
+        the stride is out of range, or given for a translation model.
     """
     run = as_run(run)
     tokenizer = run.load_tokenizer()
@@ -35,6 +40,10 @@ def evaluate_run(
     from minigpt.models import EncoderDecoder
 
     if isinstance(model, EncoderDecoder):
+        if stride is not None:
+            raise UserError(
+                ArgumentProblem("stride", stride, "is for models of text, not of pairs")
+            )
         config = run.config
         return evaluate_pairs(
             model,
@@ -44,7 +53,7 @@ def evaluate_run(
             config.sampling.beams,
             config.sampling.length_penalty,
         )
-    return score(Evaluator(model).loss(part.ids), part, tokenizer.lossless)
+    return score(Evaluator(model).loss(part.ids, stride=stride), part, tokenizer.lossless)
 
 
 def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:

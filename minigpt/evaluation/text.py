@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.corpus.batches import eval_windows
+from minigpt.errors import ArgumentProblem, UserError
 from minigpt.models import GPT, EncoderDecoder
 
 # Called with the inputs, targets, weights and losses of each batch.
@@ -106,11 +107,21 @@ class Evaluator:
         self.batch_size = max(1, min(batch_size, limit))
         self._mean_loss = mean_loss(model, replicas)
 
-    def loss(self, ids: np.ndarray, record: Record | None = None) -> float:
-        """Returns the mean loss in nats over the targets ids[1:], in adjacent windows of max_len.
+    def loss(
+        self, ids: np.ndarray, record: Record | None = None, stride: int | None = None
+    ) -> float:
+        """Returns the mean loss in nats over the targets ids[1:], in windows of max_len.
 
         Args:
           ids: int[n + 1].
           record: called with each batch and the losses of its targets.
+          stride: targets between two windows; None for adjacent ones. See `eval_windows`.
+        Raises:
+          UserError: the stride is below 1 or above max_len.
         """
-        return self._mean_loss(eval_windows(ids, self.model.max_len, self.batch_size), record)
+        max_len = self.model.max_len
+        if stride is not None and not 1 <= stride <= max_len:
+            raise UserError(
+                ArgumentProblem("stride", stride, f"should be 1 to max_len = {max_len}")
+            )
+        return self._mean_loss(eval_windows(ids, max_len, self.batch_size, stride), record)

@@ -86,11 +86,14 @@ class TextModel(BaseTextModel):
         token_ids = as_token_ids(token_ids, self.max_len, self.vocab_size)
         return tf.cast(self.model.latents(token_ids), tf.float32).numpy()
 
-    def evaluate(self, texts: str | Sequence[str]) -> Evaluation:
+    def evaluate(self, texts: str | Sequence[str], *, stride: int | None = None) -> Evaluation:
         """Scores the model on texts, each one document.
 
+        Args:
+          texts: the texts.
+          stride: as for `evaluate_run`.
         Raises:
-          UserError: all texts are empty, or one is not valid Unicode.
+          UserError: all texts are empty, one is not valid Unicode, or the stride is out of range.
           TypeError: `texts` contains something other than strings.
         """
         documents = as_texts("texts", texts)
@@ -99,7 +102,7 @@ class TextModel(BaseTextModel):
         for document in documents:
             check_prompt(document, "texts")
         part = encode_texts(documents, self.tokenizer)
-        loss = self._evaluator.loss(part.ids)
+        loss = self._evaluator.loss(part.ids, stride=stride)
         return score(loss, part, self.tokenizer.lossless)
 
 

@@ -130,6 +130,20 @@ def test_evaluation_sees_every_target_once(n_tokens):
     assert seen == list(range(1, n_tokens + 1))
 
 
+@pytest.mark.parametrize("stride", range(1, T + 1))
+@pytest.mark.parametrize("n_tokens", [0, 1, T - 1, T, T + 1, 50])
+def test_overlapping_windows_count_every_target_with_the_most_tokens_before_it(n_tokens, stride):
+    seen = []
+    for inputs, targets, weights in eval_windows(IDS[: n_tokens + 1], T, B, stride):
+        for row in range(B):
+            for place in np.flatnonzero(weights[row]):
+                seen.append(target := int(targets[row, place]))
+                before = inputs[row, : place + 1].tolist()
+                assert before == list(range(target - place - 1, target))
+                assert len(before) == target or len(before) > T - stride
+    assert seen == list(range(1, n_tokens + 1))
+
+
 def test_a_process_ends_with_unread_batches():
     # A thread of tf.data that runs Python code at interpreter exit blocks forever.
     script = """if True:
