@@ -223,11 +223,16 @@ class Clock(Callback):
             return
         share = seconds / limit
         checked_at = max((at for at in CHECKED_AT if share >= at), default=0.0)
+        if len(self._recent) < 10:
+            return
         if self.is_planned:
             is_due = checked_at > self._checked_at
         else:
             is_due = share >= (PLANNED_FROM if self._epochs_ended else PLANNED_AT)
-        if not is_due or len(self._recent) < 10:
+            if not is_due and self._epochs_ended:
+                # All steps take a fraction of the limit: no plan is needed.
+                self.is_planned = seconds + self.seconds_left() < 0.5 * limit
+        if not is_due:
             return
         is_last = checked_at == CHECKED_AT[-1]
         exactly = not self.is_planned or is_last
