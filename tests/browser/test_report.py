@@ -219,7 +219,7 @@ def test_a_comparison(reports, open_page):
     # Not by color alone.
     assert len({(dash, marker) for _, dash, marker in lines}) == 6
     diagnoses = texts_of(tab, ".run-card")
-    assert "Not examined yet." in diagnoses[0] and "too short" in diagnoses[5]
+    assert "Not examined yet." in diagnoses[0] and "Still improving" in diagnoses[5]
     assert texts_of(tab, "#settings tbody th") == ["training.batch_size"]
     assert texts_of(tab, "#settings tbody td") == list("123456")
     (certificate,) = texts_of(tab, "#certificates tbody tr")
