@@ -167,33 +167,39 @@ def test_the_plan_is_made_when_an_epoch_has_shown_what_is_not_updates(monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("max_minutes", "early", "late"),
+    ("max_minutes", "early", "late", "bars"),
     [
         # After 20 s of 60, before there is a plan; and after 47 s.
         (
             1,
             ["epoch 1", "step 8", "33% of 1 min, 39 s left"],
             ["epoch 2/3", "step 35/57", "78% of 1 min, 12 s left"],
+            # The share of the time, then that of the steps.
+            [20 / 60, 35 / 57],
         ),
         (
             "none",
             ["epoch 1/4", "step 8/80", "1 min 12 s left"],
             ["epoch 2/4", "step 35/80", "45 s left"],
+            [8 / 80, 35 / 80],
         ),
     ],
 )
-def test_what_the_progress_shows(monkeypatch, max_minutes, early, late):
+def test_what_the_progress_shows(monkeypatch, max_minutes, early, late, bars):
     machine = Machine(monkeypatch, max_minutes=max_minutes, epochs=4, steps_per_epoch=20)
     console = Console(file=io.StringIO(), width=200)
     display = Display(console, machine.clock)
-    shown = {}
+    terminal = Display(Console(file=io.StringIO(), force_terminal=True), machine.clock)
+    shown, completed = {}, []
 
     def seconds(step):
         if step in (8, 35):
-            display.on_epoch_begin(step // 20)
             machine.now += 10  # Nothing was shown for so long.
-            display.on_train_batch_end(5, {"loss": 1.0})
+            for each in (display, terminal):
+                each.on_epoch_begin(step // 20)
+                each.on_train_batch_end(5, {"loss": 1.0})
             machine.now -= 10
+            completed.append(terminal._bar.tasks[0].completed)
             shown[step] = console.file.getvalue().splitlines()[-1]
         return 1.0
 
@@ -201,6 +207,7 @@ def test_what_the_progress_shows(monkeypatch, max_minutes, early, late):
     for step, parts in ((8, early), (35, late)):
         assert all(f" {part} " in f" {shown[step]} " for part in parts), shown
         assert "loss 1.000" in shown[step]
+    assert completed == pytest.approx(bars)
 
 
 @pytest.mark.parametrize("max_minutes", ["none", 30])
