@@ -4,6 +4,7 @@ import math
 import re
 import shlex
 import shutil
+import time
 import tomllib
 
 import numpy as np
@@ -15,6 +16,7 @@ from minigpt.config import load_config
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.evaluation import evaluate_run
+from minigpt.training import pipeline
 from minigpt.training.start import check_trains_all_positions
 from tests.conftest import tiny_settings, tiny_text
 from tests.run_files import METRICS, RUN_FILES, names_in, records
@@ -161,8 +163,13 @@ def test_two_trainings_without_a_directory_get_one_each(
     assert all(len(records(run.metrics_file)) == 1 for run in runs)
 
 
-def test_suggested_commands_are_quoted_and_markup_is_shown(tiny_file, tmp_path, capsys):
+def test_suggested_commands_are_quoted_and_markup_is_shown(
+    tiny_file, tmp_path, capsys, monkeypatch
+):
     """The commands can be pasted into a shell, and run."""
+    # The times are printed in whole seconds: an export that takes more than one separates them.
+    export = pipeline.export_best
+    monkeypatch.setattr(pipeline, "export_best", lambda *a: (time.sleep(1.1), export(*a))[1])
     path = tmp_path / "a run [/INST]"
     settings = tiny_settings(
         tiny_file,
