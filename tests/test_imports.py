@@ -34,6 +34,9 @@ AROUND = {
 TOP = {"app", "cli", "__init__", "__main__", "layers", "losses"}
 
 
+NAMES = CORE | set(AROUND) | TOP
+
+
 def package_of(module: str) -> str:
     return module.split(".")[1] if "." in module else "__init__"
 
@@ -44,7 +47,10 @@ def imports_of(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             assert not node.level, f"line {node.lineno}: a relative import"
-            if (node.module or "").partition(".")[0] == "minigpt":
+            if node.module == "minigpt":
+                names = {alias.name for alias in node.names}
+                packages |= {name if name in NAMES else "__init__" for name in names}
+            elif (node.module or "").startswith("minigpt."):
                 packages.add(package_of(node.module or ""))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             if re.match(rf"minigpt\.({'|'.join(AROUND)})\b", node.value):

@@ -99,13 +99,16 @@ class TransformerConfig(Section):
     )
     block: BlockName = "modern"
     norm_epsilon: float = Field(
-        1e-6, gt=0, description="added to the variance in LayerNorm, to the mean square in RMSNorm"
+        1e-6,
+        gt=0,
+        le=1,
+        description="added to the variance in LayerNorm, to the mean square in RMSNorm",
     )
     qkv_bias: QkvBias = False
     scale_embeddings: ScaleEmbeddings = False
     position: Position = "rotary"
     rotary_base: float = Field(
-        10_000.0, gt=0, description="base of the wavelengths of rotary positions"
+        10_000.0, gt=0, le=1e30, description="base of the wavelengths of rotary positions"
     )
     activation: Activation = "silu"
     tie_embeddings: TieEmbeddings = False

@@ -75,6 +75,7 @@ SETTINGS = (
         "0 always takes the most probable token; 1 samples from the probabilities of the model; higher "
         "values make improbable tokens more frequent",
         least=0,
+        most=1e30,
         neutral=1.0,
         formats=("saved_model", "gguf", "onnx"),
     ),
@@ -125,6 +126,7 @@ SETTINGS = (
         1.0,
         "values above 1 make tokens that are already in the text less probable",
         above=0,
+        most=1e30,
         neutral=1.0,
         formats=("saved_model", "gguf"),
     ),

@@ -89,11 +89,13 @@ class TrainingConfig(Section):
     )
     adam_beta_2: Rate = Field(0.99, description="decay rate of Adam's mean of squared gradients")
     adam_epsilon: float = Field(
-        1e-7, gt=0, description="added to the root of Adam's mean of squared gradients"
+        1e-7, gt=0, le=1, description="added to the root of Adam's mean of squared gradients"
     )
-    weight_decay: float = Field(0.1, ge=0, description="decoupled weight decay; matrices only")
+    weight_decay: float = Field(
+        0.1, ge=0, le=1_000_000, description="decoupled weight decay; matrices only"
+    )
     clip_norm: float | None = Field(
-        1.0, gt=0, description="maximum global norm of the gradients; no clipping if unset"
+        1.0, gt=0, le=1e30, description="maximum global norm of the gradients; no clipping if unset"
     )
     label_smoothing: Rate = Field(
         0.0, description="for pairs: share of a target's probability spread over all tokens"

@@ -192,7 +192,7 @@ class _Store:
 
     def has_fingerprint(self, fingerprint: str) -> bool:
         """Returns whether a run recorded the fingerprint of this text and these settings."""
-        # The second one is that of a text with equal documents, before 0.2.0 was released.
+        # The second one is that of runs of commit 8854410 whose text has equal documents.
         return fingerprint in (_key(self.settings), _key(self.settings | {"split_rule": 2}))
 
     def open(self) -> Corpus:

@@ -126,9 +126,9 @@ class _OptionalOutput(Callback):
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         if self.is_ready:
             with self.writing():
-                self.hook.step_ended(logs or {})
+                self.hook.step_ended(dict(logs or {}))
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if self.is_ready:
             with self.writing():
-                self.hook.epoch_ended(epoch + 1, logs or {})
+                self.hook.epoch_ended(epoch + 1, dict(logs or {}))

@@ -6,6 +6,8 @@ from typing import Any
 import keras
 from rich.console import Console
 
+from minigpt.errors import failure
+from minigpt.notices import LOGGER
 from minigpt.runs.checkpoints import Checkpoint
 from minigpt.runs.records import append_lines
 from minigpt.runs.run import Run
@@ -144,7 +146,9 @@ class TrainingLoop:
             callbacks += [
                 steps,
                 display,
-                task.samples(display, lambda line: append_lines(run.samples_file, [line])),
+                _Samples(
+                    task.samples(display, lambda line: append_lines(run.samples_file, [line]))
+                ),
                 Recorder(run, clock),
                 StopAtNaN(run, clock),
                 *self.hooks.callbacks(),
@@ -169,6 +173,27 @@ class _Scores(Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
         logs.update(self.task.scores())
+
+
+class _Samples(Callback):
+    """Calls the samples of a task. If they fail, one line is printed and training goes on."""
+
+    def __init__(self, samples: keras.callbacks.Callback) -> None:
+        super().__init__()
+        self.samples = samples
+
+    def set_model(self, model: keras.Model) -> None:
+        super().set_model(model)
+        self.samples.set_model(model)
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        self.samples.on_train_begin(logs)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        try:
+            self.samples.on_epoch_end(epoch, logs)
+        except Exception as error:
+            LOGGER.warning("no samples after epoch %d: %s", epoch + 1, failure(error))
 
 
 class UserCallbacks(Callback):

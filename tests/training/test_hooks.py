@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 import minigpt
@@ -10,6 +11,7 @@ from minigpt.runs.run import Run
 from minigpt.targets.run_files import PortableFile, SavedModelFolder
 from minigpt.tokenizers import graph
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
+from minigpt.training.callbacks.callback import Stage
 from minigpt.training.hooks import Hook
 from minigpt.training.pipeline import train
 from tests.conftest import tiny_settings
@@ -36,6 +38,46 @@ class Never(Hook):
         raise AssertionError("called although `started` failed")
 
     epoch_ended = best_ready = finished = step_ended
+
+
+class Damaging(Hook):
+    """Changes everything that it receives."""
+
+    name = "damage"
+    stage = Stage.SCORE
+
+    def epoch_ended(self, epoch, logs):
+        logs.clear()
+
+    def best_ready(self, run, model):
+        model.set_weights([0 * weight for weight in model.get_weights()])
+        raise ValueError("no")
+
+
+def test_a_hook_cannot_change_scores_or_the_model(tiny_file, tmp_path, without_xla, capsys):
+    settings = tiny_settings(tiny_file, training={"epochs": 1, "steps_per_epoch": 4})
+    plain = train(settings, tmp_path / "plain").load_model().get_weights()
+    run = train(settings, tmp_path / "run", hooks=(Damaging(),))
+    assert capsys.readouterr().out.count("damage is not written: ValueError: no") == 1
+    assert len(list(run.checkpoints_folder.iterdir())) == 1
+    for weight, expected in zip(run.load_model().get_weights(), plain, strict=True):
+        np.testing.assert_array_equal(weight, expected)
+
+
+def test_samples_that_fail_cost_one_line(tiny_file, tmp_path, without_xla, capsys, monkeypatch):
+    def fail(*_):
+        raise ValueError("filter")
+
+    monkeypatch.setattr("minigpt.generation.sampling.shape_distribution", fail)
+    settings = tiny_settings(
+        tiny_file, training={"epochs": 2, "steps_per_epoch": 2}, sampling={"prompts": ["Ana"]}
+    )
+    run = train(settings, tmp_path / "run")
+    said = [line for line in capsys.readouterr().out.splitlines() if "no samples" in line]
+    for epoch, line in enumerate(said, 1):
+        assert line.startswith(f"no samples after epoch {epoch}: ValueError: filter")
+    assert len(said) == 2
+    assert len(list(run.checkpoints_folder.iterdir())) == 2 and run.model_file.is_file()
 
 
 def test_a_hook_that_fails_costs_one_line(tiny_file, tmp_path, without_xla, capsys):

@@ -90,7 +90,10 @@ def open_transformers_js(path: Path) -> Opened:
 def _session(path: Path) -> Any:
     import onnxruntime
 
-    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    # No warnings: there is one about each input that has a default.
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def _opened(

@@ -6,12 +6,12 @@
 
 /* The host checks the limits. Other values do no harm. */
 typedef struct {
-    float temperature; /* at least 0; 1: no effect */
+    float temperature; /* at least 0, at most 1e+30; 1: no effect */
     int32_t top_k; /* at least 0, less than 2147483648; 0: no effect */
     float top_p; /* more than 0, at most 1; 1: no effect */
     float min_p; /* at least 0, at most 1; 0: no effect */
     float typical_p; /* more than 0, at most 1; 1: no effect */
-    float repetition_penalty; /* more than 0; 1: no effect */
+    float repetition_penalty; /* more than 0, at most 1e+30; 1: no effect */
     int32_t seed; /* at least 0, less than 2147483648 */
 } SamplingSettings;
 
