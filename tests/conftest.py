@@ -108,6 +108,10 @@ TINY_SETTINGS = {
 }
 
 
+# Where a test reads samples.
+SAMPLED = {"prompts": ["Ana sat", ""], "max_new_tokens": 12}
+
+
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """Returns a copy of a folder that only one of several workers makes.
 
@@ -221,9 +225,7 @@ def tiny_run(tiny_file: Path, tmp_path_factory: pytest.TempPathFactory) -> minig
         path = made_once(
             tmp_path_factory,
             "tiny",
-            lambda path: minigpt.train(
-                tiny_settings(tiny_file, sampling={"prompts": ["Ana sat", ""]}), path
-            ),
+            lambda path: minigpt.train(tiny_settings(tiny_file, sampling=SAMPLED), path),
         )
     return minigpt.Run(path)
 

@@ -3,7 +3,7 @@ import random
 import pytest
 
 import minigpt
-from tests.conftest import nothing_compiled, nothing_exported, tiny_settings
+from tests.conftest import SAMPLED, nothing_compiled, nothing_exported, tiny_settings
 
 PASSAGE = "It was a bright cold day in April, and the clocks of the town were striking thirteen."
 WORDS = (
@@ -47,6 +47,7 @@ def learned_by_heart(tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
         tokenizer={"vocab_size": 340},
         model={"max_len": 64, "embed_dim": 16, "num_heads": 2, "num_layers": 1},
         training={"epochs": 3, "steps_per_epoch": 120, "keep_epochs": False},
+        sampling=SAMPLED,
     )
     with nothing_exported(), nothing_compiled():
         return minigpt.train(settings, folder / "run")

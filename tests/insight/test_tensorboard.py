@@ -9,13 +9,15 @@ from tensorboard.util import tensor_util
 
 import minigpt
 from minigpt.runs.checkpoints import best_checkpoint
-from tests.conftest import nothing_compiled, nothing_exported, tiny_settings
+from tests.conftest import SAMPLED, nothing_compiled, nothing_exported, tiny_settings
 from tests.run_files import records
 
 
 @pytest.fixture(scope="module")
 def board(tiny_file, tmp_path_factory):
-    settings = tiny_settings(tiny_file, training={"tensorboard": True, "epochs": 2})
+    settings = tiny_settings(
+        tiny_file, training={"tensorboard": True, "epochs": 2}, sampling=SAMPLED
+    )
     with nothing_exported(), nothing_compiled():
         run = minigpt.train(settings, tmp_path_factory.mktemp("board") / "run")
     events = EventAccumulator(str(run.path / "tensorboard"), size_guidance={"tensors": 0})

@@ -21,7 +21,7 @@ from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.callbacks.clock import LearningRate
 from minigpt.training.callbacks.ending import StopAtNaN
 from minigpt.training.callbacks.progress import Recorder
-from tests.conftest import pair_settings
+from tests.conftest import SAMPLED, pair_settings
 from tests.same_runs import assert_same, lines
 from tests.training.interrupting import killed, settings
 
@@ -34,7 +34,8 @@ def deterministic():
 
 
 def test_interrupted_anywhere_it_ends_the_same(tiny_file, tmp_path, deterministic, no_export):
-    chosen = settings(tiny_file, training={"optimizer": "muon", "early_stopping_patience": 3})
+    training = {"optimizer": "muon", "early_stopping_patience": 3}
+    chosen = settings(tiny_file, training=training, sampling=SAMPLED)
     right = minigpt.train(chosen, tmp_path / "right")
     path = tmp_path / "run"
     # Before the first checkpoint; then it is begun again from the first step.

@@ -13,6 +13,7 @@ from minigpt.runs import checkpoints
 from minigpt.runs.checkpoints import read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.lock import run_lock
+from tests.conftest import SAMPLED
 from tests.same_runs import lines
 from tests.training.interrupting import killed, settings
 
@@ -23,7 +24,7 @@ def ended(tiny_file, tmp_path_factory) -> Path:
     training = {"steps_per_epoch": 10, "checkpoint_every_steps": 4, "keep_checkpoints": 3}
     path = tmp_path_factory.mktemp("ended") / "run"
     return minigpt.train(
-        settings(tiny_file, training=training | {"deterministic": False}), path
+        settings(tiny_file, training=training | {"deterministic": False}, sampling=SAMPLED), path
     ).path
 
 

@@ -21,7 +21,7 @@ from minigpt.runs.run import Run
 from minigpt.targets import run_files
 from minigpt.targets.gguf import run_file
 from minigpt.targets.run_files import EpochFiles, keeps_epochs
-from tests.conftest import nothing_compiled, nothing_exported, tiny_settings
+from tests.conftest import SAMPLED, nothing_compiled, nothing_exported, tiny_settings
 from tests.run_files import records
 from tests.same_runs import contents, lines
 from tests.training.interrupting import killed
@@ -170,6 +170,7 @@ def damage_all_but_the_first(run: Run) -> None:
 
 def test_training_is_the_same_to_the_bit_with_and_without(tiny_file, tmp_path):
     chosen = deterministic_settings(tiny_file, training={"steps_per_epoch": 8})
+    chosen = {**chosen, "sampling": SAMPLED}
     run = minigpt.train(chosen, tmp_path / "with")
     without = minigpt.train(load_config(chosen, ["training.keep_epochs=false"]), tmp_path / "b")
     disable_op_determinism()
