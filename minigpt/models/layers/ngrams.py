@@ -31,10 +31,12 @@ def earlier(x: Any, count: int, cache: Any = None, index: Any = None) -> tuple[l
         return [padded[:, count - k : count - k + length] for k in range(1, count + 1)], None
     positions = index[:, None] + ops.arange(length)
     cache = ops.scatter_update(cache, cache_entries(positions, 1), x[:, None])
+    batch, _, capacity, size = ops.shape(cache)
+    flat = ops.reshape(cache, [-1, size])
+    first = capacity * ops.arange(batch)[:, None]
     found = []
     for k in range(1, count + 1):
-        slots = ops.maximum(positions - k, 0)[..., None]
-        entries = ops.take_along_axis(cache[:, 0], slots, axis=1)
+        entries = ops.take(flat, first + ops.maximum(positions - k, 0), axis=0)
         found.append(ops.where((positions >= k)[..., None], entries, ops.zeros_like(entries)))
     return found, cache
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from minigpt.config import GPTConfig, load_config
 from minigpt.errors import UserError
 from minigpt.models import GPT, build_gpt
-from minigpt.models.layers.ngrams import CausalConvolution, NGramEmbedding, ngram_row
+from minigpt.models.layers.ngrams import CausalConvolution, NGramEmbedding, earlier, ngram_row
 from minigpt.models.layers.transformer_block import TransformerBlock
 from minigpt.models.lora import enable_lora
 from minigpt.training.messages import parameters_by_part
@@ -165,3 +166,13 @@ def test_one_switch_leaves_only_parts_that_other_programs_know():
     overrides = ["model.convolution=4", "model.ngrams=[2]", "model.value_residual=true"]
     config = load_config({}, [*overrides, "model.standard_parts=true"]).model
     assert (config.convolution, config.ngrams, config.value_residual) == (0, [], False)
+
+
+def test_reading_the_cache_needs_no_int64():
+    """With it, TensorFlow prints a line of oneDNN in the middle of a training's output."""
+    x, cache = tf.TensorSpec([None, None, 4]), tf.TensorSpec([None, 1, None, 4])
+    step = tf.function(lambda x, cache, index: earlier(x, 2, cache, index))
+    graph = step.get_concrete_function(x, cache, tf.TensorSpec([None], tf.int32)).graph
+    operations = graph.get_operations()
+    assert any(operation.type == "GatherV2" for operation in operations)
+    assert not [o.name for o in operations for tensor in o.inputs if tensor.dtype == tf.int64]
