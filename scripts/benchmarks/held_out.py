@@ -6,9 +6,10 @@ bits per byte, words for nats per word.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 # (inputs, targets), int[B, T] each → the loss of each target in nats, float[B, T].
 Nats = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -29,6 +30,8 @@ class HeldOut:
       units: the score is the total loss in nats, divided by this number.
       vocab_size: V; limits the rows of a batch.
       extra_nats: added to the total loss, for characters that the vocabulary lacks.
+      overlapping: the same targets in windows that overlap by half, so that each target but the first ones
+        has at least half a context before it; None if the text has no windows.
     """
 
     inputs: np.ndarray
@@ -37,6 +40,7 @@ class HeldOut:
     units: float
     vocab_size: int
     extra_nats: float = 0.0
+    overlapping: "HeldOut | None" = None
 
     def score(self, nats: Nats, one_of: int = 1) -> float:
         """Returns the score of a model, measured or, from every n-th row only, estimated.
@@ -68,13 +72,19 @@ def windows(
       unknown: number of characters that the vocabulary lacks.
     """
     n_tokens = len(ids) - 1
-    shape = (-(-n_tokens // length), length)
-    padded = np.zeros((2, shape[0] * length), np.int32)
-    padded[:, :n_tokens] = ids[:-1], ids[1:]
-    inputs, targets = padded.reshape(2, *shape)
-    counted = (np.arange(shape[0] * length) < n_tokens).reshape(shape)
     extra = unknown * math.log(CODE_POINTS)
-    return HeldOut(inputs, targets, counted, n_bytes * math.log(2), vocab_size, extra)
+
+    def moved_by(stride: int) -> HeldOut:
+        count = 1 + max(0, -(-(n_tokens - length) // stride))
+        padded = np.zeros((2, (count - 1) * stride + length), np.int32)
+        padded[:, :n_tokens] = ids[:-1], ids[1:]
+        inputs, targets = sliding_window_view(padded, length, axis=1)[:, ::stride]
+        positions = stride * np.arange(count)[:, None] + np.arange(length)
+        counted = positions < n_tokens
+        counted[1:, : length - stride] = False
+        return HeldOut(inputs, targets, counted, n_bytes * math.log(2), vocab_size, extra)
+
+    return replace(moved_by(length), overlapping=moved_by(max(1, length // 2)))
 
 
 def beginnings(rows: np.ndarray, vocab_size: int, padding: int = 0) -> HeldOut:

@@ -38,6 +38,7 @@ class TimedEvaluation:
       reached_ends: those at `ends` or `last_step`.
       evaluation_seconds: seconds that were spent on evaluation.
       is_over: whether the training should end.
+      overlapping: the last score in overlapping windows; None if there are none.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class TimedEvaluation:
         self.stops_at_goals = stops_at_goals
         self.evaluation_seconds = evaluation_seconds
         self.is_over = False
+        self.overlapping: float | None = None
         self.points: list[Point] = []
         self.reached_ends: list[Point] = []
         self._next = 0.0
@@ -100,8 +102,10 @@ class TimedEvaluation:
             if quick * (self._scale or 1.0) <= self.goals[0] * (1 + near):
                 self._evaluate(seconds, step)
                 self._scale = self.points[-1][2] / quick
-        self.evaluation_seconds += time.perf_counter() - began
         self.is_over = is_last or (self.stops_at_goals and not self.goals)
+        if self.is_over and self.held_out.overlapping is not None:
+            self.overlapping = self.held_out.overlapping.score(self.nats)
+        self.evaluation_seconds += time.perf_counter() - began
 
     def _evaluate(self, seconds: float, step: int) -> None:
         score = self.held_out.score(self.nats)
@@ -110,12 +114,13 @@ class TimedEvaluation:
             del self.goals[0]
 
     def outcome(self) -> Outcome:
-        """Returns the last seconds as the value, all full evaluations, and those at the ends."""
+        """Returns the last seconds as the value, and the evaluations."""
         return {
             "value": self.points[-1][0],
             "points": self.points,
             "ends": self.reached_ends,
             "evaluation_seconds": self.evaluation_seconds,
+            "overlapping": self.overlapping,
         }
 
 

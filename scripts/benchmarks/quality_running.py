@@ -81,6 +81,7 @@ def run_quality_case(
             reached = crossing(points, score) if score is not None else None
             timings[goal].append(Timing(score, name, seconds, reached, points[-1:]))
         outcomes += [*runs.values(), ours]
+        notes += last_scores(of, case.unit, {**runs, OURS: ours})
         failures = {
             name: run["failed"] for name, run in {**runs, OURS: ours}.items() if "failed" in run
         }
@@ -94,6 +95,18 @@ def run_quality_case(
     results = [summarize_quality(case, goal, of, notes) for goal, of in timings.items()]
     results[0].seconds = round(time.monotonic() - began, 1)
     return results
+
+
+def last_scores(of: str, unit: str, runs: dict[str, Outcome]) -> list[str]:
+    """Returns a remark with the last score of each side, in adjacent and in overlapping windows."""
+    scores = []
+    for name, run in runs.items():
+        if run.get("overlapping") is not None:
+            seconds, _, score = run["points"][-1]
+            scores.append(f"{name} {score:.3f} and {run['overlapping']:.3f} after {seconds:.0f} s")
+    if not scores:
+        return []
+    return [f"{of}: last {unit} in adjacent and in overlapping windows: {'; '.join(scores)}"]
 
 
 def score_to_reach(goal: Goal, runs: dict[str, Outcome]) -> tuple[float | None, str, float | None]:

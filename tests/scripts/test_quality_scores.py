@@ -4,6 +4,7 @@ import math
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 from benchmarks.held_out import CODE_POINTS, beginnings, cut_documents, windows
 from benchmarks.quality import TimedEvaluation, cosine, crossing
+from benchmarks.quality_running import last_scores
 
 
 def target_as_nats(inputs, targets):
@@ -82,6 +84,8 @@ def test_time_of_a_score_is_interpolated(points, goal, seconds):
 class Training:
     """Simulates a run: 1 s and 0.01 less of the score per step, 100 s per evaluation."""
 
+    overlapping: Any = None
+
     def __init__(self, monkeypatch, **options):
         self.now, self.step, self.calls = 0.0, 0, []
         monkeypatch.setattr("time.perf_counter", lambda: self.now)
@@ -115,12 +119,27 @@ def test_training_ends_at_the_last_goal_and_evaluations_take_no_time(monkeypatch
     assert outcome["evaluation_seconds"] == 100 * len(training.calls)
 
 
+def test_overlapping_windows_are_scored_once_at_the_end(monkeypatch):
+    training = Training(monkeypatch, goals=[4.0], stops_at_goals=True)
+    training.overlapping = SimpleNamespace(score=lambda nats: training.calls.append("end") or 1.5)
+    outcome = training.run()
+    assert outcome["overlapping"] == 1.5
+    assert training.calls.index("end") == len(training.calls) - 1
+    runs = {"nanoGPT": outcome, "tutorial": {"points": [(3, 1, 4.0)], "overlapping": None}}
+    last = outcome["points"][-1]
+    expected = f"nanoGPT {last[2]:.3f} and 1.500 after {last[0]:.0f} s"
+    (remark,) = last_scores("round 1 of 1", "bits/byte", runs)
+    assert remark.endswith(f": {expected}")
+    assert last_scores("round 1 of 1", "bits/byte", {"tutorial": runs["tutorial"]}) == []
+
+
 def test_misleading_estimate_is_corrected(monkeypatch):
     """The rows of the quick evaluations are a tenth harder than the text."""
     training = Training(monkeypatch, goals=[4.0], stops_at_goals=True)
     plain = training.score
     training.evaluation.held_out = SimpleNamespace(
-        score=lambda nats, one_of=1: plain(nats, one_of) * (1.09 if one_of > 1 else 1)
+        score=lambda nats, one_of=1: plain(nats, one_of) * (1.09 if one_of > 1 else 1),
+        overlapping=None,
     )
     points = training.run()["points"]
     assert crossing(points, 4.0) == pytest.approx(100)
@@ -161,3 +180,13 @@ def test_learning_rate_follows_the_share_of_the_time(monkeypatch):
     assert training.evaluation.share == 0.25
     training.now = 50
     assert training.evaluation.share == 1
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 12, 13, 40])
+def test_overlapping_windows_count_each_target_once_with_half_a_context(count):
+    ids = np.arange(1, count + 2)
+    text = windows(ids, 8, 100, 100).overlapping
+    assert sorted(text.targets[text.counted]) == list(range(2, count + 2))
+    assert (text.targets - text.inputs)[text.counted].tolist() == [1] * count
+    before = np.broadcast_to(np.arange(8), text.counted.shape)[1:][text.counted[1:]]
+    assert (before >= 4).all()
