@@ -17,11 +17,18 @@ CHARACTERS_BELOW = 60_000
 # About this many bytes are held out: whole documents, at least one. Evaluating 200 KB takes one to two
 # seconds.
 HELD_OUT = 200_000
-# Speed of training on two cores, in weights times tokens. Measured with AVX-512: 32e9 with a width of 192,
-# 15e9 with one of 96 in a minute that includes compilation.
-WEIGHT_TOKENS_PER_SECOND = 22e9
+# Speed of training, in weights times tokens per second, on the machine on which the choices were measured:
+# two cores with AVX-512.
+REFERENCE_SPEED = 22e9
+# Parts of every model for a text, unless the user wants only standard ones.
+ADDITIONS = {"value_residual": True, "convolution": 4}
 # Passes over the text after which the held-out loss was lowest, with the dropout rate chosen for it.
 PASSES = 12
+# From this number of bytes on, the context is longer, and the time limits the size of the model.
+LONG_TEXT = 1_000_000
+# A text of so many bytes gets a larger model and larger batches if there are so many reference minutes, as
+# on a GPU. Not measured.
+LARGE_TEXT, LARGE_MINUTES = 20_000_000, 100
 # A time limit shortens training, but never extends it beyond its plan. So the plan is for a faster machine.
 PLANNED_SPEED = 2
 # Estimates for English.
@@ -64,19 +71,22 @@ def settings_to_fit(config: Config) -> set[str]:
     }
 
 
-def fitted(config: Config, text: TextSize) -> tuple[Config, Settings]:
+def fitted(
+    config: Config, text: TextSize, speed: float = REFERENCE_SPEED
+) -> tuple[Config, Settings]:
     """Fills in what the user has not set.
 
     Args:
       config: the settings of the user.
       text: the size of the text.
+      speed: of training, in weights times tokens per second.
     Returns:
       The complete settings, and those that were chosen here.
     Raises:
       UserError: if settings of the user are incompatible with the chosen ones.
     """
     given = config.model_dump(exclude_unset=True)
-    chosen = _Choice(config, text).unset_settings()
+    chosen = _Choice(config, text, speed).unset_settings()
     sections = {name: chosen.get(name, {}) | given.get(name, {}) for name in chosen | given}
     return load_config({"format": FORMAT} | sections), chosen
 
@@ -87,13 +97,17 @@ class _Choice:
     Args:
       config: the settings of the user, which are kept. The number of steps is adjusted to them.
       text: the size of the text.
+      speed: as for `fitted`.
     """
 
-    def __init__(self, config: Config, text: TextSize) -> None:
+    def __init__(self, config: Config, text: TextSize, speed: float = REFERENCE_SPEED) -> None:
         self.config = config
         self.text = text
         self.is_short = text.bytes < CHARACTERS_BELOW
         self.minutes = config.training.max_minutes or MAX_MINUTES
+        self.speed = speed
+        # The time on the reference machine.
+        self.reference_minutes = self.minutes * speed / REFERENCE_SPEED
         held_out = min(0.1, HELD_OUT / text.bytes) if text.bytes else 0.1
         self.val_fraction = max(1e-6, round(held_out, 6))
         share = text.training_share
@@ -119,19 +133,26 @@ class _Choice:
             settings = self.for_fine_tuning()
         else:
             settings = self.for_text()
-        return {
+        unset = {
             section: {
                 key: value for key, value in values.items() if not self.is_set(f"{section}.{key}")
             }
             for section, values in settings.items()
         }
+        # Without these parts, a configuration with all sizes is complete, as that of an earlier version.
+        is_complete = not any(
+            values.keys() - ADDITIONS if section == "model" else values
+            for section, values in unset.items()
+        )
+        return {section: {} for section in unset} if is_complete else unset
 
     def for_text(self) -> Settings:
         """Returns sections of a configuration for a text and a time limit.
 
         The values are the best of those measured (EXPERIMENTS.md): 5, 20 and 100 KB of prose, code and
-        Russian, by steps; 500 KB of prose in 3 min; 60 MB of code in 1 and 3 min. The width of 192 for a
-        long text in 10 min is that of `configs/imdb.toml`, measured in 11 min. The rest is extrapolated.
+        Russian, by steps; 500 KB of prose in 3 min; 11 MB of code in 4 min, 60 MB in 1 and 3 min. The width
+        of 192 for a long text in 10 min is that of `configs/imdb.toml`, measured in 11 min. The rest is
+        extrapolated.
 
         The length limits what can be learned from a short text: it gets a small model and `PASSES` passes,
         with dropout and a high weight decay, and training stops when the held-out loss rises. The time
@@ -146,15 +167,23 @@ class _Choice:
         tokens = self.training_share * _tokens(self.text, kind, vocab_size)
         # The number of characters is exact, all others are estimates.
         length, max_len, batch_size = self.batch(tokens if kind == "character" else tokens / 2)
-        width, blocks = _model_for(self.text.bytes, self.minutes)
-        model = {"max_len": max_len, "embed_dim": width, "num_layers": blocks, "num_heads": 4}
+        width, blocks = _model_for(self.text.bytes, self.reference_minutes)
+        model = {
+            "max_len": max_len,
+            "embed_dim": width,
+            "num_layers": blocks,
+            "num_heads": max(4, width // 64),
+            **({} if getattr(self.config.model, "standard_parts", False) else ADDITIONS),
+        }
         embed_dim = self.setting("model.embed_dim", width)
         num_layers = self.setting("model.num_layers", blocks)
         weights = 12 * num_layers * embed_dim**2 + vocab_size * embed_dim
-        tokens_in_time = 60 * self.minutes * WEIGHT_TOKENS_PER_SECOND / weights
+        tokens_in_time = 60 * self.minutes * self.speed / weights
         tokens_per_step = length * batch_size * training.accumulate_steps
         epochs = self.setting("training.epochs", 5 if self.minutes < 5 else 10)
-        planned = min(PASSES * tokens, PLANNED_SPEED * tokens_in_time)
+        # Other programs may have made the measured speed too low.
+        most_in_time = PLANNED_SPEED * tokens_in_time * max(1.0, REFERENCE_SPEED / self.speed)
+        planned = min(PASSES * tokens, most_in_time)
         # At least ten updates.
         per_epoch = max(math.ceil(10 / epochs), round(planned / (tokens_per_step * epochs)))
         if self.is_set("training.steps_per_epoch"):
@@ -245,6 +274,10 @@ class _Choice:
           tokens: tokens that are certainly available for training.
         """
         max_len, batch_size = (64, 8) if self.is_short else (128, 16)
+        if self.text.bytes >= LONG_TEXT:
+            max_len, batch_size = 256, 8
+        if _is_large(self.text.bytes, self.reference_minutes):
+            max_len, batch_size = 256, 32
         max_len = self.setting("model.max_len", max_len)
         batch_size = self.setting("training.batch_size", batch_size)
         length = min(self.config.training.sequence_length or max_len, max_len)
@@ -281,16 +314,22 @@ def _tokens(text: TextSize, kind: str, vocab_size: int) -> float:
     return text.bytes / (2.0 if vocab_size < 1024 else 3.0)
 
 
+def _is_large(size: int, minutes: float) -> bool:
+    return size >= LARGE_TEXT and minutes >= LARGE_MINUTES
+
+
 def _model_for(size: int, minutes: float) -> tuple[int, int]:
     """Returns the width and the number of blocks."""
     if size < CHARACTERS_BELOW:
         return 128, 2 if size < 10_000 else 3
     if size < 300_000:
         return 128, 4
-    if size < 1_000_000:
-        return 128 if minutes < 2 else 192, 4
+    if size < LONG_TEXT:
+        return 128 if minutes < 6 else 192, 4
     # Within a given time, a narrow model that sees more tokens learns more than a wide one.
-    return 96 if minutes < 2 else 128 if minutes < 6 else 192 if minutes < 20 else 256, 4
+    if not _is_large(size, minutes):
+        return 96 if minutes < 2 else 128 if minutes < 6 else 192 if minutes < 20 else 256, 4
+    return (384, 6) if minutes < 1000 else (512, 8)
 
 
 def sizes_for(size: int, vocab_size: int) -> tuple[int, int]:

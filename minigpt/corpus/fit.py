@@ -1,10 +1,14 @@
 """Chooses sizes and steps for a text, unless the user has set them."""
 
 import logging
+import time
 from collections.abc import Iterable, Sequence
+from functools import cache
+
+import numpy as np
 
 from minigpt.config import Config, PairsConfig, load_config
-from minigpt.config.fit import CHARACTERS_BELOW, TextSize, fitted, settings_to_fit
+from minigpt.config.fit import CHARACTERS_BELOW, REFERENCE_SPEED, TextSize, fitted, settings_to_fit
 from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.sources import open_source
 from minigpt.corpus.split import split
@@ -12,6 +16,13 @@ from minigpt.errors import ArgumentProblem, UserError
 
 # The bytes of UTF-8 that do not begin a character.
 _CONTINUATION = bytes(range(0x80, 0xC0))
+
+# A product of matrices is measured for this time.
+_MEASURED_SECONDS = 0.2
+# Share of the time of a step that such products would take (58% to 82% were measured with TensorFlow).
+SHARE_OF_PRODUCTS = 0.67
+# Not measured: training at a tenth of the 130e12 operations per second of a usual GPU.
+GPU_SPEED = 100 * REFERENCE_SPEED
 
 logger = logging.getLogger(__name__)
 
@@ -34,12 +45,16 @@ def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Conf
     return fit_to_text(load_config(None, overrides, [str(path) for path in paths]))
 
 
-def fit_to_text(config: Config) -> Config:
-    """Fills in the sizes and steps that the user has not set, by the text's bytes and the time limit.
+def fit_to_text(config: Config, *, measures_speed: bool = True) -> Config:
+    """Fills in what the user has not set, by the text's bytes, the time limit and the machine's speed.
 
     The bundled stories have their own defaults. A configuration that sets everything is returned
     unchanged, without reading the text.
 
+    Args:
+      config: the settings of the user.
+      measures_speed: whether this machine is measured. If not, its speed is `REFERENCE_SPEED`, so that
+        all machines choose the same.
     Raises:
       UserError: if the text cannot be read.
     """
@@ -48,12 +63,41 @@ def fit_to_text(config: Config) -> Config:
     data = config.data
     val_fraction = None if isinstance(data, PairsConfig) else data.val_fraction
     text = _measure(open_source(data).pieces(), val_fraction)
-    result, chosen = fitted(config, text)
+    speed = REFERENCE_SPEED
+    if measures_speed and not isinstance(data, PairsConfig):
+        speed = training_speed(config.training.device)
+    result, chosen = fitted(config, text, speed)
     logger.info("Chosen for %s bytes of text (each of these can be set):", f"{text.bytes:,}")
     for section, settings in chosen.items():
         for key, value in settings.items():
             logger.info("  %s.%s = %r", section, key, value)
     return result
+
+
+@cache
+def training_speed(device: str) -> float:
+    """Estimates the speed of training, in weights times tokens per second; each process measures it once.
+
+    Args:
+      device: as `training.device`.
+    """
+    # TensorFlow is not asked to multiply: its devices are selected later.
+    import tensorflow as tf
+
+    if device != "cpu" and tf.config.list_physical_devices("GPU"):
+        return GPU_SPEED
+    rows, width, columns = 2048, 192, 512
+    inputs, kernel = np.ones((rows, width), "float32"), np.ones((width, columns), "float32")
+    durations = []
+    end = time.perf_counter() + _MEASURED_SECONDS
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        inputs @ kernel
+        durations.append(time.perf_counter() - start)
+    # The shortest ones: other programs only make it slower.
+    products = rows * width * columns / np.quantile(durations, 0.1)
+    # Each weight is multiplied once forward and twice backward.
+    return float(SHARE_OF_PRODUCTS * products / 3)
 
 
 def _measure(pieces: Iterable[Piece], val_fraction: float | None) -> TextSize:

@@ -14,7 +14,7 @@ from rich.console import Console
 import minigpt
 from minigpt.config import TrainingConfig
 from minigpt.corpus.token_store import Corpus
-from minigpt.distribution.cluster import Cluster, find_cluster, is_first_worker
+from minigpt.distribution.cluster import Cluster, find_cluster, is_alone, is_first_worker
 from minigpt.distribution.connection import LOST, check_equal, connect, lost_workers
 from minigpt.distribution.divided_muon import DividedMuon
 from minigpt.distribution.fit import ReplicatedStep, replicated_fit
@@ -49,7 +49,7 @@ class Devices(Strategy):
     replicas: Replicas | None
 
     def __init__(self) -> None:
-        self.is_first = is_first_worker()
+        self.is_first, self.is_alone = is_first_worker(), is_alone()
         self.replicas = None
         self._step: ReplicatedStep | None = None
 

@@ -62,7 +62,7 @@ def train(
     with ExitStack() as contexts:
         contexts.enter_context(notices_to(partial(show, console)))
         start = (
-            new_training(config, overrides, run, name, is_first)
+            new_training(config, overrides, run, name, is_first, strategy.is_alone)
             if resume_from is None
             else contexts.enter_context(resumed_training(resume_from, overrides, is_first))
         )

@@ -170,11 +170,13 @@ def new_training(
     run: str | Path | None,
     name: str | None,
     is_first: bool = True,
+    is_alone: bool = True,
 ) -> Start:
     """Checks the settings and the run directory of a new run. The arguments are those of `train`.
 
     Args:
       is_first: whether this process is the first of several workers, which creates the directory.
+      is_alone: whether there are no other workers, which would measure another speed.
     Raises:
       UserError: a setting or the directory cannot be used.
       TypeError: an argument has the wrong type.
@@ -194,7 +196,7 @@ def new_training(
     path = None if run in (None, "") else as_path("run", run)
     if is_first:
         check_new_run(path or new_run_path(name))
-    given, config = config, fit_to_text(config)
+    given, config = config, fit_to_text(config, measures_speed=is_alone)
     if source := source_run(config.training.init_from):
         config = with_sizes_of(source, config)
     else:

@@ -29,10 +29,11 @@ class Strategy:
 
     Attributes:
       is_first: whether this process prints and writes. The others only compute.
+      is_alone: whether no other process trains the model too.
       replicas: what shares the batches of a validation; None for one device.
     """
 
-    is_first = True
+    is_first = is_alone = True
     replicas: Replicas | None = None
 
     @contextmanager

@@ -70,6 +70,7 @@ def test_shipped_configurations_resolve_as_before(name):
 def test_the_block_of_gpt_2_brings_the_former_model_back(name):
     changed = {
         "default": ["model.max_len=128", "model.embed_dim=192"],
+        "python": ["model.max_len=128", "model.embed_dim=192"],
         "shakespeare_character": ["model.max_len=64"],
     }
     additions = ["model.value_residual=false", "model.convolution=0", "model.ngrams=[]"]

@@ -74,6 +74,15 @@ def test_a_table_of_positions_is_as_long_as_the_sequences_that_train_it(position
     assert chosen_for(50_000, *given, "model.max_len=48").model.max_len == 48
 
 
+@pytest.mark.parametrize("size", [200, 50_000, 10**8])
+def test_a_text_gets_the_parts_that_read_the_last_tokens(size):
+    model = chosen_for(size).model
+    assert (model.value_residual, model.convolution, model.ngrams) == (True, 4, [])
+    standard = chosen_for(size, "model.standard_parts=true").model
+    assert (standard.value_residual, standard.convolution) == (False, 0)
+    assert chosen_for(size, "model.convolution=0").model.convolution == 0
+
+
 def test_a_wide_model_makes_fewer_steps_in_the_same_time():
     narrow, wide = (steps_of(chosen_for(10**9, f"model.embed_dim={d}")) for d in (192, 768))
     assert wide < narrow / 8
@@ -94,7 +103,9 @@ def test_the_recipe_suits_the_passes_that_the_user_sets(steps, recipe):
 
 def test_a_text_with_more_tokens_than_the_model_has_weights_needs_no_dropout():
     for size, recipe in ((10**9, (0.1, 0.0)), (2_000_000, (1.0, 0.2))):
-        config = chosen_for(size, "training.max_minutes=10000")
+        config = chosen_for(
+            size, "training.max_minutes=10000", "model.embed_dim=256", "model.num_layers=4"
+        )
         assert passes_of(config, size) > 11
         assert (config.training.weight_decay, config.model.dropout_rate) == recipe
 

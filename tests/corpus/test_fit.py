@@ -6,12 +6,14 @@ import random
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 import minigpt
 from minigpt.config import Config, dump_config, load_config
-from minigpt.config.fit import settings_to_fit
+from minigpt.config.fit import REFERENCE_SPEED, TextSize, fitted, settings_to_fit
+from minigpt.corpus import fit
 from minigpt.corpus.batches import check_fills_batch
-from minigpt.corpus.fit import config_for_text, fit_to_text
+from minigpt.corpus.fit import GPU_SPEED, config_for_text, fit_to_text, training_speed
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from tests.config.fitting import passes_of, steps_of
@@ -128,11 +130,7 @@ def test_python_toml_and_overrides_choose_alike(tmp_path):
         load_config(file),
         load_config(None, ["model.embed_dim=48"], text=[path]),
         load_config(None, ["model.embed_dim=48", "data.source=files", f"data.paths=[{path!r}]"]),
-        load_config(
-            "default",
-            ["model.embed_dim=48", "model.value_residual=false", "model.convolution=0"],
-            text=[path],
-        ),
+        load_config("default", ["model.embed_dim=48"], text=[path]),
     ):
         assert fit_to_text(config) == expected
 
@@ -157,6 +155,33 @@ def test_a_complete_configuration_reads_no_text(tmp_path):
     assert settings_to_fit(again) == set()
     assert fit_to_text(again) is again
     assert fit_to_text(load_config(None)) == load_config(None)
+
+
+def test_the_speed_of_the_machine_chooses_the_width(tmp_path, monkeypatch):
+    path = text_of(2_000_000, tmp_path)
+    widths = []
+    for speed in (REFERENCE_SPEED / 10, REFERENCE_SPEED, 10 * REFERENCE_SPEED):
+        monkeypatch.setattr(fit, "training_speed", lambda device, speed=speed: speed)
+        config = config_for_text([path])
+        widths.append(config.model.embed_dim)
+        # Several processes choose the same.
+        assert (
+            fit_to_text(load_config(None, text=[path]), measures_speed=False)
+            == (fitted(load_config(None, text=[path]), TextSize(2_000_000, 2_000_000))[0])
+        )
+    assert widths == [96, 192, 256]
+
+
+def test_a_gpu_is_expected_to_be_faster(monkeypatch):
+    training_speed.cache_clear()
+    measured = training_speed("auto")
+    assert 1e8 < measured < 1e13
+    assert training_speed("auto") == measured
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind])
+    training_speed.cache_clear()
+    assert training_speed("auto") == GPU_SPEED
+    assert training_speed("cpu") < GPU_SPEED
+    training_speed.cache_clear()
 
 
 def test_what_was_chosen_is_logged(tmp_path, caplog):
