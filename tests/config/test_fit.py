@@ -2,6 +2,8 @@
 
 import pytest
 
+from minigpt.config import load_config
+from minigpt.config.fit import REFERENCE_SPEED, TextSize, fitted
 from tests.config.fitting import chosen_for, passes_of, steps_of
 
 SIZES = (200, 5_000, 20_000, 100_000, 500_000, 2_000_000, 10_000_000, 60_000_000, 10**9)
@@ -81,6 +83,17 @@ def test_a_text_gets_the_parts_that_read_the_last_tokens(size):
     standard = chosen_for(size, "model.standard_parts=true").model
     assert (standard.value_residual, standard.convolution) == (False, 0)
     assert chosen_for(size, "model.convolution=0").model.convolution == 0
+
+
+def test_a_gpu_gets_a_larger_model_and_larger_batches_for_a_large_text():
+    text = load_config(None, text=["book.txt"])
+    for size, expected in ((10**6, (256, 4, 8)), (10**8, (512, 8, 32))):
+        config = fitted(text, TextSize(size, size), 100 * REFERENCE_SPEED)[0]
+        assert (
+            config.model.embed_dim,
+            config.model.num_layers,
+            config.training.batch_size,
+        ) == expected
 
 
 def test_a_wide_model_makes_fewer_steps_in_the_same_time():

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from minigpt.distribution.cluster import Cluster, find_cluster, is_first_worker
+from minigpt.distribution.devices import Devices
 from minigpt.errors import UserError
 
 ADDRESSES = ["a:1", "b:2", "c:3"]
@@ -123,3 +124,15 @@ def test_missing_variables_of_slurm(monkeypatch):
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
     with pytest.raises(UserError, match="the variables of Slurm cannot be used"):
         find_cluster()
+
+
+@pytest.mark.parametrize(
+    ("addresses", "expected"), [(["a:1"], False), (["a:1", "b:1"], False), (None, True)]
+)
+def test_a_worker_is_not_alone(monkeypatch, addresses, expected):
+    monkeypatch.delenv("SLURM_STEP_NUM_TASKS", raising=False)
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    if addresses:
+        found = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
+        monkeypatch.setenv("TF_CONFIG", json.dumps(found))
+    assert Devices().is_alone == expected
