@@ -62,13 +62,14 @@ def is_first_worker() -> bool:
     if "TF_CONFIG" in os.environ:
         cluster = _from_tf_config()
         return cluster is None or cluster.index == 0
-    return is_alone() or os.environ.get("SLURM_PROCID") == "0"
+    return not _is_in_slurm() or os.environ.get("SLURM_PROCID") == "0"
 
 
 def is_alone() -> bool:
     """Returns whether there is no other worker. Raises a `UserError` if TF_CONFIG cannot be used."""
     if "TF_CONFIG" in os.environ:
-        return _from_tf_config() is None
+        cluster = _from_tf_config()
+        return cluster is None or len(cluster.addresses) == 1
     return not _is_in_slurm()
 
 

@@ -7,6 +7,7 @@ import pytest
 from minigpt.distribution.cluster import Cluster, find_cluster, is_first_worker
 from minigpt.distribution.devices import Devices
 from minigpt.errors import UserError
+from minigpt.training import start
 
 ADDRESSES = ["a:1", "b:2", "c:3"]
 
@@ -127,7 +128,7 @@ def test_missing_variables_of_slurm(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("addresses", "expected"), [(["a:1"], False), (["a:1", "b:1"], False), (None, True)]
+    ("addresses", "expected"), [(["a:1"], True), (["a:1", "b:1"], False), (None, True)]
 )
 def test_a_worker_is_not_alone(monkeypatch, addresses, expected):
     monkeypatch.delenv("SLURM_STEP_NUM_TASKS", raising=False)
@@ -136,3 +137,16 @@ def test_a_worker_is_not_alone(monkeypatch, addresses, expected):
         found = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
         monkeypatch.setenv("TF_CONFIG", json.dumps(found))
     assert Devices().is_alone == expected
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_only_a_process_that_is_alone_measures_its_speed(monkeypatch, tmp_path, is_alone):
+    measures = []
+
+    def fit(config, *, measures_speed):
+        measures.append(measures_speed)
+        return config
+
+    monkeypatch.setattr(start, "fit_to_text", fit)
+    start.new_training("default", (), tmp_path / "run", None, is_alone=is_alone)
+    assert measures == [is_alone]
