@@ -110,7 +110,7 @@ def build_quality_cases(quick: bool, texts: Texts) -> list[QualityCase]:
             BITS,
             "shakespeare",
             {"nanoGPT": recipe},
-            (Goal("fixed", fixed=fixed, ratio=4),),
+            (Goal("fixed", fixed=fixed, ratio=8),),
             shakespeare,
             rounds=3,
             packages=("torch",),
@@ -120,7 +120,7 @@ def build_quality_cases(quick: bool, texts: Texts) -> list[QualityCase]:
             BITS,
             "shakespeare",
             {"nanoGPT": recipe},
-            (Goal(f"after {steps:,} steps", ratio=4),),
+            (Goal(f"after {steps:,} steps", ratio=8),),
             shakespeare,
             rounds=3,
             packages=("torch",),
@@ -146,7 +146,7 @@ def build_quality_cases(quick: bool, texts: Texts) -> list[QualityCase]:
                 "keras-hub": Measurement("gpt2_quality:keras_hub", {"seconds": default_seconds}),
                 "PyTorch": Measurement("gpt2_quality:pytorch", {"seconds": default_seconds}),
             },
-            (Goal(f"after {default_seconds} s", seconds=75),),
+            (Goal(f"after {default_seconds} s", ratio=4.8),),
             (Measurement("quality_texts:prepare_stories"),),
             packages=("keras_hub", "torch", "transformers"),
             notes=("the token ids of the stories exist before both sides start",),
@@ -156,7 +156,7 @@ def build_quality_cases(quick: bool, texts: Texts) -> list[QualityCase]:
             BITS,
             "prose",
             {"nanoGPT": Measurement("nanogpt:quality", {"text": "prose", "seconds": text_seconds})},
-            (Goal(f"after {text_seconds} s", seconds=75),),
+            (Goal(f"after {text_seconds} s", ratio=8),),
             (
                 Measurement(
                     "quality_texts:prepare_prose", {"path": texts.prose, "imdb": texts.imdb}

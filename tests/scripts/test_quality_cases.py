@@ -176,13 +176,13 @@ def test_targets():
     cases = build_quality_cases(False, Texts(imdb="a"))
     found = {case.name: [(goal.ratio, goal.seconds) for goal in case.goals] for case in cases}
     assert found == {
-        "quality": [(4, None)],
-        "quality-characters": [(4, None)],
+        "quality": [(8, None)],
+        "quality-characters": [(8, None)],
         "quality-words": [(None, None), (None, None), (None, 120)],
-        "quality-default": [(None, 75)],
-        "quality-text": [(None, 75)],
+        "quality-default": [(4.8, None)],
+        "quality-text": [(8, None)],
     }
-    assert [case.goals[-1].target for case in cases[1:4]] == ["≥ 4 ×", "≤ 120 s", "≤ 75 s"]
+    assert [case.goals[-1].target for case in cases[1:4]] == ["≥ 8 ×", "≤ 120 s", "≥ 4.8 ×"]
 
 
 def test_what_is_absent_is_skipped_in_one_line(monkeypatch, capsys, tmp_path):
