@@ -1,4 +1,4 @@
-"""Trains `minigpt train --text` on the beginnings of texts for several times, and prints a table of the scores.
+"""Trains `minigpt train --text` on texts of several sizes and for several times; prints a table of scores.
 
     python scripts/measure_texts.py TEXT... [--bytes N]... [--minutes M]... [--set SECTION.KEY=VALUE]...
 
