@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from minigpt.runs import Run
 from minigpt.runs.records import read_lines
+from minigpt.runs.run import Run
 
 BYTES = (5_000, 20_000, 100_000, 500_000, 2_000_000, 10_000_000, 100_000_000)
 MINUTES = (1.0, 3.0, 10.0, 60.0)

@@ -218,6 +218,14 @@ def _chunks(ids: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def ngram_loss(
     train_ids: np.ndarray, val_ids: np.ndarray, vocab_size: int, order: int = NGRAM_ORDER
 ) -> float:
+    """Returns the mean of `ngram_losses` in nats per token; NaN if the held-out text has no tokens."""
+    losses = ngram_losses(train_ids, val_ids, vocab_size, order)
+    return float(losses.mean()) if len(losses) else math.nan
+
+
+def ngram_losses(
+    train_ids: np.ndarray, val_ids: np.ndarray, vocab_size: int, order: int = NGRAM_ORDER
+) -> np.ndarray:
     """Returns the loss of predicting each token from the tokens before it, by counts of the training text.
 
     Interpolated modified Kneser-Ney smoothing (Chen and Goodman 1998):
@@ -234,13 +242,13 @@ def ngram_loss(
       vocab_size: V.
       order: tokens of the longest n-grams.
     Returns:
-      nats per token; NaN if the held-out text has no tokens.
+      float[m], nats.
     """
     ids = np.concatenate([train_ids, val_ids]).astype(np.int64)
     border = len(train_ids)
     predicted = np.arange(border + 1, len(ids))
     if not len(predicted):
-        return math.nan
+        return np.zeros(0)
     probability = np.full(len(predicted), 1 / vocab_size)
     # The number of the n-gram that ends at each position, and that of its context, the n-gram without its
     # last token. The training text has none at its first n - 1 positions.
@@ -264,7 +272,7 @@ def ngram_loss(
         probability = np.where(known, interpolated, probability)
         if n < order:
             ngrams, contexts = longer, longer_contexts
-    return float(-np.log(probability).mean())
+    return -np.log(probability)
 
 
 def _longer(ngrams: np.ndarray, ids: np.ndarray, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
