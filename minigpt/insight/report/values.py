@@ -335,7 +335,7 @@ def _differs(sections: dict[str, dict[str, Any]], section: str, key: str) -> boo
     defaults = STORIES_DEFAULTS.get(section, {}) if is_stories else {}
     try:
         if key == choice:
-            return bool(values[key] != _default_choice(section))
+            return bool(values[key] != next(iter(kinds)))
         kind = kinds[values.get(choice)] if choice else kinds[None]
         if key in defaults:
             return bool(values[key] != defaults[key])
@@ -348,10 +348,6 @@ def _differs(sections: dict[str, dict[str, Any]], section: str, key: str) -> boo
         return bool(default != (None if values[key] == UNSET else values[key]))
     except (KeyError, TypeError, AttributeError, ValidationError):
         return None
-
-
-def _default_choice(section: str) -> str:
-    return {"data": "stories", "tokenizer": "byte_pair", "model": "gpt"}[section]
 
 
 def _resolved(kind: type[Section], values: dict[str, Any], key: str) -> Any:
