@@ -127,7 +127,7 @@ def _sentences(value: Any, names: tuple[str, ...], most: int) -> list[dict[str, 
 def _groups(value: Any) -> list[dict[str, Any]]:
     """Returns the groups of tokens that have a loss."""
     groups = [
-        counts(record, ("from", "to", "tokens")) | numbers(record, ("loss",))
+        {**counts(record, ("from", "to", "tokens")), "loss": number(record.get("loss"))}
         for record in mappings(value, _MOST_GROUPS)
     ]
     return [group for group in groups if group["from"] is not None and group["loss"] is not None]
