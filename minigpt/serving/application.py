@@ -67,13 +67,12 @@ class Server:
             Generation(text, self._model.tokenizer, event, streams=bool(body.stream))
             for text in completion.requests
         ]
-        if not completion.generates:
+        work: list[Work] = [*completion.computations]
+        if completion.generates:
+            work += generations
+        else:
             for generation in generations:
                 generation.deliver(Part(finish_reason="length"))
-        work: list[Work] = [
-            *completion.computations,
-            *(generations if completion.generates else []),
-        ]
         self._submit(work, completion.prompt_tokens)
         parts = self._counted(generations, event)
         if body.stream:
@@ -121,7 +120,8 @@ class Server:
         if not all(texts):
             raise RequestError(400, "input: should not contain an empty text", "input")
         computations = [Computation(methodcaller("mean_latent", ids)) for ids in texts]
-        self._submit([*computations], sum(map(len, texts)))
+        count = sum(map(len, texts))
+        self._submit([*computations], count)
         try:
             found = await _unless_disconnected(request, results_of(computations))
         finally:
@@ -139,7 +139,6 @@ class Server:
             }
             for i, vector in enumerate(vectors)
         ]
-        count = sum(map(len, texts))
         usage = {"prompt_tokens": count, "total_tokens": count}
         return JSONResponse(
             {"object": "list", "data": data, "model": self._model.name, "usage": usage}
