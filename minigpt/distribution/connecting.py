@@ -57,7 +57,11 @@ def watched_connection(cluster: Cluster, seconds: float) -> Iterator[None]:
       cluster: the workers.
       seconds: how long the block may take.
     """
-    others = [f"{cluster.name(index)}={cluster.addresses[index]}" for index in cluster.others]
+    others = [
+        f"{cluster.name(index)}={address}"
+        for index, address in enumerate(cluster.addresses)
+        if index != cluster.index
+    ]
     command = [sys.executable, "-m", "minigpt.distribution.connecting", str(os.getpid())]
     watcher = subprocess.Popen([*command, str(seconds), *others], stdin=subprocess.DEVNULL)
     try:
