@@ -20,7 +20,6 @@ from minigpt.targets.certificate import verify_export
 from minigpt.targets.export import write_export
 from minigpt.targets.run_files import HuggingFaceNotice, export_hooks
 from minigpt.training import pipeline
-from minigpt.training.hooks import Hook
 
 
 def train(
@@ -79,18 +78,9 @@ def train(
         command=command,
         command_line=command_line,
         console=console,
-        hooks=run_hooks(command),
+        hooks=[HuggingFaceNotice(), TensorBoard(), *export_hooks(), Reporter(command)],
         strategy=Devices(),
     )
-
-
-def run_hooks(command: str = "minigpt") -> list[Hook]:
-    """Returns the hooks of every run.
-
-    Args:
-      command: how the user calls minigpt, for the suggested commands.
-    """
-    return [HuggingFaceNotice(), TensorBoard(), *export_hooks(), Reporter(command)]
 
 
 def resume(

@@ -6,9 +6,10 @@ The signal is therefore recorded, and checked again between the steps of the pro
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 # The exit status of a command that was interrupted.
 INTERRUPTED = 130
@@ -50,12 +51,19 @@ def default_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # Only the main thread may handle signals.
         return
-    previous = {number: signal.signal(number, signal.SIG_DFL) for number in stopping_signals()}
+    with signals_handled_by(signal.SIG_DFL):
+        yield
+
+
+@contextmanager
+def signals_handled_by(handler: Callable[[int, FrameType | None], Any] | int) -> Iterator[None]:
+    """Gives these signals another handler, and restores the previous ones at the end. Main thread only."""
+    previous = {number: signal.signal(number, handler) for number in stopping_signals()}
     try:
         yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        for number, former in previous.items():
+            signal.signal(number, former)
 
 
 def remember_interrupts() -> None:

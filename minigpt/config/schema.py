@@ -38,7 +38,6 @@ STORIES_DEFAULTS: dict[str, dict[str, Any]] = {
 
 def _field(setting: Setting) -> Any:
     """Returns the type and the field of a sampling setting, for `create_model`."""
-    is_list = typing.get_origin(setting.type) is list
     limits: Any = {
         "min_length" if setting.type == list[str] else "ge": setting.least,
         "gt": setting.above,
@@ -46,12 +45,10 @@ def _field(setting: Setting) -> Any:
         "lt": setting.below,
     }
     limits = Field(**{name: limit for name, limit in limits.items() if limit is not None})
-    type_: Any = setting.type
-    if is_list:
+    type_: Any = Annotated[setting.type, limits]
+    if typing.get_origin(setting.type) is list:
         (item,) = typing.get_args(setting.type)
         type_ = list[Annotated[item, limits]]  # type: ignore[valid-type]
-    else:
-        type_ = Annotated[type_, limits]
     return type_, Field(setting.default, description=setting.description)
 
 
@@ -121,10 +118,7 @@ class Config(Section):
     @classmethod
     def _suits_the_source(cls, section: Section, info: ValidationInfo) -> Section:
         # A setting whose own check failed is not in `info.data`.
-        conflict = (
-            _conflict_with(info.data["data"].source, section) if "data" in info.data else None
-        )
-        if conflict:
+        if "data" in info.data and (conflict := _conflict_with(info.data["data"].source, section)):
             name, message = conflict
             # The error names the setting; pydantic alone would name its section.
             where = {"setting": f"{info.field_name}.{name}", "value": getattr(section, name)}

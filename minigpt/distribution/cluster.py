@@ -24,6 +24,11 @@ class Cluster:
     addresses: tuple[str, ...]
     index: int
 
+    @property
+    def others(self) -> list[int]:
+        """The numbers of the other workers."""
+        return [index for index in range(len(self.addresses)) if index != self.index]
+
     def name(self, index: int) -> str:
         """Returns how messages name a worker."""
         return f"worker {index} ({self.addresses[index]})"

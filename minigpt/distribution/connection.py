@@ -74,19 +74,19 @@ def _wait_for_others(cluster: Cluster) -> None:
     Raises:
       UserError: another process uses this worker's address, or a worker does not start in START_SECONDS.
     """
-    others = [index for index in range(len(cluster.addresses)) if index != cluster.index]
-    logger.info("waiting for %d other workers, at most %g minutes", len(others), START_SECONDS / 60)
+    minutes = START_SECONDS / 60
+    logger.info("waiting for %d other workers, at most %g minutes", len(cluster.others), minutes)
     began, reported = time.monotonic(), False
     try:
         server = listen(cluster.addresses[cluster.index], backlog=len(cluster.addresses))
     except OSError:
         raise _address_in_use(cluster) from None
     with server:
-        while missing := [i for i in others if not answers(cluster.addresses[i])]:
+        while missing := [i for i in cluster.others if not answers(cluster.addresses[i])]:
             waited = time.monotonic() - began
             names = ", ".join(cluster.name(index) for index in missing)
             if waited > START_SECONDS:
-                raise UserError(f"{names}: did not start within {START_SECONDS / 60:g} minutes")
+                raise UserError(f"{names}: did not start within {minutes:g} minutes")
             if waited > REPORT_SECONDS and not reported:
                 # Not logged: only the first worker shows what is logged, and it may be the missing one.
                 print(f"minigpt: {names}: not started yet; waiting", file=sys.stderr)
@@ -156,11 +156,7 @@ def _loss(cluster: Cluster, error: Exception) -> UserError | None:
     named = {int(task) for task in re.findall(r"/task:(\d+)", str(error))} - {cluster.index}
     if not named:
         return None
-    gone = [
-        index
-        for index, address in enumerate(cluster.addresses)
-        if index != cluster.index and not answers(address)
-    ]
+    gone = [index for index in cluster.others if not answers(cluster.addresses[index])]
     time.sleep(GRACE_SECONDS)
     names = ", ".join(cluster.name(index) for index in gone or sorted(named))
     return UserError(

@@ -60,13 +60,7 @@ class Devices(Strategy):
             yield name
 
     def set_up(self, config: TrainingConfig) -> str:
-        """Selects the devices, connects to the other processes, and seeds random number generators.
-
-        Returns:
-          The devices' name.
-        Raises:
-          UserError: a device or a worker does not exist, or there are more replicas than rows in a batch.
-        """
+        """Calls `set_up_replicas` for the processes of the environment, and returns the devices' name."""
         name, self.replicas = set_up_replicas(config, find_cluster(config.workers))
         return name
 

@@ -43,8 +43,7 @@ class DividedMuon(Muon):
 
         def begin(gradients: Any) -> list[Any]:
             update(gradients)
-            updates: list[Any] = self._share.updates
-            return updates
+            return self._share.updates
 
         def end(updates: Any) -> None:
             for variables, stacked in zip(self._share.groups, updates, strict=True):

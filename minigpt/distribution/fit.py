@@ -70,8 +70,7 @@ class ReplicatedStep:
             first_row,
             is_update,
         )
-        metrics: dict[str, Any] = self.model.get_metrics_result()
-        return metrics
+        return self.model.get_metrics_result()
 
     def _all_replicas(
         self, inputs: Any, targets: Any, weights: Any, tokens: Any, first_row: Any, is_update: bool

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from minigpt.errors import UserError
-from minigpt.interrupts import stopping_signals
+from minigpt.interrupts import signals_handled_by
 
 # Workers end by themselves when one of them has ended. One that hangs is killed after this time.
 END_SECONDS = 30.0
@@ -50,31 +50,29 @@ def launch(arguments: Sequence[str], workers: int) -> list[int]:
                 process.send_signal(number)
 
     # In their own process groups, so that a terminal does not send them Ctrl-C as well.
-    previous = {number: signal.signal(number, forward) for number in stopping_signals()}
-    try:
-        for index, environment in enumerate(environments):
-            process = subprocess.Popen(
-                command,
-                env=os.environ | environment | {_LAUNCHED_BY: str(os.getpid())},
-                process_group=0,
-                # Only the first worker prints.
-                stdout=subprocess.DEVNULL if index else None,
-                stderr=subprocess.PIPE,
-            )
-            processes.append(process)
-            reader = threading.Thread(target=_copy_errors, args=(process, shown), daemon=True)
-            reader.start()
-            readers.append(reader)
-        statuses = _wait(processes)
-        for reader in readers:
-            reader.join()
-        return statuses
-    finally:
-        for process in processes:
-            if process.poll() is None:
-                process.kill()
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    with signals_handled_by(forward):
+        try:
+            for index, environment in enumerate(environments):
+                process = subprocess.Popen(
+                    command,
+                    env=os.environ | environment | {_LAUNCHED_BY: str(os.getpid())},
+                    process_group=0,
+                    # Only the first worker prints.
+                    stdout=subprocess.DEVNULL if index else None,
+                    stderr=subprocess.PIPE,
+                )
+                processes.append(process)
+                reader = threading.Thread(target=_copy_errors, args=(process, shown), daemon=True)
+                reader.start()
+                readers.append(reader)
+            statuses = _wait(processes)
+            for reader in readers:
+                reader.join()
+            return statuses
+        finally:
+            for process in processes:
+                if process.poll() is None:
+                    process.kill()
 
 
 def end_with_launch() -> None:

@@ -42,8 +42,7 @@ class Replicas(SharedBatches):
         self._gathered = tf.function(self._gather, reduce_retracing=True)
 
     def scope(self) -> AbstractContextManager[Any]:
-        scope: AbstractContextManager[Any] = self.strategy.scope()
-        return scope
+        return self.strategy.scope()
 
     def per_replica(self, value: Callable[[int], Any]) -> Any:
         """Returns a value for `run` that differs between replicas.
@@ -72,8 +71,7 @@ class Replicas(SharedBatches):
         context = tf.distribute.get_replica_context()
         # Tensors without a device cannot be reduced.
         tensors = [tf.identity(tensor) for tensor in tensors]
-        summed: list[Any] = context.all_reduce(tf.distribute.ReduceOp.SUM, tensors)
-        return summed
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, tensors)
 
     def sum_over_workers(self, values: Any) -> np.ndarray:
         """Returns the sum of the arrays of all workers, float64 of the shape of `values`."""

@@ -19,7 +19,6 @@ import zstandard
 
 from minigpt.config import Config, PairsConfig
 from minigpt.corpus.pair_batches import Pairs
-from minigpt.corpus.token_ids import Part
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.scores import baselines, bits_per_byte, pair_baselines
 from minigpt.tokenizers import Tokenizer
@@ -57,7 +56,7 @@ def evaluation_baselines(corpus: Corpus, config: Config) -> dict[str, float | No
     """
     vocab_size = corpus.tokenizer.vocab_size
     if isinstance(config.data, PairsConfig):
-        train, val = (_fitting_pairs(part, corpus, config) for part in (corpus.train, corpus.val))
+        train, val = _pairs(corpus, config)
         losses = (
             pair_baselines(train, val, vocab_size) if val.fits.any() else (math.log(vocab_size),)
         )
@@ -130,7 +129,7 @@ def held_out_likeness(
     length = min(len(train_ids) // _PARTS, len(val_ids), _PART_TOKENS)
     if length < _LEAST_PART_TOKENS:
         return None
-    parts = _spread(train_ids, length, _PARTS)
+    parts = spread_parts(train_ids, length, _PARTS)
     inside = np.array(
         [
             _count_losses(parts[:number] + parts[number + 1 :], parts[number], vocab_size)
@@ -138,14 +137,14 @@ def held_out_likeness(
         ]
     )
     outside = np.array(
-        [_count_losses(parts[1:], part, vocab_size) for part in _spread(val_ids, length, 4)]
+        [_count_losses(parts[1:], part, vocab_size) for part in spread_parts(val_ids, length, 4)]
     )
     found = [outside.mean(axis=0), inside.min(axis=0), inside.mean(axis=0), inside.max(axis=0)]
     unigram, bigram = np.transpose(found).round(4).tolist()
     return {"unigram": unigram, "bigram": bigram}
 
 
-def _spread(ids: np.ndarray, length: int, count: int) -> list[np.ndarray]:
+def spread_parts(ids: np.ndarray, length: int, count: int) -> list[np.ndarray]:
     """Returns parts of a text at equal distances; they overlap if the text is short."""
     return [
         np.asarray(ids[start : start + length])
@@ -371,31 +370,27 @@ def read_texts(corpus: Corpus, config: Config) -> tuple[bytes, bytes] | None:
 
 
 def _bytes(ids: np.ndarray, tokenizer: Tokenizer) -> bytes:
-    return b"".join(text.encode() for text in _decoded(ids, tokenizer))
-
-
-def _decoded(ids: np.ndarray, tokenizer: Tokenizer) -> Iterator[str]:
-    """Yields the text of each document. The last one may have no end token."""
-    start = 0
+    """Returns the texts of the documents, one after the other. The last one may have no end token."""
+    texts, start = [], 0
     for end in [*np.flatnonzero(ids == tokenizer.end_id), len(ids)]:
         if end > start:
-            yield tokenizer.decode(ids[start:end])
+            texts.append(tokenizer.decode(ids[start:end]))
         start = end + 1
+    return "".join(texts).encode()
 
 
 def _read_ids(corpus: Corpus, config: Config) -> tuple[np.ndarray, np.ndarray]:
     """Returns at most `MOST_READ` tokens of both texts; of pairs, the targets of those that fit."""
-    parts = [
-        _target_ids(_fitting_pairs(part, corpus, config))
-        if isinstance(config.data, PairsConfig)
-        else part.ids
-        for part in (corpus.train, corpus.val)
-    ]
-    return parts[0][-MOST_READ:], parts[1][: MOST_READ + 1]
+    train, val = corpus.train.ids, corpus.val.ids
+    if isinstance(config.data, PairsConfig):
+        train, val = map(_target_ids, _pairs(corpus, config))
+    return train[-MOST_READ:], val[: MOST_READ + 1]
 
 
-def _fitting_pairs(part: Part, corpus: Corpus, config: Config) -> Pairs:
-    return Pairs(part.ids, corpus.tokenizer.end_id, config.model.max_len)
+def _pairs(corpus: Corpus, config: Config) -> list[Pairs]:
+    """Returns the pairs of the training text and of the held-out text."""
+    end_id, max_len = corpus.tokenizer.end_id, config.model.max_len
+    return [Pairs(part.ids, end_id, max_len) for part in (corpus.train, corpus.val)]
 
 
 def _target_ids(pairs: Pairs) -> np.ndarray:

@@ -136,11 +136,8 @@ def too_large(history: History) -> Verdict | None:
 
 def too_small(history: History) -> Verdict | None:
     """Returns a verdict if the model has learned what it can and the text has more."""
-    ratio, gain, sizes = (
-        _tokens_per_parameter(history),
-        gain_of_twice(history),
-        _suitable_sizes(history),
-    )
+    ratio, gain = _tokens_per_parameter(history), gain_of_twice(history)
+    sizes = _suitable_sizes(history)
     learned = history.unigram - history.last.val_loss
     if ratio is None or gain is None or sizes is None or not math.isfinite(learned):
         return None

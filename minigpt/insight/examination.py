@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from minigpt.config import Config
 from minigpt.corpus.token_store import Corpus
-from minigpt.errors import ArgumentProblem, UserError, failure
+from minigpt.errors import UserError, failure
 from minigpt.insight.analysis import Verdict, write_analysis
 from minigpt.insight.baselines import (
     MOST_READ,
@@ -24,6 +24,7 @@ from minigpt.insight.history import read_history
 from minigpt.insight.memorization import measure_memorization
 from minigpt.insight.report.report import write_report
 from minigpt.insight.text_checks import check_text
+from minigpt.runs.layout import run_error
 from minigpt.runs.lock import run_lock
 from minigpt.runs.records import read_lines
 from minigpt.runs.run import Run, as_run, open_run_corpus
@@ -171,7 +172,7 @@ def examine(run: Run | str | Path, *, sweep: bool = True) -> list[Verdict]:
     """
     run = as_run(run)
     if not run.corpus_file.is_file():
-        raise UserError(ArgumentProblem("run", run.path, "was imported, not trained"))
+        raise run_error(run.path, "was imported, not trained")
     with run_lock(run.path, if_writable=True):
         corpus = _corpus(run)
         analysis = run.analysis

@@ -242,10 +242,8 @@ def _longer(history: History) -> str:
     if history.analysis.get("state") == "interrupted":
         return "Resume it: `minigpt train --resume RUN`."
     training = history.config.training
-    epochs, minutes = (
-        f"training.epochs={2 * training.epochs}",
-        f"training.max_minutes={2 * (training.max_minutes or 0):g}",
-    )
+    epochs = f"training.epochs={2 * training.epochs}"
+    minutes = f"training.max_minutes={2 * (training.max_minutes or 0):g}"
     if training.step_limits:
         changes = [minutes]  # The time limit ended it.
     elif training.max_minutes:

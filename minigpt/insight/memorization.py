@@ -20,7 +20,7 @@ from minigpt.corpus.token_store import Corpus
 from minigpt.errors import ArgumentProblem, UserError, as_integer
 from minigpt.insight.verbatim import Text, TokenBytes, TokenText, find_copies
 from minigpt.runs.checkpoints import newest_checkpoint
-from minigpt.runs.layout import LARGE_BYTES
+from minigpt.runs.layout import LARGE_BYTES, run_error
 from minigpt.runs.run import Run, as_run, open_run_corpus
 from minigpt.tokenizers import Tokenizer
 
@@ -249,8 +249,7 @@ def open_state(
 
     checkpoint = newest_checkpoint(run.checkpoints_folder) if state == "last" else None
     if state == "last" and checkpoint is None:
-        problem = "has no checkpoint; its last state is unknown"
-        raise UserError(ArgumentProblem("run", run.path, problem))
+        raise run_error(run.path, "has no checkpoint; its last state is unknown")
     facts = checkpoint.progress.model_dump() if checkpoint else best_facts(run)
     # No text is generated with beams here.
     settings = run.config.sampling.model_dump(exclude={"beams"})
@@ -344,18 +343,13 @@ def measure_memorization(
 
 def _corpus(run: Run) -> Corpus:
     if not run.corpus_file.is_file():
-        raise UserError(
-            ArgumentProblem("run", run.path, "was imported; its training text is unknown")
-        )
+        raise run_error(run.path, "was imported; its training text is unknown")
     corpus = open_run_corpus(run)
     if corpus is None:
-        raise UserError(
-            ArgumentProblem(
-                "run",
-                run.path,
-                f"its text (data.source = {run.config.data.source!r}) has changed since training; "
-                "what is copied from it cannot be found",
-            )
+        raise run_error(
+            run.path,
+            f"its text (data.source = {run.config.data.source!r}) has changed since training; "
+            "what is copied from it cannot be found",
         )
     return corpus
 

@@ -67,14 +67,12 @@ def list_runs(folder: str | Path = "runs") -> list[RunSummary]:
         # The folder of a run that is being created begins with a dot.
         children = (path for path in folder.iterdir() if not path.name.startswith("."))
         found = [folder] if _is_run(folder) else [path for path in children if _is_run(path)]
-    except FileNotFoundError:
-        problem = "does not exist; expected a folder of runs, or a run"
-        raise UserError(ArgumentProblem("folder", folder, problem)) from None
-    except NotADirectoryError:
-        problem = "is a file; expected a folder of runs, or a run"
-        raise UserError(ArgumentProblem("folder", folder, problem)) from None
     except OSError as error:
-        raise UserError(ArgumentProblem("folder", folder, error.strerror or str(error))) from None
+        problem = error.strerror or str(error)
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            problem = "does not exist" if isinstance(error, FileNotFoundError) else "is a file"
+            problem += "; expected a folder of runs, or a run"
+        raise UserError(ArgumentProblem("folder", folder, problem)) from None
     return [_summary(path) for path in sorted(found, key=_natural_order)]
 
 
@@ -129,11 +127,10 @@ def _state(run: Run) -> State:
     if is_locked(run.path):
         return "training"
     recorded = run.analysis.get("state")
-    match recorded:
-        case "finished" | "failed":
-            return recorded
-        case "interrupted" | "training":
-            # The process that would write another state was killed.
-            return "interrupted"
+    if recorded in ("finished", "failed"):
+        return recorded
+    if recorded in ("interrupted", "training"):
+        # The process that would write another state was killed.
+        return "interrupted"
     # A run of a version that does not record it.
     return "finished" if run.model_file.is_file() else "interrupted"

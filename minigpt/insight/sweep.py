@@ -11,8 +11,8 @@ import keras
 import numpy as np
 
 from minigpt.config import Config
-from minigpt.errors import ArgumentProblem, UserError
 from minigpt.models.state import arrays_of, restore
+from minigpt.runs.layout import run_error
 from minigpt.runs.run import Run, open_run_corpus
 from minigpt.training.callbacks.callback import Callback, training_loss
 from minigpt.training.start import initial_model
@@ -66,7 +66,7 @@ def sweep_learning_rates(run: Run, report: Callable[[str], object] = lambda line
     config = run.config
     corpus = open_run_corpus(run)
     if corpus is None:
-        raise UserError(ArgumentProblem("run", run.path, "its text has changed since training"))
+        raise run_error(run.path, "its text has changed since training")
     Strategy().set_up(config.training)
     task = build_task(config, corpus)
     model = initial_model(task)

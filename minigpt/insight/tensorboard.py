@@ -62,12 +62,11 @@ class TensorBoard(Hook):
     def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
         if (loop := self._loop) is None:
             return
-        scores = {name: value for name, value in logs.items() if name.startswith("val_")}
         self._scalars(
             {
                 f"validation/{name.removeprefix('val_')}": value
-                for name, value in scores.items()
-                if value is not None
+                for name, value in logs.items()
+                if name.startswith("val_") and value is not None
             }
         )
         samples = [line for line in read_lines(loop.run.samples_file) if line["epoch"] == epoch]

@@ -31,6 +31,7 @@ import numpy as np
 
 from minigpt.config import Config, PairsConfig
 from minigpt.corpus.token_store import Corpus
+from minigpt.insight.baselines import spread_parts
 from minigpt.insight.repetition import (
     MIN_LINE_CHARACTERS,
     copied_paragraphs,
@@ -138,9 +139,7 @@ class Passage:
     ends: bool = True
 
 
-def sample_text(
-    corpus: Corpus, max_tokens: int = MAX_TOKENS, max_bytes: int = MAX_BYTES
-) -> list[Passage]:
+def sample_text(corpus: Corpus, max_bytes: int = MAX_BYTES) -> list[Passage]:
     """Returns passages of the training text: all of it, or blocks that are spread evenly over it.
 
     The first block begins with the text, the last one ends with it. The same corpus gives the same
@@ -148,28 +147,21 @@ def sample_text(
 
     Args:
       corpus: the token ids.
-      max_tokens, max_bytes: limits of the sample, approximate for the bytes. The documents are limited
-        to `MAX_DOCUMENTS`.
+      max_bytes: the approximate size of the sample. It has at most `MAX_TOKENS` tokens and about
+        `MAX_DOCUMENTS` documents.
     """
     part, end_id = corpus.train, corpus.tokenizer.end_id
     tokens = int(
         min(
-            max_tokens,
+            MAX_TOKENS,
             max_bytes * part.tokens / max(part.bytes, 1),
             MAX_DOCUMENTS * part.tokens / max(part.documents, 1),
         )
     )
-    if part.tokens <= tokens:
-        blocks = [(0, len(part.ids))]
-    else:
-        size = max(1, tokens // BLOCKS)
-        starts = np.linspace(0, len(part.ids) - size, BLOCKS).astype(int)
-        blocks = [(int(start), int(start) + size) for start in starts]
-    passages: list[Passage] = []
-    for start, stop in blocks:
-        ids = np.asarray(part.ids[start:stop])
-        passages += _passages(ids, end_id, corpus.tokenizer)
-    return passages
+    blocks = [np.asarray(part.ids)]
+    if part.tokens > tokens:
+        blocks = spread_parts(part.ids, max(1, tokens // BLOCKS), BLOCKS)
+    return [passage for ids in blocks for passage in _passages(ids, end_id, corpus.tokenizer)]
 
 
 def _passages(ids: np.ndarray, end_id: int, tokenizer: Tokenizer) -> Iterator[Passage]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from minigpt.runs.records import count, mapping, mappings, numbers, texts
+from minigpt.runs.records import count, counts, items, mapping, mappings, numbers, texts
 
 _MOST_SAMPLES, _SAMPLE_CHARACTERS, _MOST_COPIED = 30, 6000, 500
 _SENTENCE_CHARACTERS = 2000
@@ -22,12 +22,11 @@ def _memorization(measured: dict[str, Any]) -> dict[str, Any]:
     longest = mapping(measured.get("longest"))
     samples = mappings(measured.get("samples"), _MOST_SAMPLES)
     return {
-        **{name: count(measured.get(name)) for name in ("epoch", "step", "tokens", "words")},
+        **counts(measured, ("epoch", "step", "tokens", "words")),
         **numbers(measured, ("share", "held_out_share")),
         "longest": {
             **texts(longest, ("text", "description"), _SENTENCE_CHARACTERS),
-            "words": count(longest.get("words")),
-            "characters": count(longest.get("characters")),
+            **counts(longest, ("words", "characters")),
         }
         if isinstance(longest.get("text"), str)
         else None,
@@ -39,9 +38,8 @@ def _sample(sample: dict[str, Any]) -> dict[str, Any]:
     """Returns a sample with its copied passages: ranges within the text, in order, that do not overlap."""
     found = texts(sample, ("prompt", "text"), _SAMPLE_CHARACTERS)
     length = min(len(sample["text"]), _SAMPLE_CHARACTERS)
-    copied = sample.get("copied")
     ranges: list[list[int]] = []
-    for pair in sorted(_ranges(copied if isinstance(copied, list) else [])):
+    for pair in sorted(_ranges(sample.get("copied"))):
         start = max(pair[0], ranges[-1][1] if ranges else 0)
         end = min(pair[1], length)
         if start < end:
@@ -49,9 +47,9 @@ def _sample(sample: dict[str, Any]) -> dict[str, Any]:
     return {**found, "copied": ranges}
 
 
-def _ranges(values: list[Any]) -> list[list[int]]:
+def _ranges(values: Any) -> list[list[int]]:
     return [
         pair
-        for pair in values[:_MOST_COPIED]
+        for pair in items(values, _MOST_COPIED)
         if isinstance(pair, list) and len(pair) == 2 and None not in map(count, pair)
     ]

@@ -54,10 +54,14 @@ def mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def items(value: Any, most: int) -> list[Any]:
+    """Returns the first `most` items of a list; [] for anything else."""
+    return value[:most] if isinstance(value, list) else []
+
+
 def mappings(value: Any, most: int) -> list[dict[str, Any]]:
-    """Returns the dictionaries in a list, at most `most`; [] if it is no list."""
-    values = value if isinstance(value, list) else []
-    return [item for item in values[:most] if isinstance(item, dict)]
+    """Returns the dictionaries among the first `most` items of a list; [] if it is no list."""
+    return [item for item in items(value, most) if isinstance(item, dict)]
 
 
 def number(value: Any) -> float | int | None:
@@ -79,6 +83,11 @@ def count(value: Any) -> int | None:
     """Returns an integer from 0 to 2⁵³ - 1; None for anything else."""
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     return value if is_integer and 0 <= value <= _MAX_INTEGER else None
+
+
+def counts(record: dict[str, Any], names: Iterable[str]) -> dict[str, int | None]:
+    """Returns some values of a record as `count` does; None for those that are missing."""
+    return {name: count(record.get(name)) for name in names}
 
 
 def text(value: Any, most: int) -> str | None:

@@ -244,10 +244,7 @@ class Run:
         return model
 
     def best_checkpoint(self) -> Checkpoint:
-        """Reads the best checkpoint by validation loss.
-
-        The newest one is used if no epoch has ended or the best one is damaged. Logs a warning for each
-        damaged checkpoint, and for the one that is used instead.
+        """Reads a checkpoint as `runs.checkpoints.best_checkpoint` does.
 
         Raises:
           UserError: there is no undamaged checkpoint.

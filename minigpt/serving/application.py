@@ -28,7 +28,7 @@ from minigpt.notices import LOGGER
 from minigpt.serving.completions import read_completion, results_of
 from minigpt.serving.generation import Generation, Part, parts_of
 from minigpt.serving.guard import Guard, Metrics
-from minigpt.serving.scheduler import Computation, QueueFullError, Scheduler, Work
+from minigpt.serving.scheduler import Computation, Scheduler, Work
 from minigpt.serving.schema import (
     CompletionBody,
     EmbeddingBody,
@@ -67,13 +67,12 @@ class Server:
             Generation(text, self._model.tokenizer, event, streams=bool(body.stream))
             for text in completion.requests
         ]
-        if not completion.generates:
+        work: list[Work] = [*completion.computations]
+        if completion.generates:
+            work += generations
+        else:
             for generation in generations:
                 generation.deliver(Part(finish_reason="length"))
-        work: list[Work] = [
-            *completion.computations,
-            *(generations if completion.generates else []),
-        ]
         self._submit(work, completion.prompt_tokens)
         parts = self._counted(generations, event)
         if body.stream:
@@ -87,15 +86,15 @@ class Server:
         """Adds work to the queue and counts the tokens of its prompts.
 
         Raises:
-          RequestError: it is more than the server can take.
-          QueueFullError: it is more than the server can take now.
+          RequestError: it is more than the server can take, at all or now.
         """
         if len(work) > self._scheduler.capacity:
             message = (
                 f"the request has {len(work)} parts; should have at most {self._scheduler.capacity}"
             )
             raise RequestError(400, message)
-        self._scheduler.submit(work)
+        if not self._scheduler.submit(work):
+            raise RequestError(429, "too many requests wait; try again later")
         self.metrics.prompt_tokens.inc(prompt_tokens)
 
     async def _counted(
@@ -121,7 +120,8 @@ class Server:
         if not all(texts):
             raise RequestError(400, "input: should not contain an empty text", "input")
         computations = [Computation(methodcaller("mean_latent", ids)) for ids in texts]
-        self._submit([*computations], sum(map(len, texts)))
+        count = sum(map(len, texts))
+        self._submit([*computations], count)
         try:
             found = await _unless_disconnected(request, results_of(computations))
         finally:
@@ -139,7 +139,6 @@ class Server:
             }
             for i, vector in enumerate(vectors)
         ]
-        count = sum(map(len, texts))
         usage = {"prompt_tokens": count, "total_tokens": count}
         return JSONResponse(
             {"object": "list", "data": data, "model": self._model.name, "usage": usage}
@@ -215,7 +214,6 @@ def build_application(
     ]
     handlers: dict[Any, Callable[[Request, Any], Awaitable[Response]]] = {
         RequestError: _on_request_error,
-        QueueFullError: _on_full_queue,
         ClientDisconnect: _on_disconnect,
         HTTPException: _on_http_exception,
         # Starlette prints the traceback; the answer has none.
@@ -281,10 +279,6 @@ def _unit(vector: np.ndarray) -> np.ndarray:
 
 async def _on_request_error(request: Request, error: RequestError) -> Response:
     return error.response()
-
-
-async def _on_full_queue(request: Request, error: Exception) -> Response:
-    return RequestError(429, "too many requests wait; try again later").response()
 
 
 async def _on_disconnect(request: Request, error: Exception) -> Response:

@@ -220,8 +220,7 @@ async def read_completion(body: CompletionBody, model: ServedModel, bounds: Boun
     most = min(bounds.prompt_tokens, model.max_len) if describes else bounds.prompt_tokens
     texts = "" if body.prompt is None else body.prompt
     prompts = await token_ids(model, texts, "prompt", most)
-    if len(prompts) * max(n, best_of or 1) > MOST_TEXTS:
-        count = len(prompts) * max(n, best_of or 1)
+    if (count := len(prompts) * max(n, best_of or 1)) > MOST_TEXTS:
         message = f"{count} texts are asked for; should be at most {MOST_TEXTS}"
         raise RequestError(400, message, "n")
     return Completion(body, model, prompts, _settings(body, model, bounds))
@@ -244,10 +243,11 @@ def _settings(body: CompletionBody, model: ServedModel, bounds: Bounds) -> Setti
 
 
 def _check_stops(stop: str | list[str] | None) -> None:
-    if stop is not None and not isinstance(stop, str) and len(stop) > MOST_STOPS:
-        message = f"stop: has {len(stop)} strings; should have at most {MOST_STOPS}"
+    stops = [stop] if isinstance(stop, str) else stop or []
+    if len(stops) > MOST_STOPS:
+        message = f"stop: has {len(stops)} strings; should have at most {MOST_STOPS}"
         raise RequestError(400, message, "stop")
-    for text in [stop] if isinstance(stop, str) else stop or []:
+    for text in stops:
         if not text or len(text) > _MOST_STOP_CHARACTERS:
             raise problem("stop", text, f"should have from 1 to {_MOST_STOP_CHARACTERS} characters")
 

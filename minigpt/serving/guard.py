@@ -2,9 +2,9 @@
 
 import asyncio
 import base64
-import binascii
 import secrets
 import time
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -135,8 +135,6 @@ def _given_key(authorization: str) -> str:
     if kind.lower() == "bearer":
         return value.strip()
     if kind.lower() == "basic":
-        try:
+        with suppress(ValueError):
             return base64.b64decode(value, validate=True).decode().partition(":")[2]
-        except (binascii.Error, ValueError):
-            return ""
     return ""

@@ -19,10 +19,6 @@ _JOIN_SECONDS = 1.5
 _DELIVERY_SECONDS = 0.01
 
 
-class QueueFullError(Exception):
-    """As many texts wait as may wait."""
-
-
 class Computation:
     """A call that needs an engine for a moment, and the future of its result.
 
@@ -63,6 +59,7 @@ class Scheduler:
       most_waiting: how many texts and computations may wait when all slots are taken.
     Attributes:
       capacity: how many texts and computations there can be at a time.
+      running: number of texts that the engines continue.
     Raises:
       UserError: the file cannot be opened, or there is not enough memory.
     """
@@ -72,7 +69,7 @@ class Scheduler:
     ) -> None:
         self._changed = threading.Condition()
         self._waiting: deque[Work] = deque()
-        self._running = 0
+        self.running = 0
         self._is_closed = False
         self.capacity = threads * slots + most_waiting
         self._slots = slots
@@ -101,26 +98,18 @@ class Scheduler:
         return all(thread.is_alive() for thread in self._threads)
 
     @property
-    def running(self) -> int:
-        """Number of texts that the engines continue."""
-        return self._running
-
-    @property
     def waiting(self) -> int:
         """Number of texts and computations that wait."""
         return len(self._waiting)
 
-    def submit(self, work: Sequence[Work]) -> None:
-        """Adds texts and computations to the queue: all, or none.
-
-        Raises:
-          QueueFullError: too many would wait.
-        """
+    def submit(self, work: Sequence[Work]) -> bool:
+        """Adds texts and computations to the queue; returns False if too many would wait, and adds none."""
         with self._changed:
-            if self._running + len(self._waiting) + len(work) > self.capacity:
-                raise QueueFullError
+            if self.running + len(self._waiting) + len(work) > self.capacity:
+                return False
             self._waiting.extend(work)
             self._changed.notify_all()
+            return True
 
     def cancel(self, unwanted: Sequence[Work]) -> None:
         """Ends work whose client no longer waits; finished work stays as it is."""
@@ -152,16 +141,16 @@ class Scheduler:
                     if not free:
                         break
                     free -= 1
-                    self._running += 1
+                    self.running += 1
                 taken.append(self._waiting.popleft())
                 if isinstance(work, Computation):
                     break
             return taken
 
-    def release(self, count: int) -> None:
-        """Counts texts that no longer run. Called by the engines' threads."""
+    def release(self) -> None:
+        """Counts a text that no longer runs. Called by the engines' threads."""
         with self._changed:
-            self._running -= count
+            self.running -= 1
 
 
 class _EngineThread(threading.Thread):
@@ -258,7 +247,7 @@ class _EngineThread(threading.Thread):
         self._engine.close_slot(slot)
         del self._texts[slot]
         self._free.append(slot)
-        self._scheduler.release(1)
+        self._scheduler.release()
 
     def _deliver(self) -> None:
         now = time.monotonic()

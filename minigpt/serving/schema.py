@@ -143,10 +143,8 @@ async def read_body(request: Request, schema: type[Body], most_bytes: int) -> Bo
       RequestError: it is too large, arrives too slowly, or does not match the schema.
     """
     # A page of another origin can send other types without asking (CORS).
-    if (
-        request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        != "application/json"
-    ):
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
         raise RequestError(415, "Content-Type: should be application/json")
     data = bytearray()
     try:

@@ -1,7 +1,6 @@
 """The model that is served: its tokenizer, its settings, its page, and the limits of requests."""
 
 import asyncio
-import hashlib
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from minigpt.errors import ArgumentProblem, UserError
 from minigpt.generation.prompts import check_prompt
 from minigpt.notices import LOGGER
 from minigpt.serving.schema import MOST_TEXTS, RequestError, Texts, as_request_error, problem
+from minigpt.storage.files import sha256_of
 from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
 from minigpt.targets.gguf.text_model import PortableTextModel
 
@@ -58,9 +58,7 @@ class ServedModel:
         lengths = map(len, self.tokenizer.pieces)
         self.longest_piece = max(lengths) if self.tokenizer.unknown_id is None else None
         self.created = int(file.stat().st_mtime)
-        with file.open("rb") as opened:
-            digest = hashlib.file_digest(opened, "sha256").hexdigest()
-        self.fingerprint = f"minigpt-{minigpt.__version__}-{digest[:12]}"
+        self.fingerprint = f"minigpt-{minigpt.__version__}-{sha256_of(file)[:12]}"
         used = {name: sampling[name] for name in vars(Settings()) if name in sampling}
         for found in engine_problems({**used, "beams": 1}, ""):
             LOGGER.warning("%s; the server uses that", found)
@@ -98,11 +96,8 @@ async def token_ids(model: ServedModel, texts: Texts, field: str, most: int) -> 
 
 
 def _as_list(texts: Texts) -> list[str] | list[list[int]]:
-    if isinstance(texts, str):
-        return [texts]
-    if texts and isinstance(texts[0], int):
-        return [texts]
-    return texts  # type: ignore[return-value]
+    is_one = isinstance(texts, str) or (texts and isinstance(texts[0], int))
+    return [texts] if is_one else texts  # type: ignore[return-value]
 
 
 async def _encoded(model: ServedModel, text: str, field: str, most: int) -> list[int]:

@@ -4,7 +4,6 @@ import asyncio
 import errno
 import ipaddress
 import os
-import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.interrupts import stopping_signals
+from minigpt.interrupts import signals_handled_by
 from minigpt.serving.schema import RequestError
 
 # Requests that run when a signal arrives may end within this time; stopping takes at most 20 s.
@@ -160,14 +159,8 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        previous = {
-            number: signal.signal(number, self.handle_exit) for number in stopping_signals()
-        }
-        try:
+        with signals_handled_by(self.handle_exit):
             yield
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
 
 
 def listen(host: str, port: int) -> socket.socket:

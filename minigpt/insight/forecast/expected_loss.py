@@ -16,6 +16,7 @@ import numpy as np
 
 from minigpt.config import Config
 from minigpt.corpus.token_store import Corpus
+from minigpt.insight.baselines import spread_parts
 from minigpt.models.memory_estimate import block_weights
 
 ALPHA = 0.34  # As published; our models differ too little in size to fit it.
@@ -301,11 +302,5 @@ def _sample(corpus: Corpus) -> list[bytes]:
     train, tokenizer = corpus.train, corpus.tokenizer
     ids = train.ids.view(np.ndarray)[1:]
     length = int(SAMPLE_BYTES / PLACES * train.tokens / max(1, train.bytes))
-    if len(ids) <= PLACES * length:
-        starts, length = [0], len(ids)
-    else:
-        starts = [int(start) for start in np.linspace(0, len(ids) - length, PLACES)]
-    return [
-        tokenizer.decode(ids[start : start + length].astype(np.int64)).encode(errors="replace")
-        for start in starts
-    ]
+    parts = [ids] if len(ids) <= PLACES * length else spread_parts(ids, length, PLACES)
+    return [tokenizer.decode(part.astype(np.int64)).encode(errors="replace") for part in parts]

@@ -17,7 +17,7 @@ from minigpt.insight.report.values import (
     samples_by_prompt,
 )
 from minigpt.pages.inlining import SHARED, json_element, template
-from minigpt.runs.records import count, mapping, number, numbers, read_lines, spread, text
+from minigpt.runs.records import count, counts, mapping, number, numbers, read_lines, spread, text
 from minigpt.runs.run import Run, as_run
 from minigpt.storage.atomic import replace_file
 
@@ -61,7 +61,7 @@ def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
         **analysis,
         "name": text(run.path.absolute().name, 300),
         "kind": kind if kind == "encoder_decoder" else "gpt",
-        **{name: count(recorded.get(name)) for name in _SIZES},
+        **counts(recorded, _SIZES),
         "description": text(recorded.get("text"), 2000),
         "command": text(recorded.get("command"), 20_000),
         "best_epoch": best,

@@ -24,6 +24,8 @@ from minigpt.pages.memorization_values import memorization_values
 from minigpt.runs.checkpoints import best_state
 from minigpt.runs.records import (
     count,
+    counts,
+    items,
     mapping,
     mappings,
     number,
@@ -55,7 +57,6 @@ def analysis_values(folder: Path) -> dict[str, Any]:
     """
     content = read_object(folder / "analysis.json")
     state = content.get("state")
-    resumed = content.get("resumed_at")
     return {
         "state": state if state in STATES else None,
         "written": number(content.get("written")),
@@ -64,7 +65,7 @@ def analysis_values(folder: Path) -> dict[str, Any]:
         "planned_steps": count(content.get("planned_steps")),
         "resumed_at": [
             step
-            for step in (resumed if isinstance(resumed, list) else [])[:_MOST_GROUPS]
+            for step in items(content.get("resumed_at"), _MOST_GROUPS)
             if count(step) is not None
         ],
         "baselines": _baselines(mapping(content.get("baselines"))),
@@ -126,10 +127,7 @@ def _sentences(value: Any, names: tuple[str, ...], most: int) -> list[dict[str, 
 def _groups(value: Any) -> list[dict[str, Any]]:
     """Returns the groups of tokens that have a loss."""
     groups = [
-        {
-            **{name: count(record.get(name)) for name in ("from", "to", "tokens")},
-            "loss": number(record.get("loss")),
-        }
+        {**counts(record, ("from", "to", "tokens")), "loss": number(record.get("loss"))}
         for record in mappings(value, _MOST_GROUPS)
     ]
     return [group for group in groups if group["from"] is not None and group["loss"] is not None]
@@ -138,10 +136,9 @@ def _groups(value: Any) -> list[dict[str, Any]]:
 def _passages(value: Any) -> list[dict[str, Any]]:
     passages = []
     for record in mappings(value, _MOST_PASSAGES):
-        tokens = record.get("tokens")
         pairs = [
             (text(pair[0], _TOKEN_CHARACTERS), number(pair[1]))
-            for pair in (tokens if isinstance(tokens, list) else [])[:_MOST_TOKENS]
+            for pair in items(record.get("tokens"), _MOST_TOKENS)
             if isinstance(pair, list) and len(pair) == 2
         ]
         found = [[token, loss] for token, loss in pairs if token is not None and loss is not None]
@@ -180,7 +177,7 @@ def _values(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, An
     sha256, problems = checkpoint.get("sha256"), record.get("problems")
     sentences = [
         sentence
-        for problem in (problems if isinstance(problems, list) else [])[:_MOST_PROBLEMS]
+        for problem in items(problems, _MOST_PROBLEMS)
         if (sentence := text(problem, _PROBLEM_CHARACTERS)) is not None
     ]
     return {
@@ -191,8 +188,7 @@ def _values(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, An
         "bytes": count(record.get("bytes")),
         "has_logits": bool(logits),
         "largest_difference": number(logits.get("largest_difference")),
-        "same_texts": count(greedy.get("same_texts")),
-        "prompts": count(greedy.get("prompts")),
+        **counts(greedy, ("same_texts", "prompts")),
         "same_texts_of_graph": count(graph_greedy.get("same_texts")),
         "source_bits": number(bits.get("source")),
         "export_bits": number(bits.get("export")),
@@ -335,7 +331,7 @@ def _differs(sections: dict[str, dict[str, Any]], section: str, key: str) -> boo
     defaults = STORIES_DEFAULTS.get(section, {}) if is_stories else {}
     try:
         if key == choice:
-            return bool(values[key] != _default_choice(section))
+            return bool(values[key] != next(iter(kinds)))
         kind = kinds[values.get(choice)] if choice else kinds[None]
         if key in defaults:
             return bool(values[key] != defaults[key])
@@ -348,10 +344,6 @@ def _differs(sections: dict[str, dict[str, Any]], section: str, key: str) -> boo
         return bool(default != (None if values[key] == UNSET else values[key]))
     except (KeyError, TypeError, AttributeError, ValidationError):
         return None
-
-
-def _default_choice(section: str) -> str:
-    return {"data": "stories", "tokenizer": "byte_pair", "model": "gpt"}[section]
 
 
 def _resolved(kind: type[Section], values: dict[str, Any], key: str) -> Any:
