@@ -19,7 +19,8 @@ _CONTINUATION = bytes(range(0x80, 0xC0))
 
 # A product of matrices is measured for this time.
 _MEASURED_SECONDS = 0.2
-# Share of the time of a step that such products would take (58% to 82% were measured with TensorFlow).
+# Share of the time of a step that such products would take (58% to 82% were measured with TensorFlow). The
+# rest is attention, activations and the optimizer.
 SHARE_OF_PRODUCTS = 0.67
 # Not measured: training at a tenth of the 130e12 operations per second of a usual GPU.
 GPU_SPEED = 100 * REFERENCE_SPEED

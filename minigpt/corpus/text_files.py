@@ -231,7 +231,8 @@ def _find(path: str, suffixes: tuple[str, ...], skipped: _Skipped) -> list[Path]
         folder = _real(Path(*parts))
         matches: dict[Path, Path] = {}
         # With links in a circle a file has many paths. The longest cannot be opened.
-        for match in sorted(map(Path, glob.glob(str(expanded), recursive=True)), key=_depth):
+        found = map(Path, glob.glob(str(expanded), recursive=True))
+        for match in sorted(found, key=lambda path: (len(path.parts), path)):
             matches.setdefault(_real(match), match)
         for match in sorted(matches.values()):
             if not _real(match).is_relative_to(folder):
@@ -259,10 +260,6 @@ def _below(folder: Path, suffixes: tuple[str, ...], skipped: _Skipped) -> list[P
             else:
                 files.append(path)
     return sorted(files)
-
-
-def _depth(path: Path) -> tuple[int, Path]:
-    return len(path.parts), path
 
 
 def _real(path: Path) -> Path:
@@ -380,16 +377,14 @@ class PairFiles(TextFiles):
         for number, line in enumerate(_lines(checked_blocks(path)), start=1):
             columns = line.split(b"\t")
             source, target = (column.strip() for column in [*columns, b""][:2])
-            if len(columns) < 2:
-                faults.setdefault("no tab", []).append(number)
-            elif not source:
-                faults.setdefault("an empty source sentence", []).append(number)
-            elif not target:
-                faults.setdefault("an empty target sentence", []).append(number)
-            else:
+            if source and target:
                 lines_with_more_columns += len(columns) > 2
                 yield Piece(source, True)
                 yield Piece(target, True)
+                continue
+            side = "target" if source else "source"
+            fault = "no tab" if len(columns) < 2 else f"an empty {side} sentence"
+            faults.setdefault(fault, []).append(number)
         if faults:
             raise UserError(*(_fault(path, fault, lines) for fault, lines in faults.items()))
         if lines_with_more_columns:

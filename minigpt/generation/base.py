@@ -84,14 +84,9 @@ class BaseTextModel(ModelWithTokenizer):
         num_samples: int = 1,
         **settings: Any,
     ) -> list[str]:
-        """Continues prompts.
+        """Returns the continuations of prompts, without the prompts.
 
-        Args:
-          prompts: one or more texts; "" starts a document.
-          max_new_tokens: maximum number of tokens to add; the text may end sooner.
-          seed, num_samples, **settings: see `samples`.
-        Returns:
-          The continuations, without the prompts.
+        Arguments and exceptions are those of `samples`.
         """
         samples = self._continue(prompts, max_new_tokens, seed, num_samples, settings)
         return [sample.text for sample in samples]

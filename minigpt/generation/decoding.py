@@ -7,13 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from minigpt.generation.beam_search import continue_by_beam_search
-from minigpt.generation.loop import (
-    DecodeState,
-    decode,
-    initial_state,
-    is_unfinished,
-    new_ids,
-)
+from minigpt.generation.loop import DecodeState, decode, initial_state, is_unfinished, new_ids
 from minigpt.generation.sampling import SAMPLING_SPEC, penalize_repetition, sample
 from minigpt.generation.step_models import CachedGPT, StepModel
 from minigpt.models import GPT

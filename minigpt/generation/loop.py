@@ -4,9 +4,10 @@ Sampling, greedy translation and the exported graphs run this loop. `beam_search
 with the same state.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 
@@ -129,6 +130,15 @@ def write(token_ids: Any, seen: Any, positions: Any, chosen: Any) -> tuple[Any, 
     marks = tf.stack([rows, chosen], 1), tf.fill(tf.shape(chosen), True)
     seen = tf.nest.map_structure(lambda table: tf.tensor_scatter_nd_update(table, *marks), seen)
     return token_ids, seen
+
+
+def padded(rows: Sequence[np.ndarray]) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns token ids int32[T] each as int32[B, T], right-padded with 0; and int32[B], their numbers."""
+    lengths = [len(ids) for ids in rows]
+    table = np.zeros((len(rows), max(lengths, default=0)), np.int32)
+    for row, ids in zip(table, rows, strict=True):
+        row[: len(ids)] = ids
+    return tf.constant(table), tf.constant(lengths, tf.int32)
 
 
 def new_ids(state: DecodeState) -> Any:

@@ -13,7 +13,7 @@ from minigpt.config.sampling import DISTRIBUTION
 from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.generation.base import Sample
 from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
-from minigpt.generation.loop import DecodeState
+from minigpt.generation.loop import DecodeState, padded
 from minigpt.generation.prompts import banned_token_problems, check_prompt, check_seeds
 from minigpt.generation.sampling import SamplingSettings
 from minigpt.models.memory_estimate import machine_bytes
@@ -153,7 +153,7 @@ class _Sampler:
     def pieces(self, prompt_ids: np.ndarray, seed: int) -> Iterator[str]:
         """Yields the text of one prompt; see `stream`."""
         text = ContinuationText(self.tokenizer, prompt_ids, self.sampling.stop)
-        state = self.decoder.prefill(*_padded([prompt_ids]), self.sampling.max_new_tokens)
+        state = self.decoder.prefill(*padded([prompt_ids]), self.sampling.max_new_tokens)
         start = int(state.lengths[0])
         arguments = self.settings, tf.constant([seed], tf.int32), self.banned
         for step in range(self.sampling.max_new_tokens):
@@ -172,7 +172,7 @@ class _Sampler:
         """Returns the new ids of every row, as the only one of its continuations."""
         decoder, sampling = self.decoder, self.sampling
         prompt_ids = [row.prompt_ids for row in rows]
-        state = decoder.prefill(*_padded(prompt_ids), sampling.max_new_tokens)
+        state = decoder.prefill(*padded(prompt_ids), sampling.max_new_tokens)
         longest = max(map(len, prompt_ids)) + sampling.max_new_tokens
         extend = decoder.extend_in_context if longest <= decoder.model.max_len else decoder.extend
         seeds = tf.constant([row.seed for row in rows], tf.int32)
@@ -196,7 +196,7 @@ class _Sampler:
         """Returns the new ids of every row's beams, best first."""
         sampling = self.sampling
         ids, lengths = self.decoder.beam_search(
-            *_padded([row.prompt_ids for row in rows]),
+            *padded([row.prompt_ids for row in rows]),
             sampling.max_new_tokens,
             sampling.beams,
             sampling.length_penalty,
@@ -221,15 +221,6 @@ class _Sampler:
             f"{self.sampling.beams}: one sample needs {needed}; this machine has "
             f"{machine_bytes() / 1e9:,.1f} GB"
         )
-
-
-def _padded(prompt_ids: Sequence[np.ndarray]) -> tuple[tf.Tensor, tf.Tensor]:
-    """int32[B, P] and int32[B]."""
-    lengths = [len(ids) for ids in prompt_ids]
-    padded = np.zeros((len(prompt_ids), max(lengths, default=0)), np.int32)
-    for row, ids in zip(padded, prompt_ids, strict=True):
-        row[: len(ids)] = ids
-    return tf.constant(padded), tf.constant(lengths, tf.int32)
 
 
 def _new_ids(state: DecodeState) -> list[list[int]]:

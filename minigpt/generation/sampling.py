@@ -65,7 +65,7 @@ def sample(
     Returns:
       int32[B], token ids.
     """
-    return sample_with(logits, _noise(seeds, step), settings)
+    return sample_with(logits, uniform_noise(seeds, step), settings)
 
 
 def sample_with(logits: tf.Tensor, noise: tf.Tensor, settings: SamplingSettings) -> tf.Tensor:
@@ -81,7 +81,7 @@ def sample_with(logits: tf.Tensor, noise: tf.Tensor, settings: SamplingSettings)
 
     def choose(count: int) -> tf.Tensor:
         candidates, token_ids = shape_distribution(logits, settings, count)
-        is_drawn = tf.range(count) == draw_with(candidates, noise)[:, None]
+        is_drawn = tf.range(count) == draw(candidates, noise)[:, None]
         # With a gather instead, XLA would sort all V entries.
         return tf.reduce_sum(tf.where(is_drawn, token_ids, 0), axis=1)
 
@@ -238,21 +238,15 @@ def typical_p_filter(candidates: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
     return tf.where(is_kept, candidates, -float("inf"))
 
 
-def draw(candidates: tf.Tensor, seeds: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+def draw(candidates: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
     """Draws an index of each row with the probabilities softmax(candidates).
 
     Args:
       candidates: float32[B, V]; masked entries are -inf.
-      seeds: int32[B].
-      step: int32[].
+      noise: float32[B], random numbers from 0 to below 1; see `uniform_noise`.
     Returns:
       int32[B].
     """
-    return draw_with(candidates, _noise(seeds, step))
-
-
-def draw_with(candidates: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
-    """Draws an index of each row, as `draw`, with random numbers float32[B], each from 0 to below 1."""
     cumulative = tf.math.cumsum(tf.nn.softmax(candidates), axis=-1)
     # Inverse transform sampling. The last sum is 1, up to rounding.
     passed = cumulative <= noise[:, None] * cumulative[:, -1:]
@@ -261,7 +255,8 @@ def draw_with(candidates: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
     return tf.minimum(rank, tf.shape(candidates)[1] - 1)
 
 
-def _noise(seeds: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+def uniform_noise(seeds: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    """Returns float32[B], from 0 to below 1: a function of each of the seeds int32[B] and of the step."""
     return tf.map_fn(lambda seed: _uniform(seed, step), seeds, fn_output_signature=tf.float32)
 
 

@@ -130,10 +130,11 @@ class CachedGPT(StepModel):
         )
 
     def row_bytes(self, capacity: int) -> int:
-        of_a_token = [_nbytes(cache) for cache in tf.nest.flatten(self.model.empty_caches(1, 1))]
+        caches = tf.nest.flatten(self.model.empty_caches(1, 1))
+        of_a_token = sum(int(tf.size(cache)) * cache.dtype.size for cache in caches)
         length = min(int(self.capacity(capacity)), self.max_len)
         # The loop's input, its state and its result.
-        return super().row_bytes(capacity) + 3 * length * sum(of_a_token)
+        return super().row_bytes(capacity) + 3 * length * of_a_token
 
     def _logits(self, latents: Any, banned: Any) -> Any:
         """float[B, 1, D] → float32[B, V]."""
@@ -182,7 +183,3 @@ def newest_window(token_ids: Any, lengths: Any, width: Any) -> tuple[Any, Any]:
     columns = tf.minimum(start[:, None] + tf.range(width), tf.shape(token_ids)[1] - 1)
     window = tf.gather(token_ids, columns, axis=1, batch_dims=1)
     return window, (lengths - start - 1)[:, None]
-
-
-def _nbytes(tensor: Any) -> int:
-    return int(tf.size(tensor)) * tensor.dtype.size

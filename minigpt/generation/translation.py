@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from minigpt.generation.beam_search import continue_by_beam_search
-from minigpt.generation.loop import decode, initial_state, is_unfinished, new_ids
+from minigpt.generation.loop import decode, initial_state, is_unfinished, new_ids, padded
 from minigpt.generation.step_models import CachedEncoderDecoder
 from minigpt.models import EncoderDecoder
 
@@ -115,16 +115,9 @@ def translate_ids(
     rows_per_batch = max(1, BATCH_ROWS // beams)
     for start in range(0, len(sources), rows_per_batch):
         indices = by_length[start : start + rows_per_batch]
-        lengths = [len(sources[index]) for index in indices]
-        source_ids = np.full((len(indices), max(lengths)), translator.end_id, np.int32)
-        for row, index in zip(source_ids, indices, strict=True):
-            row[: len(sources[index])] = sources[index]
+        source_ids, lengths = padded([sources[index] for index in indices])
         ids, new_lengths = translator.translate(
-            tf.constant(source_ids),
-            tf.constant(lengths, tf.int32),
-            tf.constant(max_new_tokens, tf.int32),
-            tf.constant(beams, tf.int32),
-            tf.constant(length_penalty, tf.float32),
+            source_ids, lengths, max_new_tokens, beams, tf.constant(length_penalty, tf.float32)
         )
         for index, row, length in zip(indices, ids.numpy(), new_lengths.numpy(), strict=True):
             targets[index] = row[:length]

@@ -191,11 +191,5 @@ def _lengths_without_padding(token_ids: Any) -> Any:
 def build_encoder_decoder(
     config: TransformerConfig, vocab_size: int, precision: str = "float32"
 ) -> EncoderDecoder:
-    """Returns the described model with its initial weights.
-
-    Args:
-      config: sizes and variants.
-      vocab_size: V, the tokenizer's vocabulary size.
-      precision: a Keras dtype policy, such as "mixed_bfloat16".
-    """
+    """Returns the described model with its initial weights; arguments are those of `build_gpt`."""
     return EncoderDecoder(config, vocab_size, dtype=precision)

@@ -205,19 +205,11 @@ class GPT2Tokenizer(Tokenizer):
         divided = [self._added.split(text) for text in checked(texts)]
         between = [part for parts in divided for part in parts if isinstance(part, str)]
         encoded = iter(super().encode_many(between))
-        no_ids = np.zeros(0, np.int32)
-        return [
-            np.concatenate(
-                [
-                    no_ids,
-                    *(
-                        next(encoded) if isinstance(p, str) else np.array([p], np.int32)
-                        for p in parts
-                    ),
-                ]
-            )
-            for parts in divided
-        ]
+        joined = []
+        for parts in divided:
+            ids = [next(encoded) if isinstance(p, str) else np.array([p], np.int32) for p in parts]
+            joined.append(np.concatenate([np.zeros(0, np.int32), *ids]))
+        return joined
 
     def with_start(self) -> Self:
         """Returns a copy whose last id is a beginning-of-sentence token: no published id is free."""
@@ -245,24 +237,20 @@ class GPT2Tokenizer(Tokenizer):
         return {ENCODER_FILE: encoder_file(self.encoder), MERGES_FILE: merges_file(self.merges)}
 
     def _settings(self) -> dict[str, Any]:
-        return {
+        settings: dict[str, Any] = {
             "sha256": {
                 name: hashlib.sha256(data).hexdigest() for name, data in self._files().items()
             },
             "special": self.special,
             "end_id": self.end_id,
             "size": self.vocab_size,
-            **self._more_settings(),
         }
-
-    def _more_settings(self) -> dict[str, Any]:
-        """Returns the settings that a tokenizer like the published GPT-2 does not have."""
-        more: dict[str, Any] = {}
+        # A tokenizer like the published GPT-2 does not have these.
         if self.added:
-            more["added"] = [token.described() for token in self.added]
+            settings["added"] = [token.described() for token in self.added]
         if self.splitting != "gpt2":
-            more["splitting"] = self.splitting
-        return more
+            settings["splitting"] = self.splitting
+        return settings
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any], folder: Path) -> Self:

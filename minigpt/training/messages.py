@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from minigpt.config import Config
+from minigpt.corpus.fit import SHARE_OF_PRODUCTS
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.memory_estimate import block_weights
 from minigpt.runs.layout import checkpoint_paths
@@ -23,9 +24,6 @@ from minigpt.training.loop import TrainingLoop
 from minigpt.training.start import settings_to_extend
 from minigpt.training.tasks.task import Task
 
-# Share of the training time that matrix products take; the rest is attention, activations and the
-# optimizer. Values between 58% and 82% were measured.
-SHARE_OF_PRODUCTS = 0.67
 # A product is measured for this time, and at least this many times.
 _MEASURED_SECONDS, _MIN_PRODUCTS = 0.3, 5
 # Rows are added to the measured product until it takes this time. The full one takes seconds if it is wide.

@@ -19,6 +19,7 @@ from minigpt.generation.sampling import (
     top_k_filter,
     top_p_filter,
     typical_p_filter,
+    uniform_noise,
 )
 
 
@@ -26,6 +27,10 @@ from minigpt.generation.sampling import (
 def in_graph(function, jit=False):
     """Traced and compiled once for each shape, not once for each call."""
     return tf.function(function, jit_compile=jit)
+
+
+def draw_with_seeds(candidates, seeds, step):
+    return draw(candidates, uniform_noise(seeds, step))
 
 
 def sample_many(logits, draws, **settings):
@@ -166,7 +171,8 @@ def test_a_draw_depends_only_on_its_seed_and_step():
     logits = tf.random.stateless_normal([1, 50], [1, 2])
 
     def drawn(rows, seeds, step):
-        return draw(tf.repeat(logits, rows, axis=0), tf.constant(seeds), tf.constant(step)).numpy()
+        candidates = tf.repeat(logits, rows, axis=0)
+        return draw_with_seeds(candidates, tf.constant(seeds), tf.constant(step)).numpy()
 
     alone = [drawn(1, [seed], 4)[0] for seed in range(20)]
     assert drawn(20, list(range(20)), 4).tolist() == alone
@@ -231,7 +237,8 @@ def test_few_candidates_draw_the_same_as_all(settings, jit):
     logits = tf.constant(generator.normal(size=(64, 4 * FEW_CANDIDATES)).round(1), tf.float32)
     settings, seeds, step = settings.as_tensors(), tf.range(64), tf.constant(3)
     candidates, token_ids = shape_distribution(logits, settings, logits.shape[1])
-    right = tf.gather(token_ids, draw(candidates, seeds, step), axis=1, batch_dims=1)
+    right = draw_with_seeds(candidates, seeds, step)
+    right = tf.gather(token_ids, right, axis=1, batch_dims=1)
     drawn = in_graph(sample, jit)(logits, seeds, step, settings)
     np.testing.assert_array_equal(drawn, right)
 
@@ -243,5 +250,7 @@ def test_noise_is_that_of_tensorflow_with_xla_and_without():
     for step in range(20):
         noise = [tf.random.stateless_uniform([], [seed, step], alg="philox") for seed in seeds]
         for jit in (False, True):
-            drawn = in_graph(draw, jit)(candidates, tf.constant(seeds), tf.constant(step))
+            drawn = in_graph(draw_with_seeds, jit)(
+                candidates, tf.constant(seeds), tf.constant(step)
+            )
             np.testing.assert_array_equal(drawn, [int(x >= 0.5) for x in noise])

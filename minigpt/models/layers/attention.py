@@ -108,6 +108,10 @@ class Attention(keras.layers.Layer):
         self.num_heads = config.num_heads
         self.num_kv_heads = config.num_kv_heads or config.num_heads
         self.head_dim, self.value_dim = config.head_sizes
+        # Of all heads together.
+        self.query_width = self.num_heads * self.head_dim
+        self.key_width = self.num_kv_heads * self.head_dim
+        self.value_width = self.num_kv_heads * self.value_dim
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.output_initializer = keras.initializers.get(output_initializer or kernel_initializer)
         self.dropout = Dropout(config.attention_dropout_rate, dtype=self.dtype_policy)
@@ -198,9 +202,8 @@ class SelfAttention(Attention):
     supports_masking = True
 
     def build(self, input_shape: Any) -> None:
-        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
-        values = self.num_kv_heads * self.value_dim
-        self.qkv = self.build_projection(input_shape, "qkv", queries, keys, values)
+        widths = self.query_width, self.key_width, self.value_width
+        self.qkv = self.build_projection(input_shape, "qkv", *widths)
         super().build(input_shape)
 
     def project_input(self, x: Any, positions: Any) -> tuple[Any, Any, Any]:
@@ -212,8 +215,8 @@ class SelfAttention(Attention):
         Returns:
           float[B, H, T, K], float[B, G, T, K] and float[B, G, T, U].
         """
-        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
-        parts = ops.split(self.qkv(x), [queries, queries + keys], axis=-1)
+        ends = [self.query_width, self.query_width + self.key_width]
+        parts = ops.split(self.qkv(x), ends, axis=-1)
         heads = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
         query, key, value = map(self.split_heads, parts, heads)
         query, key = self.normalize_query(query), self.normalize_key(key)
@@ -336,10 +339,9 @@ class BidirectionalAttention(Attention):
     """
 
     def build(self, input_shape: Any) -> None:
-        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
-        values = self.num_kv_heads * self.value_dim
-        self.query = self.build_projection(input_shape, "query", queries)
-        self.key_value = self.build_projection(input_shape, "key_value", keys, values)
+        self.query = self.build_projection(input_shape, "query", self.query_width)
+        widths = self.key_width, self.value_width
+        self.key_value = self.build_projection(input_shape, "key_value", *widths)
         super().build(input_shape)
 
     def encode_positions(self, x: Any) -> Any:

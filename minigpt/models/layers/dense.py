@@ -49,7 +49,8 @@ class PackedGlorotUniform(keras.initializers.GlorotUniform):
 
 def own_initializer(initializer: Any) -> Any:
     """Returns an initializer of the same distribution, with a new seed unless a seed was given."""
-    return initializer.clone() if _draws_a_seed(initializer) else initializer
+    draws_a_seed = hasattr(initializer, "seed") and initializer.get_config().get("seed") is None
+    return initializer.clone() if draws_a_seed else initializer
 
 
 def side_by_side(initializer: Any, widths: tuple[int, ...]) -> Any:
@@ -78,8 +79,3 @@ def side_by_side(initializer: Any, widths: tuple[int, ...]) -> Any:
         return ops.concatenate(parts, axis=-1)
 
     return initialize
-
-
-def _draws_a_seed(initializer: Any) -> bool:
-    """Returns whether a random initializer of Keras was created without a seed."""
-    return hasattr(initializer, "seed") and initializer.get_config().get("seed") is None

@@ -25,24 +25,7 @@ class PairBlock(Block):
 
     default_settings: ClassVar[dict[str, Any]] = {"kind": "encoder_decoder"}
 
-    @checked_arguments(MODEL_NAMES)
-    def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        ff_dim: int,
-        dropout_rate: float = 0.1,
-        activation: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            embed_dim=embed_dim,
-            num_heads=num_heads,
-            ff_dim=ff_dim,
-            dropout_rate=dropout_rate,
-            activation=activation,
-            **kwargs,
-        )
+    __init__ = checked_arguments(MODEL_NAMES)(Block.__init__)
 
 
 @keras.saving.register_keras_serializable("minigpt")

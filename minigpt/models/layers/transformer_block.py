@@ -21,9 +21,7 @@ class Block(keras.layers.Layer):
     With `block = "post_norm"` the sum of a sublayer and its shortcut is normalized, otherwise the input of
     the sublayer. With `block = "modern"` there are no biases, and the feed-forward network is gated.
 
-    Args:
-      **arguments: the settings of `[model]` and the two initializers by name, `embed_dim`, `num_heads` and
-        `ff_dim` among them, and the arguments of `keras.layers.Layer`. See `TransformerBlock`.
+    Arguments are those of `TransformerBlock`, except `causal`.
     """
 
     attention_class: type[Attention]
@@ -32,14 +30,19 @@ class Block(keras.layers.Layer):
 
     def __init__(
         self,
-        *,
+        embed_dim: int,
+        num_heads: int,
+        ff_dim: int,
+        dropout_rate: float = 0.1,
         activation: str | None = None,
-        kernel_initializer: Any = "glorot_uniform",
-        output_initializer: Any = None,
-        **arguments: Any,
+        **kwargs: Any,
     ) -> None:
+        kernel_initializer = kwargs.pop("kernel_initializer", "glorot_uniform")
+        output_initializer = kwargs.pop("output_initializer", None)
+        kwargs |= {"embed_dim": embed_dim, "num_heads": num_heads, "ff_dim": ff_dim}
+        kwargs |= {"dropout_rate": dropout_rate, "activation": activation}
         defaults = {"activation": "relu", **self.default_settings}
-        config, kwargs = split_settings({**arguments, "activation": activation}, **defaults)
+        config, kwargs = split_settings(kwargs, **defaults)
         super().__init__(**kwargs)
         self.config = config.resolved()
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -208,27 +211,17 @@ class TransformerBlock(Block):
             raise ValueError(f"`causal` should be True or False. Received: {causal!r}")
         self.causal = causal
         self.attention_class = CausalSelfAttention if causal else SelfAttention
-        super().__init__(
-            embed_dim=embed_dim,
-            num_heads=num_heads,
-            ff_dim=ff_dim,
-            dropout_rate=dropout_rate,
-            activation=activation,
-            **kwargs,
-        )
+        super().__init__(embed_dim, num_heads, ff_dim, dropout_rate, activation, **kwargs)
         for name in ("convolution", "value_residual"):
             if not causal and getattr(self.config, name):
                 raise ValueError(f"`{name}` needs causal = True")
 
     def build_parts(self) -> None:
         super().build_parts()
+        policy = self.dtype_policy
         if taps := self.config.convolution:
-            self.convolution1 = CausalConvolution(
-                taps, dtype=self.dtype_policy, name="convolution1"
-            )
-            self.convolution2 = CausalConvolution(
-                taps, dtype=self.dtype_policy, name="convolution2"
-            )
+            self.convolution1 = CausalConvolution(taps, dtype=policy, name="convolution1")
+            self.convolution2 = CausalConvolution(taps, dtype=policy, name="convolution2")
 
     def build(self, input_shape: Any) -> None:
         super().build(input_shape)

@@ -237,13 +237,7 @@ def _orthogonalized(x: Any, steps: int, a: float, b: float, c: float) -> Any:
 
 @tf.function(autograph=False)
 def _adam_changes(
-    gradient: Any,
-    m: Any,
-    v: Any,
-    rate: Any,
-    beta_1: float,
-    beta_2: float,
-    epsilon: float,
+    gradient: Any, m: Any, v: Any, rate: Any, beta_1: float, beta_2: float, epsilon: float
 ) -> tuple[Any, Any, Any]:
     """Adam (Kingma & Ba 2015, section 2): returns what to add to m and v, and to subtract from a weight."""
     m_change = (gradient - m) * (1 - beta_1)
