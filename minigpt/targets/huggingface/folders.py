@@ -156,7 +156,7 @@ def read_folder(folder: Path, level: int = logging.DEBUG) -> tuple[GPT, Tokenize
         raise UserError(ArgumentProblem("folder", folder, problem))
     content = read_json_object(path)
     architecture = _architecture_of_folder(content, path)
-    described = architecture.read_settings(ConfigReader(content, str(path)))
+    described = architecture.read_config(ConfigReader(content, str(path)))
     tokenizer = read_tokenizer(
         folder, described.vocab_size, described.end_id, architecture.tokenizer_class
     )
