@@ -67,10 +67,7 @@ def is_positive(value: Any) -> bool:
 # Kind of a value in config.json → whether a value is one, and what it should be.
 _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "count": (lambda v: type(v) is int and v >= 1, "a whole number of at least 1"),
-    "rate": (
-        lambda v: type(v) in (int, float) and 0 <= v < 1,
-        "at least 0 and less than 1",
-    ),
+    "rate": (lambda v: type(v) in (int, float) and 0 <= v < 1, "at least 0 and less than 1"),
     "positive": (is_positive, "a finite number greater than 0"),
     "flag": (lambda v: type(v) is bool, "True or False"),
     "activation": (

@@ -16,11 +16,7 @@ from minigpt.runs.run import Run
 from minigpt.targets.huggingface.architecture import Architecture, ConfigReader, read_json_object
 from minigpt.targets.huggingface.gpt2 import GPT2
 from minigpt.targets.huggingface.qwen3 import Qwen3
-from minigpt.targets.huggingface.tokenizer_export import (
-    export_problem,
-    padding_id,
-    tokenizer_files,
-)
+from minigpt.targets.huggingface.tokenizer_export import export_problem, padding_id, tokenizer_files
 from minigpt.targets.huggingface.tokenizer_import import OWN_FOLDER, read_tokenizer
 from minigpt.targets.huggingface.weights import open_weights
 from minigpt.tokenizers import Tokenizer

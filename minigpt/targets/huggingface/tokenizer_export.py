@@ -184,12 +184,7 @@ def _replace(old: str, new: str) -> dict[str, Any]:
 
 
 def _split(pattern: str, behavior: str) -> dict[str, Any]:
-    return {
-        "type": "Split",
-        "pattern": {"Regex": pattern},
-        "behavior": behavior,
-        "invert": False,
-    }
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": False}
 
 
 def _sequence(name: str, *parts: dict[str, Any]) -> dict[str, Any]:

@@ -227,10 +227,7 @@ class TextToText(TextModule):
         length, last_id = tf.shape(token_ids)[1], self.model.vocab_size - 1
         fits = tf.debugging.Assert(
             length <= self.model.max_len,
-            [
-                f"token_ids: at most max_len = {self.model.max_len} tokens per row, got",
-                length,
-            ],
+            [f"token_ids: at most max_len = {self.model.max_len} tokens per row, got", length],
         )
         known = tf.debugging.Assert(
             tf.reduce_all((token_ids >= 0) & (token_ids <= last_id)),
