@@ -99,10 +99,13 @@ def _logits(signature: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
 def _continuation(serve: Any, prompt: str, max_new_tokens: int) -> str:
     import tensorflow as tf
 
-    inputs: dict[str, Any] = {"text": [prompt], "beams": 1, "length_penalty": 1.0}
+    texts, new_tokens = tf.constant([prompt]), tf.constant(max_new_tokens)
     if "prompt" in serve.structured_input_signature[1]:
-        inputs = {"prompt": [prompt], "temperature": 0.0, "top_k": 1, "top_p": 1.0, "seed": 0}
-    inputs["max_new_tokens"] = max_new_tokens
-    found = serve(**{name: tf.constant(value) for name, value in inputs.items()})
+        settings = {"temperature": 0.0, "top_k": 1, "top_p": 1.0, "seed": 0}
+        tensors = {name: tf.constant(value) for name, value in settings.items()}
+        found = serve(prompt=texts, max_new_tokens=new_tokens, **tensors)
+    else:
+        search = {"beams": tf.constant(1), "length_penalty": tf.constant(1.0)}
+        found = serve(text=texts, max_new_tokens=new_tokens, **search)
     text: bytes = found["text"].numpy()[0]
     return text.decode()
