@@ -35,10 +35,6 @@ def opened_model(
     def encode(lines: Sequence[str]) -> list[list[int]]:
         return [ids.tolist() for ids in tokenizer.encode_many(list(lines))]
 
-    def decode(prompt_ids: Sequence[int], new_ids: Sequence[int]) -> str:
-        prompt, new = (np.array(ids, np.int32) for ids in (prompt_ids, new_ids))
-        return tokenizer.continuation(prompt, new)
-
     def logits(texts: Texts, sources: Sources) -> Iterator[np.ndarray]:
         longest = max(map(len, texts), default=1)
         # In batches: a call without a graph takes 0.2 s for eight blocks, whatever it computes.
@@ -75,7 +71,7 @@ def opened_model(
         packages,
         max_len=model.max_len,
         logits=logits,
-        decode=decode,
+        decode=tokenizer.continuation,
     )
 
 

@@ -30,9 +30,7 @@ class PortableFile(Hook):
     """Writes model.gguf at the end, if the format can express the model; says so before training if not."""
 
     name = "model.gguf"
-
-    def __init__(self) -> None:
-        self._problem: str | None = None
+    _problem: str | None = None
 
     def started(self, loop: TrainingLoop) -> None:
         config = loop.task.config
@@ -59,15 +57,13 @@ class EpochFiles(Hook):
 
     name = "the file of the epoch"
     stage = Stage.KEEP
-
-    def __init__(self) -> None:
-        self._loop: TrainingLoop | None = None
+    # None if no files are kept.
+    _loop: TrainingLoop | None = None
 
     def started(self, loop: TrainingLoop) -> None:
         config, tokenizer = loop.task.config, loop.task.corpus.tokenizer
-        if not keeps_epochs(config.training, loop.model):
-            return
-        if portable_problem(config.model, tokenizer) is None:
+        keeps = keeps_epochs(config.training, loop.model)
+        if keeps and portable_problem(config.model, tokenizer) is None:
             self._loop = loop
             self._remove_old()
 
@@ -98,9 +94,7 @@ class SavedModelFolder(Hook):
     """Writes saved_model/ at the end, if the tokenizer has a graph; says so before training if not."""
 
     name = "saved_model"
-
-    def __init__(self) -> None:
-        self._problem: str | None = None
+    _problem: str | None = None
 
     def started(self, loop: TrainingLoop) -> None:
         self._problem = graph_problem(loop.task.corpus.tokenizer)

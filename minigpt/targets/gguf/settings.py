@@ -38,18 +38,18 @@ class Settings(SimpleNamespace):
             raise UserError(
                 *(ArgumentProblem(name, values[name], _unknown(name, known)) for name in unknown)
             )
-        values = {setting.name: values.get(setting.name, setting.default) for setting in _OWN}
-        # NumPy's numbers and arrays become those of Python.
-        values = {
-            name: value.tolist() if hasattr(value, "tolist") else value
-            for name, value in values.items()
-        }
-        if problems := [p for setting in _OWN for p in _problems(setting, values[setting.name])]:
-            raise UserError(*problems)
+        problems = []
         for setting in _OWN:
-            value = values[setting.name]
+            value = values.get(setting.name, setting.default)
+            # NumPy's numbers and arrays become those of Python.
+            value = value.tolist() if hasattr(value, "tolist") else value
+            if found := _problems(setting, value):
+                problems += found
+                continue
             convert = list if isinstance(value, list | tuple) else setting.type
             setattr(self, setting.name, convert(value))
+        if problems:
+            raise UserError(*problems)
 
     @property
     def numbers(self) -> list[float]:

@@ -217,7 +217,8 @@ class PortableTextModel(PortableModel, BaseTextModel):
                 if self._current is not text:
                     # The engine has one text at a time: another one has been started since.
                     self._current = None
-                    self._start(ids, added, seed, settings)
+                    self._engine.set_sampling(settings, seed)
+                    self._engine.start(ids, settings.max_new_tokens, added)
                     self._current = text
                 tokens = self._engine.add_tokens(stride)
             if not tokens:
@@ -225,10 +226,6 @@ class PortableTextModel(PortableModel, BaseTextModel):
             ids += tokens
             added += len(tokens)
             yield tokens
-
-    def _start(self, ids: list[int], added: int, seed: int, settings: Settings) -> None:
-        self._engine.set_sampling(settings, seed)
-        self._engine.start(ids, settings.max_new_tokens, added)
 
     def _logits(self, token_ids: np.ndarray) -> np.ndarray:
         with self._lock:

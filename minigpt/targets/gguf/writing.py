@@ -53,24 +53,12 @@ _KNOWN_NAMES = {
     "position": ("learned", "sinusoidal", "rotary"),
     "activation": ("relu", "gelu", "gelu_tanh", "silu", "relu_squared"),
 }
-# The architectures of llama.cpp: settings → their values.
+# The architectures of llama.cpp: settings → their values; and the values of all.
 _LLAMA: dict[str, dict[str, Any]] = {
-    "gpt2": {
-        "block": "pre_norm",
-        "position": "learned",
-        "activation": "gelu_tanh",
-        "head_bias": False,
-        **NO_ADDITIONS,
-    },
-    "qwen3": {
-        "block": "modern",
-        "position": "rotary",
-        "activation": "silu",
-        "qkv_bias": False,
-        "head_bias": False,
-        **NO_ADDITIONS,
-    },
+    "gpt2": {"block": "pre_norm", "position": "learned", "activation": "gelu_tanh"},
+    "qwen3": {"block": "modern", "position": "rotary", "activation": "silu", "qkv_bias": False},
 }
+_ALL_LLAMA = {"head_bias": False, **NO_ADDITIONS}
 # Settings that can name files of the user.
 _PRIVATE: Any = {
     "data": True,
@@ -176,14 +164,9 @@ def architecture_of(model: TransformerConfig, vocabulary: LlamaVocabulary | None
     same_dims = model.head_dim == model.value_dim
     if vocabulary is None or model.kind != "gpt" or model.scale_embeddings or not same_dims:
         return OWN
-    name = next(
-        (
-            n
-            for n, wanted in _LLAMA.items()
-            if all(getattr(model, k) == v for k, v in wanted.items())
-        ),
-        OWN,
-    )
+    given = model.model_dump()
+    fitting = (n for n, wanted in _LLAMA.items() if given | _ALL_LLAMA | wanted == given)
+    name = next(fitting, OWN)
     has_one_width = model.num_kv_heads == model.num_heads
     has_one_width &= model.head_dim == model.embed_dim / model.num_heads
     return OWN if name == "gpt2" and not has_one_width else name

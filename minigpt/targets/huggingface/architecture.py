@@ -67,10 +67,7 @@ def is_positive(value: Any) -> bool:
 # Kind of a value in config.json → whether a value is one, and what it should be.
 _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "count": (lambda v: type(v) is int and v >= 1, "a whole number of at least 1"),
-    "rate": (
-        lambda v: type(v) in (int, float) and 0 <= v < 1,
-        "at least 0 and less than 1",
-    ),
+    "rate": (lambda v: type(v) in (int, float) and 0 <= v < 1, "at least 0 and less than 1"),
     "positive": (is_positive, "a finite number greater than 0"),
     "flag": (lambda v: type(v) is bool, "True or False"),
     "activation": (
@@ -179,6 +176,8 @@ class Architecture(abc.ABC):
       tokenizer_class: the tokenizer that `transformers` uses if the folder does not name one.
       prefix: of all tensors except the head.
       tokens: the name of the token table.
+      fixed: settings in config.json with the only value that is supported, which is also their default.
+      vocab_size, end_id: the values of `vocab_size` and `eos_token_id` if config.json does not have them.
       buffers: matches tensors that are constants; None if there are none.
       entries: settings in config.json that are settings of `model`, by their name there.
       others: further settings of `model` that config.json or the tensors express, or that affect training
@@ -192,6 +191,9 @@ class Architecture(abc.ABC):
     tokenizer_class: ClassVar[str]
     prefix: ClassVar[str]
     tokens: ClassVar[str]
+    fixed: ClassVar[Mapping[str, bool]]
+    vocab_size: ClassVar[int]
+    end_id: ClassVar[int | None]
     buffers: ClassVar[re.Pattern[str] | None] = None
     entries: ClassVar[Mapping[str, Entry]]
     others: ClassVar[tuple[str, ...]]
@@ -201,25 +203,28 @@ class Architecture(abc.ABC):
         entries = self.entries.items()
         return {e.setting: reader.read(name, e.kind, e.default) for name, e in entries}
 
-    def written_entries(self, config: TransformerConfig) -> dict[str, Any]:
-        """Returns the values of `entries` for a resolved description."""
-        names = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
-        values = config.model_dump() | {"activation": names[config.activation]}
-        return {name: values[entry.setting] for name, entry in self.entries.items()}
-
-    @abc.abstractmethod
-    def read_settings(self, reader: ConfigReader) -> FolderConfig:
-        """Reads the settings of config.json; called after the architecture is known.
+    def read_config(self, reader: ConfigReader) -> FolderConfig:
+        """Reads config.json; called after the architecture is known.
 
         Raises:
           UserError: a setting is not supported; one problem for every setting.
         """
+        reader.fixed(self.fixed)
+        settings = {"block": self.block, **self.read_settings(reader)}
+        vocab_size = reader.read("vocab_size", "count", self.vocab_size)
+        end_id = reader.content.get("eos_token_id", self.end_id)
+        # The first of several.
+        end_id = end_id[0] if isinstance(end_id, list) and end_id else end_id
+        return reader.result(settings, vocab_size, end_id if type(end_id) is int else None)
+
+    @abc.abstractmethod
+    def read_settings(self, reader: ConfigReader) -> dict[str, Any]:
+        """Returns the settings of `model` that config.json has or that differ from their defaults."""
 
     @abc.abstractmethod
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
         """Returns the values of settings that the architecture fixes, where they are not the defaults."""
 
-    @abc.abstractmethod
     def config_json(
         self, config: TransformerConfig, vocab_size: int, end_id: int
     ) -> dict[str, Any]:
@@ -230,17 +235,50 @@ class Architecture(abc.ABC):
           vocab_size: V.
           end_id: the id of the end token, which is before and after every document.
         """
+        config = config.resolved()
+        names = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
+        values = config.model_dump() | {"activation": names[config.activation]}
+        return {
+            **{name: values[entry.setting] for name, entry in self.entries.items()},
+            "architectures": [self.classes[0]],
+            "bos_token_id": end_id,
+            "dtype": "float32",
+            "eos_token_id": end_id,
+            "model_type": self.model_type,
+            "vocab_size": vocab_size,
+            **self.fixed,
+            **self.written_settings(config),
+        }
 
     @abc.abstractmethod
+    def written_settings(self, config: TransformerConfig) -> dict[str, Any]:
+        """Returns the settings of config.json that are neither `entries` nor `fixed`.
+
+        Args:
+          config: the description of a GPT, resolved.
+        """
+
     def layout(self, config: TransformerConfig, vocab_size: int) -> Layout:
         """Returns the shape and the variable of every tensor.
 
         If neighbors have the same variable, it holds these tensors side by side, in its columns.
         """
+        config, shape = config.resolved(), (vocab_size, config.embed_dim)
+        head: Layout = {} if config.tie_embeddings else {HEAD: (shape, "head.kernel")}
+        tokens = (shape, "embedding.token_embedding.embeddings")
+        return {self.tokens: tokens, **self.inner_layout(config), **head}
 
     @abc.abstractmethod
+    def inner_layout(self, config: TransformerConfig) -> Layout:
+        """Returns the layout without token table and head.
+
+        Args:
+          config: the description of a GPT, resolved.
+        """
+
     def is_transposed(self, name: str) -> bool:
         """Returns whether a tensor is [out, in]; kernels in Keras are [in, out]."""
+        return name == HEAD
 
     def export_problems(self, config: TransformerConfig) -> list[str]:
         """Returns one line for each setting that the architecture does not have.
@@ -321,10 +359,3 @@ class Architecture(abc.ABC):
 
 def _part(whole: Any, name: str) -> Any:
     return whole[int(name)] if name.isdigit() else getattr(whole, name)
-
-
-def end_token(content: Mapping[str, Any], default: int | None) -> int | None:
-    """Returns the id of the end token in config.json, the first of several."""
-    end_id = content.get("eos_token_id", default)
-    end_id = end_id[0] if isinstance(end_id, list) and end_id else end_id
-    return end_id if type(end_id) is int else None

@@ -5,23 +5,7 @@ from typing import Any, ClassVar
 
 from minigpt.config import TransformerConfig
 from minigpt.config.model import GPT2 as GPT2_DEFAULTS
-from minigpt.targets.huggingface.architecture import (
-    HEAD,
-    Architecture,
-    ConfigReader,
-    Entry,
-    FolderConfig,
-    Layout,
-    end_token,
-)
-
-# The defaults of GPT2Config, and the values of the published GPT-2. No other values are supported.
-# `reorder_and_upcast_attn` is not among them: it computes the same in another order.
-PUBLISHED = {
-    "scale_attn_weights": True,
-    "scale_attn_by_inverse_layer_idx": False,
-    "add_cross_attention": False,
-}
+from minigpt.targets.huggingface.architecture import Architecture, ConfigReader, Entry, Layout
 
 
 class GPT2(Architecture):
@@ -34,6 +18,15 @@ class GPT2(Architecture):
     tokenizer_class = "GPT2Tokenizer"
     prefix = "transformer."
     tokens = "wte.weight"
+    # The values of the published GPT-2. `reorder_and_upcast_attn` is not among them: it computes the same
+    # in another order.
+    fixed: ClassVar[dict[str, bool]] = {
+        "scale_attn_weights": True,
+        "scale_attn_by_inverse_layer_idx": False,
+        "add_cross_attention": False,
+    }
+    vocab_size = 50257
+    end_id = 50256
     # The causal mask: a constant that old files contain.
     buffers = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
     entries: ClassVar[dict[str, Entry]] = {
@@ -49,23 +42,19 @@ class GPT2(Architecture):
     # GPT-2 has no dropout in its MLP, which does not change what the trained model computes.
     others = ("ff_dim", "tie_embeddings", "qkv_bias", "ff_dropout_rate")
 
-    def read_settings(self, reader: ConfigReader) -> FolderConfig:
-        reader.fixed(PUBLISHED)
+    def read_settings(self, reader: ConfigReader) -> dict[str, Any]:
         content, settings = reader.content, self.read_entries(reader)
         width, heads = settings["embed_dim"], settings["num_heads"]
         if width % heads:
             reader.problem("n_head", heads, f"should divide n_embd = {width}")
         has_default = content.get("n_inner") is None
-        settings |= {
+        return settings | {
             "ff_dim": 4 * width if has_default else reader.read("n_inner", "count", 4 * width),
-            "block": self.block,
             "qkv_bias": True,
             "position": "learned",
             "tie_embeddings": content.get("tie_word_embeddings", True) is not False,
             "head_bias": False,
         }
-        vocab_size = reader.read("vocab_size", "count", 50257)
-        return reader.result(settings, vocab_size, end_token(content, 50256))
 
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
         heads_width = config.embed_dim / config.num_heads
@@ -78,30 +67,17 @@ class GPT2(Architecture):
             "num_kv_heads": config.num_heads,
         }
 
-    def config_json(
-        self, config: TransformerConfig, vocab_size: int, end_id: int
-    ) -> dict[str, Any]:
+    def written_settings(self, config: TransformerConfig) -> dict[str, Any]:
         return {
-            **self.written_entries(config),
-            "architectures": ["GPT2LMHeadModel"],
-            "bos_token_id": end_id,
-            "dtype": "float32",
             "embd_pdrop": config.dropout_rate,
-            "eos_token_id": end_id,
-            "model_type": self.model_type,
-            "n_inner": config.ff_size,
+            "n_inner": config.ff_dim,
             "tie_word_embeddings": config.tie_embeddings,
-            "vocab_size": vocab_size,
-            **PUBLISHED,
         }
 
-    def layout(self, config: TransformerConfig, vocab_size: int) -> Layout:
+    def inner_layout(self, config: TransformerConfig) -> Layout:
         # Dense kernels are [in, out], as in Keras, because GPT-2 uses Conv1D. Only the head is [V, D].
         width, inner = config.embed_dim, config.ff_size
-        found: Layout = {
-            self.tokens: ((vocab_size, width), "embedding.token_embedding.embeddings"),
-            "wpe.weight": ((config.max_len, width), "embedding.position_table"),
-        }
+        found: Layout = {"wpe.weight": ((config.max_len, width), "embedding.position_table")}
         for layer in range(config.num_layers):
             for name, (shape, part) in {
                 "ln_1": ((width,), "norm1"),
@@ -117,9 +93,4 @@ class GPT2(Architecture):
                 found[f"h.{layer}.{name}.bias"] = (shape[-1:], f"{path}.{bias}")
         found["ln_f.weight"] = ((width,), "final_norm.gamma")
         found["ln_f.bias"] = ((width,), "final_norm.beta")
-        if not config.tie_embeddings:
-            found[HEAD] = ((vocab_size, width), "head.kernel")
         return found
-
-    def is_transposed(self, name: str) -> bool:
-        return name == HEAD

@@ -5,13 +5,10 @@ from typing import Any, ClassVar
 from minigpt.config import TransformerConfig
 from minigpt.config.model import QWEN3
 from minigpt.targets.huggingface.architecture import (
-    HEAD,
     Architecture,
     ConfigReader,
     Entry,
-    FolderConfig,
     Layout,
-    end_token,
     is_positive,
 )
 
@@ -31,6 +28,9 @@ class Qwen3(Architecture):
     tokenizer_class = "Qwen2Tokenizer"
     prefix = "model."
     tokens = "embed_tokens.weight"
+    fixed: ClassVar[dict[str, bool]] = {"attention_bias": False, "use_sliding_window": False}
+    vocab_size = 151_936
+    end_id = None
     entries: ClassVar[dict[str, Entry]] = {
         "hidden_act": Entry("activation", "activation", "silu"),
         "num_attention_heads": Entry("num_heads", "count", 32),
@@ -46,8 +46,7 @@ class Qwen3(Architecture):
     # Qwen3 has no other dropout, which does not change what the trained model computes.
     others = ("num_kv_heads", "rotary_base", "dropout_rate", "ff_dropout_rate")
 
-    def read_settings(self, reader: ConfigReader) -> FolderConfig:
-        reader.fixed({"attention_bias": False, "use_sliding_window": False})
+    def read_settings(self, reader: ConfigReader) -> dict[str, Any]:
         kinds = reader.content.get("layer_types") or []
         for layer, kind in enumerate(kinds if isinstance(kinds, list) else [kinds]):
             if kind != FULL_ATTENTION:
@@ -60,45 +59,26 @@ class Qwen3(Architecture):
             reader.problem(name, kv_heads, f"should divide num_attention_heads = {heads}")
         if settings["head_dim"] % 2:
             reader.problem("head_dim", settings["head_dim"], "should be even")
-        settings |= {
-            "num_kv_heads": kv_heads,
-            "block": self.block,
-            "rotary_base": _rotary_base(reader),
-        }
-        vocab_size = reader.read("vocab_size", "count", 151_936)
-        return reader.result(settings, vocab_size, end_token(reader.content, None))
+        return settings | {"num_kv_heads": kv_heads, "rotary_base": _rotary_base(reader)}
 
     def required_settings(self, config: TransformerConfig) -> dict[str, Any]:
         values = config.head_sizes[0]
         return {**QWEN3, "head_bias": False, "block": self.block, "value_dim": values}
 
-    def config_json(
-        self, config: TransformerConfig, vocab_size: int, end_id: int
-    ) -> dict[str, Any]:
-        config = config.resolved()
+    def written_settings(self, config: TransformerConfig) -> dict[str, Any]:
         return {
-            **self.written_entries(config),
-            "architectures": ["Qwen3ForCausalLM"],
-            "attention_bias": False,
-            "bos_token_id": end_id,
-            "dtype": "float32",
-            "eos_token_id": end_id,
-            "model_type": self.model_type,
             "num_key_value_heads": config.num_kv_heads,
             # For transformers 5, then for version 4 and other programs.
             "rope_parameters": {"rope_theta": config.rotary_base, "rope_type": "default"},
             "rope_scaling": None,
             "rope_theta": config.rotary_base,
             "sliding_window": None,
-            "use_sliding_window": False,
-            "vocab_size": vocab_size,
         }
 
-    def layout(self, config: TransformerConfig, vocab_size: int) -> Layout:
-        config = config.resolved()
+    def inner_layout(self, config: TransformerConfig) -> Layout:
         width, inner, head_dim = config.embed_dim, config.ff_size, config.head_sizes[0]
         queries, keys = config.num_heads * head_dim, (config.num_kv_heads or 0) * head_dim
-        found: Layout = {self.tokens: ((vocab_size, width), "embedding.token_embedding.embeddings")}
+        found: Layout = {}
         for layer in range(config.num_layers):
             for name, (shape, part) in {
                 "input_layernorm": ((width,), "norm1.scale"),
@@ -115,12 +95,10 @@ class Qwen3(Architecture):
             }.items():
                 found[f"layers.{layer}.{name}.weight"] = (shape, f"blocks.{layer}.{part}")
         found["norm.weight"] = ((width,), "final_norm.scale")
-        if not config.tie_embeddings:
-            found[HEAD] = ((vocab_size, width), "head.kernel")
         return found
 
     def is_transposed(self, name: str) -> bool:
-        return name == HEAD or name.endswith("_proj.weight")
+        return super().is_transposed(name) or name.endswith("_proj.weight")
 
 
 def _rotary_base(reader: ConfigReader) -> float:

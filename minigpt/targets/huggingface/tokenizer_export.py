@@ -46,6 +46,8 @@ def tokenizer_files(tokenizer: Tokenizer, max_len: int) -> dict[str, str]:
         # Otherwise the literal "<end>" in a text would be read as the end token.
         "split_special_tokens": True,
         "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": END,
+        "eos_token": END,
         **special,
     }
     files = {}
@@ -69,6 +71,7 @@ def padding_id(tokenizer: Tokenizer) -> int | None:
     return tokens.get(PADDING)
 
 
+# The content of tokenizer.json; and the special tokens in tokenizer_config.json, without END.
 Built = tuple[dict[str, Any], dict[str, str]]
 
 
@@ -81,8 +84,7 @@ def _gpt2(tokenizer: GPT2Tokenizer) -> Built:
     }
     parts: dict[str, Any] = {"pre_tokenizer": byte_level, "decoder": byte_level}
     if tokenizer.splitting == "qwen2":
-        pattern = {"Regex": PATTERNS[tokenizer.splitting]}
-        split = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+        split = _split(PATTERNS[tokenizer.splitting], "Isolated")
         parts["pre_tokenizer"] = _sequence("pretokenizers", split, byte_level)
         parts["normalizer"] = {"type": "NFC"}
     model = _bpe(tokenizer.encoder | tokenizer.special, tokenizer.merges)
@@ -110,7 +112,7 @@ def _byte_pair(tokenizer: BytePairTokenizer) -> Built:
     )
     special = {"<unk>": 0, END: tokenizer.end_id}
     described = _described(special, model, normalizer=normalizer, decoder=decoder)
-    return described, {"bos_token": END, "eos_token": END, "unk_token": "<unk>"}
+    return described, {"unk_token": "<unk>"}
 
 
 def _character(tokenizer: CharacterTokenizer) -> Built:
@@ -121,27 +123,16 @@ def _character(tokenizer: CharacterTokenizer) -> Built:
     model = _bpe(special | names | characters, []) | {"byte_fallback": True}
     decoder = _sequence("decoders", {"type": "ByteFallback"}, {"type": "Fuse"})
     described = _described(special, model, decoder=decoder)
-    return described, {"bos_token": END, "eos_token": END, "pad_token": PADDING}
+    return described, {"pad_token": PADDING}
 
 
 def _word(tokenizer: WordTokenizer) -> Built:
-    split = _sequence(
-        "pretokenizers",
-        *(
-            {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": False}
-            for pattern, behavior in ((WHITE_SPACE, "Removed"), (SEPARATE, "Isolated"))
-        ),
-    )
+    split = _sequence("pretokenizers", _split(WHITE_SPACE, "Removed"), _split(SEPARATE, "Isolated"))
     special = {PADDING: 0, UNKNOWN: 1, END: tokenizer.end_id}
     words = {piece.decode(): i for i, piece in enumerate(tokenizer.pieces) if piece}
     model = {"type": "WordLevel", "vocab": special | words, "unk_token": UNKNOWN}
     described = _described(special, model, pre_tokenizer=split, decoder=None)
-    return described, {
-        "bos_token": END,
-        "eos_token": END,
-        "unk_token": UNKNOWN,
-        "pad_token": PADDING,
-    }
+    return described, {"unk_token": UNKNOWN, "pad_token": PADDING}
 
 
 BUILDERS: dict[type, Callable[[Any], Built]] = {
@@ -190,6 +181,10 @@ def _bpe(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> dict[str,
 
 def _replace(old: str, new: str) -> dict[str, Any]:
     return {"type": "Replace", "pattern": {"String": old}, "content": new}
+
+
+def _split(pattern: str, behavior: str) -> dict[str, Any]:
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": False}
 
 
 def _sequence(name: str, *parts: dict[str, Any]) -> dict[str, Any]:

@@ -148,15 +148,13 @@ class TextToText(TextModule):
           {"text": string[B, num_samples]}: sample i uses seed + i. With beams > 1, these are the best
           ones, at most as many as there are beams.
         """
-        values = {spec.name: value for spec, value in zip(_ALL, arguments, strict=True)}
-        prompt, seed, stop = values["prompt"], values["seed"], values["stop"]
-        repetition_penalty, banned_tokens = values["repetition_penalty"], values["banned_tokens"]
-        max_new_tokens = tf.minimum(values["max_new_tokens"], MAX_NEW_TOKENS)
+        prompt, max_new_tokens, *distribution, beams, length_penalty = arguments[:-4]
+        stop, banned_tokens, num_samples, seed = arguments[-4:]
+        max_new_tokens = tf.minimum(max_new_tokens, MAX_NEW_TOKENS)
         prompt_ids = self.tokenizer.encode(prompt)
-        beams, num_samples = tf.maximum(values["beams"], 1), tf.maximum(values["num_samples"], 1)
-        length_penalty = values["length_penalty"]
+        beams, num_samples = tf.maximum(beams, 1), tf.maximum(num_samples, 1)
         length_penalty = tf.where(tf.math.is_nan(length_penalty), 0.0, length_penalty)
-        settings = SamplingSettings(**{spec.name: values[spec.name] for spec in SAMPLING_SPEC})
+        settings = SamplingSettings(*distribution)
 
         def search():  # type: ignore[no-untyped-def]
             count = tf.minimum(num_samples, beams)
@@ -165,7 +163,7 @@ class TextToText(TextModule):
                 max_new_tokens,
                 beams,
                 length_penalty,
-                repetition_penalty,
+                settings.repetition_penalty,
                 banned_tokens,
             )
             ids = tf.reshape(ids[:, :count], [-1, tf.shape(ids)[2]])
@@ -229,10 +227,7 @@ class TextToText(TextModule):
         length, last_id = tf.shape(token_ids)[1], self.model.vocab_size - 1
         fits = tf.debugging.Assert(
             length <= self.model.max_len,
-            [
-                f"token_ids: at most max_len = {self.model.max_len} tokens per row, got",
-                length,
-            ],
+            [f"token_ids: at most max_len = {self.model.max_len} tokens per row, got", length],
         )
         known = tf.debugging.Assert(
             tf.reduce_all((token_ids >= 0) & (token_ids <= last_id)),

@@ -112,10 +112,7 @@ def _looping(generator: Generator, weights: WeightsType) -> Any:
     body.output.append(infos["step/continues"])
     body.output.extend(infos[f"step/new_{name}"] for name in state)
     node = helper.make_node(
-        "Loop",
-        ["limit", "continues", *state],
-        [f"last_{name}" for name in state],
-        body=body,
+        "Loop", ["limit", "continues", *state], [f"last_{name}" for name in state], body=body
     )
     return helper.make_graph([node], "loop", [], [])
 
