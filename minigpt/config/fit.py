@@ -24,7 +24,7 @@ REFERENCE_SPEED = 22e9
 ADDITIONS = {"value_residual": True, "convolution": 4}
 # Passes over the text after which the held-out loss was lowest, with the dropout rate chosen for it.
 PASSES = 12
-# From this number of bytes on, the context is longer, and the time limits the size of the model.
+# From this number of bytes on, the batches are larger, and the time limits the size of the model.
 LONG_TEXT = 1_000_000
 # A text of so many bytes gets a larger model and larger batches if there are so many reference minutes, as
 # on a GPU. Not measured.
@@ -273,7 +273,7 @@ class _Choice:
         Args:
           tokens: tokens that are certainly available for training.
         """
-        max_len, batch_size = (64, 8) if self.is_short else (128, 16)
+        max_len, batch_size = (64, 8) if self.is_short else (256, 4)
         if self.text.bytes >= LONG_TEXT:
             max_len, batch_size = 256, 8
         if _is_large(self.text.bytes, self.reference_minutes):
