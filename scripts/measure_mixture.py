@@ -41,7 +41,8 @@ def main() -> None:
         corpus, model = open_run_corpus(run), run.load_model()
         assert corpus is not None, f"{path}: its text has changed"
         assert isinstance(model, GPT), f"{path}: should be a model of text"
-        val, losses = corpus.val.ids[: MOST_READ + 1], []
+        val = corpus.val.ids[: MOST_READ + 1]
+        losses: list[np.ndarray] = []
 
         def record(
             _: Any, __: Any, weights: np.ndarray, found: np.ndarray, to: Any = losses

@@ -65,14 +65,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 beginning = Path(folder) / path.name
                 beginning.write_bytes(text[:size].decode("utf-8", "ignore").encode())
                 for minutes in options.minutes or MINUTES:
-                    run = Run(Path(folder) / f"{path.stem}-{size}-{minutes:g}")
+                    run = Path(folder) / f"{path.stem}-{size}-{minutes:g}"
                     command = [sys.executable, "-m", "minigpt", "train", "--text", str(beginning)]
-                    command += ["--run", str(run.path), "--set", f"training.max_minutes={minutes}"]
+                    command += ["--run", str(run), "--set", f"training.max_minutes={minutes}"]
                     # In a process of its own, as a user starts it.
                     result = subprocess.run([*command, *settings], stdout=subprocess.DEVNULL)
                     if result.returncode:
                         return result.returncode
-                    print(f"| {' | '.join(row(path.stem, size, minutes, run))} |", flush=True)
+                    print(f"| {' | '.join(row(path.stem, size, minutes, Run(run)))} |", flush=True)
     return 0
 
 
