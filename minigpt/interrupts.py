@@ -57,7 +57,7 @@ def default_signals() -> Iterator[None]:
 
 @contextmanager
 def signals_handled_by(handler: Callable[[int, FrameType | None], Any] | int) -> Iterator[None]:
-    """Gives these signals another handler, and restores the previous ones at the end. Main thread only."""
+    """Sets the handler of the signals that stop a program for a block; works in the main thread only."""
     previous = {number: signal.signal(number, handler) for number in stopping_signals()}
     try:
         yield

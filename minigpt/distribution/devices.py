@@ -60,7 +60,7 @@ class Devices(Strategy):
             yield name
 
     def set_up(self, config: TrainingConfig) -> str:
-        """Calls `set_up_replicas` for the processes of the environment, and returns the devices' name."""
+        """Calls `set_up_replicas`, which lists the errors, and returns the name of the devices."""
         name, self.replicas = set_up_replicas(config, find_cluster(config.workers))
         return name
 

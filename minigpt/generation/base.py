@@ -84,9 +84,14 @@ class BaseTextModel(ModelWithTokenizer):
         num_samples: int = 1,
         **settings: Any,
     ) -> list[str]:
-        """Returns the continuations of prompts, without the prompts.
+        """Continues prompts.
 
-        Arguments and exceptions are those of `samples`.
+        Args:
+          prompts: one or more texts; "" starts a document.
+          max_new_tokens: maximum number of tokens to add; the text may end sooner.
+          seed, num_samples, **settings: see `samples`, as for exceptions.
+        Returns:
+          The continuations, without the prompts.
         """
         samples = self._continue(prompts, max_new_tokens, seed, num_samples, settings)
         return [sample.text for sample in samples]

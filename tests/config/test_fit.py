@@ -85,6 +85,14 @@ def test_a_text_gets_the_parts_that_read_the_last_tokens(size):
     assert chosen_for(size, "model.convolution=0").model.convolution == 0
 
 
+@pytest.mark.parametrize(
+    ("size", "expected"), [(50_000, (64, 8)), (500_000, (256, 4)), (2_000_000, (256, 8))]
+)
+def test_the_batch_of_a_length(size, expected):
+    config = chosen_for(size)
+    assert (config.model.max_len, config.training.batch_size) == expected
+
+
 def test_a_gpu_gets_a_larger_model_and_larger_batches_for_a_large_text():
     text = load_config(None, text=["book.txt"])
     for size, expected in ((10**6, (256, 4, 8)), (10**8, (512, 8, 32))):

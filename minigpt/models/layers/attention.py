@@ -108,7 +108,7 @@ class Attention(keras.layers.Layer):
         self.num_heads = config.num_heads
         self.num_kv_heads = config.num_kv_heads or config.num_heads
         self.head_dim, self.value_dim = config.head_sizes
-        # Of all heads together.
+        # The widths of all heads together.
         self.query_width = self.num_heads * self.head_dim
         self.key_width = self.num_kv_heads * self.head_dim
         self.value_width = self.num_kv_heads * self.value_dim
