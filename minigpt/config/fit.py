@@ -275,7 +275,7 @@ class _Choice:
         """
         max_len, batch_size = (64, 8) if self.is_short else (256, 4)
         if self.text.bytes >= LONG_TEXT:
-            max_len, batch_size = 256, 8
+            max_len, batch_size = 512, 4
         if _is_large(self.text.bytes, self.reference_minutes):
             max_len, batch_size = 256, 32
         max_len = self.setting("model.max_len", max_len)

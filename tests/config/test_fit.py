@@ -86,7 +86,7 @@ def test_a_text_gets_the_parts_that_read_the_last_tokens(size):
 
 
 @pytest.mark.parametrize(
-    ("size", "expected"), [(50_000, (64, 8)), (500_000, (256, 4)), (2_000_000, (256, 8))]
+    ("size", "expected"), [(50_000, (64, 8)), (500_000, (256, 4)), (2_000_000, (512, 4))]
 )
 def test_the_batch_of_a_length(size, expected):
     config = chosen_for(size)
@@ -95,7 +95,7 @@ def test_the_batch_of_a_length(size, expected):
 
 def test_a_gpu_gets_a_larger_model_and_larger_batches_for_a_large_text():
     text = load_config(None, text=["book.txt"])
-    for size, expected in ((10**6, (256, 4, 8)), (10**8, (512, 8, 32))):
+    for size, expected in ((10**6, (256, 4, 4)), (10**8, (512, 8, 32))):
         config = fitted(text, TextSize(size, size), 100 * REFERENCE_SPEED)[0]
         assert (
             config.model.embed_dim,

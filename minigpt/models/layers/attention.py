@@ -17,6 +17,10 @@ _NO_CACHE = (
     "earlier ones"
 )
 
+# Of blocks of queries; measured in EXPERIMENTS.md ("attention in blocks").
+MIN_QUERIES = 128
+MAX_BLOCKS = 8
+
 
 def attend(
     query: Any,
@@ -52,6 +56,20 @@ def attend(
         scores = ops.where(visible, scores, ops.cast(float("-inf"), scores.dtype))
     weights = dropout(ops.softmax(scores, axis=-1), training=training)
     return _split(tf.matmul(_merge(weights, groups), value), heads)
+
+
+def blocks_of(query: Any) -> list[slice]:
+    """Returns blocks of the queries float[B, H, T, K] of a causal layer.
+
+    No query of a block attends to a key after the block, so that these scores need not be computed: with
+    many blocks, almost half of all. A short block does not use a processor well, and each block adds to the
+    time of compilation. There is one block if T is not known before the computation.
+    """
+    length = query.shape[2]
+    if length is None:
+        return [slice(0, None)]
+    size = max(MIN_QUERIES, -(-length // MAX_BLOCKS))
+    return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
 def _merge(x: Any, groups: int) -> Any:
@@ -315,12 +333,32 @@ class CausalSelfAttention(SelfAttention):
             value = ops.scatter_update(cache[1], entries, value)
             cache = (key, value)
 
+        blocks = [slice(0, None)] if cache is not None or mask is not None else blocks_of(query)
+        attended = ops.concatenate(
+            [
+                self._attend_to_earlier(
+                    query[:, :, block],
+                    key[:, :, : block.stop],
+                    value[:, :, : block.stop],
+                    positions[:, block],
+                    mask,
+                    training,
+                )
+                for block in blocks
+            ],
+            axis=2,
+        )
+        return self.project_output(attended), cache, values
+
+    def _attend_to_earlier(
+        self, query: Any, key: Any, value: Any, positions: Any, mask: Any, training: bool | None
+    ) -> Any:
+        """Attends from queries at `positions` to the slots at the same and at earlier positions."""
         # Each row has at least one True: a token attends to itself.
         slots = ops.arange(ops.shape(key)[2])
         visible = _masked(slots <= positions[:, None, :, None], mask)
         bias = self.score_bias(positions, slots)
-        attended = attend(query, key, value, visible, self.dropout, training, bias)
-        return self.project_output(attended), cache, values
+        return attend(query, key, value, visible, self.dropout, training, bias)
 
     def empty_cache(self, batch_size: Any, max_len: int) -> tuple[Any, Any]:
         """Returns keys and values for no tokens: zeros[B, G, max_len, K] and [B, G, max_len, U]."""

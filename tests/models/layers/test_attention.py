@@ -5,6 +5,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from minigpt.layers import CausalSelfAttention
 from minigpt.models.layers.attention import SelfAttention
@@ -42,8 +43,10 @@ def keras_attention(ours: CausalSelfAttention, embed_dim: int) -> keras.layers.L
     [(2, 3, None, 6), (3, 5, None, 8), (1, 4, None, 4), (2, 3, 5, 6), (2, 6, 2, 8)],
 )
 @pytest.mark.parametrize("use_bias", [True, False])
+# 300 tokens are three blocks of queries, the last of which is shorter.
+@pytest.mark.parametrize("length", [7, 300])
 def test_equals_keras_attention_with_the_same_weights(
-    heads, width, value_width, embed_dim, use_bias
+    heads, width, value_width, embed_dim, use_bias, length
 ):
     ours = CausalSelfAttention(
         num_heads=heads, head_dim=width, value_dim=value_width, qkv_bias=use_bias
@@ -52,9 +55,15 @@ def test_equals_keras_attention_with_the_same_weights(
     with_random_weights(ours)
     if not use_bias:
         ours.output_projection.bias.assign(np.zeros(embed_dim))
-    x = np.random.default_rng(1).normal(size=(2, 7, embed_dim)).astype("float32")
-    theirs = keras_attention(ours, embed_dim)(x, x, use_causal_mask=True)
-    np.testing.assert_allclose(ours(x), theirs, atol=1e-5)
+    draw = np.random.default_rng(1)
+    x, weights = tf.constant(draw.normal(size=(2, 2, length, embed_dim)), "float32")
+    theirs = keras_attention(ours, embed_dim)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        results = ours(x), theirs(x, x, use_causal_mask=True)
+        sums = [tf.reduce_sum(weights * result) for result in results]
+    np.testing.assert_allclose(*results, atol=1e-5)
+    np.testing.assert_allclose(*(tape.gradient(s, x) for s in sums), atol=1e-4)
 
 
 @pytest.mark.parametrize(("heads", "width", "value_width"), [(2, 3, None), (3, 5, 2)])
