@@ -53,3 +53,7 @@ def assert_same(run: Run, expected: Run) -> None:
     for file in files:
         epoch, reference_epoch = (contents(r.epochs_folder / file) for r in (run, expected))
         assert epoch == reference_epoch, file
+    snapshots = run.snapshots()
+    assert list(snapshots) == list(expected.snapshots())
+    for step, file in expected.snapshots().items():
+        assert contents(snapshots[step]) == contents(file), step

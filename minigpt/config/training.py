@@ -117,8 +117,9 @@ class TrainingConfig(Section):
     )
     keep_epochs: bool | None = Field(
         None,
-        description="keep the weights after each epoch as a portable file with matrices in int8, at most "
-        "50 files; if unset, only for models of up to 20 million parameters",
+        description="keep the weights after each epoch, and after updates 0, 1, 3, 10, 30, ..., as "
+        "portable files with matrices in int8, those of at most 50 epochs; if unset, only for models of up "
+        "to 20 million parameters",
     )
     tensorboard: bool = Field(
         False,

@@ -1,7 +1,6 @@
 """The history of a run, read from its files, and the power law of its training curve."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minigpt.config import Config
-from minigpt.runs.records import count, mappings, number, read_lines
+from minigpt.runs.records import interval_losses, last_lines, mappings, number, read_lines
 from minigpt.runs.run import Run
 
 # The losses of single updates differ too much to be compared.
@@ -153,42 +152,6 @@ def read_history(run: Run, analysis: dict[str, Any] | None = None) -> History:
         tokens_per_step=number(analysis.get("tokens_per_step")) or 0.0,
         analysis=analysis,
     )
-
-
-def last_lines(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the lines of steps.jsonl that have a step, in order.
-
-    Training that is resumed from a checkpoint may repeat steps: the last line of a step counts.
-    """
-    kept: list[dict[str, Any]] = []
-    for line in lines:
-        if (step := count(line.get("step"))) is not None:
-            while kept and kept[-1]["step"] >= step:
-                kept.pop()
-            kept.append(line)
-    return kept
-
-
-def interval_losses(lines: Sequence[dict[str, Any]]) -> list[float | None]:
-    """Returns the mean training loss since the line before, for each line of steps.jsonl.
-
-    The lines have the mean and the number of batches since their epoch began. The loss is None if it is
-    not known, or if that of the line before is not known.
-    """
-    losses: list[float | None] = []
-    epoch: Any = None
-    before: tuple[float, float] | None = None
-    for line in lines:
-        if line.get("epoch") != epoch:
-            epoch, before = line.get("epoch"), (0.0, 0.0)
-        batches, mean = number(line.get("batches")), number(line.get("mean_loss"))
-        now = None if batches is None or mean is None else (batches, batches * mean)
-        if now and before and now[0] > before[0]:
-            losses.append((now[1] - before[1]) / (now[0] - before[0]))
-        else:
-            losses.append(None)
-        before = now
-    return losses
 
 
 def _epoch(line: dict[str, Any]) -> Epoch | None:

@@ -4,6 +4,7 @@ import base64
 import functools
 import hashlib
 import html
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,16 +89,16 @@ def json_element(identifier: str, value: Any) -> str:
     return f'<script type="application/json" id="{identifier}">{text}</script>\n'
 
 
-def data_elements(kind: str, name: str, path: Path) -> Iterator[str]:
+def data_elements(kind: str, name: str, content: Path | bytes) -> Iterator[str]:
     """Yields elements with the bytes of a file in base64, in their order.
 
     Args:
       kind: the class of the elements.
       name: the attribute data-file.
-      path: the file.
+      content: the file, or its bytes.
     """
-    size = path.stat().st_size
-    with path.open("rb") as file:
+    size = len(content) if isinstance(content, bytes) else content.stat().st_size
+    with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
         while part := file.read(_PART_CHARACTERS // 4 * 3):
             yield (
                 f'<script type="text/plain" class="{kind}" data-file="{name}" data-size="{size}">'

@@ -3,6 +3,7 @@
     step-00000120, step-00000160-epoch-4    checkpoints
     model.gguf                              the best model as a portable file
     epochs/epoch-0001.gguf                  the weights after an epoch, as a portable file
+    snapshots/step-00000030.gguf            the weights after an update, as a portable file
 
 At most `MAX_EPOCH_FILES` files of epochs are kept, at equal distances, and always those of the first and
 the newest epoch. The distance is a power of two and depends on the number of epochs alone. So the files of
@@ -174,9 +175,44 @@ def remove_epoch_files(folder: Path, ended: int) -> None:
             path.unlink()
 
 
-def _numbered(folder: Path) -> list[tuple[int, Path]]:
+_SNAPSHOT = re.compile(r"step-(\d{8,18})\.gguf")
+
+
+def is_snapshot(step: int) -> bool:
+    """Returns whether the weights after update `step` are kept: 0, 1, 3, 10, 30, 100, ..."""
+    return re.fullmatch("0|[13]0*", str(step)) is not None
+
+
+def snapshot_name(step: int) -> str:
+    """Returns the name of the file of a snapshot: "step-00000030.gguf"."""
+    return f"step-{step:08}.gguf"
+
+
+def snapshots(folder: Path) -> dict[int, Path]:
+    """Returns the paths of all snapshots in a folder by their step, the first one first."""
+    return dict(sorted(_numbered(folder, _SNAPSHOT)))
+
+
+def remove_later_snapshots(folder: Path, step: int) -> None:
+    """Removes the snapshots after a step, and the unfinished files of killed processes.
+
+    The caller holds the run's lock.
+
+    Args:
+      folder: the folder of snapshots; may be missing.
+      step: the number of updates.
+    Raises:
+      OSError: a file cannot be removed.
+    """
+    remove_abandoned(folder)
+    for later, path in snapshots(folder).items():
+        if later > step:
+            path.unlink()
+
+
+def _numbered(folder: Path, pattern: re.Pattern[str] = _EPOCH_FILE) -> list[tuple[int, Path]]:
     found = []
-    for path in folder.glob("epoch-*.gguf"):
-        if match := _EPOCH_FILE.fullmatch(path.name):
+    for path in folder.glob("*.gguf"):
+        if match := pattern.fullmatch(path.name):
             found.append((int(match[1]), path))
     return found

@@ -10,6 +10,7 @@ analysis.json    baselines, memorization, verdicts of the doctor
 report.html      all of this as a page; tensorboard/: files for TensorBoard, with training.tensorboard
 certificates/    how each export compares with the run, one file per export
 epochs/          the weights after each epoch, as portable files; see `layout`
+snapshots/       the weights after updates 0, 1, 3, 10, 30, ..., as portable files
 facts.json       the command, the sizes and the baselines; see `records`
 model.keras      the best model, after training; saved_model/: the same for programs without minigpt
 model.gguf       the same model with its tokenizer in one portable file
@@ -35,6 +36,7 @@ from minigpt.runs.layout import (
     is_current,
     new_run_path,
     run_error,
+    snapshots,
 )
 from minigpt.runs.records import Facts, facts_as_json, read_facts, read_object
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
@@ -73,6 +75,7 @@ class Run:
         self.tensorboard_folder = self.path / "tensorboard"
         self.facts_file = self.path / "facts.json"
         self.epochs_folder = self.path / "epochs"
+        self.snapshots_folder = self.path / "snapshots"
         self.checkpoints_folder = self.path / "checkpoints"
         self.model_file = self.path / "model.keras"
         self.saved_model_folder = self.path / "saved_model"
@@ -203,6 +206,13 @@ class Run:
     def epoch_files(self) -> list[Path]:
         """Returns the portable files of the epochs in order; see `training.keep_epochs`."""
         return epoch_paths(self.epochs_folder)
+
+    def snapshots(self) -> dict[int, Path]:
+        """Returns the portable files of the weights after updates 0, 1, 3, 10, 30, ... by their number.
+
+        They are kept if the epochs are; see `training.keep_epochs`.
+        """
+        return snapshots(self.snapshots_folder)
 
     @property
     def has_current_portable_file(self) -> bool:

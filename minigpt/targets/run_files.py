@@ -1,5 +1,6 @@
 """The exports that every run has: a portable file, those of its epochs, and a SavedModel."""
 
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -9,7 +10,13 @@ from minigpt.config import TrainingConfig
 from minigpt.models import GPT
 from minigpt.models.lora import count_merged, merged_weights
 from minigpt.notices import LOGGER
-from minigpt.runs.layout import epoch_file_name, remove_epoch_files
+from minigpt.runs.layout import (
+    epoch_file_name,
+    is_snapshot,
+    remove_epoch_files,
+    remove_later_snapshots,
+    snapshot_name,
+)
 from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_folder
 from minigpt.targets.gguf.run_file import write_run_file
@@ -49,13 +56,13 @@ class PortableFile(Hook):
 
 
 class EpochFiles(Hook):
-    """Writes a portable file with matrices in int8 at the end of every epoch.
+    """Writes portable files with matrices in int8 after every epoch and after updates 0, 1, 3, 10, 30, ...
 
     At a checkpoint, the files of its epochs are on disk, unless a warning has said why not: they have the
     weights of the checkpoint. Files that are no longer kept are removed after it is written.
     """
 
-    name = "the file of the epoch"
+    name = "a state of training"
     stage = Stage.KEEP
     # None if no files are kept.
     _loop: TrainingLoop | None = None
@@ -66,17 +73,32 @@ class EpochFiles(Hook):
         if keeps and portable_problem(config.model, tokenizer) is None:
             self._loop = loop
             self._remove_old()
+            remove_later_snapshots(loop.run.snapshots_folder, loop.clock.step)
+            if not loop.is_over and loop.clock.step == 0:
+                self._write_snapshot(loop)
+
+    def step_ended(self, logs: dict[str, Any]) -> None:
+        loop = self._loop
+        # The batches of one update have the same number.
+        if loop and is_snapshot(loop.clock.step) and loop.clock.step not in loop.run.snapshots():
+            self._write_snapshot(loop)
 
     def epoch_ended(self, epoch: int, logs: dict[str, Any]) -> None:
         if (loop := self._loop) is None:
             return
         self._remove_old()
+        record = {**logs, "epoch": epoch, "step": loop.clock.step}
+        self._write(loop, loop.run.epochs_folder / epoch_file_name(epoch), record)
+
+    def _write_snapshot(self, loop: TrainingLoop) -> None:
+        step = loop.clock.step
+        self._write(loop, loop.run.snapshots_folder / snapshot_name(step), {"step": step})
+
+    def _write(self, loop: TrainingLoop, file: Path, record: dict[str, Any]) -> None:
         weights = _weights(loop)
         if not all(np.isfinite(array).all() for array in weights):
             return  # The checkpoint reports it.
-        record = {**logs, "epoch": epoch, "step": loop.clock.step}
-        loop.run.epochs_folder.mkdir(exist_ok=True)
-        file = loop.run.epochs_folder / epoch_file_name(epoch)
+        file.parent.mkdir(exist_ok=True)
         write_run_file(loop.run, file, "int8", weights, record)
 
     def finished(self, run: Run, state: str) -> list[str]:

@@ -29,6 +29,7 @@ from minigpt.runs.layout import (
     checkpoint_paths,
     new_run_path,
     remove_epoch_files,
+    remove_later_snapshots,
     run_error,
 )
 from minigpt.runs.lock import run_lock
@@ -140,6 +141,7 @@ class Start:
             cut_lines(file, checkpointing.epoch)
         cut_lines(run.steps_file, checkpointing.clock.step, "step")
         remove_epoch_files(run.epochs_folder, checkpointing.epoch)
+        remove_later_snapshots(run.snapshots_folder, checkpointing.clock.step)
         # The user may have removed the folder to start again.
         run.checkpoints_folder.mkdir(exist_ok=True)
         names = [path.name for path in checkpoint_paths(run.checkpoints_folder)]
@@ -233,7 +235,7 @@ def resumed_training(
             run.path,
             "was imported, not trained; a new run can start from it: set training.init_from",
         )
-    for folder in (run.checkpoints_folder, run.epochs_folder):
+    for folder in (run.checkpoints_folder, run.epochs_folder, run.snapshots_folder):
         if folder.is_symlink():
             # The link may lead to the files of another run, which this run's lock does not protect.
             raise run_error(run.path, f"its {folder.name} is a symbolic link; should be a folder")

@@ -25,8 +25,10 @@ def prepare(context: Context) -> Outcome:
     if not _portable_file(context).exists():
         for unfinished in (folder, _huggingface(context)):
             shutil.rmtree(unfinished, ignore_errors=True)
-        lengths = [f"training.steps_per_epoch={STEPS}", "training.epochs=1"]
-        minigpt.train(minigpt.load_config("default", [*lengths, "training.max_minutes=20"]), folder)
+        # transformers and llama.cpp have no other parts.
+        settings = ["model.standard_parts=true", f"training.steps_per_epoch={STEPS}"]
+        settings += ["training.epochs=1", "training.max_minutes=20"]
+        minigpt.train(minigpt.load_config("default", settings), folder)
     if not _huggingface(context).exists():
         minigpt.export_run(folder, "huggingface", _huggingface(context))
     return {"value": _portable_file(context).stat().st_size}

@@ -7,7 +7,13 @@ pytestmark = pytest.mark.browser
 
 def test_it_exists_at_the_load_event(open_page, gpt):
     tab = open_page(gpt.page)
-    assert tab.evaluate("() => Object.keys(minigpt).sort()") == ["generate", "info", "ready"]
+    assert tab.evaluate("() => Object.keys(minigpt).sort()") == [
+        "generate",
+        "info",
+        "learningDates",
+        "ready",
+        "snapshots",
+    ]
     assert tab.evaluate("() => minigpt.ready.then((value) => value === undefined)")
     info = tab.evaluate("() => minigpt.info")
     assert info["title"] == "tiny"
@@ -18,7 +24,8 @@ def test_it_exists_at_the_load_event(open_page, gpt):
     assert info["model"]["max_len"] == gpt.built.config.model.max_len
     assert info["sampling"]["seed"] == 5
     assert (info["epoch"], info["step"]) == (3, 60)
-    assert [epoch["epoch"] for epoch in info["epochs"]] == [1, 2, 3]
+    snapshots = tab.evaluate("() => minigpt.snapshots")
+    assert [snapshot["step"] for snapshot in snapshots] == [20, 40, 60]
 
 
 def test_options_that_are_left_out_have_the_values_of_the_run(tab, gpt):

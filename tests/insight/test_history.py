@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from minigpt.insight.history import fit_power_law, interval_losses, last_lines, read_history
+from minigpt.insight.history import fit_power_law, read_history
+from minigpt.runs.records import interval_losses, last_lines
 from minigpt.runs.run import Run
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import minigpt
 from minigpt.errors import ArgumentProblem, UserError, as_path
-from minigpt.insight.history import interval_losses, last_lines
 from minigpt.insight.report.values import (
     analysis_values,
     certificate_values,
@@ -17,7 +16,18 @@ from minigpt.insight.report.values import (
     samples_by_prompt,
 )
 from minigpt.pages.inlining import SHARED, json_element, template
-from minigpt.runs.records import count, counts, mapping, number, numbers, read_lines, spread, text
+from minigpt.runs.records import (
+    count,
+    counts,
+    interval_losses,
+    last_lines,
+    mapping,
+    number,
+    numbers,
+    read_lines,
+    spread,
+    text,
+)
 from minigpt.runs.run import Run, as_run
 from minigpt.storage.atomic import replace_file
 

@@ -1,11 +1,13 @@
 """The page of a model: one HTML file that writes text, without a network."""
 
+import gzip
 import math
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import gguf
+import numpy as np
 
 import minigpt
 from minigpt.errors import UserError
@@ -13,7 +15,15 @@ from minigpt.notices import LOGGER
 from minigpt.pages.inlining import SHARED, data_elements, json_element, template
 from minigpt.pages.memorization_values import memorization_values
 from minigpt.runs.checkpoints import count_parameters
-from minigpt.runs.records import numbers, read_lines, spread
+from minigpt.runs.records import (
+    count,
+    interval_losses,
+    last_lines,
+    number,
+    numbers,
+    read_lines,
+    spread,
+)
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.gguf.text_model import PortableModel, load_portable
@@ -21,8 +31,12 @@ from minigpt.targets.targets import WeightsType
 
 _PAGE = Path(__file__).parent / "page"
 _ENGINES = Path(__file__).parents[1] / "gguf" / "engine"
-# Each is as large as the model in int8.
-_MOST_EPOCHS = 12
+# All snapshots together are at most this many times as large as the model in int8.
+_SNAPSHOTS_SIZE = 4
+# Between two levels of the numbers of a snapshot; those of int8 are 1 apart.
+_LEVEL = 18
+# Of the training curve.
+_MOST_POINTS = 200
 # Epochs whose samples are shown.
 _MOST_SAMPLES = 100
 _SCORES = ("step", "epoch", "val_loss", "val_bits_per_byte")
@@ -43,9 +57,12 @@ def write_page(run: Run, output: Path, weights: WeightsType = "float32") -> None
         file = Path(folder) / "model.gguf"
         write_run_file(run, file, weights)
         model = load_portable(file)
-        epochs = _epochs(run, model)
-        facts = _run_facts(run, model, file, list(epochs))
-        others = {str(epoch): path for epoch, path in epochs.items() if epoch != facts["epoch"]}
+        facts, states = _run_facts(run, model, file), _snapshots(run, model)
+        lines = read_lines(run.steps_file)
+        facts["curve"] = _curve(lines)
+        steps = [*states, *(snapshot["step"] for snapshot in facts["snapshots"])]
+        facts["snapshots"] = [{"step": step, "seconds": _seconds(lines, step)} for step in steps]
+        others = {str(index): state for index, state in enumerate(states.values())}
         _write_page(facts, {"main": file, **others}, output)
 
 
@@ -62,15 +79,15 @@ def write_file_page(file: Path, output: Path) -> None:
     _write_page(_file_facts(load_portable(file), file), {"main": file}, output)
 
 
-def _write_page(facts: dict[str, Any], models: dict[str, Path], output: Path) -> None:
+def _write_page(facts: dict[str, Any], models: dict[str, Path | bytes], output: Path) -> None:
     before, after = template(facts["title"], SHARED, _PAGE, runs_engine=True)
     with output.open("w", encoding="utf-8", newline="\n") as page:
         page.write(before)
         page.write(json_element("facts", facts))
         for name in ("engine.wasm", "engine_without_simd.wasm"):
             page.writelines(data_elements("engine", name, _ENGINES / name))
-        for name, path in models.items():
-            page.writelines(data_elements("model", name, path))
+        for name, content in models.items():
+            page.writelines(data_elements("model", name, content))
         page.write(after)
 
 
@@ -103,23 +120,24 @@ def _file_facts(model: PortableModel, file: Path) -> dict[str, Any]:
         "samples": [],
         "memorization": None,
         "command": None,
-        "epochs": [],
+        "curve": [],
+        "snapshots": [{"step": model.training["step"], "seconds": None}]
+        if count(model.training.get("step")) is not None
+        else [],
     }
 
 
-def _run_facts(run: Run, model: PortableModel, file: Path, epochs: list[int]) -> dict[str, Any]:
+def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
     """Returns the facts about a run and its portable file as JSON values; null for what is not known.
 
     Args:
       run: the run.
       model: its portable file.
       file: the path of that.
-      epochs: the epochs that the page shows.
     """
     config, recorded, facts = run.config, run.facts, _file_facts(model, file)
     counted = recorded.get("parameters") or count_parameters(run.checkpoints_folder)
     metrics = [numbers(record, record) for record in _of_epochs(run.metrics_file)]
-    by_epoch = {record["epoch"]: record for record in metrics}
     return facts | {
         "title": run.path.absolute().name,
         "parameters": counted or facts["parameters"],
@@ -136,15 +154,6 @@ def _run_facts(run: Run, model: PortableModel, file: Path, epochs: list[int]) ->
         "samples": _samples(run.samples_file),
         "memorization": memorization_values(run.analysis.get("memorization")).get("best"),
         "command": recorded.get("command"),
-        "epochs": [
-            {
-                "epoch": epoch,
-                "in_main": epoch == facts["epoch"],
-                "val_loss": by_epoch.get(epoch, {}).get("val_loss"),
-                "val_bits_per_byte": by_epoch.get(epoch, {}).get("val_bits_per_byte"),
-            }
-            for epoch in epochs
-        ],
     }
 
 
@@ -166,24 +175,67 @@ def _samples(file: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _epochs(run: Run, model: PortableModel) -> dict[int, Path]:
-    """Returns the epochs that the page shows and their files: none, or from 2 to `_MOST_EPOCHS`."""
-    paths = spread(_usable(run.epoch_files(), model), _MOST_EPOCHS)
-    return {int(path.stem.split("-")[1]): path for path in paths} if len(paths) > 1 else {}
+def _snapshots(run: Run, model: PortableModel) -> dict[int, bytes]:
+    """Returns states of training before the best one by their step: portable files, packed.
+
+    They are the snapshots of the run, or its epochs if it has none.
+    """
+    if (last := count(model.training.get("step"))) is None:
+        return {}
+    found = _usable(list(run.snapshots().values()), model) or _usable(run.epoch_files(), model)
+    steps = [step for step in sorted(found) if step < last]
+    packed = {step: _packed(found[step]) for step in steps}
+    largest = max(map(len, packed.values()), default=0)
+    allowed = _SNAPSHOTS_SIZE * found[steps[0]].stat().st_size // largest if steps else 0
+    return {step: packed[step] for step in spread(steps, allowed)}
 
 
-def _usable(paths: list[Path], model: PortableModel) -> list[Path]:
-    """Returns the files of epochs of a model; logs a warning for each of the others."""
-    found = []
+def _packed(path: Path) -> bytes:
+    """Compresses a portable file after rounding its matrices to 15 levels in place of 255.
+
+    The file stays one that the engine reads. Rounding halves the compressed size.
+    """
+    content = np.fromfile(path, np.uint8)
+    for tensor in gguf.GGUFReader(path).tensors:
+        if tensor.tensor_type == gguf.GGMLQuantizationType.Q8_0:
+            start, size = tensor.data_offset, tensor.n_bytes
+            # Blocks of a float16 scale and 32 numbers.
+            numbers = content[start : start + size].reshape(-1, 34)[:, 2:].view(np.int8)
+            levels = np.rint(numbers / np.float32(_LEVEL)).clip(-7, 7)
+            numbers[:] = levels.astype(np.int8) * _LEVEL
+    return gzip.compress(content.tobytes(), mtime=0)
+
+
+def _curve(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the training loss by step, at most `_MOST_POINTS` points, from the lines of steps.jsonl."""
+    lines = spread(last_lines(lines), _MOST_POINTS)
+    return [
+        {"step": line["step"], "loss": loss}
+        for line, loss in zip(lines, interval_losses(lines), strict=True)
+        if loss is not None
+    ]
+
+
+def _seconds(lines: list[dict[str, Any]], step: int) -> float:
+    """Returns the seconds of training until a step, from the lines of steps.jsonl; 0.0 if not known."""
+    times = [number(line.get("seconds")) for line in last_lines(lines) if line["step"] <= step]
+    return next((time for time in reversed(times) if time is not None), 0.0)
+
+
+def _usable(paths: list[Path], model: PortableModel) -> dict[int, Path]:
+    """Returns the files of a model's states by their step; logs a warning for each of the others."""
+    found = {}
     for path in paths:
         try:
-            epoch = load_portable(path)
-            if (epoch.kind, epoch.max_len) != (model.kind, model.max_len):
+            state = load_portable(path)
+            if (state.kind, state.max_len) != (model.kind, model.max_len):
                 raise UserError(f"{path}: is another model")
-            if epoch.tokenizer.pieces != model.tokenizer.pieces:
+            if state.tokenizer.pieces != model.tokenizer.pieces:
                 raise UserError(f"{path}: has another vocabulary")
+            if (step := count(state.training.get("step"))) is None:
+                raise UserError(f"{path}: does not say after which update it was written")
         except UserError as error:
-            LOGGER.warning("%s; the page is without this epoch", error)
+            LOGGER.warning("%s; the page is without this state of training", error)
         else:
-            found.append(path)
+            found[step] = path
     return found

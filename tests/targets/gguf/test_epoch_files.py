@@ -212,7 +212,7 @@ def test_a_file_that_cannot_be_written_is_said_in_one_line(copied, capsys):
     shutil.rmtree(copied.epochs_folder)
     copied.epochs_folder.write_text("a file")
     minigpt.resume(copied, ["training.epochs=5"])
-    line = "the file of the epoch is not written: File exists"
+    line = "a state of training is not written: File exists"
     assert capsys.readouterr().out.splitlines().count(line) == 1
     assert checkpoint_paths(copied.checkpoints_folder)[-1].name.endswith("-epoch-5")
 
@@ -231,3 +231,37 @@ def test_scores_that_are_no_numbers_are_null(ended):
     record = {"epoch": 1, "step": 2, "val_loss": float("nan"), "val_bits_per_byte": float("inf")}
     facts = run_file._training_facts(ended, record)
     assert facts["val_loss"] is None and facts["val_bits_per_byte"] is None
+
+
+def test_snapshots_of_the_first_updates(tiny_file, tmp_path):
+    tables = []
+
+    class Watch(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            tables.append(np.array(self.model.weights[0]))
+
+        def on_train_batch_end(self, batch, logs=None):
+            tables.append(np.array(self.model.weights[0]))
+
+    run = minigpt.train(settings(tiny_file, epochs=2), tmp_path / "run", callbacks=[Watch()])
+    assert list(run.snapshots()) == [0, 1, 3]
+    for step, path in run.snapshots().items():
+        model = minigpt.load_portable(path)
+        assert (model.training["step"], model.training["epoch"]) == (step, None)
+        (table,) = (
+            tensor for tensor in gguf.GGUFReader(path).tensors if tensor.name == "token_embd.weight"
+        )
+        values = gguf.quants.dequantize(table.data, table.tensor_type)
+        distances = [np.abs(values - other).max() for other in tables]
+        assert np.argmin(distances) == step and distances[step] < 0.01
+    # Training that is resumed before update 3 writes it again.
+    before = {step: contents(path) for step, path in run.snapshots().items()}
+    damage_all_but_the_first(run)
+    minigpt.resume(run)
+    assert {step: contents(path) for step, path in run.snapshots().items()} == before
+
+
+def test_which_updates_are_kept():
+    assert [n for n in range(40_000) if layout.is_snapshot(n)] == [
+        *(0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000)
+    ]

@@ -1,19 +1,23 @@
 """The page of a model as a file. What it does in a browser is tested in tests/browser."""
 
 import base64
+import gzip
 import hashlib
-import itertools
 import json
 import logging
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
+import gguf
+import numpy as np
 import pytest
 
 import minigpt
 from minigpt.errors import UserError
+from minigpt.runs.records import append_lines
 from minigpt.runs.run import Run
+from minigpt.targets.gguf.run_file import write_run_file
 from tests.browser.runs import write_page, write_run
 from tests.insight.report.report_runs import memorization_of
 from tests.targets.gguf.models import GPT_SHAPES, build
@@ -83,15 +87,55 @@ def run(built, tmp_path):
 def test_the_files_of_the_page(run, tmp_path):
     page = Page(write_page(run))
     minigpt.export_run(run, "gguf", tmp_path / "model.gguf")
-    first, second, _ = run.epoch_files()
-    expected = {"main": tmp_path / "model.gguf", "1": first, "2": second}
-    assert page.files("model") == {name: path.read_bytes() for name, path in expected.items()}
+    files = page.files("model")
+    assert list(files) == ["main", "0", "1"]
+    assert files["main"] == (tmp_path / "model.gguf").read_bytes()
     engines = Path(minigpt.__file__).parent / "targets" / "gguf" / "engine"
     names = ["engine.wasm", "engine_without_simd.wasm"]
     assert page.files("engine") == {name: (engines / name).read_bytes() for name in names}
     # The best epoch is the model itself.
-    epochs = page.facts["epochs"]
-    assert [(e["epoch"], e["in_main"]) for e in epochs] == [(1, False), (2, False), (3, True)]
+    assert [snapshot["step"] for snapshot in page.facts["snapshots"]] == [20, 40, 60]
+
+
+def test_the_states_of_training_are_rounded_to_15_levels(run, tmp_path):
+    packed = Page(write_page(run)).files("model")["0"]
+    path = tmp_path / "state.gguf"
+    path.write_bytes(gzip.decompress(packed))
+    pairs = zip(*(gguf.GGUFReader(p).tensors for p in (run.epoch_files()[0], path)), strict=True)
+    rounded = 0
+    for tensor, found in pairs:
+        whole, state = np.array(tensor.data), np.array(found.data)
+        if tensor.tensor_type.name != "Q8_0":
+            np.testing.assert_array_equal(whole, state)
+            continue
+        rounded += 1
+        blocks, found_blocks = (array.reshape(-1, 34).view(np.int8) for array in (whole, state))
+        np.testing.assert_array_equal(blocks[:, :2], found_blocks[:, :2])
+        assert np.unique(found_blocks[:, 2:]).tolist() == list(range(-126, 127, 18))
+        assert np.abs(blocks[:, 2:].astype(int) - found_blocks[:, 2:]).max() <= 9
+    assert rounded > 4
+
+
+def test_seconds_and_losses_of_the_states(run):
+    lines = [
+        {"epoch": 1, "step": step, "batches": step, "mean_loss": 4.0, "seconds": step / 2}
+        for step in (1, 19, 30, 50)
+    ]
+    append_lines(run.steps_file, lines)
+    facts = Page(write_page(run)).facts
+    assert [snapshot["seconds"] for snapshot in facts["snapshots"]] == [9.5, 15.0, 25.0]
+    assert facts["curve"] == [{"step": step, "loss": 4.0} for step in (1, 19, 30, 50)]
+
+
+def test_snapshots_take_the_place_of_epochs(built, run):
+    for step in (0, 1, 30):
+        run.snapshots_folder.mkdir(exist_ok=True)
+        file = run.snapshots_folder / f"step-{step:08}.gguf"
+        write_run_file(run, file, "int8", built.weights, {"step": step})
+    # Later than the model itself.
+    write_run_file(run, file.with_name("step-00000100.gguf"), "int8", built.weights, {"step": 100})
+    facts = Page(write_page(run)).facts
+    assert [snapshot["step"] for snapshot in facts["snapshots"]] == [0, 1, 30, 60]
 
 
 def test_memorization(run):
@@ -113,7 +157,7 @@ def test_large_files_are_in_parts(run, monkeypatch):
     monkeypatch.setattr("minigpt.pages.inlining._PART_CHARACTERS", 1000)
     path = write_page(run)
     assert path.read_text().count('data-file="main"') > 10
-    assert Page(path).files("model")["1"] == run.epoch_files()[0].read_bytes()
+    assert gzip.decompress(Page(path).files("model")["0"])[:4] == b"GGUF"
 
 
 def test_the_policy_allows_the_script_and_the_style_of_the_page_only(run):
@@ -185,17 +229,23 @@ def test_epochs_that_cannot_be_used(built, run, tmp_path, caplog):
     with caplog.at_level(logging.WARNING, "minigpt"):
         page = Page(write_page(run))
     assert len(caplog.messages) == 2
-    assert all("the page is without this epoch" in message for message in caplog.messages)
+    assert all(
+        "the page is without this state of training" in message for message in caplog.messages
+    )
     assert str(first) in caplog.text and str(second) in caplog.text
-    # One epoch alone has nothing to be compared with.
-    assert page.facts["epochs"] == [] and page.files("model").keys() == {"main"}
+    assert [snapshot["step"] for snapshot in page.facts["snapshots"]] == [60]
+    assert page.files("model").keys() == {"main"}
 
 
-def test_of_many_epochs_some_are_in_the_page(built, tmp_path):
+def test_all_states_take_four_times_the_model_in_int8(built, tmp_path):
     run = write_run(tmp_path / "run", built, epochs=30, kept_epochs=30)
-    epochs = [epoch["epoch"] for epoch in Page(write_page(run)).facts["epochs"]]
-    assert len(epochs) == 12 and epochs[0] == 1 and epochs[-1] == 30
-    assert all(2 <= b - a <= 3 for a, b in itertools.pairwise(epochs))
+    page = Page(write_page(run))
+    minigpt.export_run(run, "gguf", tmp_path / "model.gguf", weights="int8")
+    states = [data for name, data in page.files("model").items() if name != "main"]
+    assert 3 <= sum(map(len, states)) / (tmp_path / "model.gguf").stat().st_size <= 4
+    steps = [snapshot["step"] for snapshot in page.facts["snapshots"]]
+    assert len(states) == len(steps) - 1 < 29
+    assert (steps[0], steps[-2], steps[-1]) == (20, 580, 600)
 
 
 def test_a_run_without_records(run):

@@ -13,16 +13,29 @@ function checkedOptions(options, sampling) {
   return checked;
 }
 
+/* Returns the text of each token, the step at which its probability was first above 1/2 (null: never), and its
+   probability in each state of training (null: the token is before the context). */
+function datesOf({ tokens, probabilities }, snapshots) {
+  return tokens.map(({ text }, at) => {
+    const own = probabilities.map((ofModel) => ofModel[at]);
+    const first = own.findIndex((probability) => probability > 0.5);
+    return { token: text, step: first < 0 ? null : snapshots[first].step, probabilities: own };
+  });
+}
+
 function installApi(client, facts) {
   const generate = async (options = {}) => {
     if (options === null || typeof options !== "object") throw new TypeError("options: should be an object");
-    const known = ["prompt", "onText", ...SAMPLING_SETTINGS.map(({ option }) => option)];
+    const known = ["prompt", "onText", "snapshot", ...SAMPLING_SETTINGS.map(({ option }) => option)];
     const unknown = Object.keys(options).find((name) => !known.includes(name));
     if (unknown) throw new TypeError(`${unknown}: unknown option; should be one of ${known.join(", ")}`);
-    const { prompt = "", onText = () => {} } = options;
+    const { prompt = "", onText = () => {}, snapshot = null } = options;
     if (typeof prompt !== "string") throw new TypeError("prompt: should be a string");
     if (typeof onText !== "function") throw new TypeError("onText: should be a function");
-    const request = { ...checkedOptions(options, facts.sampling), prompt };
+    if (snapshot !== null && !(Number.isInteger(snapshot) && facts.snapshots[snapshot])) {
+      throw new RangeError(`snapshot: ${snapshot}: should be an index into snapshots, of which there are ${facts.snapshots.length}`);
+    }
+    const request = { ...checkedOptions(options, facts.sampling), prompt, snapshot };
     await client.ready;
     let shown = 0;
     const onTokens = (_, ready) => {
@@ -33,6 +46,13 @@ function installApi(client, facts) {
     if (text.length > shown) onText(text.slice(shown));
     return { text, tokens: Array.from(tokens) };
   };
-  window.minigpt = Object.freeze({ ready: client.ready.then(() => undefined), info: facts, generate });
+  const learningDates = async (text) => {
+    if (typeof text !== "string") throw new TypeError("text: should be a string");
+    if (facts.kind === "encoder_decoder") throw new TypeError("learningDates: a model of pairs has none");
+    await client.ready;
+    return datesOf(await client.learning(text), facts.snapshots);
+  };
+  const ready = client.ready.then(() => undefined);
+  window.minigpt = Object.freeze({ ready, info: facts, snapshots: facts.snapshots, generate, learningDates });
   window.minigpt.ready.catch(() => {});
 }

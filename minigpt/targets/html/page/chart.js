@@ -125,30 +125,61 @@ function chartKey(series) {
   return list;
 }
 
-// The validation loss of the epochs in the page, one point an epoch.
-function epochCurve(box, epochs, width, current) {
-  const height = 96;
-  const losses = epochs.map((epoch) => epoch.val_loss);
-  const [low, high] = [Math.min(...losses), Math.max(...losses)];
-  const x = (at) => 8 + (at / Math.max(1, epochs.length - 1)) * (width - 16);
-  const y = (loss) => 10 + (1 - (loss - low) / (high - low || 1)) * (height - 20);
+// The training loss by step, on logarithmic scales, with a point for each state of training in the page.
+function snapshotCurve(box, { curve, snapshots }, width, current) {
+  const height = 180, left = 40, bottom = 34, top = 10, right = 12;
+  const losses = curve.map(({ loss }) => loss);
+  const [low, high] = [Math.min(...losses), Math.max(...losses)].map(Math.log);
+  const last = Math.log(1 + snapshots.at(-1).step);
+  const x = (step) => left + (Math.log(1 + step) / last) * (width - left - right);
+  const y = (loss) => top + ((high - Math.log(loss)) / (high - low || 1)) * (height - top - bottom);
+  // The loss of the nearest record.
+  const lossAt = (step) => curve.reduce((a, b) => (Math.abs(b.step - step) < Math.abs(a.step - step) ? b : a)).loss;
   const chart = makeSvg("svg", {
     viewBox: `0 0 ${width} ${height}`,
     width,
     height,
     role: "img",
-    "aria-label": `Validation loss from ${losses[0].toFixed(3)} to ${losses.at(-1).toFixed(3)} nats per token`,
+    "aria-label": `Training loss from ${losses[0].toFixed(2)} to ${losses.at(-1).toFixed(2)} nats per token`,
   });
-  const places = losses.map((loss, at) => `${x(at).toFixed(1)},${y(loss).toFixed(1)}`);
+  for (const loss of [losses[0], losses.at(-1)]) {
+    chart.append(makeSvg("text", { x: left - 6, y: y(loss) + 4, "text-anchor": "end" }, loss.toFixed(2)));
+  }
+  let free = -Infinity; // where the next label may begin
+  for (const { step } of snapshots) {
+    const at = x(step);
+    if (at < free) continue;
+    chart.append(makeSvg("text", { x: at, y: height - 18, "text-anchor": "middle" }, formatInteger(step)));
+    free = at + 44;
+  }
+  chart.append(makeSvg("text", { x: (left + width) / 2, y: height - 3, "text-anchor": "middle" }, "Training step"));
+  const places = curve.map(({ step, loss }) => `${x(step).toFixed(1)},${y(loss).toFixed(1)}`);
   chart.append(makeSvg("polyline", { points: places.join(" ") }));
-  losses.forEach((loss, at) => chart.append(makeSvg("circle", { cx: x(at), cy: y(loss), r: 3.5 })));
+  for (const { step } of snapshots) {
+    const loss = lossAt(step);
+    const title = makeSvg("title", {}, `Step ${formatInteger(step)}: ${loss.toFixed(3)} nats per token`);
+    chart.append(makeSvg("circle", { cx: x(step), cy: y(loss), r: 3.5 }, title));
+  }
   box.replaceChildren(chart);
-  markEpoch(box, current);
+  markSnapshot(box, current);
 }
 
-function markEpoch(box, current) {
+function markSnapshot(box, current) {
   box.querySelectorAll("circle").forEach((circle, at) => {
     circle.classList.toggle("current", at === current);
     circle.setAttribute("r", at === current ? 6 : 3.5);
   });
+}
+
+// The probability of a token in each state of training, as a small chart.
+function probabilityCurve(probabilities) {
+  const width = 160, height = 40;
+  const x = (at) => 2 + (at / (probabilities.length - 1)) * (width - 4);
+  const places = probabilities.map((p, at) => `${x(at).toFixed(1)},${(2 + (1 - p) * (height - 4)).toFixed(1)}`);
+  return makeSvg(
+    "svg",
+    { class: "probability-curve", viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" },
+    makeSvg("line", { x1: 0, x2: width, y1: height / 2, y2: height / 2 }),
+    makeSvg("polyline", { points: places.join(" ") }),
+  );
 }

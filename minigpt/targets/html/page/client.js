@@ -42,7 +42,7 @@ class Client {
       ...main.map((part) => this.request("part", part)),
       this.request("open", { banned: this.facts.sampling.banned_tokens }),
     ];
-    /* The models of epochs wait until the page can be used. */
+    /* The other states of training wait until the page can be used. */
     for (const part of others) this.request("part", part).catch(() => {});
     /* The first error is the cause of the others. */
     const { info, texts, labels } = (await Promise.all(answers)).at(-1);
@@ -54,16 +54,27 @@ class Client {
 
   /* Continues a prompt, or translates a source. Returns {done, stop()}. Texts are generated one after the other. Without
      choices, tokens have neither probabilities nor alternatives, and take less time. */
-  generate({ model = "main", kept = [], stop = [], choices = true, onTokens = () => {}, ...request }) {
-    const number = this.count + 1, isMain = this.facts.epochs.some(({ epoch, in_main }) => in_main && epoch === model);
+  generate({ snapshot = null, kept = [], stop = [], choices = true, onTokens = () => {}, ...request }) {
+    const number = this.count + 1;
     let text = "";
     const receive = (tokens, ready) => {
       text += ready;
       onTokens(tokens.map((token) => this.token(token)), ready);
     };
-    const message = { model: isMain ? "main" : String(model), request: { ...request, kept, stop, choices } };
+    const message = { model: this.modelName(snapshot), request: { ...request, kept, stop, choices } };
     const done = this.request("generate", message, receive).then(({ rest, ...result }) => ({ text: text + rest, ...result }));
     return { done, stop: () => this.worker.postMessage({ type: "stop", job: number }) };
+  }
+
+  /* The name of a state of training: its index, or "main" for the model itself, which is the last one. */
+  modelName(snapshot) {
+    return snapshot === null || snapshot === this.facts.snapshots.length - 1 ? "main" : String(snapshot);
+  }
+
+  /* Returns the tokens of a text and, for each state of training, the probability that it gave each of them. */
+  async learning(text) {
+    const models = this.facts.snapshots.map((_, index) => this.modelName(index));
+    return this.request("learning", { text, models });
   }
 
   async inspect(request) {

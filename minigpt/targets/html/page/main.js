@@ -20,9 +20,9 @@ async function openPage(client, facts) {
     // What is known about the model must not keep it from writing.
     showError(new Error(`The facts of the model cannot be shown: ${error.message}`));
   }
-  if (facts.epochs.length >= 2) {
-    byId("epochs").hidden = false;
-    byId("nav-epochs").hidden = false;
+  if (facts.snapshots.length >= 2) {
+    byId("training").hidden = false;
+    byId("nav-training").hidden = false;
   }
   try {
     await client.ready;
@@ -32,7 +32,7 @@ async function openPage(client, facts) {
     return;
   }
   desk.ready();
-  if (facts.epochs.length >= 2) new Replay(client, facts, () => desk.request());
+  if (facts.snapshots.length >= 2) new Replay(client, facts, () => desk.request());
 }
 
 if (typeof document === "undefined") runWorker();

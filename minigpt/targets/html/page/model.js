@@ -121,6 +121,17 @@ class Model {
     return { source: this.describe(source), target: this.describe(tokens), weights };
   }
 
+  /* Returns the probability of each token of a text; null for those before the context. */
+  read(text) {
+    const ids = Array.from(this.engine.encode(text)), { startId } = this.vocabulary;
+    const context = [startId, ...ids].slice(0, -1).slice(-this.maxLen), before = ids.length - context.length;
+    if (ids.length) this.open(context, []);
+    return ids.map((id, at) => {
+      if (at < before) return null;
+      return this.engine.inspect(at - before, id, this.numLayers, this.numHeads).lens.at(-1).probability;
+    });
+  }
+
   open(context, source) {
     this.current = null;
     this.engine.openInspection(context, source);

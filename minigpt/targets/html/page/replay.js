@@ -1,68 +1,69 @@
-// "Epochs": the same prompt and seed, written by the model of each epoch.
+// "Training": the same prompt and seed, written by each state of training, and when each token was learned.
 
-const PAUSE_MS = 900; // between two epochs of "Play"
+const PAUSE_MS = 900; // between two states of "Play"
 
 class Replay {
   // request(): the prompt and the settings of the form.
   constructor(client, facts, request) {
     this.client = client;
-    this.epochs = facts.epochs;
+    this.facts = facts;
+    this.snapshots = facts.snapshots;
     this.request = request;
-    this.texts = new Map(); // the request and the epoch → its text
+    this.texts = new Map(); // the request and the state → its text
     this.job = null;
-    this.before = this.epochs[0].epoch; // the epoch that was shown before
+    this.before = 0; // the state that was shown before
+    this.shown = ""; // the text that is shown
     this.playing = null; // one object for each run of "Play"
     this.turn = 0;
-    this.build(facts);
+    this.build();
   }
 
-  build(facts) {
-    const last = this.epochs.length - 1;
-    this.slider = make("input", { type: "range", id: "epoch", min: 0, max: last, step: 1, value: 0 });
-    this.name = make("output", { for: "epoch", class: "epoch-name" });
-    this.loss = make("dl", { class: "epoch-facts" });
-    this.play = makeButton({ class: "primary" }, () => this.togglePlay(), "Play all epochs");
+  build() {
+    const last = this.snapshots.length - 1;
+    this.slider = make("input", { type: "range", id: "snapshot", min: 0, max: last, step: 1, value: 0 });
+    this.name = make("output", { for: "snapshot", class: "snapshot-name" });
+    this.play = makeButton({ class: "primary" }, () => this.togglePlay(), "Play the training");
+    this.dates = make("input", { type: "checkbox", id: "learned" });
     this.statusNode = make("span", { class: "status", role: "status", "aria-live": "polite" });
     this.status = new StatusLine(this.statusNode);
     this.prompt = make("span", { class: "prompt" });
     this.text = make("span", {});
-    this.curve = facts.epochs.every((epoch) => epoch.val_loss !== null) ? make("div", { class: "epoch-curve" }) : null;
+    this.sheet = make("p", { class: "text", dir: "auto" }, this.prompt, this.text);
+    this.token = make("p", { class: "learned-token", "aria-live": "polite" });
+    this.curve = this.facts.curve.length > 1 ? make("div", { class: "snapshot-curve" }) : null;
     this.slider.addEventListener("input", () => {
       this.stopPlaying();
       this.show(Number(this.slider.value));
     });
+    this.dates.addEventListener("change", () => this.showDates());
+    const hasDates = this.facts.kind !== "encoder_decoder";
     byId("replay").append(
       make(
         "div",
         { class: "replay-controls" },
         make("div", { class: "actions" }, this.play, this.statusNode),
-        make("div", { class: "slider" }, make("label", { for: "epoch" }, "Epoch"), this.slider, this.name),
+        make("div", { class: "slider" }, make("label", { for: "snapshot" }, "State"), this.slider, this.name),
       ),
-      make("div", { class: "sheet" }, make("p", { class: "text", dir: "auto" }, this.prompt, this.text)),
-      make("div", { class: "replay-side" }, this.curve, this.loss),
+      this.curve ?? "",
+      make("div", { class: "sheet" }, this.sheet),
+      hasDates ? make("p", {}, this.dates, " ", make("label", { for: "learned" }, "Color each token by when it was learned")) : "",
+      this.token,
     );
     if (this.curve) watchWidth(this.curve, (width) => this.drawCurve(width));
     this.describe(0);
-    this.text.textContent = "";
-    this.prompt.textContent = "Play all epochs, or choose one with the slider.";
+    this.prompt.textContent = "Play the training, or choose a state with the slider.";
     this.prompt.classList.add("empty");
   }
 
   drawCurve(width) {
-    epochCurve(this.curve, this.epochs, width, Number(this.slider.value));
+    snapshotCurve(this.curve, this.facts, width, Number(this.slider.value));
   }
 
   describe(index) {
-    const epoch = this.epochs[index];
-    this.name.textContent = `${epoch.epoch} of ${this.epochs.at(-1).epoch}`;
-    this.slider.setAttribute("aria-valuetext", `Epoch ${epoch.epoch}`);
-    const facts = [];
-    if (epoch.val_loss !== null) facts.push(["Validation loss", `${epoch.val_loss.toFixed(3)} nats per token`]);
-    if (epoch.val_bits_per_byte != null) facts.push(["Bits per byte", epoch.val_bits_per_byte.toFixed(3)]);
-    this.loss.replaceChildren(
-      ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))),
-    );
-    if (this.curve) markEpoch(this.curve, index);
+    const { step, seconds } = this.snapshots[index];
+    this.name.textContent = `step ${formatInteger(step)}${seconds ? `, ${formatSeconds(Math.round(seconds))}` : ""}`;
+    this.slider.setAttribute("aria-valuetext", this.name.textContent);
+    if (this.curve) markSnapshot(this.curve, index);
   }
 
   async show(index) {
@@ -77,35 +78,35 @@ class Replay {
       showError(error);
       return;
     }
-    const epoch = this.epochs[index].epoch;
     const key = JSON.stringify(request);
+    this.dates.checked = false;
+    this.showDates();
     this.prompt.classList.remove("empty");
     this.prompt.textContent = endOfText(request.prompt, SHOWN_PROMPT);
     try {
-      // The epoch that was shown before, written for this prompt and these settings.
-      let before = null;
-      if (this.before !== epoch)
-        before = { epoch: this.before, text: await this.write(turn, request, this.before, key) };
-      const text = await this.write(turn, request, epoch, key);
+      // The state that was shown before, written for this prompt and these settings.
+      const before = this.before === index ? null : await this.write(turn, request, this.before, key);
+      const text = await this.write(turn, request, index, key);
       if (turn !== this.turn) return;
-      this.showChanges(before, text, epoch);
-      this.before = epoch;
+      this.showChanges(before, text, index);
+      this.shown = request.prompt + text;
+      this.before = index;
     } catch (error) {
       this.stopPlaying();
       if (turn === this.turn) showError(error);
     }
   }
 
-  // The text of an epoch; it is written once for a request.
-  async write(turn, { prompt, settings }, epoch, key) {
-    const name = `${epoch} ${key}`;
+  // The text of a state; it is written once for a request.
+  async write(turn, { prompt, settings }, snapshot, key) {
+    const name = `${snapshot} ${key}`;
     if (this.texts.has(name) || turn !== this.turn) return this.texts.get(name) ?? "";
     this.job?.stop();
     this.text.textContent = "";
     const job = this.client.generate({
       ...settings,
       prompt,
-      model: epoch,
+      snapshot,
       onTokens: (tokens) => {
         if (turn === this.turn) this.text.append(tokens.map((token) => token.text).join(""));
       },
@@ -116,18 +117,60 @@ class Replay {
     return result.text;
   }
 
-  showChanges(before, text, epoch) {
-    if (!before) {
+  showChanges(before, text, index) {
+    const name = `Step ${formatInteger(this.snapshots[index].step)}`;
+    if (before === null) {
       this.text.textContent = text;
-      this.status.say(`Epoch ${epoch}`);
+      this.status.say(name);
       return;
     }
-    const parts = changedParts(before.text, text);
+    const parts = changedParts(before, text);
     this.text.replaceChildren(...parts.map((part) => (part.changed ? make("ins", {}, part.text) : part.text)));
     const count = countChanged(parts);
-    this.status.say(
-      `Epoch ${epoch}: ${count === 0 ? "no word" : formatCount(count, "word")} changed from epoch ${before.epoch}`,
-    );
+    const changes = count === 0 ? "no word" : formatCount(count, "word");
+    this.status.say(`${name}: ${changes} changed from step ${formatInteger(this.snapshots[this.before].step)}`);
+  }
+
+  // Colors each token by the step at which it was learned, or shows the text as it was.
+  async showDates() {
+    this.token.replaceChildren();
+    this.sheet.classList.toggle("learned", this.dates.checked);
+    this.colored?.remove();
+    this.colored = null;
+    this.prompt.hidden = this.text.hidden = this.dates.checked;
+    if (!this.dates.checked) return;
+    const tokens = datesOf(await this.client.learning(this.shown), this.snapshots);
+    if (!this.dates.checked) return;
+    this.colored?.remove();
+    const spans = tokens.map((token) => this.dateSpan(token));
+    spans[0]?.setAttribute("tabindex", "0");
+    this.colored = make("span", {}, ...spans);
+    this.colored.addEventListener("keydown", ({ key, target }) => {
+      if (key === "ArrowRight") target.nextSibling?.focus();
+      if (key === "ArrowLeft") target.previousSibling?.focus();
+    });
+    this.sheet.append(this.colored);
+  }
+
+  dateSpan(token) {
+    const { token: text, step } = token, at = this.snapshots.findIndex((snapshot) => snapshot.step === step);
+    const span = make("span", { "data-step": step ?? "", tabindex: "-1" }, text);
+    // From blue, the first state, to red, the last.
+    if (step !== null) span.style.setProperty("--hue", String(Math.round(220 * (1 - at / (this.snapshots.length - 1)))));
+    const show = () => this.describeToken(token);
+    span.addEventListener("pointerenter", show);
+    span.addEventListener("focus", show);
+    return span;
+  }
+
+  describeToken({ token, step, probabilities }) {
+    if (probabilities[0] === null) {
+      this.token.textContent = `“${token}” is before the context.`;
+      return;
+    }
+    const learned = step === null ? "never above one half" : `above one half since step ${formatInteger(step)}`;
+    const shares = probabilities.map((p, at) => `${formatInteger(this.snapshots[at].step)}: ${formatPercent(p)}`);
+    this.token.replaceChildren(`“${token}”: ${learned}. By step: ${shares.join(", ")}. `, probabilityCurve(probabilities));
   }
 
   togglePlay() {
@@ -142,18 +185,18 @@ class Replay {
 
   stopPlaying() {
     this.playing = null;
-    this.play.textContent = "Play all epochs";
+    this.play.textContent = "Play the training";
   }
 
   async playAll() {
     const playing = {};
     this.playing = playing;
-    this.before = this.epochs[0].epoch;
+    this.before = 0;
     this.play.textContent = "Stop";
-    for (let index = 0; index < this.epochs.length && this.playing === playing; index++) {
+    for (let index = 0; index < this.snapshots.length && this.playing === playing; index++) {
       this.slider.value = String(index);
       await this.show(index);
-      if (index < this.epochs.length - 1) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+      if (index < this.snapshots.length - 1) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
     if (this.playing === playing) this.stopPlaying();
   }

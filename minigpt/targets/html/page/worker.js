@@ -21,9 +21,13 @@ class ModelWorker {
 
   receive(message) {
     if (message.type === "generate") {
-      /* After the messages that open the model. */
-      this.jobs.push({ ...message, isStopped: false, text: null });
-      if (this.jobs.length === 1) this.opened.then(() => this.continueSoon());
+      const job = { ...message, isReady: false, isStopped: false, text: null };
+      this.jobs.push(job);
+      /* After the messages that open the model. An error of `unpack` is reported when the job begins. */
+      this.opened = this.opened.then(() => this.unpack(job.model)).catch(() => {}).then(() => {
+        job.isReady = true;
+        if (this.jobs[0] === job) this.continueSoon();
+      });
     } else if (message.type === "stop") {
       for (const job of this.jobs) job.isStopped ||= job.id === message.job;
     } else {
@@ -73,6 +77,15 @@ class ModelWorker {
     return { info: model.info(), ...model.labels() };
   }
 
+  /* Decompresses the file of a state of training, before its first use. */
+  async unpack(name) {
+    const parts = this.files.get(name);
+    if (!parts) return;
+    const stream = new Blob(parts).stream().pipeThrough(new DecompressionStream("gzip"));
+    this.files.set(name, [new Uint8Array(await new Response(stream).arrayBuffer())]);
+    this.model(name);
+  }
+
   model(name) {
     if (!this.models.has(name)) {
       const parts = this.files.get(name);
@@ -94,6 +107,16 @@ class ModelWorker {
     return this.model("main").align(message);
   }
 
+  /* Reads a text with several models: {tokens, probabilities: a list for each model}. */
+  async learning({ text, models }) {
+    const probabilities = [];
+    for (const name of models) {
+      await this.unpack(name);
+      probabilities.push(this.model(name).read(text));
+    }
+    return { tokens: this.model("main").describe(this.main.encode(text)), probabilities };
+  }
+
   tokenize(message) {
     return this.model("main").tokenize(message);
   }
@@ -105,6 +128,7 @@ class ModelWorker {
   /* Generates for a moment. */
   runJobs() {
     const job = this.jobs[0];
+    if (!job?.isReady) return;
     try {
       const model = this.model(job.model);
       job.text ??= model.begin(job.request);
