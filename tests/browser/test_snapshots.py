@@ -57,7 +57,7 @@ def test_every_state_writes_as_its_file(open_page, gpt, states):
 def test_learning_dates(open_page, gpt, states):
     """The probabilities are the softmax of the logits of each state's file."""
     tab = open_page(gpt.page)
-    text = "Ana sat on"
+    text = "Ana sat on the hill by"
     found = tab.evaluate("(text) => minigpt.learningDates(text)", text)
     assert "".join(token["token"] for token in found) == text
     tokenizer = states[2].tokenizer
@@ -80,7 +80,8 @@ def test_a_text_longer_than_the_context(open_page, gpt):
     text = "Ana sat on the hill. " * 20
     count = len(model.tokenizer.encode(text))
     found = tab.evaluate("(text) => minigpt.learningDates(text)", text)
-    before = count - model.max_len
+    # The first token of the context is read, not predicted.
+    before = count - model.max_len + 1
     assert len(found) == count and before > 0
     assert found[before - 1]["probabilities"] == [None, None, None]
     assert None not in found[before]["probabilities"]
@@ -114,3 +115,25 @@ def test_play(open_page, gpt):
         "() => document.querySelector('#replay .primary').textContent === 'Play the training'"
     )
     assert tab.evaluate("() => document.getElementById('snapshot').value") == "2"
+
+
+def test_heads_and_layers_that_are_left_out(open_page, gpt):
+    tab = open_page(gpt.page)
+    whole = tab.generate("Ana sat", seed=5)
+    without = {
+        str(options): tab.generate("Ana sat", seed=5, **options)["text"]
+        for options in (
+            {"withoutHeads": [[0, 0], [0, 1]]},
+            {"withoutHeads": [[1, 0]]},
+            {"withoutLayers": [1]},
+        )
+    }
+    assert len({whole["text"], *without.values()}) == 4
+    assert tab.generate("Ana sat", seed=5, withoutHeads=[], withoutLayers=[]) == whole
+    for options, message in (
+        ({"withoutHeads": [[9, 0]]}, "withoutHeads: [[9,0]]: should be pairs from [0, 0] to [1, "),
+        ({"withoutHeads": 5}, "withoutHeads: 5: should be pairs from [0, 0] to [1, "),
+        ({"withoutLayers": [2]}, "withoutLayers: [2]: should be numbers from 0 to 1"),
+    ):
+        script = "(options) => minigpt.generate(options).catch((error) => String(error))"
+        assert tab.evaluate(script, options).startswith(f"RangeError: {message}")

@@ -130,7 +130,7 @@ def test_no_extra_of_a_run_ends_its_training(failing, reason, tiny_file, tmp_pat
     sections = settings(tiny_file, tensorboard=True) | {"sampling": {"prompts": ["Ana"]}}
     run, lines = trained(sections, tmp_path / "run")
     said = [line for line in lines if " is not written: " in line]
-    names = ("tensorboard/", "a state of training", "report.html", "saved_model", "model.gguf")
+    names = ("a state of training", "tensorboard/", "report.html", "saved_model", "model.gguf")
     # Each once, although two epochs ended.
     assert [line.partition(" is not written: ")[0] for line in said] == list(names)
     for line in said:

@@ -118,16 +118,19 @@ def write_portable(
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
         writer.close()
-        _write_checksum(unfinished)
+        write_checksum(unfinished)
 
 
-def _write_checksum(path: Path) -> None:
-    """Replaces the value of the key `_CHECKSUM`, which is 0, by the CRC-32 of the file as it is."""
+def write_checksum(path: Path) -> None:
+    """Sets the key `_CHECKSUM` to the CRC-32 of the file in which its value is 0."""
     with path.open("r+b") as file:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             # One of the first keys: before any text that the user chooses.
-            file.seek(data.find(_CHECKSUM.encode()) + len(_CHECKSUM) + 4)
-            checksum = zlib.crc32(data)
+            place = data.find(_CHECKSUM.encode()) + len(_CHECKSUM) + 4
+            with memoryview(data) as view:
+                before = zlib.crc32(bytes(4), zlib.crc32(view[:place]))
+                checksum = zlib.crc32(view[place + 4 :], before)
+        file.seek(place)
         file.write(struct.pack("<I", checksum))
 
 

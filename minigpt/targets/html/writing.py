@@ -27,6 +27,7 @@ from minigpt.runs.records import (
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.gguf.text_model import PortableModel, load_portable
+from minigpt.targets.gguf.writing import write_checksum
 from minigpt.targets.targets import WeightsType
 
 _PAGE = Path(__file__).parent / "page"
@@ -57,7 +58,7 @@ def write_page(run: Run, output: Path, weights: WeightsType = "float32") -> None
         file = Path(folder) / "model.gguf"
         write_run_file(run, file, weights)
         model = load_portable(file)
-        facts, states = _run_facts(run, model, file), _snapshots(run, model)
+        facts, states = _run_facts(run, model, file), _snapshots(run, model, Path(folder))
         lines = read_lines(run.steps_file)
         facts["curve"] = _curve(lines)
         steps = [*states, *(snapshot["step"] for snapshot in facts["snapshots"])]
@@ -175,25 +176,30 @@ def _samples(file: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _snapshots(run: Run, model: PortableModel) -> dict[int, bytes]:
+def _snapshots(run: Run, model: PortableModel, folder: Path) -> dict[int, bytes]:
     """Returns states of training before the best one by their step: portable files, packed.
 
     They are the snapshots of the run, or its epochs if it has none.
+
+    Args:
+      run: the run.
+      model: its portable file.
+      folder: where temporary files may be written.
     """
     if (last := count(model.training.get("step"))) is None:
         return {}
     found = _usable(list(run.snapshots().values()), model) or _usable(run.epoch_files(), model)
     steps = [step for step in sorted(found) if step < last]
-    packed = {step: _packed(found[step]) for step in steps}
+    packed = {step: _packed(found[step], folder / "state.gguf") for step in steps}
     largest = max(map(len, packed.values()), default=0)
     allowed = _SNAPSHOTS_SIZE * found[steps[0]].stat().st_size // largest if steps else 0
     return {step: packed[step] for step in spread(steps, allowed)}
 
 
-def _packed(path: Path) -> bytes:
+def _packed(path: Path, copy: Path) -> bytes:
     """Compresses a portable file after rounding its matrices to 15 levels in place of 255.
 
-    The file stays one that the engine reads. Rounding halves the compressed size.
+    The file stays one that the engine reads. Rounding halves the compressed size. `copy` is overwritten.
     """
     content = np.fromfile(path, np.uint8)
     for tensor in gguf.GGUFReader(path).tensors:
@@ -203,7 +209,9 @@ def _packed(path: Path) -> bytes:
             numbers = content[start : start + size].reshape(-1, 34)[:, 2:].view(np.int8)
             levels = np.rint(numbers / np.float32(_LEVEL)).clip(-7, 7)
             numbers[:] = levels.astype(np.int8) * _LEVEL
-    return gzip.compress(content.tobytes(), mtime=0)
+    content.tofile(copy)
+    write_checksum(copy)
+    return gzip.compress(copy.read_bytes(), mtime=0)
 
 
 def _curve(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -43,6 +43,11 @@ class Inspector:
         text = self.engine._write_ids(ids)
         self.engine._checked("open_inspection", *text, *self.engine._write_ids(source))
 
+    def leave_out(self, heads: Sequence[int], layers: Sequence[int]) -> None:
+        """Leaves out heads, by layer · H + head, and layers."""
+        numbers = *self.engine._write_ids(heads), *self.engine._write_ids(layers)
+        self.engine._checked("leave_out", *numbers)
+
     def inspect(self, position: int, chosen: int) -> Inside:
         address = self.engine._checked("inspect", position, int(chosen))
         numbers = self.engine._view(address, 20).view("<u4").tolist()

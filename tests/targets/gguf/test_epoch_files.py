@@ -253,7 +253,8 @@ def test_snapshots_of_the_first_updates(tiny_file, tmp_path):
         )
         values = gguf.quants.dequantize(table.data, table.tensor_type)
         distances = [np.abs(values - other).max() for other in tables]
-        assert np.argmin(distances) == step and distances[step] < 0.01
+        # The first update of this run has no effect: its learning rate is 0.
+        assert distances[step] == min(distances) < 0.002
     # Training that is resumed before update 3 writes it again.
     before = {step: contents(path) for step, path in run.snapshots().items()}
     damage_all_but_the_first(run)

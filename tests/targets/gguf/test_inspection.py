@@ -146,3 +146,48 @@ def test_places_that_cannot_be_inspected(position, chosen, tmp_path):
     with pytest.raises(EngineError, match="outside the inspected text"):
         inspector.inspect(position, chosen)
     assert inspector.inspect(2, -1).lens[0].chosen == 0
+
+
+@pytest.mark.parametrize("shape", ("gpt2", "modern", "additions", "additions_post_norm", "odd"))
+def test_heads_and_layers_that_are_left_out(shape, tmp_path):
+    """As the model whose output projections have zeros in place of the rows of these heads."""
+    built = build(GPT_SHAPES[shape])
+    inspector = Inspector(built.write(tmp_path / "model.gguf"))
+    model, vocab_size = built.model, built.tokenizer.vocab_size
+    heads, width = built.config.model.num_heads, model.blocks[0].attention.value_dim
+    ids = some_ids(vocab_size, 20)
+    whole = inspector.engine.score(ids, vocab_size)
+
+    def without(numbers: list[int], layers: list[int]) -> np.ndarray:
+        inspector.leave_out(numbers, layers)
+        return inspector.engine.score(ids, vocab_size)
+
+    found = without([1, heads], [])
+    for layer, head in ((0, 1), (1, 0)):
+        kernel = model.blocks[layer].attention.output_projection.kernel
+        rows = slice(head * width, (head + 1) * width)
+        kernel.assign(
+            np.where(np.isin(np.arange(kernel.shape[0]), np.r_[rows])[:, None], 0, kernel)
+        )
+    np.testing.assert_allclose(found, model(ids[None])[0], rtol=0, atol=2e-4)
+    assert np.abs(found - whole).max() > 0.01
+    np.testing.assert_array_equal(without([], []), whole)
+    if built.config.model.block == "post_norm":
+        return
+    # Beside a layer that adds nothing to its input, but whose values later ones may use.
+    found = without([1, heads], [0])
+    block = model.blocks[0]
+    for dense in (block.attention.output_projection, block.contract):
+        for weight in dense.weights:
+            weight.assign(np.zeros(weight.shape))
+    np.testing.assert_allclose(found, model(ids[None])[0], rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("heads", "layers", "message"),
+    [([4], [], "head"), ([-1], [], "head"), ([], [2], "layer"), ([], [-1], "layer")],
+)
+def test_heads_and_layers_that_do_not_exist(heads, layers, message, tmp_path):
+    inspector = Inspector(build(GPT_SHAPES["gpt2"]).write(tmp_path / "model.gguf"))
+    with pytest.raises(EngineError, match=f"there is no such {message}"):
+        inspector.leave_out(heads, layers)

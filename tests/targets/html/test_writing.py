@@ -101,6 +101,7 @@ def test_the_states_of_training_are_rounded_to_15_levels(run, tmp_path):
     packed = Page(write_page(run)).files("model")["0"]
     path = tmp_path / "state.gguf"
     path.write_bytes(gzip.decompress(packed))
+    assert minigpt.load_portable(path).training["step"] == 20
     pairs = zip(*(gguf.GGUFReader(p).tensors for p in (run.epoch_files()[0], path)), strict=True)
     rounded = 0
     for tensor, found in pairs:

@@ -119,7 +119,9 @@ bool attend(const Model *model, const Attention *attention, const float *x, cons
             softmax(scores, visible);
             if (shown && t + 1 == count)
                 memcpy(shown + (uint64_t)h * capacity, scores, (uint64_t)visible * 4);
-            weighted_sum(scores, cache->values + group * value_dim, visible, value_dim, outputs + at * value_dim);
+            /* The output of a head that is left out stays zero. */
+            if (!attention->is_off[h])
+                weighted_sum(scores, cache->values + group * value_dim, visible, value_dim, outputs + at * value_dim);
         }
     }
     bool done = apply_dense(&attention->output, outputs, count, y);

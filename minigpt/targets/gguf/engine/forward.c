@@ -63,21 +63,24 @@ static bool run_block(const Model *model, const Block *block, const Span *span, 
         return false;
     const float *input = sublayer_input(model, &block->attention.norm, x, count, buffer);
     input = convolve(model, block, 0, input, span, targets, sums);
-    if (!write_keys_and_values(model, &block->attention, input, span, true, targets)
-        || !attend(model, &block->attention, input, span, true, targets, watched.attention, y))
+    if (!write_keys_and_values(model, &block->attention, input, span, true, targets))
         return false;
-    add_residual(model, &block->attention.norm, x, y, count);
-    if (sources) {
-        input = sublayer_input(model, &block->cross.norm, x, count, buffer);
-        if (!attend(model, &block->cross, input, span, false, sources, watched.cross, y))
+    if (!block->is_off) {
+        if (!attend(model, &block->attention, input, span, true, targets, watched.attention, y))
             return false;
-        add_residual(model, &block->cross.norm, x, y, count);
+        add_residual(model, &block->attention.norm, x, y, count);
+        if (sources) {
+            input = sublayer_input(model, &block->cross.norm, x, count, buffer);
+            if (!attend(model, &block->cross, input, span, false, sources, watched.cross, y))
+                return false;
+            add_residual(model, &block->cross.norm, x, y, count);
+        }
+        input = sublayer_input(model, &block->ff_norm, x, count, buffer);
+        input = convolve(model, block, 1, input, span, targets, sums);
+        if (!feed_forward(model, block, input, count, y))
+            return false;
+        add_residual(model, &block->ff_norm, x, y, count);
     }
-    input = sublayer_input(model, &block->ff_norm, x, count, buffer);
-    input = convolve(model, block, 1, input, span, targets, sums);
-    if (!feed_forward(model, block, input, count, y))
-        return false;
-    add_residual(model, &block->ff_norm, x, y, count);
     if (watched.latents)
         memcpy(watched.latents, x + (uint64_t)(count - 1) * model->embed_dim, (uint64_t)model->embed_dim * 4);
     release_to(mark);

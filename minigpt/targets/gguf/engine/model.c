@@ -109,7 +109,8 @@ static bool read_attention(Attention *attention, const Model *model, const Gguf 
         if (!attention->query_norm || !attention->key_norm)
             return false;
     }
-    return read_norm(&attention->norm, model, file, &prefix, "norm")
+    attention->is_off = allocate(model->num_heads);
+    return attention->is_off && read_norm(&attention->norm, model, file, &prefix, "norm")
         && read_dense(&attention->output, file, &prefix, "output", outputs, model->embed_dim);
 }
 

@@ -25,6 +25,7 @@ typedef struct {
     Dense query, key, value, output;
     const float *query_norm, *key_norm; /* NULL except in a modern block */
     float value_mix;                    /* share of the first block's values; 0 without them */
+    bool *is_off;                       /* [H]: heads that are left out */
 } Attention;
 
 typedef struct {
@@ -32,6 +33,7 @@ typedef struct {
     Norm ff_norm;
     Dense gate, up, down;       /* gate: in a modern block only */
     const float *convolutions[2]; /* [taps, D], before attention and feed-forward network; NULL without them */
+    bool is_off;                  /* left out: the block returns its input */
 } Block;
 
 typedef struct {

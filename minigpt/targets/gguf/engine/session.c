@@ -39,6 +39,30 @@ EXPORT("encode_text") const Encoded *encode_text(const uint8_t *utf8, uint32_t s
     return is_open && encode(&tokenizer, utf8, size, &encoded) ? &encoded : NULL;
 }
 
+/* Leaves out heads and blocks of a GPT from now on; those that were left out before are back. heads: layer * H + head. A block that
+   is left out returns its input; others still mix its values with theirs. A text that was read before must be started again. */
+EXPORT("leave_out") bool leave_out(const int32_t *heads, uint32_t head_count, const int32_t *layers, uint32_t layer_count)
+{
+    if (!is_open || model.kind != GPT)
+        return fail("only heads and layers of a GPT can be left out", NULL);
+    for (uint32_t i = 0; i < head_count; i++)
+        if (heads[i] < 0 || (uint32_t)heads[i] >= model.num_layers * model.num_heads)
+            return fail("there is no such head", NULL);
+    for (uint32_t i = 0; i < layer_count; i++)
+        if (layers[i] < 0 || (uint32_t)layers[i] >= model.num_layers)
+            return fail("there is no such layer", NULL);
+    for (uint32_t layer = 0; layer < model.num_layers; layer++) {
+        Block *block = &model.blocks[layer];
+        block->is_off = false;
+        memset(block->attention.is_off, 0, model.num_heads);
+    }
+    for (uint32_t i = 0; i < head_count; i++)
+        model.blocks[(uint32_t)heads[i] / model.num_heads].attention.is_off[(uint32_t)heads[i] % model.num_heads] = true;
+    for (uint32_t i = 0; i < layer_count; i++)
+        model.blocks[layers[i]].is_off = true;
+    return true;
+}
+
 const Model *open_model(void)
 {
     if (!is_open)

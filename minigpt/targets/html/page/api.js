@@ -13,6 +13,26 @@ function checkedOptions(options, sampling) {
   return checked;
 }
 
+/* Returns the heads and layers that are left out. Throws a TypeError or RangeError that names the option. */
+function checkedParts({ withoutHeads = [], withoutLayers = [] }, { kind, model }) {
+  const isBelow = (number, end) => Number.isInteger(number) && number >= 0 && number < end;
+  const isHead = (pair) =>
+    Array.isArray(pair) && pair.length === 2 && isBelow(pair[0], model.num_layers) && isBelow(pair[1], model.num_heads);
+  if (!Array.isArray(withoutHeads) || !withoutHeads.every(isHead)) {
+    const most = `[${model.num_layers - 1}, ${model.num_heads - 1}]`;
+    throw new RangeError(`withoutHeads: ${JSON.stringify(withoutHeads)}: should be pairs from [0, 0] to ${most}`);
+  }
+  if (!Array.isArray(withoutLayers) || !withoutLayers.every((layer) => isBelow(layer, model.num_layers))) {
+    throw new RangeError(
+      `withoutLayers: ${JSON.stringify(withoutLayers)}: should be numbers from 0 to ${model.num_layers - 1}`,
+    );
+  }
+  if (kind === "encoder_decoder" && withoutHeads.length + withoutLayers.length) {
+    throw new TypeError("withoutHeads, withoutLayers: a model of pairs has all its parts");
+  }
+  return { withoutHeads, withoutLayers };
+}
+
 /* Returns the text of each token, the step at which its probability was first above 1/2 (null: never), and its
    probability in each state of training (null: the token is before the context). */
 function datesOf({ tokens, probabilities }, snapshots) {
@@ -26,7 +46,7 @@ function datesOf({ tokens, probabilities }, snapshots) {
 function installApi(client, facts) {
   const generate = async (options = {}) => {
     if (options === null || typeof options !== "object") throw new TypeError("options: should be an object");
-    const known = ["prompt", "onText", "snapshot", ...SAMPLING_SETTINGS.map(({ option }) => option)];
+    const known = ["prompt", "onText", "snapshot", "withoutHeads", "withoutLayers", ...SAMPLING_SETTINGS.map(({ option }) => option)];
     const unknown = Object.keys(options).find((name) => !known.includes(name));
     if (unknown) throw new TypeError(`${unknown}: unknown option; should be one of ${known.join(", ")}`);
     const { prompt = "", onText = () => {}, snapshot = null } = options;
@@ -35,7 +55,9 @@ function installApi(client, facts) {
     if (snapshot !== null && !(Number.isInteger(snapshot) && facts.snapshots[snapshot])) {
       throw new RangeError(`snapshot: ${snapshot}: should be an index into snapshots, of which there are ${facts.snapshots.length}`);
     }
-    const request = { ...checkedOptions(options, facts.sampling), prompt, snapshot };
+    const checked = checkedOptions(options, facts.sampling);
+    const left = checkedParts(options, facts);
+    const request = { ...checked, ...left, prompt, snapshot };
     await client.ready;
     let shown = 0;
     const onTokens = (_, ready) => {

@@ -92,6 +92,21 @@ class Engine {
     };
   }
 
+  /* Leaves out heads, by layer * H + head, and layers from now on; those that were left out before are back. */
+  leaveOut(heads, layers) {
+    this.exports.finish();
+    this.temporarily(() => this.check(this.exports.leave_out(...this.copyInIds(heads), ...this.copyInIds(layers))));
+  }
+
+  /* Returns the probability of each token of a text after its first. ids: at most as many as the context has. */
+  probabilities(ids) {
+    this.exports.finish();
+    const found = this.check(this.exports.describe_text(...this.copyInIds(ids)));
+    const result = Array.from(ids.slice(1), (_, at) => this.choice(found + at * CHOICE_BYTES).probability);
+    this.exports.finish();
+    return result;
+  }
+
   /* Prepares `inspect`. source: the ids of the source; empty for a model that continues text. */
   openInspection(ids, source) {
     this.exports.finish();

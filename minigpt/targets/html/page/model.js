@@ -14,6 +14,7 @@ class Model {
     this.numHeads = key("num_heads");
     this.vocabSize = key("vocab_size");
     this.current = null; /* the text that the engine continues */
+    this.leftOut = "[[],[]]"; /* heads and layers */
   }
 
   info() {
@@ -44,13 +45,14 @@ class Model {
   }
 
   /* Begins a continuation or a translation. */
-  begin({ prompt, kept, maxNewTokens, stop, choices, ...settings }) {
+  begin({ prompt, kept, maxNewTokens, stop, choices, withoutHeads = [], withoutLayers = [], ...settings }) {
     const ids = this.isPairs ? this.source(prompt) : this.engine.encode(prompt);
     const detokenizer = new Detokenizer(this.vocabulary);
     for (const id of this.isPairs ? [] : ids) detokenizer.push(id);
     const stopping = new StoppingText(stop);
     const isCut = this.isPairs && this.isSourceCut;
-    const text = { prompt: ids, isCut, tokens: [], settings, choices, maxNewTokens, detokenizer, stopping, ready: "", end: null };
+    const text = { prompt: ids, isCut, tokens: [], settings, choices, maxNewTokens, detokenizer, stopping, ready: "", end: null,
+      withoutHeads, withoutLayers };
     /* Stop strings end what is added, not what is kept. */
     for (const id of kept) {
       text.tokens.push(id);
@@ -72,6 +74,7 @@ class Model {
   /* Generates the next token of a text. Returns it, or null at the end of the text. */
   next(text) {
     if (text.end) return null;
+    this.leaveOut(text.withoutHeads, text.withoutLayers);
     if (this.current !== text) {
       this.current = null;
       const { prompt, tokens, maxNewTokens, settings } = text;
@@ -123,17 +126,27 @@ class Model {
 
   /* Returns the probability of each token of a text; null for those before the context. */
   read(text) {
-    const ids = Array.from(this.engine.encode(text)), { startId } = this.vocabulary;
-    const context = [startId, ...ids].slice(0, -1).slice(-this.maxLen), before = ids.length - context.length;
-    if (ids.length) this.open(context, []);
-    return ids.map((id, at) => {
-      if (at < before) return null;
-      return this.engine.inspect(at - before, id, this.numLayers, this.numHeads).lens.at(-1).probability;
-    });
+    const ids = Array.from(this.engine.encode(text));
+    const context = [this.vocabulary.startId, ...ids].slice(-this.maxLen);
+    this.current = null;
+    this.leaveOut([], []);
+    const read = ids.length ? this.engine.probabilities(context) : [];
+    return [...Array(ids.length - read.length).fill(null), ...read];
+  }
+
+  /* Leaves out heads, pairs of layer and head, and layers, from 0. A text that was begun before is begun again. */
+  leaveOut(heads, layers) {
+    if (this.isPairs) return;
+    const key = JSON.stringify([heads, layers]);
+    if (key === this.leftOut) return;
+    this.engine.leaveOut(heads.map(([layer, head]) => layer * this.numHeads + head), layers);
+    this.current = null;
+    this.leftOut = key;
   }
 
   open(context, source) {
     this.current = null;
+    this.leaveOut([], []);
     this.engine.openInspection(context, source);
   }
 
