@@ -37,17 +37,19 @@ class Replay {
     });
     this.dates.addEventListener("change", () => this.showDates());
     const hasDates = this.facts.kind !== "encoder_decoder";
+    const label = "Color each token by the state in which its probability was first above one half: from blue, the first " +
+      "state, to red, the last; a dotted line: in none";
+    const dates = make("p", {}, this.dates, " ", make("label", { for: "learned" }, label));
     byId("replay").append(
       make(
         "div",
         { class: "replay-controls" },
         make("div", { class: "actions" }, this.play, this.statusNode),
         make("div", { class: "slider" }, make("label", { for: "snapshot" }, "State"), this.slider, this.name),
+        this.curve ?? "",
       ),
-      this.curve ?? "",
       make("div", { class: "sheet" }, this.sheet),
-      hasDates ? make("p", {}, this.dates, " ", make("label", { for: "learned" }, "Color each token by when it was learned")) : "",
-      this.token,
+      make("div", { class: "replay-side" }, hasDates ? dates : "", this.token),
     );
     if (this.curve) watchWidth(this.curve, (width) => this.drawCurve(width));
     this.describe(0);
