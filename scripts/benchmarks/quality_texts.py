@@ -145,14 +145,15 @@ def prepare_stories(context: Context) -> Outcome:
         "bytes": corpus.val.bytes,
         "sizes": {
             "vocab_size": corpus.tokenizer.vocab_size,
-            "context": config.sequence_length,
-            "length": config.sequence_length,
+            # In 180 s, the peers learn more from 8 x 256 tokens than from our 4 x 512.
+            "context": 256,
+            "length": 256,
             "embed_dim": model.embed_dim,
             "num_heads": model.num_heads,
             "head_dim": model.embed_dim // model.num_heads,
             "ff_dim": 4 * model.embed_dim,
             "num_layers": model.num_layers,
-            "batch_size": config.training.batch_size,
+            "batch_size": 8,
         },
     }
     (path / "facts.json").write_text(json.dumps(facts))
