@@ -42,6 +42,30 @@ def test_right_to_left_text_is_shown_from_the_right(open_page, gpt):
     assert tab.evaluate(direction, "text") == "ltr"
 
 
+def test_spaces_before_a_word_are_not_colored(open_page, gpt):
+    """At the end of a line, a colored or outlined space is a strip. Chosen tokens and shades, too."""
+    tab = open_page(gpt.page, width=360)
+    text = write(tab, "Ana sat")
+    tab.evaluate("() => document.querySelectorAll('.token')[3].click()")
+    assert colored_spaces(tab) == []
+    look_at(tab, 3)
+    assert colored_spaces(tab) == []
+    assert " " in text and text_of_tokens(tab) == text
+
+
+def colored_spaces(tab) -> list[str]:
+    """Returns the text of the elements with a background or an outline that begin with a space."""
+    return tab.evaluate(
+        """() => Array.from(document.querySelectorAll(".token, .token *, .shade, .shade *"))
+          .filter((element) => {
+            const { backgroundColor, outlineStyle } = getComputedStyle(element);
+            return backgroundColor !== "rgba(0, 0, 0, 0)" || outlineStyle !== "none";
+          })
+          .map((element) => element.textContent)
+          .filter((text) => /^ +[^ ]/.test(text))"""
+    )
+
+
 def test_a_prompt_of_100_000_characters(open_page, gpt):
     tab = open_page(gpt.page)
     prompt = ("Ana sat on the hill 東京都. " * 5_000)[:100_000]
