@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.browser.accessibility import overflow, violations
-from tests.browser.interface import look_at, use_everything, wait_until_ready
+from tests.browser.interface import look_at, use_everything, wait_until_ready, write
 
 pytestmark = pytest.mark.browser
 
@@ -98,6 +98,41 @@ def luminance(color: str) -> float:
     parts = [int(part) / 255 for part in re.findall(r"\d+", color)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return sum(weight * p for weight, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+# What is chosen, and what is not.
+CHOSEN = [
+    ["[role=tab][aria-selected=true]", "[role=tab][aria-selected=false]"],
+    [".head-button[aria-pressed=true]", ".head-button[aria-pressed=false]"],
+    [".branch[aria-current]", ".branch:not([aria-current])"],
+]
+STYLES = """(selectors) => selectors.map((selector) => {
+  const style = getComputedStyle(document.querySelector(selector));
+  return [style.borderBottomColor, style.borderBottomWidth, style.backgroundColor, style.color];
+})"""
+
+
+def test_colors_of_the_system(chromium, gpt):
+    """Forced colors: what is chosen can be told apart, bars can be seen, and lines stand for shades."""
+    tab = chromium.open(gpt.page)
+    tab.page.emulate_media(forced_colors="active")
+    write(tab, "Ana sat", seed=1)
+    write(tab, "Ana sat", seed=2)
+    look_at(tab, 3)
+    tab.click(".head-button")
+    for selectors in CHOSEN:
+        chosen, other = tab.evaluate(STYLES, selectors)
+        assert chosen[:2] != other[:2], selectors
+    token, body = tab.evaluate(STYLES, [".token", "body"])
+    assert token[3] == body[3]
+    thickest = """() => Math.max(...Array.from(document.querySelectorAll(".text .fill"), (fill) =>
+      parseFloat(getComputedStyle(fill).borderBottomWidth)))"""
+    assert tab.evaluate(thickest) == 5
+    tab.click("#tab-alternatives")
+    bars = [".alternative.chosen .bar", ".alternative:not(.chosen) .bar", ".panel"]
+    chosen, other, panel = (style[2] for style in tab.evaluate(STYLES, bars))
+    assert len({chosen, other, panel}) == 3
+    tab.close()
 
 
 def test_pictures_have_a_name(open_page, gpt):
