@@ -135,6 +135,22 @@ def test_colors_of_the_system(chromium, gpt):
     tab.close()
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_head_of_a_column_is_not_cut(width, open_page, gpt):
+    """The title of the column of layers in the logit lens is one line, no wider than its column."""
+    tab = open_page(gpt.page, width=width)
+    write(tab, "Ana sat")
+    look_at(tab, 1)
+    lines, is_cut = tab.evaluate(
+        """() => {
+          const head = document.querySelector(".lens th"), text = document.createRange();
+          text.selectNodeContents(head);
+          return [text.getClientRects().length, head.scrollWidth > head.clientWidth];
+        }"""
+    )
+    assert lines == 1 and not is_cut
+
+
 def test_pictures_have_a_name(open_page, gpt):
     """Pictures of attention are buttons with a name; they are drawn, not empty."""
     tab = open_page(gpt.page)
