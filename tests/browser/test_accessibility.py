@@ -151,6 +151,31 @@ def test_the_head_of_a_column_is_not_cut(width, open_page, gpt):
     assert lines == 1 and not is_cut
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_seen_beside_the_title_of_the_panel(width, open_page, gpt):
+    """The title stays when the panel is scrolled. It covers all that is above its lower edge."""
+    tab = open_page(gpt.page, width=width, height=500)
+    write(tab, "Ana sat")
+    look_at(tab, 1)
+    seen = tab.evaluate(
+        """() => {
+          const panel = document.getElementById("panel"), head = panel.querySelector(".panel-head");
+          panel.scrollIntoView({ block: "start", behavior: "instant" });
+          panel.scrollTop = 200;
+          const [box, title] = [panel, head].map((element) => element.getBoundingClientRect());
+          const seen = [];
+          for (let x = box.left + 14; x < box.right - 24; x += 4) {
+            for (let y = box.top + 2; y < title.bottom; y += 4) {
+              const found = document.elementFromPoint(x, y);
+              if (!head.contains(found)) seen.push([x, y, found?.className ?? null]);
+            }
+          }
+          return [panel.scrollTop, seen.slice(0, 5)];
+        }"""
+    )
+    assert seen == [200, []]
+
+
 def test_pictures_have_a_name(open_page, gpt):
     """Pictures of attention are buttons with a name; they are drawn, not empty."""
     tab = open_page(gpt.page)
