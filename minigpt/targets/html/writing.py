@@ -13,7 +13,7 @@ from minigpt.notices import LOGGER
 from minigpt.pages.inlining import SHARED, data_elements, json_element, template
 from minigpt.pages.memorization_values import memorization_values
 from minigpt.runs.checkpoints import count_parameters
-from minigpt.runs.records import numbers, read_lines, spread
+from minigpt.runs.records import mapping, numbers, read_lines, spread
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.gguf.text_model import PortableModel, load_portable
@@ -26,6 +26,10 @@ _MOST_EPOCHS = 12
 # Epochs whose samples are shown.
 _MOST_SAMPLES = 100
 _SCORES = ("step", "epoch", "val_loss", "val_bits_per_byte")
+_BASELINES = (
+    *("uniform", "unigram", "ngram_bits_per_byte", "byte_ngram_bits_per_byte"),
+    *("ppmd_bits_per_byte", "xz_bits_per_byte", "zstd_bits_per_byte"),
+)
 
 
 def write_page(run: Run, output: Path, weights: WeightsType = "float32") -> None:
@@ -119,12 +123,14 @@ def _run_facts(run: Run, model: PortableModel, file: Path, epochs: list[int]) ->
     config, recorded, facts = run.config, run.facts, _file_facts(model, file)
     counted = recorded.get("parameters") or count_parameters(run.checkpoints_folder)
     metrics = [numbers(record, record) for record in _of_epochs(run.metrics_file)]
+    baselines = mapping(run.analysis.get("baselines")) | mapping(recorded.get("baselines"))
     by_epoch = {record["epoch"]: record for record in metrics}
     return facts | {
         "title": run.path.absolute().name,
         "parameters": counted or facts["parameters"],
         "model": config.model.resolved().model_dump(mode="json"),
         "text": {
+            "source": config.data.source,
             "description": recorded.get("text"),
             "train_bytes": recorded.get("train_bytes"),
             "train_tokens": recorded.get("train_tokens"),
@@ -132,7 +138,7 @@ def _run_facts(run: Run, model: PortableModel, file: Path, epochs: list[int]) ->
             "license": config.data.license,
         },
         "metrics": metrics,
-        "baselines": recorded.get("baselines"),
+        "baselines": numbers(baselines, _BASELINES) if baselines else None,
         "samples": _samples(run.samples_file),
         "memorization": memorization_values(run.analysis.get("memorization")).get("best"),
         "command": recorded.get("command"),
