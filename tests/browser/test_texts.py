@@ -198,14 +198,40 @@ def test_a_text_that_a_stop_string_ended_can_be_continued(open_page, gpt, tmp_pa
 
 
 def test_the_same_text_is_not_written_twice(open_page, gpt):
+    """A seed that is typed is kept until Keep is cleared."""
     tab = open_page(gpt.page)
     first = write(tab, "Ana", seed=3)
     assert write(tab, "Ana", seed=3) == first
-    assert "Choose New seed" in status_of(tab)
+    assert "give the same text" in status_of(tab)
     count = "() => document.querySelectorAll('#branches li').length"
     assert tab.evaluate(count) == 1
     write(tab, "Ana", seed=4)
     assert tab.evaluate(count) == 2
+    tab.evaluate("() => document.getElementById('keep-seed').click()")
+    write(tab, "Ana")
+    assert tab.evaluate(count) == 3
+    # No seed changes the text of the most probable tokens.
+    most_probable = write(tab, "Ana", temperature=0)
+    assert write(tab, "Ana") == most_probable and tab.evaluate(count) == 4
+
+
+def test_writing_again_writes_something_new(open_page, gpt):
+    """The first text has the seed of the settings, as in all exports. Each has the seed that is shown."""
+    tab = open_page(gpt.page)
+    texts, seeds = set(), []
+    for _ in range(4):
+        texts.add(write(tab, "Ana"))
+        seeds.append(int(tab.evaluate("() => document.getElementById('seed').value")))
+        found = tab.generate("Ana", seed=seeds[-1])["text"]
+        assert text_of_tokens(tab).startswith(found)
+    assert seeds[0] == 5 and len(set(seeds)) == len(texts) == 4
+    tab.click("#keep-seed")
+    write(tab, "Ana")
+    assert int(tab.evaluate("() => document.getElementById('seed').value")) == seeds[-1]
+    # Another prompt is new by itself.
+    tab.click("#keep-seed")
+    write(tab, "Béla")
+    assert int(tab.evaluate("() => document.getElementById('seed').value")) == seeds[-1]
 
 
 def test_a_source_that_is_too_long(open_page, pairs):

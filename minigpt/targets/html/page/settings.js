@@ -19,6 +19,7 @@ class SettingsForm {
     if (facts.kind === "encoder_decoder") {
       document.querySelectorAll("[data-sampling]").forEach((part) => (part.hidden = true));
     }
+    byId("glossary").append(make("dt", {}, "Keep"), make("dd", {}, "Without it, Write draws a new seed for what is already written."));
     byId("settings").open = window.matchMedia("(min-width: 60rem)").matches;
   }
 
@@ -33,13 +34,20 @@ class SettingsForm {
     const node = make("div", { class: name === "seed" ? "field field-seed" : "field" }, make("label", { for: element }, label), input);
     if (name !== "max_new_tokens") node.dataset.sampling = "";
     if (name === "seed") {
-      const draw = () => {
-        input.value = String(Math.floor(Math.random() * 1e6));
-        this.check(setting);
-      };
-      node.append(makeButton({ class: "quiet", id: "new-seed" }, draw, "New seed"));
+      this.keep = make("input", { type: "checkbox", id: "keep-seed", autocomplete: "off" });
+      // A seed that is typed is meant.
+      input.addEventListener("input", () => (this.keep.checked = true));
+      node.append(make("label", { class: "check" }, this.keep, "Keep"));
     }
     return node;
+  }
+
+  // Draws a new seed, unless the seed is kept or has no effect. Returns whether it has drawn one.
+  drawSeed() {
+    const { temperature, topK } = this.read();
+    if (this.keep.checked || temperature === 0 || topK === 1) return false;
+    byId("seed").value = String(Math.floor(Math.random() * 1e6));
+    return true;
   }
 
   // Marks a field whose value is not allowed.

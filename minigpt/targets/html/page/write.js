@@ -48,13 +48,14 @@ class Writer {
   start() {
     clearError();
     try {
-      const branch = new Branch(this.request());
-      const same = this.tree.find(branch);
-      if (same) {
-        this.show(same);
-        this.status.say("The same prompt, settings and seed give the same text. Choose New seed for another one.");
+      const same = this.tree.find(this.request());
+      const isNew = same.length === 0 || this.settings.drawSeed();
+      const complete = same.find((branch) => branch.isComplete);
+      if (isNew || !complete) {
+        this.write(new Branch(this.request()));
       } else {
-        this.write(branch);
+        this.show(complete);
+        this.status.say("The same prompt, settings and seed give the same text.");
       }
     } catch (error) {
       showError(error);
