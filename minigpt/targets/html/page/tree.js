@@ -19,6 +19,11 @@ class Branch {
     return this.text ?? this.tokens.map((token) => token.text).join("");
   }
 
+  // The text without choices, of which this is a continuation.
+  get root() {
+    return this.parent?.root ?? this;
+  }
+
   get isComplete() {
     return this.end !== null && this.end !== "stopped";
   }
