@@ -65,6 +65,10 @@ def sample(
         print_message(f"Loading {run} ...")
     model = opened.load(sampling, verbose)
     settings = vars(sampling)
+    if sampling.max_new_tokens == 0:
+        given = options["max_new_tokens"] is not None
+        name = OPTION_NAMES["max_new_tokens"] if given else "sampling.max_new_tokens"
+        print_message(f"Nothing is written after a prompt: {name} is 0.")
     draws = sampling.beams == 1 and sampling.temperature > 0
 
     def print_samples(text: str, seed: int, headings: SampleHeadings) -> None:

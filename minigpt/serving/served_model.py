@@ -1,6 +1,8 @@
 """The model that is served: its tokenizer, its settings, its page, and the limits of requests."""
 
 import asyncio
+import gzip
+import shutil
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,20 +133,28 @@ class ServedPage:
     def __init__(self, file: Path, run: Path | None, folder: Path) -> None:
         self._file, self._run, self._folder = file, run, folder
         self._lock = threading.Lock()
+        self._digest = ""
 
-    def path(self) -> Path:
-        """Returns the file with the page.
+    def file(self, compressed: bool) -> tuple[Path, str]:
+        """Returns the file with the page, and its entity tag: the same for each server of the same page.
 
+        Args:
+          compressed: whether the file should be compressed by gzip.
         Raises:
           UserError, OSError: the run or the portable file is not there any more.
         """
-        page = self._folder / "page.html"
+        page, packed = self._folder / "page.html", self._folder / "page.html.gz"
+        unfinished = page.with_suffix(".unfinished")
         with self._lock:
             if not page.exists():
-                unfinished = page.with_suffix(".unfinished")
                 self._write(unfinished)
+                self._digest = sha256_of(unfinished)
                 unfinished.rename(page)
-        return page
+            if compressed and not packed.exists():
+                with page.open("rb") as whole, gzip.open(unfinished, "wb") as file:
+                    shutil.copyfileobj(whole, file)
+                unfinished.rename(packed)
+        return (packed, f'"{self._digest}-gzip"') if compressed else (page, f'"{self._digest}"')
 
     def _write(self, path: Path) -> None:
         # Importing this takes as long as starting the server.

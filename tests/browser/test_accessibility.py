@@ -1,9 +1,12 @@
 """Names and roles (axe-core), light and dark, wide and narrow; nothing to scroll sideways."""
 
+import itertools
+import re
+
 import pytest
 
 from tests.browser.accessibility import overflow, violations
-from tests.browser.interface import look_at, use_everything, wait_until_ready
+from tests.browser.interface import look_at, use_everything, wait_until_ready, write
 
 pytestmark = pytest.mark.browser
 
@@ -57,6 +60,120 @@ def test_colours_follow_the_system(browser, gpt):
         tab.close()
     (light_text, light_page), (dark_text, dark_page) = shades
     assert light_text < light_page and dark_text > dark_page
+
+
+# Of each level of probability: the thickness of the line in pixels, and colors.
+LEVELS = """() => [0, 1, 2, 3, 4].map((level) => {
+  const [token, fill] = ["token", "fill"].map((name) =>
+    Object.assign(document.createElement("span"), { className: name }));
+  token.classList.add(`p${level}`);
+  token.append(fill);
+  document.getElementById("text-tokens").append(token);
+  const [style, page] = [fill, document.body].map((element) => getComputedStyle(element));
+  const swatch = getComputedStyle(document.querySelector(`.swatch.p${level}`)).backgroundColor;
+  const background = swatch === "rgba(0, 0, 0, 0)" ? page.backgroundColor : swatch;
+  const isShown = style.backgroundColor === swatch;
+  return { line: parseFloat(style.borderBottomWidth), color: style.color, background, isShown };
+})"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_levels_of_probability_can_be_told_apart(dark, open_page, gpt):
+    """By their contrast, and by a line under the text. The text has the contrast of WCAG, level AA."""
+    levels = open_page(gpt.page, dark=dark).evaluate(LEVELS)
+    colors = [level["background"] for level in levels]
+    assert min(contrast(one, other) for one, other in itertools.pairwise(colors)) >= 1.5
+    assert min(contrast(level["color"], level["background"]) for level in levels) >= 4.5
+    assert [level["line"] for level in levels] == [0, 1, 2, 3, 4]
+    assert all(level["isShown"] for level in levels)
+
+
+def contrast(one: str, other: str) -> float:
+    """Returns the contrast of two colors, "rgb(0, 0, 0)", as WCAG defines it."""
+    low, high = sorted(luminance(color) for color in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(color: str) -> float:
+    parts = [int(part) / 255 for part in re.findall(r"\d+", color)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return sum(weight * p for weight, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+# What is chosen, and what is not.
+CHOSEN = [
+    ["[role=tab][aria-selected=true]", "[role=tab][aria-selected=false]"],
+    [".head-button[aria-pressed=true]", ".head-button[aria-pressed=false]"],
+    [".branch[aria-current]", ".branch:not([aria-current])"],
+]
+STYLES = """(selectors) => selectors.map((selector) => {
+  const style = getComputedStyle(document.querySelector(selector));
+  return [style.borderBottomColor, style.borderBottomWidth, style.backgroundColor, style.color];
+})"""
+
+
+def test_colors_of_the_system(chromium, gpt):
+    """Forced colors: what is chosen can be told apart, bars can be seen, and lines stand for shades."""
+    tab = chromium.open(gpt.page)
+    tab.page.emulate_media(forced_colors="active")
+    write(tab, "Ana sat", seed=1)
+    write(tab, "Ana sat", seed=2)
+    look_at(tab, 3)
+    tab.click(".head-button")
+    for selectors in CHOSEN:
+        chosen, other = tab.evaluate(STYLES, selectors)
+        assert chosen[:2] != other[:2], selectors
+    token, body = tab.evaluate(STYLES, [".token", "body"])
+    assert token[3] == body[3]
+    thickest = """() => Math.max(...Array.from(document.querySelectorAll(".text .fill"), (fill) =>
+      parseFloat(getComputedStyle(fill).borderBottomWidth)))"""
+    assert tab.evaluate(thickest) == 5
+    tab.click("#tab-alternatives")
+    bars = [".alternative.chosen .bar", ".alternative:not(.chosen) .bar", ".panel"]
+    chosen, other, panel = (style[2] for style in tab.evaluate(STYLES, bars))
+    assert len({chosen, other, panel}) == 3
+    tab.close()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_head_of_a_column_is_not_cut(width, open_page, gpt):
+    """The title of the column of layers in the logit lens is one line, no wider than its column."""
+    tab = open_page(gpt.page, width=width)
+    write(tab, "Ana sat")
+    look_at(tab, 1)
+    lines, is_cut = tab.evaluate(
+        """() => {
+          const head = document.querySelector(".lens th"), text = document.createRange();
+          text.selectNodeContents(head);
+          return [text.getClientRects().length, head.scrollWidth > head.clientWidth];
+        }"""
+    )
+    assert lines == 1 and not is_cut
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_seen_beside_the_title_of_the_panel(width, open_page, gpt):
+    """The title stays when the panel is scrolled. It covers all that is above its lower edge."""
+    tab = open_page(gpt.page, width=width, height=500)
+    write(tab, "Ana sat")
+    look_at(tab, 1)
+    seen = tab.evaluate(
+        """() => {
+          const panel = document.getElementById("panel"), head = panel.querySelector(".panel-head");
+          panel.scrollIntoView({ block: "start", behavior: "instant" });
+          panel.scrollTop = 200;
+          const [box, title] = [panel, head].map((element) => element.getBoundingClientRect());
+          const seen = [];
+          for (let x = box.left + 14; x < box.right - 24; x += 4) {
+            for (let y = box.top + 2; y < title.bottom; y += 4) {
+              const found = document.elementFromPoint(x, y);
+              if (!head.contains(found)) seen.push([x, y, found?.className ?? null]);
+            }
+          }
+          return [panel.scrollTop, seen.slice(0, 5)];
+        }"""
+    )
+    assert seen == [200, []]
 
 
 def test_pictures_have_a_name(open_page, gpt):

@@ -107,6 +107,29 @@ def test_the_page_shows_the_probabilities_of_the_model(open_page, gpt):
         assert [percent(text) for text in shown] == pytest.approx(best.tolist(), rel=0.06)
 
 
+def test_heads_are_named_by_the_token_with_most_attention(open_page, gpt):
+    tab, tokenizer = open_page(gpt.page), gpt.built.tokenizer
+    write(tab, "Ana sat", length=12)
+    look_at(tab, 3)
+    options = {"prompt": "Ana sat", "maxNewTokens": 12}
+    tokens = tab.evaluate("async (options) => (await minigpt.generate(options)).tokens", options)
+    ids = np.array([*tokenizer.encode("Ana sat"), *tokens[:3]], "int32")
+    attention = look_inside(gpt.built.model, ids).attention
+    names = tab.evaluate(
+        "() => Array.from(document.querySelectorAll('.head-button'), (b) => [b.ariaLabel, b.title])"
+    )
+    layers, heads = attention.shape[:2]
+    assert len(names) == layers * heads
+    for number, (name, title) in enumerate(names):
+        layer, head = divmod(number, heads)
+        weights = attention[layer, head]
+        assert name == title
+        assert name.startswith(f"Layer {layer + 1}, head {head + 1}: most attention to “")
+        assert percent(name) == pytest.approx(weights.max(), rel=0.06)
+        word = tokenizer.decode([ids[weights.argmax()]]).strip()
+        assert not word.isalnum() or f"“{word}”" in name
+
+
 def percent(text: str) -> float:
     """Returns the probability at the end of a text such as "sat, 4.0%"."""
     found = re.search(r"([\d.]+)%$", text)

@@ -80,11 +80,16 @@ def test_what_has_the_focus_is_seen(written):
         written.press("Tab")
         outline, top, bottom, height = written.evaluate(
             """() => {
-              const style = getComputedStyle(document.activeElement);
-              const box = document.activeElement.getBoundingClientRect();
-              const outline = (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0)
-                || style.boxShadow !== "none" || document.activeElement === document.body;
-              return [outline, box.top, box.bottom, innerHeight];
+              const focused = document.activeElement;
+              const box = focused.getBoundingClientRect();
+              const isOutlined = (element) => {
+                const style = getComputedStyle(element);
+                const isDrawn = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
+                return (isDrawn && style.outlineColor !== "rgba(0, 0, 0, 0)") || style.boxShadow !== "none";
+              };
+              // A token's outline is that of its text.
+              const shown = focused.querySelector(":scope > .fill") ?? focused;
+              return [focused === document.body || isOutlined(shown), box.top, box.bottom, innerHeight];
             }"""
         )
         found = focus(written)

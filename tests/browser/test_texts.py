@@ -42,6 +42,30 @@ def test_right_to_left_text_is_shown_from_the_right(open_page, gpt):
     assert tab.evaluate(direction, "text") == "ltr"
 
 
+def test_spaces_before_a_word_are_not_colored(open_page, gpt):
+    """At the end of a line, a colored or outlined space is a strip. Chosen tokens and shades, too."""
+    tab = open_page(gpt.page, width=360)
+    text = write(tab, "Ana sat")
+    tab.evaluate("() => document.querySelectorAll('.token')[3].click()")
+    assert colored_spaces(tab) == []
+    look_at(tab, 3)
+    assert colored_spaces(tab) == []
+    assert " " in text and text_of_tokens(tab) == text
+
+
+def colored_spaces(tab) -> list[str]:
+    """Returns the text of the elements with a background or an outline that begin with a space."""
+    return tab.evaluate(
+        """() => Array.from(document.querySelectorAll(".token, .token *, .shade, .shade *"))
+          .filter((element) => {
+            const { backgroundColor, outlineStyle } = getComputedStyle(element);
+            return backgroundColor !== "rgba(0, 0, 0, 0)" || outlineStyle !== "none";
+          })
+          .map((element) => element.textContent)
+          .filter((text) => /^ +[^ ]/.test(text))"""
+    )
+
+
 def test_a_prompt_of_100_000_characters(open_page, gpt):
     tab = open_page(gpt.page)
     prompt = ("Ana sat on the hill 東京都. " * 5_000)[:100_000]
@@ -174,14 +198,40 @@ def test_a_text_that_a_stop_string_ended_can_be_continued(open_page, gpt, tmp_pa
 
 
 def test_the_same_text_is_not_written_twice(open_page, gpt):
+    """A seed that is typed is kept until Keep is cleared."""
     tab = open_page(gpt.page)
     first = write(tab, "Ana", seed=3)
     assert write(tab, "Ana", seed=3) == first
-    assert "Choose New seed" in status_of(tab)
+    assert "give the same text" in status_of(tab)
     count = "() => document.querySelectorAll('#branches li').length"
     assert tab.evaluate(count) == 1
     write(tab, "Ana", seed=4)
     assert tab.evaluate(count) == 2
+    tab.evaluate("() => document.getElementById('keep-seed').click()")
+    write(tab, "Ana")
+    assert tab.evaluate(count) == 3
+    # No seed changes the text of the most probable tokens.
+    most_probable = write(tab, "Ana", temperature=0)
+    assert write(tab, "Ana") == most_probable and tab.evaluate(count) == 4
+
+
+def test_writing_again_writes_something_new(open_page, gpt):
+    """The first text has the seed of the settings, as in all exports. Each has the seed that is shown."""
+    tab = open_page(gpt.page)
+    texts, seeds = set(), []
+    for _ in range(4):
+        texts.add(write(tab, "Ana"))
+        seeds.append(int(tab.evaluate("() => document.getElementById('seed').value")))
+        found = tab.generate("Ana", seed=seeds[-1])["text"]
+        assert text_of_tokens(tab).startswith(found)
+    assert seeds[0] == 5 and len(set(seeds)) == len(texts) == 4
+    tab.click("#keep-seed")
+    write(tab, "Ana")
+    assert int(tab.evaluate("() => document.getElementById('seed').value")) == seeds[-1]
+    # Another prompt is new by itself.
+    tab.click("#keep-seed")
+    write(tab, "Béla")
+    assert int(tab.evaluate("() => document.getElementById('seed').value")) == seeds[-1]
 
 
 def test_a_source_that_is_too_long(open_page, pairs):

@@ -30,6 +30,18 @@ def test_sample_json(trained):
     assert json.loads(again.stdout) == found[1]
 
 
+def test_sample_says_that_it_writes_nothing(trained):
+    folder, _ = trained
+    arguments = ("sample", "runs/book-1", "--prompt", "Ana", "--prompt", "Dirk")
+    done = called(*arguments, "--num-samples", 2, "--max-new-tokens", 0, cwd=folder)
+    assert done.returncode == 0 and done.stdout.count("Ana\n") == done.stdout.count("Dirk\n") == 2
+    assert done.stderr == "Nothing is written after a prompt: --max-new-tokens is 0.\n"
+    for option in ("--stream", "--json"):
+        again = called(*arguments, "--max-new-tokens", 0, option, cwd=folder)
+        assert again.stderr == done.stderr
+    assert called(*arguments, "--max-new-tokens", 1, cwd=folder).stderr == ""
+
+
 def test_sample_warns_of_what_the_tokenizer_has_never_seen(trained):
     folder, _ = trained
     done = called("sample", "runs/book-1", "--prompt", "Ana ☃☃", cwd=folder)

@@ -63,7 +63,9 @@ function watchWidth(node, redraw) {
 }
 
 function watchColors(redraw) {
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
+    window.matchMedia(query).addEventListener("change", redraw);
+  }
 }
 
 // Resolves to whether the text could be put on the clipboard.

@@ -56,8 +56,7 @@ class TokenText {
 
   // Shows another text for a token.
   replace(index, token) {
-    this.spans[index].textContent = token.text;
-    setAttribute(this.spans[index], "data-marker", tokenMarker(token));
+    this.spans[index].replaceChildren(...filledText(token));
   }
 
   // Tokens after a stop string are not part of the text.
@@ -184,14 +183,17 @@ function selectsText() {
 }
 
 function tokenSpan(token) {
-  const marker = tokenMarker(token);
-  const span = make("span", {
+  const attributes = {
     class: `token p${probabilityLevel(token.probability)}${token.picked ? " picked" : ""}`,
     role: "option",
     "aria-selected": "false",
     "aria-label": `${spoken(token.label)}, ${formatPercent(token.probability)}`,
-    "data-marker": marker,
-  });
-  span.append(token.text);
-  return span;
+  };
+  return make("span", attributes, ...filledText(token));
+}
+
+// The text of a token, of which only the middle part is colored: a colored space at the end of a line is a strip.
+function filledText(token) {
+  const [, before, text, after] = /^( *)(.*?)(\s*)$/su.exec(token.text);
+  return [before, make("span", { class: "fill", "data-marker": tokenMarker(token) }, text), after];
 }

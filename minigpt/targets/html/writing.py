@@ -19,6 +19,7 @@ from minigpt.runs.records import (
     count,
     interval_losses,
     last_lines,
+    mapping,
     number,
     numbers,
     read_lines,
@@ -41,6 +42,10 @@ _MOST_POINTS = 200
 # Epochs whose samples are shown.
 _MOST_SAMPLES = 100
 _SCORES = ("step", "epoch", "val_loss", "val_bits_per_byte")
+_BASELINES = (
+    *("uniform", "unigram", "ngram_bits_per_byte", "byte_ngram_bits_per_byte"),
+    *("ppmd_bits_per_byte", "xz_bits_per_byte", "zstd_bits_per_byte"),
+)
 
 
 def write_page(run: Run, output: Path, weights: WeightsType = "float32") -> None:
@@ -139,11 +144,13 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
     config, recorded, facts = run.config, run.facts, _file_facts(model, file)
     counted = recorded.get("parameters") or count_parameters(run.checkpoints_folder)
     metrics = [numbers(record, record) for record in _of_epochs(run.metrics_file)]
+    baselines = mapping(run.analysis.get("baselines")) | mapping(recorded.get("baselines"))
     return facts | {
         "title": run.path.absolute().name,
         "parameters": counted or facts["parameters"],
         "model": config.model.resolved().model_dump(mode="json"),
         "text": {
+            "source": config.data.source,
             "description": recorded.get("text"),
             "train_bytes": recorded.get("train_bytes"),
             "train_tokens": recorded.get("train_tokens"),
@@ -151,7 +158,7 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
             "license": config.data.license,
         },
         "metrics": metrics,
-        "baselines": recorded.get("baselines"),
+        "baselines": numbers(baselines, _BASELINES) if baselines else None,
         "samples": _samples(run.samples_file),
         "memorization": memorization_values(run.analysis.get("memorization")).get("best"),
         "command": recorded.get("command"),

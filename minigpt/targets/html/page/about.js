@@ -6,15 +6,61 @@ function tokenizerName({ kind }) {
   return TOKENIZER_NAMES[kind] ?? String(kind).replaceAll("_", " ");
 }
 
+// The texts that a configuration can name; others are files of the user.
+const TEXT_NAMES = {
+  stories: "short stories generated from templates",
+  imdb: "movie reviews",
+  shakespeare: "plays of Shakespeare",
+  python: "source files of Python's standard library",
+};
+// Predictions without a neural network, and compression programs.
+const BASELINE_NAMES = {
+  ngram_bits_per_byte: "7-grams of tokens",
+  byte_ngram_bits_per_byte: "7-grams of bytes",
+  ppmd_bits_per_byte: "PPMd",
+  xz_bits_per_byte: "xz",
+  zstd_bits_per_byte: "zstd",
+};
+
+// The title of the page.
+function openingOf(facts) {
+  const [kind, verb] = facts.kind === "encoder_decoder" ? ["translation", "translate"] : ["language", "write"];
+  const seconds = trainingSeconds(facts);
+  const learned = seconds > 0 ? ` It learned to ${verb} in ${inWords(seconds)}.` : "";
+  return `This page contains a ${kind} model.${learned}`;
+}
+
+// 267 → "4 minutes"
+function inWords(seconds) {
+  if (seconds < 90) return formatCount(Math.max(1, Math.round(seconds)), "second");
+  const minutes = seconds / 60;
+  return minutes < 90 ? formatCount(Math.round(minutes), "minute") : formatCount(Math.round(minutes / 60), "hour");
+}
+
 // The line below the title.
 function factsLine(facts) {
-  const does = facts.kind === "encoder_decoder" ? "translates sentences" : "continues your text";
-  const parts = [`A small language model that ${does}. It runs inside this page; nothing is sent anywhere.`];
-  if (facts.parameters) parts.push(`${formatMillions(facts.parameters)} parameters`);
-  if (facts.val_bits_per_byte != null) parts.push(`${facts.val_bits_per_byte.toFixed(3)} bits per byte`);
-  if (facts.text?.train_bytes) parts.push(`trained on ${formatBytes(facts.text.train_bytes)} of text`);
-  else if (facts.text?.train_tokens) parts.push(`trained on ${formatMillions(facts.text.train_tokens)} tokens`);
-  return parts;
+  const does = facts.kind === "encoder_decoder" ? "It translates sentences." : "It continues your text.";
+  const parameters = facts.parameters && `${formatMillions(facts.parameters)} parameters`;
+  return [textLine(facts.text), parameters, scoreLine(facts), `${does} Nothing is sent anywhere.`].filter(Boolean);
+}
+
+function textLine(text) {
+  if (!text) return null;
+  const { source, description, train_bytes, train_tokens } = text;
+  const size = train_bytes ? formatBytes(train_bytes) : train_tokens ? `${formatMillions(train_tokens)} tokens` : null;
+  const parts = [TEXT_NAMES[source], description && readable(startOfText(description, 120)), size].filter(Boolean);
+  return parts.length ? `Text: ${parts.join("; ")}` : null;
+}
+
+// The score on held-out text, and the best score that needs no neural network.
+function scoreLine({ val_loss, val_bits_per_byte, baselines }) {
+  if (val_bits_per_byte == null) return null;
+  const named = Object.entries(BASELINE_NAMES).map(([key, name]) => ({ name, value: baselines?.[key] }));
+  const unigram = { name: "token frequencies", value: (baselines?.unigram * val_bits_per_byte) / val_loss };
+  const known = [...named, unigram].filter(({ value }) => Number.isFinite(value) && value > 0);
+  const [best] = known.sort((one, other) => one.value - other.value);
+  const compared = best ? `; the best baseline, ${best.name}, has ${best.value.toFixed(3)}` : "";
+  return `${val_bits_per_byte.toFixed(3)} bits per byte on held-out text${compared}`;
 }
 
 function showAbout(box, facts) {
@@ -79,12 +125,17 @@ function shapeOf({ kind, model }) {
   return parts.join(", ");
 }
 
-// The model in the page is that of the best epoch.
-function trainingOf({ step, epoch, metrics }) {
+// From the start of training to the best epoch, whose model is in the page; 0 if it is not known.
+function trainingSeconds({ epoch, metrics }) {
+  return metrics.find((record) => record.epoch === epoch)?.seconds ?? 0;
+}
+
+function trainingOf(facts) {
+  const { step, epoch, metrics } = facts;
   const parts = [];
   if (step != null) parts.push(formatCount(step, "step"));
   if (epoch != null) parts.push(metrics.length > 1 ? `epoch ${epoch}, the best of ${formatInteger(metrics.length)}` : formatCount(epoch, "epoch"));
-  const seconds = metrics.find((record) => record.epoch === epoch)?.seconds ?? 0; // since the start of training
+  const seconds = trainingSeconds(facts);
   if (seconds > 0) parts.push(formatSeconds(seconds));
   return parts.join(", ");
 }

@@ -21,22 +21,11 @@ class HeadGrid {
     const grid = make("div", { class: "heads", role: "group", "aria-label": this.name });
     grid.style.setProperty("--heads", String(this.heads));
     for (let layer = 0; layer < this.layers; layer++) {
-      const buttons = [
-        makeButton(
-          {
-            class: "layer-button",
-            "aria-label": `Layer ${layer + 1}, all heads`,
-            title: `Layer ${layer + 1}, all heads`,
-          },
-          () => this.toggleLayer(layer),
-          String(layer + 1),
-        ),
-      ];
+      const ofLayer = makeButton({ class: "layer-button" }, () => this.toggleLayer(layer), String(layer + 1));
+      nameButton(ofLayer, `Layer ${layer + 1}, all heads`);
+      const buttons = [ofLayer];
       for (let head = 0; head < this.heads; head++) {
-        const name = `Layer ${layer + 1}, head ${head + 1}`;
-        const button = makeButton({ class: "head-button", "aria-label": name, title: name }, () =>
-          this.toggle(layer, head),
-        );
+        const button = makeButton({ class: "head-button" }, () => this.toggle(layer, head));
         button.append(make("canvas", { "aria-hidden": "true" }));
         buttons.push(button);
       }
@@ -52,11 +41,24 @@ class HeadGrid {
     return grid;
   }
 
-  // attention: Float32Array of layers × heads × length.
-  update(attention, length) {
+  // attention: Float32Array of layers × heads × tokens.
+  update(attention, tokens) {
     this.attention = attention;
-    this.length = length;
+    this.length = tokens.length;
+    this.rows.forEach((buttons, layer) =>
+      buttons.slice(1).forEach((button, head) => {
+        const weights = this.weights(layer, head);
+        const most = weights.indexOf(Math.max(...weights));
+        const name = `Layer ${layer + 1}, head ${head + 1}`;
+        nameButton(button, `${name}: most attention to “${spoken(tokens[most].label)}”, ${formatPercent(weights[most])}`);
+      }),
+    );
     this.draw();
+  }
+
+  weights(layer, head) {
+    const start = (layer * this.heads + head) * this.length;
+    return this.attention.subarray(start, start + this.length);
   }
 
   toggle(layer, head) {
@@ -118,8 +120,7 @@ class HeadGrid {
     const color = getComputedStyle(first).color;
     this.rows.forEach((buttons, layer) =>
       buttons.slice(1).forEach((button, head) => {
-        const start = (layer * this.heads + head) * this.length;
-        drawBars(button.firstElementChild, this.attention.subarray(start, start + this.length), width, height, color);
+        drawBars(button.firstElementChild, this.weights(layer, head), width, height, color);
       }),
     );
   }
@@ -146,6 +147,11 @@ class HeadGrid {
     event.preventDefault();
     next.focus();
   }
+}
+
+function nameButton(button, name) {
+  button.setAttribute("aria-label", name);
+  button.title = name;
 }
 
 // Bars from the first position at the left to the last at the right. The largest weight has the full height; the height

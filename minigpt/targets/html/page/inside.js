@@ -128,7 +128,7 @@ class AttentionView {
   update(tokens, attention) {
     this.tokens = tokens;
     this.shaded.setTokens(tokens);
-    this.grid.update(attention, tokens.length);
+    this.grid.update(attention, tokens);
     this.shade();
   }
 

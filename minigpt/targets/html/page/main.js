@@ -10,8 +10,9 @@ function runPage() {
 }
 
 async function openPage(client, facts) {
+  byId("opening").textContent = openingOf(facts);
   byId("title").textContent = readable(facts.title || "Language model");
-  byId("facts-line").append(...factsLine(facts).map((fact) => make("span", {}, fact)));
+  byId("facts-line").append(...factsLine(facts).map((fact) => make("bdi", {}, fact)));
   if (facts.version) byId("footer-text").append(` Made with minigpt ${facts.version}.`);
   const desk = facts.kind === "encoder_decoder" ? new Translator(client, facts) : new Writer(client, facts);
   try {

@@ -37,9 +37,7 @@ class ShadedTokens {
 }
 
 function shadeSpan(token) {
-  const span = make("span", { class: "shade", "data-marker": tokenMarker(token) });
-  span.append(token.text);
-  return span;
+  return make("span", { class: "shade" }, ...filledText(token));
 }
 
 function weightedTokens(entries) {

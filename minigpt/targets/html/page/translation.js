@@ -38,6 +38,7 @@ class Translator {
     this.prompt = byId("prompt");
     this.prompt.value = facts.samples.find((sample) => sample.source)?.source ?? facts.sampling.prompts?.[0] ?? "";
     listenToForm(client, () => this.start());
+    listenToAddress(this);
     byId("stop").addEventListener("click", () => this.job?.stop());
     byId("copy").addEventListener("click", () => this.copy());
     listenToColors();
@@ -47,6 +48,7 @@ class Translator {
   ready() {
     byId("start").disabled = false;
     this.status.say("Ready");
+    if (this.isLinked) this.start();
   }
 
   request() {
@@ -63,7 +65,7 @@ class Translator {
   }
 
   async translate({ prompt, settings }) {
-    const translation = { prompt, tokens: [], text: "" };
+    const translation = { prompt, settings, tokens: [], text: "" };
     this.show(translation);
     this.job?.stop();
     const speedometer = new Speedometer();
@@ -98,6 +100,7 @@ class Translator {
 
   show(translation) {
     this.shown = translation;
+    this.settings.writeAddress(translation);
     this.alignment = null;
     this.panel.clear();
     byId("text-empty").hidden = true;
@@ -157,7 +160,7 @@ function nameTranslation() {
   byId("prompt-label").textContent = "Source";
   byId("start").textContent = "Translate";
   byId("continue").hidden = true;
-  byId("text-empty").textContent = "The translation will appear here, colored token by token: the stronger the color, the less probable the token.";
+  byId("text-empty").textContent = "The translation will appear here, colored token by token: the stronger the color and the thicker the line, the less probable the token.";
   byId("panel-empty").textContent =
     "Point at a token of the translation, tap it, or reach it with Tab and the arrow keys. The source tokens that the model " +
     "attended to are shaded, and this panel shows the alternatives and, with “Look inside”, how the model chose the token.";

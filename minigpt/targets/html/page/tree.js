@@ -19,6 +19,15 @@ class Branch {
     return this.text ?? this.tokens.map((token) => token.text).join("");
   }
 
+  // The text without choices, of which this is a continuation.
+  get root() {
+    return this.parent?.root ?? this;
+  }
+
+  get isComplete() {
+    return this.end !== null && this.end !== "stopped";
+  }
+
   get ids() {
     return this.tokens.map((token) => token.id);
   }
@@ -50,15 +59,11 @@ class BranchTree {
     this.update(branch);
   }
 
-  // Returns a text with the same prompt, settings and seed that is complete; undefined if there is none.
+  // Returns the texts with the same prompt, settings and seed.
   find({ prompt, settings }) {
     const wanted = JSON.stringify([prompt, settings]);
-    return [...this.items.keys()].find(
-      (branch) =>
-        !branch.parent &&
-        branch.end !== null &&
-        branch.end !== "stopped" &&
-        JSON.stringify([branch.prompt, branch.settings]) === wanted,
+    return [...this.items.keys()].filter(
+      (branch) => !branch.parent && JSON.stringify([branch.prompt, branch.settings]) === wanted,
     );
   }
 

@@ -29,6 +29,7 @@ class Writer {
     this.prompt = byId("prompt");
     this.prompt.value = facts.sampling.prompts?.[0] ?? "";
     listenToForm(this.client, () => this.start());
+    listenToAddress(this);
     byId("stop").addEventListener("click", () => this.job?.stop());
     byId("continue").addEventListener("click", () => this.continue());
     byId("copy").addEventListener("click", () => this.copy());
@@ -38,6 +39,7 @@ class Writer {
   ready() {
     byId("start").disabled = false;
     this.status.say("Ready");
+    if (this.isLinked) this.start(true);
   }
 
   // The prompt and the settings of the form; throws an Error for a setting out of range.
@@ -45,16 +47,18 @@ class Writer {
     return { prompt: this.prompt.value, settings: this.settings.read() };
   }
 
-  start() {
+  // isLinked: with the seed of the form, which is that of a link.
+  start(isLinked = false) {
     clearError();
     try {
-      const branch = new Branch(this.request());
-      const same = this.tree.find(branch);
-      if (same) {
-        this.show(same);
-        this.status.say("The same prompt, settings and seed give the same text. Choose New seed for another one.");
+      const same = this.tree.find(this.request());
+      const isNew = same.length === 0 || (!isLinked && this.settings.drawSeed());
+      const complete = same.find((branch) => branch.isComplete);
+      if (isNew || !complete) {
+        this.write(new Branch(this.request()));
       } else {
-        this.write(branch);
+        this.show(complete);
+        this.status.say("The same prompt, settings and seed give the same text.");
       }
     } catch (error) {
       showError(error);
@@ -137,6 +141,7 @@ class Writer {
 
   show(branch) {
     this.shown = branch;
+    this.settings.writeAddress(branch.root);
     this.panel.clear();
     byId("text-empty").hidden = true;
     byId("text-tools").hidden = false;
@@ -256,6 +261,16 @@ function listenToForm(client, onStart) {
     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
     form.requestSubmit();
+  });
+}
+
+// Fills the form with what the address names, and writes it when the model is ready and whenever another link is opened.
+function listenToAddress(desk) {
+  desk.isLinked = desk.settings.readAddress();
+  window.addEventListener("hashchange", () => {
+    if (!desk.settings.readAddress()) return;
+    if (byId("start").disabled) desk.isLinked = true;
+    else desk.start(true);
   });
 }
 
