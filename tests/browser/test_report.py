@@ -5,7 +5,14 @@ import itertools
 import pytest
 
 from tests.browser.reports import OPEN_ALL, RESUMED, drawn, report_of, text_of, texts_of
-from tests.insight.report.report_runs import BYTES_PER_TOKEN, FACTS, loss_after, write_records
+from tests.insight.report.report_runs import (
+    BYTES_PER_TOKEN,
+    FACTS,
+    loss_after,
+    write_lines,
+    write_records,
+)
+from tests.run_files import records
 
 pytestmark = pytest.mark.browser
 
@@ -33,6 +40,23 @@ def test_the_order_of_the_report(usual):
     assert figures["Best bits per byte"] == f"{loss_after(4) / 0.6931472 / BYTES_PER_TOKEN:.3f}"
     assert figures["Tokens trained on"] == f"{80 * 512:,}"
     assert figures["Parameters"] == f"{FACTS['parameters']:,}"
+
+
+def test_the_speed_is_all_tokens_over_the_time_of_the_updates(tmp_path, open_page):
+    run = write_records(tmp_path / "run", epochs=2, analysis={})
+
+    def speed_after(file, speeds):
+        lines = zip(records(file), speeds, strict=True)
+        write_lines(file, [line | {"tokens_per_second": speed} for line, speed in lines])
+        tab = open_page(report_of(run))
+        names = texts_of(tab, ".figures dt")
+        return texts_of(tab, ".figure-value")[names.index("Tokens per second")]
+
+    assert speed_after(run.metrics_file, [1000, 3000]) == "1,500"
+    # Interrupted in the first epoch: 15 of 20 updates were timed.
+    run.metrics_file.unlink()
+    write_lines(run.steps_file, records(run.steps_file)[:4])
+    assert speed_after(run.steps_file, [None, 100, 300, 300]) == "180"
 
 
 @pytest.mark.parametrize(

@@ -60,11 +60,6 @@ function formatBleu({ metrics }) {
   return known.length ? extreme(Math.max, known).toFixed(1) : null;
 }
 
-function formatSpeed({ metrics }) {
-  const speed = median(metrics.map((record) => record.tokens_per_second).filter((value) => value > 0));
-  return speed === null ? null : formatInteger(Math.round(speed));
-}
-
 function formatCopied({ memorization }) {
   const measured = memorization.best ?? memorization.last;
   if (!measured || measured.share === null) return null;

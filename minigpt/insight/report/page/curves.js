@@ -132,7 +132,7 @@ function smallCharts(run) {
         axis: AXES[axis],
         format,
         fromZero: true,
-        series: [{ name, style: options.style ?? "plain", marker: records === run.metrics ? "circle" : null, points: pointsOf(records, axis, run, (record) => record[key], note) }],
+        series: [{ name, style: options.style ?? "plain", marker: records === run.metrics ? "circle" : null, points: pointsOf(records, axis, run, (record) => record[key], note).filter(({ y }) => Number.isFinite(y)) }],
       }),
     });
   };

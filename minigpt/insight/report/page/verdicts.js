@@ -74,8 +74,7 @@ function figuresOf(run) {
   if (bleu.length) add("Best BLEU", extreme(Math.max, bleu).toFixed(1), `last ${bleu.at(-1).toFixed(1)}`);
   add("Time", ...timeOf(run));
   add("Tokens trained on", ...tokensOf(run));
-  const speeds = [run.steps, run.metrics].map((records) => records.map((record) => record.tokens_per_second).filter((value) => value > 0)).find((list) => list.length);
-  if (speeds) add("Tokens per second", formatInteger(Math.round(median(speeds))), "median");
+  add("Tokens per second", formatSpeed(run), "over the time of the updates");
   if (run.parameters !== null) add("Parameters", formatMillions(run.parameters));
   if (run.train_bytes !== null) add("Training text", formatBytes(run.train_bytes), run.train_tokens !== null && formatCount(run.train_tokens, "token"));
   return figures;
@@ -92,6 +91,19 @@ function tokensOf(run) {
   const tokens = step * run.tokens_per_step;
   const passes = run.train_tokens ? `${(tokens / run.train_tokens).toFixed(2)} × the training text` : null;
   return [formatMillions(tokens), passes];
+}
+
+// All tokens over the time of the updates: of the epochs that have ended; if there are none, of the records.
+function formatSpeed({ metrics, steps }) {
+  for (const records of [metrics, steps]) {
+    let [updates, time, before] = [0, 0, 0];
+    for (const { step, tokens_per_second: speed } of records.filter((record) => record.step !== null)) {
+      if (speed > 0 && step > before) [updates, time] = [updates + step - before, time + (step - before) / speed];
+      before = step;
+    }
+    if (time > 0) return formatInteger(Math.round(updates / time));
+  }
+  return null;
 }
 
 function figuresSection(run) {
