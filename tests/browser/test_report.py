@@ -158,6 +158,36 @@ def test_two_epochs_side_by_side(usual):
     assert texts_of(tab, f"{cards} ins") == ["2", "3", "4"]
 
 
+@pytest.mark.parametrize(
+    ("losses", "context", "rare"),
+    [
+        ((8.0, 5.0, 4.0, 2.0), "falls to the end of the context, from 8.00 to 2.00", "harder than"),
+        ((2.0, 4.0, 5.0, 8.0), "From position 0 on, the loss falls by less than 2%", "easier than"),
+        (
+            (3.0, 2.0, 1.99, 3.0),
+            "From position 10 on, the loss falls by less than 2%",
+            "as hard as",
+        ),
+    ],
+)
+def test_the_sentences_about_the_loss_follow_from_it(losses, context, rare, tmp_path, open_page):
+    groups = [
+        {"from": 10 * at, "to": 10 * at + 10, "tokens": 30, "loss": loss}
+        for at, loss in enumerate(losses)
+    ]
+    # A mean of few tokens is shown, but says nothing.
+    groups.append({"from": 40, "to": 50, "tokens": 29, "loss": 0.5})
+    analysis = {"positions": groups, "frequencies": groups}
+    tab = open_page(report_of(write_records(tmp_path / "run", analysis=analysis)))
+    _, *notes = texts_of(tab, "#breakdown .note")
+    assert context in notes[0] and f"with 0–9 occurrences are {rare} those with 30–39: " in notes[1]
+    assert all("fewer than 30 tokens are pale" in note for note in notes)
+    counts = texts_of(tab, "#breakdown tbody td:last-child")
+    assert counts == 2 * [*4 * ["30"], "29 (few)"]
+    faded = "() => getComputedStyle(document.querySelector('#breakdown .few .bar-fill')).opacity"
+    assert tab.evaluate(faded) == "0.4"
+
+
 def test_tokens_of_a_passage_by_keyboard(usual):
     tab = usual
     tab.evaluate("() => document.querySelector('#hardest-0 .token').focus()")

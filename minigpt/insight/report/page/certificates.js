@@ -1,7 +1,7 @@
 // How the exports of a run compare with it.
 
 const CERTIFICATE_NOTE =
-  "What `minigpt export` and `minigpt verify` measured. int8 weights may change logits and texts; bits per byte stay within 0.5%. Tokens per second: greedy, one text at a time, on the machine of the comparison.";
+  "What `minigpt export` and `minigpt verify` measured. int8 weights may change logits and texts; bits per byte may differ by up to 0.5%. Tokens per second: greedy, one text at a time, on the machine of the comparison.";
 
 const CERTIFICATE_COLUMNS = [
   ["Export", ({ name }) => make("bdi", {}, name === null ? "–" : readable(name))],
