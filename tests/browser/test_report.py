@@ -38,6 +38,7 @@ def test_the_order_of_the_report(usual):
     assert verdict.startswith("Still improving") and "Train for twice" in verdict
     figures = dict(zip(texts_of(tab, ".figures dt"), texts_of(tab, ".figure-value"), strict=True))
     assert figures["Best bits per byte"] == f"{loss_after(4) / 0.6931472 / BYTES_PER_TOKEN:.3f}"
+    assert "over the whole held-out text" in text_of(tab, ".figures > div:first-child")
     assert figures["Tokens trained on"] == f"{80 * 512:,}"
     assert figures["Parameters"] == f"{FACTS['parameters']:,}"
 
@@ -234,6 +235,7 @@ def test_certificates(usual):
         "Same greedy texts": "41 of 50",
         "Bits per byte of the run": "1.2346",
         "Bits per byte of the export": "1.2351",
+        "Bits per byte measured on": "the first 2,000 tokens: held-out text of the run",
         "Lines with the same tokens": "2,000 of 2,000",
         "Tokens per second": "1,716",
         "Within tolerance": "yes",

@@ -192,6 +192,8 @@ def _values(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, An
         "same_texts_of_graph": count(graph_greedy.get("same_texts")),
         "source_bits": number(bits.get("source")),
         "export_bits": number(bits.get("export")),
+        "compared_tokens": count(logits.get("tokens")),
+        "compared_text": text(record.get("text"), _NAME_CHARACTERS),
         "same_lines": count(tokenizer.get("same")),
         "lines": count(tokenizer.get("lines")),
         "tokens_per_second": number(record.get("tokens_per_second")),

@@ -68,8 +68,9 @@ function figuresOf(run) {
   };
   const loss = (record) => (unit.name === BITS.name ? `${formatLoss(record.val_loss)} nats per token` : record.val_bits_per_byte === null && "");
   const epochOf = (record) => `epoch ${formatInteger(record.epoch)}`;
-  if (best) add(`Best ${unit.name}`, formatLoss(best.val_loss * unit.factor), epochOf(best), loss(best));
-  if (last && last !== best) add(`Last ${unit.name}`, formatLoss(last.val_loss * unit.factor), epochOf(last), loss(last));
+  const scope = run.kind === "encoder_decoder" ? "over the held-out pairs" : "over the whole held-out text";
+  if (best) add(`Best ${unit.name}`, formatLoss(best.val_loss * unit.factor), epochOf(best), loss(best), scope);
+  if (last && last !== best) add(`Last ${unit.name}`, formatLoss(last.val_loss * unit.factor), epochOf(last), loss(last), scope);
   const bleu = run.metrics.map(({ val_bleu }) => val_bleu).filter((value) => value !== null);
   if (bleu.length) add("Best BLEU", extreme(Math.max, bleu).toFixed(1), `last ${bleu.at(-1).toFixed(1)}`);
   add("Time", ...timeOf(run));
