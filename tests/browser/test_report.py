@@ -8,6 +8,7 @@ from tests.browser.reports import OPEN_ALL, RESUMED, drawn, report_of, text_of, 
 from tests.insight.report.report_runs import (
     BYTES_PER_TOKEN,
     FACTS,
+    VERDICT,
     loss_after,
     write_lines,
     write_records,
@@ -58,6 +59,19 @@ def test_the_speed_is_all_tokens_over_the_time_of_the_updates(tmp_path, open_pag
     run.metrics_file.unlink()
     write_lines(run.steps_file, records(run.steps_file)[:4])
     assert speed_after(run.steps_file, [None, 100, 300, 300]) == "180"
+
+
+def test_only_faults_are_red(tmp_path, open_page):
+    fault = {"id": "diverging", "evidence": "The loss rose.", "action": "Lower the rate."}
+    run = write_records(tmp_path / "run", analysis={"verdicts": [VERDICT, fault]})
+    colors = open_page(report_of(run)).evaluate(
+        """() => Array.from(document.querySelectorAll(".verdicts li"), (item) => [
+          getComputedStyle(item).borderInlineStartColor,
+          getComputedStyle(item.querySelector("h3")).color,
+        ])"""
+    )
+    amber, red = "rgb(122, 90, 0)", "rgb(138, 28, 18)"
+    assert colors == [[amber, amber], [red, red]]
 
 
 @pytest.mark.parametrize(

@@ -281,9 +281,9 @@ class RunSettings(NamedTuple):
 
     Attributes:
       sections: its sections as they are.
-      rows: {"name": "SECTION.KEY", "value", "differs"} for every setting. `differs` says whether the value
-        differs from the default; None if that is not known. Folders are left out of paths, because a
-        report may be given to somebody else.
+      rows: {"name": "SECTION.KEY", "value", "differs"} for every setting but `training.step_limits`, which
+        training records. `differs` says whether the value differs from the default; None if that is not
+        known. Folders are left out of paths, because a report may be given to somebody else.
     """
 
     sections: dict[str, dict[str, Any]]
@@ -304,6 +304,7 @@ def _settings(content: bytes) -> RunSettings:
     values = tomllib.loads(content.decode())
     sections = {section: mapping(values.get(section)) for section in SECTIONS}
     names = [(section, key) for section, settings in sections.items() for key in settings]
+    names = [name for name in names if name != ("training", "step_limits")]
     return RunSettings(sections, [_row(sections, *name) for name in names[:_MOST_SETTINGS]])
 
 

@@ -15,7 +15,7 @@ function verdictList(run) {
     list.append(
       make(
         "li",
-        // Not a fault: no color of a warning.
+        // Not a fault: amber in place of red.
         verdict.id === "too_short" ? { class: "hint" } : {},
         make("h3", { dir: "auto" }, shownText(verdict.title)),
         verdict.evidence && make("p", { dir: "auto" }, shownText(verdict.evidence)),
