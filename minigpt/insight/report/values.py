@@ -141,10 +141,26 @@ def _passages(value: Any) -> list[dict[str, Any]]:
             for pair in items(record.get("tokens"), _MOST_TOKENS)
             if isinstance(pair, list) and len(pair) == 2
         ]
-        found = [[token, loss] for token, loss in pairs if token is not None and loss is not None]
-        if found:
-            passages.append({"loss": number(record.get("loss")), "tokens": found})
+        found: list[list[Any]] = [
+            [token, loss] for token, loss in pairs if token is not None and loss is not None
+        ]
+        # A pair is shown whole; other passages were cut anywhere.
+        shown = found if "source" in record else _from_a_word(found)
+        if shown:
+            mean = sum((loss for _, loss in shown), 0.0) / len(shown)
+            passages.append({"loss": number(mean), "tokens": shown})
     return passages
+
+
+def _from_a_word(tokens: list[list[Any]]) -> list[list[Any]]:
+    """Returns a passage from its first word; all of it if none begins in its first half."""
+    before = ""
+    for at, (token, _) in enumerate(tokens[: (len(tokens) + 1) // 2]):
+        follows = token[:1].isspace() or before[-1:].isspace() or before == "<end>"
+        if token == "<end>" or (follows and token.strip()):
+            return tokens[at:]
+        before = token
+    return tokens
 
 
 _MOST_CERTIFICATES, _MOST_PROBLEMS = 50, 10
