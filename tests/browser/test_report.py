@@ -91,12 +91,13 @@ def test_the_values_of_the_chart_by_keyboard(usual):
     # The first line of steps.jsonl: the mean of the losses of five steps.
     training = (5 - 0.001 * 3) / 0.6931472 / BYTES_PER_TOKEN
     first = loss_after(1) / 0.6931472 / BYTES_PER_TOKEN
-    assert (
-        tab.evaluate(value) == f"Step 5: training {training:.3f}, validation {first:.3f} (epoch 1)"
-    )
+    measured = f"validation {first:.3f} (epoch 1, step 20)"
+    assert tab.evaluate(value) == f"Step 5: training {training:.3f}, {measured}"
     tab.press("ArrowRight", 2)
     assert tab.evaluate(value).startswith("Step 15: ")
     assert text_of(tab, "#losses .readout strong") == "Step 15"
+    tab.press("ArrowRight")
+    assert tab.evaluate(value).endswith(f"validation {first:.3f} (epoch 1)")
     tab.press("End")
     assert "(epoch 4)" in tab.evaluate(value)
     tab.click("#axis-seconds")

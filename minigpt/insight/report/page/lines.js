@@ -159,13 +159,16 @@ class LineChart {
     this.show(Math.max(0, Math.min(last, moves[event.key])));
   }
 
-  // Shows the values at a stop: of every line the nearest point.
+  // Shows the values at a stop: of every line the nearest point, and where it was measured if that is elsewhere.
   show(index) {
     this.index = index;
     const x = this.stops[index];
     const { axis, series, format } = this.chart;
     const found = series.map((one) => ({ one, point: nearest(one.points, x) })).filter(({ point }) => point);
-    const words = found.map(({ one, point }) => [one, `${format(point.y)}${point.note ? ` (${point.note})` : ""}`]);
+    const words = found.map(({ one, point }) => {
+      const notes = [point.note, point.x !== x && `${axis.short} ${axis.format(point.x)}`].filter(Boolean);
+      return [one, `${format(point.y)}${notes.length ? ` (${notes.join(", ")})` : ""}`];
+    });
     const place = axis === AXES.step ? `Step ${axis.format(x)}` : `After ${axis.format(x)}`;
     setAttribute(this.slider, "aria-valuenow", index);
     setAttribute(this.slider, "aria-valuetext", `${place}: ${words.map(([one, value]) => `${one.name} ${value}`).join(", ")}`);
