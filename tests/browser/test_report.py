@@ -21,6 +21,7 @@ pytestmark = pytest.mark.browser
 def test_the_order_of_the_report(usual):
     tab = usual
     names = [
+        "overview",
         "verdicts",
         "figures",
         "losses",
@@ -59,6 +60,36 @@ def test_the_speed_is_all_tokens_over_the_time_of_the_updates(tmp_path, open_pag
     run.metrics_file.unlink()
     write_lines(run.steps_file, records(run.steps_file)[:4])
     assert speed_after(run.steps_file, [None, 100, 300, 300]) == "180"
+
+
+def test_the_first_screen(reports, open_page):
+    """One sentence, the curve and the best sample; the list of sections stays when the page moves."""
+    tab = drawn(open_page(reports["usual"]))
+    best = f"{loss_after(4) / 0.6931472 / BYTES_PER_TOKEN:.3f} bits per byte on the held-out text"
+    sentence = f"After 16 s and 80 steps, the best model reaches {best}; the best baseline, "
+    assert text_of(tab, "#overview .lead") == sentence + "7-gram, reaches 2.020."
+    assert text_of(tab, "#overview h4") == "Epoch 4 best"
+    sample = "Ana sat on the hill, and the sun was low. Epoch 4."
+    assert text_of(tab, "#overview .sample-text") == sample
+    bottom = "() => document.querySelector('#overview').getBoundingClientRect().bottom"
+    assert tab.evaluate(bottom) < 800
+    names = texts_of(tab, "#nav a")
+    assert names == texts_of(tab, "main > section > h2") and len(names) == 11
+    top = "() => document.querySelector('#nav').getBoundingClientRect().top"
+    tab.evaluate("() => scrollTo({ top: document.body.scrollHeight, behavior: 'instant' })")
+    tab.wait_for(f"() => scrollY > 1000 && Math.abs(({top})()) < 1")
+    # What a link leads to is below the list.
+    tab.evaluate("() => document.querySelector('#nav a[href=\"#samples\"]').click()")
+    heading = "document.querySelector('#samples h2').getBoundingClientRect()"
+    list_end = "document.querySelector('.sections').getBoundingClientRect().bottom"
+    tab.wait_for(f"() => {heading}.top < innerHeight && {heading}.top >= {list_end}")
+
+
+def test_a_narrow_first_screen(reports, open_page):
+    tab = drawn(open_page(reports["pairs"], width=360))
+    assert text_of(tab, "#overview .pair dd") == "Guten Tag"
+    curve = "() => document.querySelector('#overview figure').getBoundingClientRect().bottom"
+    assert tab.evaluate(curve) < 800
 
 
 def test_only_faults_are_red(tmp_path, open_page):
@@ -136,7 +167,7 @@ def test_baselines_have_labels_that_do_not_overlap(width, usual, reports, open_p
         "zstd",
     ]
     places = tab.evaluate(
-        """() => Array.from(document.querySelectorAll(".level-name"), (node) => {
+        """() => Array.from(document.querySelectorAll("#losses .level-name"), (node) => {
           const { left, right } = node.getBoundingClientRect();
           const chart = node.closest("svg").getBoundingClientRect();
           return [Number(node.getAttribute("y")), left >= chart.left && right <= chart.right + 1];

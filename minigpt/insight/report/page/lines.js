@@ -196,7 +196,7 @@ function nearest(points, x) {
 function keyEntries({ series, marks, rings, levels }) {
   const entries = series.map((one) => make("li", {}, lineSample(one), make("bdi", {}, one.name)));
   if (rings.length) entries.push(make("li", {}, sample(makeSvg("circle", { class: "ring", cx: 12, cy: 7, r: 5.5 })), rings[0].name));
-  if (levels.length) entries.push(make("li", {}, sample(makeSvg("line", { class: "baseline", x1: 0, x2: 24, y1: 7, y2: 7 })), "baselines"));
+  if (levels.length) entries.push(make("li", {}, sample(makeSvg("line", { class: "baseline", x1: 0, x2: 24, y1: 7, y2: 7 })), levels.length > 1 ? "baselines" : "baseline"));
   if (marks.length) entries.push(make("li", {}, sample(makeSvg("path", { class: "mark", d: "M12 2l5 9h-10z" })), marks[0].name));
   return entries;
 }

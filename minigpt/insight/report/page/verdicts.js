@@ -31,6 +31,28 @@ function withCode(text) {
   return text.split("`").map((part, at) => (at % 2 ? make("code", {}, part) : part));
 }
 
+// One sentence, the curve with the best baseline, and what the best model writes.
+function overviewSection(run) {
+  const best = run.metrics.find(({ epoch }) => epoch === run.best_epoch);
+  if (!best) return null;
+  const unit = unitOf(run);
+  const levels = baselinesOf(run, unit).sort((one, other) => one.value - other.value).slice(0, 1);
+  const done = [timeOf(run)[0], best.step !== null && formatCount(lastOf(run, "step"), "step")].filter(Boolean);
+  const reached = `${done.length ? `After ${done.join(" and ")}, the` : "The"} best model reaches ${formatLoss(best.val_loss * unit.factor)} ${unit.name} on the held-out text`;
+  const baseline = levels.map(({ name, value }) => `; the best baseline, ${baselineName(name)}, reaches ${formatLoss(value)}`);
+  const chart = new LineChart("overview-chart", "Loss", OVERVIEW_HEIGHT);
+  chart.set({ ...lossChart(run, unit, "step", isWide(run, unit)), levels, marks: [] });
+  return section("overview", "Overview", make("p", { class: "lead" }, `${reached}${baseline.join("")}.`), make("div", { class: "columns" }, make("div", { class: "part" }, chart.node), bestSample(run)));
+}
+
+function bestSample(run) {
+  const group = run.samples.find(({ epochs }) => epochs.length);
+  if (!group) return null;
+  const sample = group.epochs.find(({ epoch }) => epoch === run.best_epoch) ?? group.epochs.at(-1);
+  const title = run.kind === "encoder_decoder" ? "A translation" : "A sample";
+  return make("div", { class: "part" }, make("h3", {}, title), pairOf(group), sampleCard(group, sample.epoch, sample, null, "ins", run));
+}
+
 function verdictsSection(run) {
   return section("verdicts", "Diagnosis", verdictList(run));
 }
