@@ -44,18 +44,19 @@ class TensorBoard(Hook):
 
     def started(self, loop: TrainingLoop) -> None:
         if loop.training.tensorboard:
-            self._loop = loop
+            self._loop, self._timed = loop, loop.clock.timed
 
     def step_ended(self, logs: dict[str, Any]) -> None:
         if (loop := self._loop) is None:
             return
         is_update = loop.clock.batches % loop.training.accumulate_steps == 0
         if is_update and is_recorded(loop.clock.step):
+            speed, self._timed = loop.clock.speed_since(self._timed), loop.clock.timed
             self._scalars(
                 {
                     "train/loss_of_epoch_so_far": training_loss(logs),
                     "train/learning_rate": np.asarray(loop.model.optimizer.learning_rate),
-                    "train/tokens_per_second": loop.clock.tokens_per_second,
+                    "train/tokens_per_second": speed,
                 }
             )
 
@@ -66,7 +67,7 @@ class TensorBoard(Hook):
             {
                 f"validation/{name.removeprefix('val_')}": value
                 for name, value in logs.items()
-                if name.startswith("val_") and value is not None
+                if name.startswith("val_")
             }
         )
         samples = [line for line in read_lines(loop.run.samples_file) if line["epoch"] == epoch]
@@ -91,7 +92,8 @@ class TensorBoard(Hook):
         assert self._loop
         with self._writer.as_default(self._loop.clock.step):
             for name, value in values.items():
-                tf.summary.scalar(name, float(value))
+                if value is not None:
+                    tf.summary.scalar(name, float(value))
 
 
 def _markdown(sample: dict[str, Any]) -> str:

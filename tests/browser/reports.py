@@ -28,7 +28,7 @@ def write_reports(folder: Path) -> dict[str, Path]:
         write_records(
             folder / f"run-{number}",
             epochs=3 + number,
-            settings={"training": {"batch_size": number}},
+            settings={"training": {"batch_size": number, "step_limits": [[number, 90]]}},
             analysis={"verdicts": [[], None][number]} if number < 2 else {},
         )
         for number in range(1, 7)

@@ -5,7 +5,15 @@ import itertools
 import pytest
 
 from tests.browser.reports import OPEN_ALL, RESUMED, drawn, report_of, text_of, texts_of
-from tests.insight.report.report_runs import BYTES_PER_TOKEN, FACTS, loss_after, write_records
+from tests.insight.report.report_runs import (
+    BYTES_PER_TOKEN,
+    FACTS,
+    VERDICT,
+    loss_after,
+    write_lines,
+    write_records,
+)
+from tests.run_files import records
 
 pytestmark = pytest.mark.browser
 
@@ -13,6 +21,7 @@ pytestmark = pytest.mark.browser
 def test_the_order_of_the_report(usual):
     tab = usual
     names = [
+        "overview",
         "verdicts",
         "figures",
         "losses",
@@ -31,8 +40,69 @@ def test_the_order_of_the_report(usual):
     assert verdict.startswith("Still improving") and "Train for twice" in verdict
     figures = dict(zip(texts_of(tab, ".figures dt"), texts_of(tab, ".figure-value"), strict=True))
     assert figures["Best bits per byte"] == f"{loss_after(4) / 0.6931472 / BYTES_PER_TOKEN:.3f}"
+    assert "over the whole held-out text" in text_of(tab, ".figures > div:first-child")
     assert figures["Tokens trained on"] == f"{80 * 512:,}"
     assert figures["Parameters"] == f"{FACTS['parameters']:,}"
+
+
+def test_the_speed_is_all_tokens_over_the_time_of_the_updates(tmp_path, open_page):
+    run = write_records(tmp_path / "run", epochs=2, analysis={})
+
+    def speed_after(file, speeds):
+        lines = zip(records(file), speeds, strict=True)
+        write_lines(file, [line | {"tokens_per_second": speed} for line, speed in lines])
+        tab = open_page(report_of(run))
+        names = texts_of(tab, ".figures dt")
+        return texts_of(tab, ".figure-value")[names.index("Tokens per second")]
+
+    assert speed_after(run.metrics_file, [1000, 3000]) == "1,500"
+    # Interrupted in the first epoch: 15 of 20 updates were timed.
+    run.metrics_file.unlink()
+    write_lines(run.steps_file, records(run.steps_file)[:4])
+    assert speed_after(run.steps_file, [None, 100, 300, 300]) == "180"
+
+
+def test_the_first_screen(reports, open_page):
+    """One sentence, the curve and the best sample; the list of sections stays when the page moves."""
+    tab = drawn(open_page(reports["usual"]))
+    best = f"{loss_after(4) / 0.6931472 / BYTES_PER_TOKEN:.3f} bits per byte on the held-out text"
+    sentence = f"After 16 s and 80 steps, the best model reaches {best}; the best baseline, "
+    assert text_of(tab, "#overview .lead") == sentence + "7-gram, reaches 2.020."
+    assert text_of(tab, "#overview h4") == "Epoch 4 best"
+    sample = "Ana sat on the hill, and the sun was low. Epoch 4."
+    assert text_of(tab, "#overview .sample-text") == sample
+    bottom = "() => document.querySelector('#overview').getBoundingClientRect().bottom"
+    assert tab.evaluate(bottom) < 800
+    names = texts_of(tab, "#nav a")
+    assert names == texts_of(tab, "main > section > h2") and len(names) == 11
+    top = "() => document.querySelector('#nav').getBoundingClientRect().top"
+    tab.evaluate("() => scrollTo({ top: document.body.scrollHeight, behavior: 'instant' })")
+    tab.wait_for(f"() => scrollY > 1000 && Math.abs(({top})()) < 1")
+    # What a link leads to is below the list.
+    tab.evaluate("() => document.querySelector('#nav a[href=\"#samples\"]').click()")
+    heading = "document.querySelector('#samples h2').getBoundingClientRect()"
+    list_end = "document.querySelector('.sections').getBoundingClientRect().bottom"
+    tab.wait_for(f"() => {heading}.top < innerHeight && {heading}.top >= {list_end}")
+
+
+def test_a_narrow_first_screen(reports, open_page):
+    tab = drawn(open_page(reports["pairs"], width=360))
+    assert text_of(tab, "#overview .pair dd") == "Guten Tag"
+    curve = "() => document.querySelector('#overview figure').getBoundingClientRect().bottom"
+    assert tab.evaluate(curve) < 800
+
+
+def test_only_faults_are_red(tmp_path, open_page):
+    fault = {"id": "diverging", "evidence": "The loss rose.", "action": "Lower the rate."}
+    run = write_records(tmp_path / "run", analysis={"verdicts": [VERDICT, fault]})
+    colors = open_page(report_of(run)).evaluate(
+        """() => Array.from(document.querySelectorAll(".verdicts li"), (item) => [
+          getComputedStyle(item).borderInlineStartColor,
+          getComputedStyle(item.querySelector("h3")).color,
+        ])"""
+    )
+    amber, red = "rgb(122, 90, 0)", "rgb(138, 28, 18)"
+    assert colors == [[amber, amber], [red, red]]
 
 
 @pytest.mark.parametrize(
@@ -52,12 +122,13 @@ def test_the_values_of_the_chart_by_keyboard(usual):
     # The first line of steps.jsonl: the mean of the losses of five steps.
     training = (5 - 0.001 * 3) / 0.6931472 / BYTES_PER_TOKEN
     first = loss_after(1) / 0.6931472 / BYTES_PER_TOKEN
-    assert (
-        tab.evaluate(value) == f"Step 5: training {training:.3f}, validation {first:.3f} (epoch 1)"
-    )
+    measured = f"validation {first:.3f} (epoch 1, step 20)"
+    assert tab.evaluate(value) == f"Step 5: training {training:.3f}, {measured}"
     tab.press("ArrowRight", 2)
     assert tab.evaluate(value).startswith("Step 15: ")
     assert text_of(tab, "#losses .readout strong") == "Step 15"
+    tab.press("ArrowRight")
+    assert tab.evaluate(value).endswith(f"validation {first:.3f} (epoch 1)")
     tab.press("End")
     assert "(epoch 4)" in tab.evaluate(value)
     tab.click("#axis-seconds")
@@ -96,7 +167,7 @@ def test_baselines_have_labels_that_do_not_overlap(width, usual, reports, open_p
         "zstd",
     ]
     places = tab.evaluate(
-        """() => Array.from(document.querySelectorAll(".level-name"), (node) => {
+        """() => Array.from(document.querySelectorAll("#losses .level-name"), (node) => {
           const { left, right } = node.getBoundingClientRect();
           const chart = node.closest("svg").getBoundingClientRect();
           return [Number(node.getAttribute("y")), left >= chart.left && right <= chart.right + 1];
@@ -132,6 +203,36 @@ def test_two_epochs_side_by_side(usual):
     assert texts_of(tab, f"{cards} h4") == ["Epoch 1", "Epoch 4 best"]
     tab.click("#samples-mode-all")
     assert texts_of(tab, f"{cards} ins") == ["2", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("losses", "context", "rare"),
+    [
+        ((8.0, 5.0, 4.0, 2.0), "falls to the end of the context, from 8.00 to 2.00", "harder than"),
+        ((2.0, 4.0, 5.0, 8.0), "From position 0 on, the loss falls by less than 2%", "easier than"),
+        (
+            (3.0, 2.0, 1.99, 3.0),
+            "From position 10 on, the loss falls by less than 2%",
+            "as hard as",
+        ),
+    ],
+)
+def test_the_sentences_about_the_loss_follow_from_it(losses, context, rare, tmp_path, open_page):
+    groups = [
+        {"from": 10 * at, "to": 10 * at + 10, "tokens": 30, "loss": loss}
+        for at, loss in enumerate(losses)
+    ]
+    # A mean of few tokens is shown, but says nothing.
+    groups.append({"from": 40, "to": 50, "tokens": 29, "loss": 0.5})
+    analysis = {"positions": groups, "frequencies": groups}
+    tab = open_page(report_of(write_records(tmp_path / "run", analysis=analysis)))
+    _, *notes = texts_of(tab, "#breakdown .note")
+    assert context in notes[0] and f"with 0–9 occurrences are {rare} those with 30–39: " in notes[1]
+    assert all("fewer than 30 tokens are pale" in note for note in notes)
+    counts = texts_of(tab, "#breakdown tbody td:last-child")
+    assert counts == 2 * [*4 * ["30"], "29 (few)"]
+    faded = "() => getComputedStyle(document.querySelector('#breakdown .few .bar-fill')).opacity"
+    assert tab.evaluate(faded) == "0.4"
 
 
 def test_tokens_of_a_passage_by_keyboard(usual):
@@ -180,6 +281,7 @@ def test_certificates(usual):
         "Same greedy texts": "41 of 50",
         "Bits per byte of the run": "1.2346",
         "Bits per byte of the export": "1.2351",
+        "Bits per byte measured on": "the first 2,000 tokens: held-out text of the run",
         "Lines with the same tokens": "2,000 of 2,000",
         "Tokens per second": "1,716",
         "Within tolerance": "yes",

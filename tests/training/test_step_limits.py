@@ -12,7 +12,7 @@ from rich.console import Console
 import minigpt
 from minigpt.config import load_config
 from minigpt.training.callbacks.clock import LATEST, Clock, StepLimits
-from minigpt.training.callbacks.progress import Display
+from minigpt.training.callbacks.progress import Display, StepRecorder
 from tests.conftest import tiny_settings
 from tests.run_files import records
 
@@ -208,6 +208,41 @@ def test_what_the_progress_shows(monkeypatch, max_minutes, early, late, bars):
         assert all(f" {part} " in f" {shown[step]} " for part in parts), shown
         assert "loss 1.000" in shown[step]
     assert completed == pytest.approx(bars)
+
+
+def test_the_speed_is_that_between_two_points(monkeypatch, tmp_path):
+    """Checkpoints and the first batch of an epoch do not count. Ten updates of 0.5 s, then 0.1 s."""
+    machine = Machine(monkeypatch, max_minutes="none", epochs=2, steps_per_epoch=20)
+    console = Console(file=io.StringIO(), width=200)
+    display = Display(console, machine.clock)
+    file, shown, of_epoch = tmp_path / "steps.jsonl", {}, {}
+    run = SimpleNamespace(steps_file=file)
+    counts = SimpleNamespace(run=run, clock=machine.clock, before_saving=[], batch=0)
+    recorder = StepRecorder(counts)
+    recorder.set_model(SimpleNamespace(optimizer=SimpleNamespace(learning_rate=0.1)))
+
+    def seconds(step):
+        if step:
+            recorder.on_train_batch_end(0, {"loss": 1.0})
+            of_epoch[step] = machine.clock.tokens_per_second
+        if step == 5:
+            machine.clock.add_overhead(3)
+            return 3.5
+        if step in (10, 15):
+            machine.now += 10 * step
+            display.on_train_batch_end(5, {"loss": 1.0})
+            machine.now -= 10 * step
+            shown[step] = console.file.getvalue().splitlines()[-1]
+        return 0.5 if step < 10 else 0.1
+
+    machine.run(seconds)
+    assert "  2 tokens/s" in shown[10] and "  10 tokens/s" in shown[15]
+    recorder.flush()
+    speeds = {line["step"]: line["tokens_per_second"] for line in records(file)}
+    expected = {step: 2.0 if step <= 10 else 10.0 for step in range(1, 40)}
+    assert speeds == expected | {1: None, 21: None}
+    assert of_epoch[19] == pytest.approx(18 / (9 * 0.5 + 9 * 0.1))
+    assert machine.clock.tokens_per_second == pytest.approx(10)
 
 
 @pytest.mark.parametrize("max_minutes", ["none", 30])

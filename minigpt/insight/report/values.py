@@ -141,10 +141,26 @@ def _passages(value: Any) -> list[dict[str, Any]]:
             for pair in items(record.get("tokens"), _MOST_TOKENS)
             if isinstance(pair, list) and len(pair) == 2
         ]
-        found = [[token, loss] for token, loss in pairs if token is not None and loss is not None]
-        if found:
-            passages.append({"loss": number(record.get("loss")), "tokens": found})
+        found: list[list[Any]] = [
+            [token, loss] for token, loss in pairs if token is not None and loss is not None
+        ]
+        # A pair is shown whole; other passages were cut anywhere.
+        shown = found if "source" in record else _from_a_word(found)
+        if shown:
+            mean = sum((loss for _, loss in shown), 0.0) / len(shown)
+            passages.append({"loss": number(mean), "tokens": shown})
     return passages
+
+
+def _from_a_word(tokens: list[list[Any]]) -> list[list[Any]]:
+    """Returns a passage from its first word; all of it if none begins in its first half."""
+    before = ""
+    for at, (token, _) in enumerate(tokens[: (len(tokens) + 1) // 2]):
+        follows = token[:1].isspace() or before[-1:].isspace() or before == "<end>"
+        if token == "<end>" or (follows and token.strip()):
+            return tokens[at:]
+        before = token
+    return tokens
 
 
 _MOST_CERTIFICATES, _MOST_PROBLEMS = 50, 10
@@ -192,6 +208,8 @@ def _values(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, An
         "same_texts_of_graph": count(graph_greedy.get("same_texts")),
         "source_bits": number(bits.get("source")),
         "export_bits": number(bits.get("export")),
+        "compared_tokens": count(logits.get("tokens")),
+        "compared_text": text(record.get("text"), _NAME_CHARACTERS),
         "same_lines": count(tokenizer.get("same")),
         "lines": count(tokenizer.get("lines")),
         "tokens_per_second": number(record.get("tokens_per_second")),
@@ -279,9 +297,9 @@ class RunSettings(NamedTuple):
 
     Attributes:
       sections: its sections as they are.
-      rows: {"name": "SECTION.KEY", "value", "differs"} for every setting. `differs` says whether the value
-        differs from the default; None if that is not known. Folders are left out of paths, because a
-        report may be given to somebody else.
+      rows: {"name": "SECTION.KEY", "value", "differs"} for every setting but `training.step_limits`, which
+        training records. `differs` says whether the value differs from the default; None if that is not
+        known. Folders are left out of paths, because a report may be given to somebody else.
     """
 
     sections: dict[str, dict[str, Any]]
@@ -302,6 +320,7 @@ def _settings(content: bytes) -> RunSettings:
     values = tomllib.loads(content.decode())
     sections = {section: mapping(values.get(section)) for section in SECTIONS}
     names = [(section, key) for section, settings in sections.items() for key in settings]
+    names = [name for name in names if name != ("training", "step_limits")]
     return RunSettings(sections, [_row(sections, *name) for name in names[:_MOST_SETTINGS]])
 
 

@@ -76,8 +76,8 @@ class Clock(Callback):
 
     Attributes:
       batches: batches that are done.
-      tokens_per_second: speed of the updates of this epoch in this process, without the first one,
-        which includes compilation.
+      timed: batches of this process that were timed, and their seconds without overhead. The first batch of
+        an epoch, which may include compilation, is not timed.
       limits: the number of updates.
       is_planned: whether the number of updates is known. With a time limit, it is at first only the most.
     """
@@ -91,13 +91,13 @@ class Clock(Callback):
         self.tokens_per_step = tokens_per_step
         # A run that is repeated with recorded limits should make the same updates on a faster machine.
         self._may_extend = not config.step_limits
-        self.tokens_per_second = 0.0
         self.batches = 0
         self._seconds_before = 0.0
-        self._start = self._first_batch_end = self._batch_end = time.perf_counter()
+        self._start = self._batch_end = time.perf_counter()
         self._stop: float | None = None
         self._has_begun = False
-        self._timed_batches = -1
+        self._is_first_batch = True
+        self.timed = self._timed_before = (0, 0.0)
         self._epoch_step = 0
         # Seconds of the last batches.
         self._recent: deque[float] = deque(maxlen=_REMEMBERED)
@@ -151,6 +151,17 @@ class Clock(Callback):
         return (self._stop or time.perf_counter()) - self._start if self._has_begun else 0.0
 
     @property
+    def tokens_per_second(self) -> float:
+        """Speed of the updates of this epoch in this process; 0 before one was timed."""
+        return self.speed_since(self._timed_before) or 0.0
+
+    def speed_since(self, timed: tuple[int, float]) -> float | None:
+        """Returns the tokens per second since `timed` had this value; None if no batch was timed since."""
+        batches, seconds = self.timed[0] - timed[0], self.timed[1] - timed[1]
+        tokens = batches * self.tokens_per_step / self.config.accumulate_steps
+        return tokens / seconds if seconds > 0 else None
+
+    @property
     def epochs_left(self) -> int:
         """Epochs that have not ended, as currently planned."""
         return math.ceil((self.end - self._epoch_step) / self.config.updates_per_epoch)
@@ -176,7 +187,6 @@ class Clock(Callback):
     def add_overhead(self, seconds: float) -> None:
         """Counts seconds since the end of the last batch as overhead instead of a batch's time."""
         self._overhead += seconds
-        self._first_batch_end += seconds
         self._batch_end += seconds
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -186,7 +196,7 @@ class Clock(Callback):
             self._start = time.perf_counter()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._timed_batches = -1
+        self._is_first_batch, self._timed_before = True, self.timed
         if self._resumed:
             # The epoch may be partly done, and this process has measured no overhead yet.
             self._resumed = False
@@ -200,14 +210,11 @@ class Clock(Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self.batches += 1
         now = time.perf_counter()
-        self._timed_batches += 1
-        if self._timed_batches == 0:
-            self._first_batch_end = now
-        else:
-            tokens = self._timed_batches * self.tokens_per_step / self.config.accumulate_steps
-            self.tokens_per_second = tokens / (now - self._first_batch_end)
-            self._recent.append(now - self._batch_end)
-        self._batch_end = now
+        if not self._is_first_batch:
+            seconds = now - self._batch_end
+            self.timed = (self.timed[0] + 1, self.timed[1] + seconds)
+            self._recent.append(seconds)
+        self._is_first_batch, self._batch_end = False, now
         if self.batches % self.config.accumulate_steps == 0:
             self._adjust_to_time_limit()
             if self.step >= self.end:
@@ -252,8 +259,7 @@ class Clock(Callback):
         """Returns the mean of the last batches."""
         recent = list(self._recent)[-batches:]
         if not recent:
-            speed = self.tokens_per_second * self.config.accumulate_steps
-            return self.tokens_per_step / speed if speed else 0.0
+            return 0.0
         # A batch of a new shape includes compilation, and is left out.
         longest = 8 * statistics.median(recent)
         return statistics.fmean(seconds for seconds in recent if seconds <= longest)

@@ -20,6 +20,8 @@ from minigpt.training.console import duration, show
 
 SECONDS_BETWEEN_LINES = 10
 SECONDS_BETWEEN_BARS = 0.1
+# The speed is that between two points so far apart, so that it can be read in a bar.
+SECONDS_BETWEEN_SPEEDS = 1
 
 
 class Display(Callback):
@@ -30,7 +32,8 @@ class Display(Callback):
         self.console = console
         self.clock = clock
         self._epoch = 0
-        self._shown = time.perf_counter()
+        self._speed, self._timed = 0.0, clock.timed
+        self._shown = self._speed_shown = time.perf_counter()
         self._interval = SECONDS_BETWEEN_BARS if console.is_terminal else SECONDS_BETWEEN_LINES
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -59,6 +62,9 @@ class Display(Callback):
             return
         self._shown = now
         clock = self.clock
+        if now - self._speed_shown >= SECONDS_BETWEEN_SPEEDS:
+            self._speed = clock.speed_since(self._timed) or self._speed
+            self._speed_shown, self._timed = now, clock.timed
         step, left = f"step {clock.step:,}", f"{duration(clock.seconds_left())} left"
         done = clock.step / clock.end
         if minutes := clock.config.max_minutes:
@@ -67,7 +73,7 @@ class Display(Callback):
             done = done if clock.is_planned else share
         if clock.is_planned:
             step += f"/{clock.end:,}"
-        figures = f"{step}  loss {training_loss(logs):.3f}  {clock.tokens_per_second:,.0f} tokens/s  {left}"
+        figures = f"{step}  loss {training_loss(logs):.3f}  {self._speed:,.0f} tokens/s  {left}"
         if self.console.is_terminal:
             self._bar.update(
                 self._task, completed=done, description=self._epoch_name, figures=figures
@@ -140,8 +146,9 @@ class Recorder(Callback):
 class StepRecorder(Callback):
     """Records the mean training loss of the epoch so far, learning rate, speed and memory.
 
-    A line holds the mean over the epoch and not over the updates since the line before, so that training
-    that is resumed within an epoch needs no other state: readers subtract consecutive lines.
+    A line holds the mean loss over the epoch and not over the updates since the line before, so that
+    training that is resumed within an epoch needs no other state: readers subtract consecutive lines. The
+    speed is that of the updates since the line before; null if none of them was timed.
 
     Lines are written before every checkpoint, which guarantees that those of its updates are on disk.
 
@@ -156,6 +163,7 @@ class StepRecorder(Callback):
         self.checkpointing = checkpointing
         checkpointing.before_saving.append(self.flush)
         self._epoch = 0
+        self._timed = self.clock.timed
         self._lines: list[dict[str, Any]] = []
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -166,6 +174,7 @@ class StepRecorder(Callback):
         loss = float(training_loss(logs))
         is_update = self.clock.batches % self.clock.config.accumulate_steps == 0
         if (is_update and is_recorded(self.clock.step)) or not math.isfinite(loss):
+            speed, self._timed = self.clock.speed_since(self._timed), self.clock.timed
             self._lines.append(
                 {
                     "epoch": self._epoch,
@@ -174,7 +183,7 @@ class StepRecorder(Callback):
                     # JSON has neither nan nor infinity.
                     "mean_loss": loss if math.isfinite(loss) else None,
                     "seconds": round(self.clock.seconds, 3),
-                    "tokens_per_second": round(self.clock.tokens_per_second, 1),
+                    "tokens_per_second": speed and round(speed, 1),
                     "learning_rate": float(np.asarray(self.model.optimizer.learning_rate)),
                     "memory_bytes": peak_memory(),
                 }

@@ -205,7 +205,7 @@ def write_state(run: Run, step: int, epoch: int) -> dict[str, str]:
 
 def analysis_of(epochs: int) -> dict[str, Any]:
     """Returns an analysis.json in which everything was measured."""
-    words = ["The", " fox", " sat", "\n", " on", " a", " zax"]
+    words = [" The", " fox", " sat", "\n", " on", " a", " zax"]
     passage = {"loss": 2.1, "tokens": [[word, 0.6 * at] for at, word in enumerate(words)]}
     return {
         "state": "finished",

@@ -33,6 +33,8 @@ def test_the_values_of_a_certificate(run):
             "same_texts_of_graph": None,
             "source_bits": 1.23456,
             "export_bits": 1.23512,
+            "compared_tokens": 2000,
+            "compared_text": "held-out text of the run",
             "same_lines": 2000,
             "lines": 2000,
             "tokens_per_second": 1716.2,
@@ -83,11 +85,11 @@ def test_damaged_certificates(content, run):
     records = report_of(run).run["certificates"]
     assert "stories.gguf" in [record["name"] for record in records] and len(records) <= 2
     for record in records:
-        for name in ("bytes", "same_texts", "prompts", "same_lines", "lines"):
+        for name in ("bytes", "same_texts", "prompts", "same_lines", "lines", "compared_tokens"):
             assert record[name] is None or type(record[name]) is int
         for name in ("largest_difference", "source_bits", "export_bits", "tokens_per_second"):
             assert record[name] is None or math.isfinite(record[name])
-        for name in ("name", "weights", "date", "checkpoint"):
+        for name in ("name", "weights", "date", "checkpoint", "compared_text"):
             assert record[name] is None or isinstance(record[name], str)
         assert record["problems"] is None or all(isinstance(p, str) for p in record["problems"])
         assert record["is_current"] is None

@@ -197,6 +197,32 @@ def test_hostile_texts_stay_texts(tmp_path):
     assert report.run["samples"][0]["epochs"][0]["text"] == f"{HOSTILE} Epoch 1."
 
 
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        (["ox", " sat", " on", "."], " sat on."),
+        (["o", "x", "\n", "On", " a", " hill", "."], "On a hill."),
+        (["ox. ", "On", " a", "."], "On a."),
+        (["ox", ".", "<end>", "On", " a", " hill"], "<end>On a hill"),
+        (["<end>", "On"], "<end>On"),
+        (["一", "二", "三", "四", " ", "五"], "一二三四 五"),
+        (["ox"], "ox"),
+    ],
+)
+def test_passages_begin_at_a_word(tokens, expected, tmp_path):
+    passage = {"loss": 9.0, "tokens": [[token, float(at)] for at, token in enumerate(tokens)]}
+    pair = passage | {"source": "ein"}
+    run = write_records(
+        tmp_path / "run", analysis={"passages": {"hardest": [passage], "easiest": [pair]}}
+    )
+    found = report_of(run).run["passages"]
+    shown = [[text for text, _ in kind[0]["tokens"]] for kind in found.values()]
+    assert ["".join(texts) for texts in shown] == [expected, "".join(tokens)]
+    # The mean of the tokens that are shown.
+    losses = range(len(tokens) - len(shown[0]), len(tokens))
+    assert found["hardest"][0]["loss"] == pytest.approx(np.mean(losses))
+
+
 def test_a_name_that_is_not_unicode(tmp_path):
     run = write_records(tmp_path / "run\udcff", analysis={})
     assert report_of(run).run["name"] == "run\udcff"

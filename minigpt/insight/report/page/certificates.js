@@ -1,7 +1,7 @@
 // How the exports of a run compare with it.
 
 const CERTIFICATE_NOTE =
-  "What `minigpt export` and `minigpt verify` measured. int8 weights may change logits and texts; bits per byte stay within 0.5%. Tokens per second: greedy, one text at a time, on the machine of the comparison.";
+  "What `minigpt export` and `minigpt verify` measured. int8 weights may change logits and texts; bits per byte may differ by up to 0.5%. They are measured on part of the text, so they are not those of the key figures. Tokens per second: greedy, one text at a time, on the machine of the comparison.";
 
 const CERTIFICATE_COLUMNS = [
   ["Export", ({ name }) => make("bdi", {}, name === null ? "–" : readable(name))],
@@ -12,6 +12,7 @@ const CERTIFICATE_COLUMNS = [
   ["Same greedy texts", formatTexts],
   ["Bits per byte of the run", ({ source_bits }) => formatBits(source_bits)],
   ["Bits per byte of the export", ({ export_bits }) => formatBits(export_bits)],
+  ["Bits per byte measured on", formatCompared],
   ["Lines with the same tokens", ({ same_lines, lines }) => formatPart(same_lines, lines)],
   ["Tokens per second", ({ tokens_per_second }) => (tokens_per_second === null ? "–" : formatInteger(Math.round(tokens_per_second)))],
   ["Within tolerance", formatTolerance],
@@ -34,6 +35,11 @@ function formatTexts({ same_texts, same_texts_of_graph, prompts }) {
 
 function formatBits(value) {
   return value === null ? "–" : value.toFixed(4);
+}
+
+function formatCompared({ compared_tokens, compared_text }) {
+  const text = compared_text === null ? "not recorded" : shownText(compared_text);
+  return compared_tokens === null ? "–" : `the first ${formatCount(compared_tokens, "token")}: ${text}`;
 }
 
 function formatTolerance({ problems }) {

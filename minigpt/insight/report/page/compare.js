@@ -60,11 +60,6 @@ function formatBleu({ metrics }) {
   return known.length ? extreme(Math.max, known).toFixed(1) : null;
 }
 
-function formatSpeed({ metrics }) {
-  const speed = median(metrics.map((record) => record.tokens_per_second).filter((value) => value > 0));
-  return speed === null ? null : formatInteger(Math.round(speed));
-}
-
 function formatCopied({ memorization }) {
   const measured = memorization.best ?? memorization.last;
   if (!measured || measured.share === null) return null;
@@ -147,8 +142,7 @@ function comparedSamples(runs) {
     const [{ group }] = found;
     const id = `sample-${number}`;
     const cards = found.map(({ group: own, at }) => comparedCard(names[at], at, own));
-    const pair = group.source !== undefined && make("dl", { class: "pair" }, make("dt", {}, "Source"), make("dd", { dir: "auto" }, shownText(group.source)), make("dt", {}, "Reference"), make("dd", { dir: "auto" }, shownText(group.reference ?? "–")));
-    return make("div", { class: "part sample-group" }, make("h3", { id }, groupTitle(group)), pair, make("div", { class: "all-samples", tabindex: "0", role: "group", "aria-labelledby": id }, ...cards));
+    return make("div", { class: "part sample-group" }, make("h3", { id }, groupTitle(group)), pairOf(group), make("div", { class: "all-samples", tabindex: "0", role: "group", "aria-labelledby": id }, ...cards));
   });
   return section("samples", "Samples", make("p", { class: "note" }, "What each run wrote for prompts that several runs have, after its best epoch."), ...parts);
 }

@@ -2,6 +2,7 @@
 
 const LOSS_HEIGHT = 380;
 const SMALL_HEIGHT = 190;
+const OVERVIEW_HEIGHT = 220;
 // If training diverges, losses above this multiple of the worst baseline would hide all others.
 const CEILING = 3;
 
@@ -22,8 +23,6 @@ function lossesSection(run) {
     state[name] = value;
     draw();
   };
-  const values = lossValues(run, unit).filter((value) => value > 0);
-  const wide = values.length > 1 && extreme(Math.max, values) > 4 * extreme(Math.min, values);
   const scales = [
     ["linear", "linear"],
     ["log", "logarithmic"],
@@ -32,7 +31,7 @@ function lossesSection(run) {
     "div",
     { class: "controls" },
     choice("axis", "Against", axesOf(run), set("axis")),
-    choice("scale", "Scale", scales, set("scale"), wide ? "log" : "linear"),
+    choice("scale", "Scale", scales, set("scale"), isWide(run, unit) ? "log" : "linear"),
   );
   return section(
     "losses",
@@ -55,6 +54,12 @@ function lossValues(run, unit) {
     ...run.steps.map(({ loss }) => (loss === null ? NaN : loss * unit.factor)),
     ...baselinesOf(run, unit).map(({ value }) => value),
   ].filter(Number.isFinite);
+}
+
+// Whether a logarithmic scale shows more.
+function isWide(run, unit) {
+  const values = lossValues(run, unit).filter((value) => value > 0);
+  return values.length > 1 && extreme(Math.max, values) > 4 * extreme(Math.min, values);
 }
 
 function lossNote(run, unit) {
@@ -132,7 +137,7 @@ function smallCharts(run) {
         axis: AXES[axis],
         format,
         fromZero: true,
-        series: [{ name, style: options.style ?? "plain", marker: records === run.metrics ? "circle" : null, points: pointsOf(records, axis, run, (record) => record[key], note) }],
+        series: [{ name, style: options.style ?? "plain", marker: records === run.metrics ? "circle" : null, points: pointsOf(records, axis, run, (record) => record[key], note).filter(({ y }) => Number.isFinite(y)) }],
       }),
     });
   };

@@ -159,13 +159,16 @@ class LineChart {
     this.show(Math.max(0, Math.min(last, moves[event.key])));
   }
 
-  // Shows the values at a stop: of every line the nearest point.
+  // Shows the values at a stop: of every line the nearest point, and where it was measured if that is elsewhere.
   show(index) {
     this.index = index;
     const x = this.stops[index];
     const { axis, series, format } = this.chart;
     const found = series.map((one) => ({ one, point: nearest(one.points, x) })).filter(({ point }) => point);
-    const words = found.map(({ one, point }) => [one, `${format(point.y)}${point.note ? ` (${point.note})` : ""}`]);
+    const words = found.map(({ one, point }) => {
+      const notes = [point.note, point.x !== x && `${axis.short} ${axis.format(point.x)}`].filter(Boolean);
+      return [one, `${format(point.y)}${notes.length ? ` (${notes.join(", ")})` : ""}`];
+    });
     const place = axis === AXES.step ? `Step ${axis.format(x)}` : `After ${axis.format(x)}`;
     setAttribute(this.slider, "aria-valuenow", index);
     setAttribute(this.slider, "aria-valuetext", `${place}: ${words.map(([one, value]) => `${one.name} ${value}`).join(", ")}`);
@@ -193,7 +196,7 @@ function nearest(points, x) {
 function keyEntries({ series, marks, rings, levels }) {
   const entries = series.map((one) => make("li", {}, lineSample(one), make("bdi", {}, one.name)));
   if (rings.length) entries.push(make("li", {}, sample(makeSvg("circle", { class: "ring", cx: 12, cy: 7, r: 5.5 })), rings[0].name));
-  if (levels.length) entries.push(make("li", {}, sample(makeSvg("line", { class: "baseline", x1: 0, x2: 24, y1: 7, y2: 7 })), "baselines"));
+  if (levels.length) entries.push(make("li", {}, sample(makeSvg("line", { class: "baseline", x1: 0, x2: 24, y1: 7, y2: 7 })), levels.length > 1 ? "baselines" : "baseline"));
   if (marks.length) entries.push(make("li", {}, sample(makeSvg("path", { class: "mark", d: "M12 2l5 9h-10z" })), marks[0].name));
   return entries;
 }

@@ -10,7 +10,7 @@ function fillPage(report) {
   byId("footer-text").append(` Written by minigpt ${report.version}.`);
   const builders = compared
     ? COMPARISON_PARTS.map((build) => () => build(report.runs))
-    : [verdictsSection, figuresSection, lossesSection, samplesSection, breakdownSection, passagesSection, memorizationSection, textSection, certificatesSection, settingsSection].map((build) => () => build(run));
+    : [overviewSection, verdictsSection, figuresSection, lossesSection, samplesSection, breakdownSection, passagesSection, memorizationSection, textSection, certificatesSection, settingsSection].map((build) => () => build(run));
   for (const build of builders) addPart(build);
   for (const heading of document.querySelectorAll("main > section > h2")) {
     byId("nav").append(make("li", {}, make("a", { href: `#${heading.parentElement.id}` }, heading.textContent)));

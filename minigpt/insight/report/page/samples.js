@@ -39,15 +39,12 @@ function groupTitle(group) {
 
 function sampleGroup(group, at, state, run) {
   const title = make("h3", { id: `sample-${at}` }, groupTitle(group));
-  const parts = [title];
-  if (group.source !== undefined) {
-    parts.push(
-      make("dl", { class: "pair" }, make("dt", {}, "Source"), make("dd", { dir: "auto" }, shownText(group.source)), make("dt", {}, "Reference"), make("dd", { dir: "auto" }, shownText(group.reference ?? "–"))),
-    );
-  }
-  if (state.mode === "all") parts.push(rowOfAll(group, at, run));
-  else parts.push(twoSamples(group, state, run));
-  return make("div", { class: "part sample-group" }, ...parts);
+  return make("div", { class: "part sample-group" }, title, pairOf(group), state.mode === "all" ? rowOfAll(group, at, run) : twoSamples(group, state, run));
+}
+
+function pairOf({ source, reference }) {
+  if (source === undefined) return null;
+  return make("dl", { class: "pair" }, make("dt", {}, "Source"), make("dd", { dir: "auto" }, shownText(source)), make("dt", {}, "Reference"), make("dd", { dir: "auto" }, shownText(reference ?? "–")));
 }
 
 function twoSamples(group, state, run) {

@@ -15,7 +15,7 @@ function verdictList(run) {
     list.append(
       make(
         "li",
-        // Not a fault: no color of a warning.
+        // Not a fault: amber in place of red.
         verdict.id === "too_short" ? { class: "hint" } : {},
         make("h3", { dir: "auto" }, shownText(verdict.title)),
         verdict.evidence && make("p", { dir: "auto" }, shownText(verdict.evidence)),
@@ -29,6 +29,28 @@ function verdictList(run) {
 // Commands are between backticks.
 function withCode(text) {
   return text.split("`").map((part, at) => (at % 2 ? make("code", {}, part) : part));
+}
+
+// One sentence, the curve with the best baseline, and what the best model writes.
+function overviewSection(run) {
+  const best = run.metrics.find(({ epoch }) => epoch === run.best_epoch);
+  if (!best) return null;
+  const unit = unitOf(run);
+  const levels = baselinesOf(run, unit).sort((one, other) => one.value - other.value).slice(0, 1);
+  const done = [timeOf(run)[0], best.step !== null && formatCount(lastOf(run, "step"), "step")].filter(Boolean);
+  const reached = `${done.length ? `After ${done.join(" and ")}, the` : "The"} best model reaches ${formatLoss(best.val_loss * unit.factor)} ${unit.name} on the held-out text`;
+  const baseline = levels.map(({ name, value }) => `; the best baseline, ${baselineName(name)}, reaches ${formatLoss(value)}`);
+  const chart = new LineChart("overview-chart", "Loss", OVERVIEW_HEIGHT);
+  chart.set({ ...lossChart(run, unit, "step", isWide(run, unit)), levels, marks: [] });
+  return section("overview", "Overview", make("p", { class: "lead" }, `${reached}${baseline.join("")}.`), make("div", { class: "columns" }, make("div", { class: "part" }, chart.node), bestSample(run)));
+}
+
+function bestSample(run) {
+  const group = run.samples.find(({ epochs }) => epochs.length);
+  if (!group) return null;
+  const sample = group.epochs.find(({ epoch }) => epoch === run.best_epoch) ?? group.epochs.at(-1);
+  const title = run.kind === "encoder_decoder" ? "A translation" : "A sample";
+  return make("div", { class: "part" }, make("h3", {}, title), pairOf(group), sampleCard(group, sample.epoch, sample, null, "ins", run));
 }
 
 function verdictsSection(run) {
@@ -68,14 +90,14 @@ function figuresOf(run) {
   };
   const loss = (record) => (unit.name === BITS.name ? `${formatLoss(record.val_loss)} nats per token` : record.val_bits_per_byte === null && "");
   const epochOf = (record) => `epoch ${formatInteger(record.epoch)}`;
-  if (best) add(`Best ${unit.name}`, formatLoss(best.val_loss * unit.factor), epochOf(best), loss(best));
-  if (last && last !== best) add(`Last ${unit.name}`, formatLoss(last.val_loss * unit.factor), epochOf(last), loss(last));
+  const scope = run.kind === "encoder_decoder" ? "over the held-out pairs" : "over the whole held-out text";
+  if (best) add(`Best ${unit.name}`, formatLoss(best.val_loss * unit.factor), epochOf(best), loss(best), scope);
+  if (last && last !== best) add(`Last ${unit.name}`, formatLoss(last.val_loss * unit.factor), epochOf(last), loss(last), scope);
   const bleu = run.metrics.map(({ val_bleu }) => val_bleu).filter((value) => value !== null);
   if (bleu.length) add("Best BLEU", extreme(Math.max, bleu).toFixed(1), `last ${bleu.at(-1).toFixed(1)}`);
   add("Time", ...timeOf(run));
   add("Tokens trained on", ...tokensOf(run));
-  const speeds = [run.steps, run.metrics].map((records) => records.map((record) => record.tokens_per_second).filter((value) => value > 0)).find((list) => list.length);
-  if (speeds) add("Tokens per second", formatInteger(Math.round(median(speeds))), "median");
+  add("Tokens per second", formatSpeed(run), "over the time of the updates");
   if (run.parameters !== null) add("Parameters", formatMillions(run.parameters));
   if (run.train_bytes !== null) add("Training text", formatBytes(run.train_bytes), run.train_tokens !== null && formatCount(run.train_tokens, "token"));
   return figures;
@@ -92,6 +114,19 @@ function tokensOf(run) {
   const tokens = step * run.tokens_per_step;
   const passes = run.train_tokens ? `${(tokens / run.train_tokens).toFixed(2)} × the training text` : null;
   return [formatMillions(tokens), passes];
+}
+
+// All tokens over the time of the updates: of the epochs that have ended; if there are none, of the records.
+function formatSpeed({ metrics, steps }) {
+  for (const records of [metrics, steps]) {
+    let [updates, time, before] = [0, 0, 0];
+    for (const { step, tokens_per_second: speed } of records.filter((record) => record.step !== null)) {
+      if (speed > 0 && step > before) [updates, time] = [updates + step - before, time + (step - before) / speed];
+      before = step;
+    }
+    if (time > 0) return formatInteger(Math.round(updates / time));
+  }
+  return null;
 }
 
 function figuresSection(run) {
