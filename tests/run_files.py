@@ -14,6 +14,7 @@ RUN_FILES = {
     "report.html",
     "facts.json",
     "epochs",
+    "snapshots",
     "checkpoints",
     "model.keras",
     "saved_model",

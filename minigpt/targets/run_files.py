@@ -31,6 +31,8 @@ from minigpt.training.loop import TrainingLoop
 
 # The largest model whose epochs are kept if training.keep_epochs is not set.
 MAX_PARAMETERS = 20_000_000
+# The scale of 32 numbers in int8 is a float16.
+LARGEST_WEIGHT = 127 * 65504
 
 
 class PortableFile(Hook):
@@ -96,8 +98,8 @@ class EpochFiles(Hook):
 
     def _write(self, loop: TrainingLoop, file: Path, record: dict[str, Any]) -> None:
         weights = _weights(loop)
-        if not all(np.isfinite(array).all() for array in weights):
-            return  # The checkpoint reports it.
+        if not all((np.abs(array) < LARGEST_WEIGHT).all() for array in weights):
+            return  # The checkpoint reports what is nan or infinite.
         file.parent.mkdir(exist_ok=True)
         write_run_file(loop.run, file, "int8", weights, record)
 

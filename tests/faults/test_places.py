@@ -49,7 +49,7 @@ def test_a_run_that_becomes_read_only(
     """Every change of the run fails after a certain operation."""
     chain = Chain(warm, faults_folder / f"errno-{number}", no_export=True)
     ended = chain.go_on(full_from=name, errno=number)
-    assert ended.is_one_clear_line, ended
+    assert ended.is_one_clear_line, (ended.err, ended.out[-300:])
     assert f"run: cannot be written: {os.strerror(number)}; " in ended.err
     assert chain.go_on().status == 0
     tally(rounds=2, faults=1)
@@ -90,7 +90,7 @@ def test_a_run_that_is_removed_during_the_training(
     folder = faults_folder / f"removed-{name.split('/')[-1]}"
     chain = Chain(warm, folder, no_export=True)
     ended = chain.go_on(remove_before=name, removed=str(chain.path))
-    assert ended.is_one_clear_line, ended
+    assert ended.is_one_clear_line, (ended.err, ended.out[-300:])
     assert (
         "run: cannot be written: No such file or directory; the run was removed or renamed;"
         in ended.err
@@ -120,7 +120,7 @@ def test_a_loss_that_diverges(rate: float, warm: Warm, faults_folder: Path, tall
         ],
         chain.folder,
     )
-    assert ended.is_one_clear_line, ended
+    assert ended.is_one_clear_line, (ended.err, ended.out[-300:])
     assert f"training.learning_rate = {rate:g}: the loss is " in ended.err
     assert " at step " in ended.err and "check the text" in ended.err
     # Reads every checkpoint. A state that is nan or infinite is never saved.
@@ -132,7 +132,7 @@ def test_a_model_that_exceeds_the_memory(warm: Warm, faults_folder: Path, tally:
     chain = Chain(warm, faults_folder / "memory", no_export=True)
     command = ["train", "--config", "chosen.toml", "--run", "run"]
     ended = warm.run([*command, "--set", "model.embed_dim=200000000"], chain.folder)
-    assert ended.is_one_clear_line, ended
+    assert ended.is_one_clear_line, (ended.err, ended.out[-300:])
     assert "minigpt: model.embed_dim = 200000000, ff_dim = 32, num_layers = 1, " in ended.err
     assert "lower model.embed_dim = 200000000 or model.num_layers = 1" in ended.err
     assert not chain.path.exists()
