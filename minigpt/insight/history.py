@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minigpt.config import Config
-from minigpt.runs.records import interval_losses, last_lines, mappings, number, read_lines
+from minigpt.runs.records import interval_lines, mappings, number, read_lines
 from minigpt.runs.run import Run
 
 # The losses of single updates differ too much to be compared.
@@ -125,11 +125,10 @@ def read_history(run: Run, analysis: dict[str, Any] | None = None) -> History:
     baselines = facts.get("baselines") or {}
     epochs = [epoch for line in read_lines(run.metrics_file) if (epoch := _epoch(line))]
     lines = read_lines(run.steps_file)
-    known = [line for line in last_lines(lines) if number(line.get("mean_loss")) is not None]
     curve = [
-        (line["step"], loss, number(line.get("learning_rate")) or 0.0)
-        for line, loss in zip(known, interval_losses(known), strict=True)
-        if loss is not None
+        (line["step"], line["loss"], number(line.get("learning_rate")) or 0.0)
+        for line in interval_lines(lines)
+        if line["loss"] is not None
     ]
     if not curve:
         ends = [0, *(epoch.step for epoch in epochs)]

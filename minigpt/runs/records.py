@@ -111,40 +111,41 @@ def spread(values: Sequence[T], most: int) -> list[T]:
     return [values[round(i * last / (most - 1))] for i in range(most)]
 
 
-def last_lines(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the lines of steps.jsonl that have a step, in order.
+def interval_lines(
+    lines: Sequence[dict[str, Any]], most: int | None = None
+) -> list[dict[str, Any]]:
+    """Returns the lines of steps.jsonl that have a step, in order, with the loss since the line before.
 
     Training that is resumed from a checkpoint may repeat steps: the last line of a step counts.
+
+    Args:
+      lines: the lines. They have the mean loss and the number of batches since their epoch began.
+      most: at most so many lines are returned, at about equal distances.
+    Returns:
+      Copies with "loss", the mean over the batches since the line before that has one; None if not known.
     """
     kept: list[dict[str, Any]] = []
     for line in lines:
         if (step := count(line.get("step"))) is not None:
             while kept and kept[-1]["step"] >= step:
                 kept.pop()
-            kept.append(line)
-    return kept
-
-
-def interval_losses(lines: Sequence[dict[str, Any]]) -> list[float | None]:
-    """Returns the mean training loss since the line before, for each line of steps.jsonl.
-
-    The lines have the mean and the number of batches since their epoch began. The loss is None if it is
-    not known, or if that of the line before is not known.
-    """
-    losses: list[float | None] = []
+            kept.append(dict(line))
+    if most is not None:
+        kept = spread(kept, most)
     epoch: Any = None
     before: tuple[float, float] | None = None
-    for line in lines:
+    for line in kept:
         if line.get("epoch") != epoch:
             epoch, before = line.get("epoch"), (0.0, 0.0)
         batches, mean = number(line.get("batches")), number(line.get("mean_loss"))
-        now = None if batches is None or mean is None else (batches, batches * mean)
-        if now and before and now[0] > before[0]:
-            losses.append((now[1] - before[1]) / (now[0] - before[0]))
-        else:
-            losses.append(None)
+        line["loss"] = None
+        if batches is None or mean is None:
+            continue
+        now = (batches, batches * mean)
+        if before and now[0] > before[0]:
+            line["loss"] = number((now[1] - before[1]) / (now[0] - before[0]))
         before = now
-    return losses
+    return kept
 
 
 def append_lines(file: Path, records: Iterable[dict[str, Any]]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from minigpt.insight.history import fit_power_law, read_history
-from minigpt.runs.records import interval_losses, last_lines
+from minigpt.runs.records import interval_lines
 from minigpt.runs.run import Run
 
 
@@ -31,11 +31,16 @@ def test_losses_between_lines_are_those_of_the_batches():
             line(epoch + 1, 20 * epoch + batches, batches, float(of_epoch[:batches].mean()))
             for batches in (4, 12, 20)
         ]
-    assert last_lines(lines) == lines
-    steps = [line["step"] for line in lines]
+    found = interval_lines([lines[0], lines[3], *lines])
+    steps = [line["step"] for line in found]
     assert steps == [4, 12, 20, 24, 32, 40, 44, 52, 60]
     expected = [losses[a:b].mean() for a, b in pairwise([0, *steps])]
-    assert interval_losses(lines) == pytest.approx(expected)
+    assert [line["loss"] for line in found] == pytest.approx(expected)
+    thinned = interval_lines(lines, 3)
+    assert [line["step"] for line in thinned] == [4, 32, 60]
+    assert [line["loss"] for line in thinned] == pytest.approx(
+        [losses[:4].mean(), losses[20:32].mean(), losses[40:].mean()]
+    )
 
 
 def test_damaged_lines_are_left_out(tiny_run, tmp_path):

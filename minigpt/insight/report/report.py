@@ -19,10 +19,8 @@ from minigpt.pages.inlining import SHARED, json_element, template
 from minigpt.runs.records import (
     count,
     counts,
-    interval_losses,
-    last_lines,
+    interval_lines,
     mapping,
-    number,
     numbers,
     read_lines,
     spread,
@@ -113,11 +111,8 @@ def _tokens_per_step(settings: dict[str, dict[str, Any]]) -> int | None:
 
 def _steps(run: Run) -> list[dict[str, Any]]:
     """Returns the training loss of each interval of steps.jsonl, and what was measured at its end."""
-    lines = spread(last_lines(read_lines(run.steps_file)), _MOST_STEPS)
-    return [
-        {"step": line["step"], "loss": number(loss), **numbers(line, _MEASURED)}
-        for line, loss in zip(lines, interval_losses(lines), strict=True)
-    ]
+    lines = interval_lines(read_lines(run.steps_file), _MOST_STEPS)
+    return [{"step": line["step"], **numbers(line, ("loss", *_MEASURED))} for line in lines]
 
 
 REPORT_FILE = "report.html"

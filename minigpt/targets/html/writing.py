@@ -17,8 +17,7 @@ from minigpt.pages.memorization_values import memorization_values
 from minigpt.runs.checkpoints import count_parameters
 from minigpt.runs.records import (
     count,
-    interval_losses,
-    last_lines,
+    interval_lines,
     mapping,
     number,
     numbers,
@@ -223,17 +222,13 @@ def _packed(path: Path, copy: Path) -> bytes:
 
 def _curve(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the training loss by step, at most `_MOST_POINTS` points, from the lines of steps.jsonl."""
-    lines = spread(last_lines(lines), _MOST_POINTS)
-    return [
-        {"step": line["step"], "loss": loss}
-        for line, loss in zip(lines, interval_losses(lines), strict=True)
-        if loss is not None
-    ]
+    found = interval_lines(lines, _MOST_POINTS)
+    return [numbers(line, ("step", "loss")) for line in found if line["loss"] is not None]
 
 
 def _seconds(lines: list[dict[str, Any]], step: int) -> float:
     """Returns the seconds of training until a step, from the lines of steps.jsonl; 0.0 if not known."""
-    times = [number(line.get("seconds")) for line in last_lines(lines) if line["step"] <= step]
+    times = [number(line.get("seconds")) for line in interval_lines(lines) if line["step"] <= step]
     return next((time for time in reversed(times) if time is not None), 0.0)
 
 
