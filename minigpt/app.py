@@ -113,6 +113,7 @@ def export_run(
     *,
     weights: str = "float32",
     certificate: bool = False,
+    with_text: bool = False,
 ) -> dict[str, Any] | None:
     """Writes a run's best model for other programs.
 
@@ -128,16 +129,18 @@ def export_run(
       certificate: whether to compare what was written with the run. The certificate is written too:
         `certificate.json` in a folder, `NAME.certificate.json` next to a file. It is also recorded in the
         run directory, and the report of the run shows it.
+      with_text: for "html": whether the page contains the training text, to show where it has what the
+        model writes.
     Returns:
       The certificate; None without one.
     Raises:
-      UserError: the run has no model, the format does not support the model or needs a package that is not
-        installed, the output exists or cannot be written, or the certificate is outside the tolerance of
-        the format. Nothing is written.
+      UserError: the run has no model, the format does not support the model or the text or needs a package
+        that is not installed, the training text is not known any more, the output exists or cannot be
+        written, or the certificate is outside the tolerance of the format. Nothing is written.
       ValueError: the format or the kind of weights is unknown, or the format has no other weights.
     """
     run = as_run(run)
-    found = write_export(run, format, as_path("output", output), weights, certificate)
+    found = write_export(run, format, as_path("output", output), weights, certificate, with_text)
     if found:
         _update_report(run)
     return found

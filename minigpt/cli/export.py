@@ -38,6 +38,14 @@ def export(
         Weights | None,
         typer.Option(help=f"For {THEIR_NAMES}: how weights are stored. Default: float32."),
     ] = None,
+    with_text: Annotated[
+        bool,
+        typer.Option(
+            "--with-text",
+            help="For html: the page contains the whole training text, and shows where it has what the "
+            "model writes.",
+        ),
+    ] = False,
 ) -> None:
     """Export a run's best model for other programs, and check it against the run."""
     if weights is not None and format not in WITH_WEIGHTS:
@@ -48,7 +56,9 @@ def export(
     source = minigpt.Run(run)
     check_output(output, target_named(format).is_folder)
     kind = weights.value if weights else "float32"
-    certificate = minigpt.export_run(source, format.value, output, weights=kind, certificate=True)
+    certificate = minigpt.export_run(
+        source, format.value, output, weights=kind, certificate=True, with_text=with_text
+    )
     assert certificate
-    print(f"Wrote {output}")
+    print(f"Wrote {output}" + (", which contains the training text" if with_text else ""))
     print_certificate(certificate)

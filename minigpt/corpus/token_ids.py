@@ -66,6 +66,20 @@ def encode_texts(texts: Documents | Iterable[str], tokenizer: Tokenizer) -> Part
         return map_ids(file, tokenizer, sizes)
 
 
+def decode_documents(ids: np.ndarray, tokenizer: Tokenizer) -> Iterator[str]:
+    """Yields the texts of the documents of a part. The last one may have no end token.
+
+    Args:
+      ids: integers[n], documents and the end tokens between them.
+      tokenizer: their tokenizer.
+    """
+    start = 0
+    for end in [*np.flatnonzero(ids == tokenizer.end_id), len(ids)]:
+        if end > start:
+            yield tokenizer.decode(ids[start:end])
+        start = end + 1
+
+
 def write_ids(
     file: IO[bytes], documents: Documents, tokenizer: Tokenizer
 ) -> tuple[PartSizes, np.ndarray]:

@@ -19,6 +19,7 @@ import zstandard
 
 from minigpt.config import Config, PairsConfig
 from minigpt.corpus.pair_batches import Pairs
+from minigpt.corpus.token_ids import decode_documents
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.scores import baselines, bits_per_byte, pair_baselines
 from minigpt.tokenizers import Tokenizer
@@ -370,13 +371,8 @@ def read_texts(corpus: Corpus, config: Config) -> tuple[bytes, bytes] | None:
 
 
 def _bytes(ids: np.ndarray, tokenizer: Tokenizer) -> bytes:
-    """Returns the texts of the documents, one after the other. The last one may have no end token."""
-    texts, start = [], 0
-    for end in [*np.flatnonzero(ids == tokenizer.end_id), len(ids)]:
-        if end > start:
-            texts.append(tokenizer.decode(ids[start:end]))
-        start = end + 1
-    return "".join(texts).encode()
+    """Returns the texts of the documents, one after the other."""
+    return "".join(decode_documents(ids, tokenizer)).encode()
 
 
 def _read_ids(corpus: Corpus, config: Config) -> tuple[np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ from minigpt.errors import ArgumentProblem, UserError, as_integer
 from minigpt.insight.verbatim import Text, TokenBytes, TokenText, find_copies
 from minigpt.runs.checkpoints import newest_checkpoint
 from minigpt.runs.layout import LARGE_BYTES, run_error
-from minigpt.runs.run import Run, as_run, open_run_corpus
+from minigpt.runs.run import Run, as_run, known_run_corpus
 from minigpt.tokenizers import Tokenizer
 
 _PROMPT_TOKENS = 16
@@ -302,7 +302,7 @@ def measure_memorization(
     if state not in ("best", "last"):
         raise UserError(ArgumentProblem("state", state, "should be best or last"))
     tokens = as_integer("tokens", tokens, 1)
-    corpus = corpus or _corpus(run)
+    corpus = corpus or known_run_corpus(run)
     token_bytes = TokenBytes(corpus.tokenizer)
     is_pairs = run.config.data.source == "pairs"
     held_out = np.asarray(corpus.val.ids)
@@ -339,19 +339,6 @@ def measure_memorization(
             for sample, found in zip(samples, spans, strict=True)
         ],
     )
-
-
-def _corpus(run: Run) -> Corpus:
-    if not run.corpus_file.is_file():
-        raise run_error(run.path, "was imported; its training text is unknown")
-    corpus = open_run_corpus(run)
-    if corpus is None:
-        raise run_error(
-            run.path,
-            f"its text (data.source = {run.config.data.source!r}) has changed since training; "
-            "what is copied from it cannot be found",
-        )
-    return corpus
 
 
 def _share(draws: Sequence[Draw], spans: Sequence[list[tuple[int, int]]]) -> float:

@@ -303,6 +303,21 @@ def open_run_corpus(run: Run) -> "Corpus | None":
     return corpus and replace(corpus, tokenizer=tokenizer)
 
 
+def known_run_corpus(run: Run) -> "Corpus":
+    """Returns the token ids that a run is trained on.
+
+    Raises:
+      UserError: the run was imported, its text has changed since training or cannot be read, or
+        corpus.json is damaged.
+    """
+    if not run.corpus_file.is_file():
+        raise run_error(run.path, "was imported; its training text is unknown")
+    if (corpus := open_run_corpus(run)) is None:
+        source = run.config.data.source
+        raise run_error(run.path, f"its text (data.source = {source!r}) has changed since training")
+    return corpus
+
+
 def save_model(model: "keras.Model", path: Path) -> None:
     """Writes a `.keras` file atomically.
 

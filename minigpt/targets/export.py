@@ -16,7 +16,7 @@ from minigpt.targets.targets import TARGETS, ExportSource, target_named
 
 
 def write_export(
-    run: Run, format: str, output: Path, weights: str, certificate: bool
+    run: Run, format: str, output: Path, weights: str, certificate: bool, with_text: bool
 ) -> dict[str, Any] | None:
     """Exports a run as `minigpt.export_run`, without writing the report of the run."""
     if not isinstance(format, str) or format not in TARGETS:
@@ -25,8 +25,11 @@ def write_export(
     if not isinstance(weights, str) or weights not in target.weights:
         kinds = ", ".join(target.weights)
         raise ValueError(f"`weights` must be one of {kinds} for {format!r}. Received: {weights!r}")
+    if with_text and not target.holds_text:
+        problem = "cannot contain the training text; should be html"
+        raise UserError(ArgumentProblem("format", format, problem))
     target.check_packages()
-    source = ExportSource(run)
+    source = ExportSource(run, with_text)
     check_output(output, target.is_folder)
     if problem := target.problem(source.run.config.model, source.tokenizer):
         raise UserError(ArgumentProblem("format", format, problem))

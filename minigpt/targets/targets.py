@@ -71,10 +71,12 @@ class ExportSource:
 
     Args:
       run: the run.
+      with_text: whether the export contains the training text, in a format that `holds_text`.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, with_text: bool = False) -> None:
         self.run = run
+        self.with_text = with_text
 
     @cached_property
     def model(self) -> "GPT | EncoderDecoder":
@@ -137,6 +139,7 @@ class Target(abc.ABC):
       weights: the ways in which it can store matrices.
       packages: the modules that it needs, of the extra with its name.
       keeps_precision: whether it computes in the precision used for training; others compute in float32.
+      holds_text: whether it can contain the training text.
     """
 
     name: ClassVar[str]
@@ -144,6 +147,7 @@ class Target(abc.ABC):
     weights: ClassVar[tuple[WeightsType, ...]] = ("float32",)
     packages: ClassVar[tuple[str, ...]] = ()
     keeps_precision: ClassVar[bool] = False
+    holds_text: ClassVar[bool] = False
 
     def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
         """Returns in one line what the format cannot express of a model; None if it can express all.

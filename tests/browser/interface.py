@@ -55,8 +55,8 @@ def use_everything(tab: Tab, prompt: str) -> None:
     tab.evaluate(
         "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
     )
-    if tab.evaluate("() => document.getElementById('epoch') !== null"):
-        set_value(tab, "epoch", 1)
+    if tab.evaluate("() => document.getElementById('snapshot') !== null"):
+        set_value(tab, "snapshot", 1)
         tab.wait_for(
-            "() => /^Epoch/.test(document.querySelector('#replay [role=status]').textContent)"
+            "() => /^Step/.test(document.querySelector('#replay [role=status]').textContent)"
         )

@@ -18,11 +18,14 @@ class Html(Gguf):
     """A page, which holds a portable file and the engine; see docs/model-page.md."""
 
     name = "html"
+    holds_text = True
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
-        from minigpt.targets.html.writing import write_page
+        from minigpt.targets.html.writing import training_text, write_page
 
-        write_page(source.run, path, weights)
+        write_page(
+            source.run, path, weights, training_text(source.run) if source.with_text else None
+        )
 
     def recognizes(self, path: Path, beginning: bytes) -> bool:
         return beginning.lower().startswith(b"<!doctype html")

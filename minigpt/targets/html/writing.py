@@ -1,5 +1,6 @@
 """The page of a model: one HTML file that writes text, without a network."""
 
+import bz2
 import gzip
 import math
 import tempfile
@@ -10,11 +11,13 @@ import gguf
 import numpy as np
 
 import minigpt
+from minigpt.corpus.token_ids import decode_documents
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
 from minigpt.pages.inlining import SHARED, data_elements, json_element, template
 from minigpt.pages.memorization_values import memorization_values
 from minigpt.runs.checkpoints import count_parameters
+from minigpt.runs.layout import run_error
 from minigpt.runs.records import (
     count,
     interval_lines,
@@ -24,7 +27,7 @@ from minigpt.runs.records import (
     read_lines,
     spread,
 )
-from minigpt.runs.run import Run
+from minigpt.runs.run import Run, known_run_corpus
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.gguf.text_model import PortableModel, load_portable
 from minigpt.targets.gguf.writing import write_checksum
@@ -36,6 +39,9 @@ _ENGINES = Path(__file__).parents[1] / "gguf" / "engine"
 _SNAPSHOTS_SIZE = 4
 # Between two levels of the numbers of a snapshot; those of int8 are 1 apart.
 _LEVEL = 18
+# Between two documents: no character of a text.
+END_OF_DOCUMENT = "\uffff"
+_MOST_TEXT = 50_000_000
 # Of the training curve.
 _MOST_POINTS = 200
 # Epochs whose samples are shown.
@@ -47,13 +53,31 @@ _BASELINES = (
 )
 
 
-def write_page(run: Run, output: Path, weights: WeightsType = "float32") -> None:
+def training_text(run: Run) -> str:
+    """Returns the training text of a run as its tokenizer writes it.
+
+    `END_OF_DOCUMENT` stands between documents.
+
+    Raises:
+      UserError: the text is not known, has changed since training, or is too long for a page.
+    """
+    corpus = known_run_corpus(run)
+    if (size := corpus.train.bytes) > _MOST_TEXT:
+        problem = f"its training text has {size:,} bytes; a page holds at most {_MOST_TEXT:,}"
+        raise run_error(run.path, problem)
+    return END_OF_DOCUMENT.join(decode_documents(corpus.train.ids, corpus.tokenizer))
+
+
+def write_page(
+    run: Run, output: Path, weights: WeightsType = "float32", text: str | None = None
+) -> None:
     """Writes a run's best model as a page.
 
     Args:
       run: the run. Its records may be damaged, or come from somebody else.
       output: the file.
       weights: how matrices are stored; see `minigpt.targets.gguf.writing.write_portable`.
+      text: the training text, if the page should contain it; see `training_text`.
     Raises:
       UserError: the run has no model.
       OSError: the file cannot be written.
@@ -68,7 +92,7 @@ def write_page(run: Run, output: Path, weights: WeightsType = "float32") -> None
         steps = [*states, *(snapshot["step"] for snapshot in facts["snapshots"])]
         facts["snapshots"] = [{"step": step, "seconds": _seconds(lines, step)} for step in steps]
         others = {str(index): state for index, state in enumerate(states.values())}
-        _write_page(facts, {"main": file, **others}, output)
+        _write_page(facts, {"main": file, **others}, output, text)
 
 
 def write_file_page(file: Path, output: Path) -> None:
@@ -84,15 +108,25 @@ def write_file_page(file: Path, output: Path) -> None:
     _write_page(_file_facts(load_portable(file), file), {"main": file}, output)
 
 
-def _write_page(facts: dict[str, Any], models: dict[str, Path | bytes], output: Path) -> None:
+def _write_page(
+    facts: dict[str, Any],
+    models: dict[str, Path | bytes],
+    output: Path,
+    training_text: str | None = None,
+) -> None:
     before, after = template(facts["title"], SHARED, _PAGE, runs_engine=True)
+    content = None if training_text is None else training_text.encode()
+    facts["training_text_bytes"] = None if content is None else len(content)
     with output.open("w", encoding="utf-8", newline="\n") as page:
         page.write(before)
         page.write(json_element("facts", facts))
         for name in ("engine.wasm", "engine_without_simd.wasm"):
             page.writelines(data_elements("engine", name, _ENGINES / name))
-        for name, content in models.items():
-            page.writelines(data_elements("model", name, content))
+        for name, model in models.items():
+            page.writelines(data_elements("model", name, model))
+        if content is not None:
+            # The page has a decoder for it. gzip, which browsers have, needs a third more.
+            page.writelines(data_elements("training-text", "text", bz2.compress(content)))
         page.write(after)
 
 

@@ -1,6 +1,7 @@
 """The page of a model as a file. What it does in a browser is tested in tests/browser."""
 
 import base64
+import bz2
 import gzip
 import hashlib
 import json
@@ -14,10 +15,12 @@ import numpy as np
 import pytest
 
 import minigpt
+from minigpt.corpus.token_ids import encode_texts
 from minigpt.errors import UserError
 from minigpt.runs.records import append_lines
-from minigpt.runs.run import Run
+from minigpt.runs.run import Run, open_run_corpus
 from minigpt.targets.gguf.run_file import write_run_file
+from minigpt.targets.html import writing
 from tests.browser.runs import write_page, write_run
 from tests.insight.report.report_runs import memorization_of
 from tests.targets.gguf.models import GPT_SHAPES, build
@@ -146,6 +149,34 @@ def test_memorization(run):
     assert found["share"] == 0.031 and found["held_out_share"] == 0.0021
     assert found["longest"]["description"] == measured["longest"]["description"]
     assert found["samples"] == measured["samples"]
+
+
+def test_the_training_text(tiny_run, tmp_path, monkeypatch):
+    page, plain = tmp_path / "page.html", tmp_path / "plain.html"
+    minigpt.export_run(tiny_run, "html", page, with_text=True)
+    text = bz2.decompress(Page(page).files("training-text")["text"]).decode()
+    corpus = open_run_corpus(tiny_run)
+    assert Page(page).facts["training_text_bytes"] == len(text.encode())
+    documents = text.split(writing.END_OF_DOCUMENT)
+    assert len(documents) == corpus.train.documents
+    assert sum(len(document.encode()) for document in documents) == corpus.train.bytes
+    ids = corpus.train.ids.tolist()
+    # The end of the only document is held out.
+    assert encode_texts(documents, corpus.tokenizer).ids.tolist()[: len(ids)] == ids
+    minigpt.export_run(tiny_run, "html", plain)
+    assert Page(plain).facts["training_text_bytes"] is None
+    assert not Page(plain).files("training-text")
+    with pytest.raises(UserError, match="format = 'gguf': cannot contain the training text"):
+        minigpt.export_run(tiny_run, "gguf", tmp_path / "model.gguf", with_text=True)
+    monkeypatch.setattr(writing, "_MOST_TEXT", 100)
+    with pytest.raises(UserError, match=r"its training text has .* a page holds at most 100"):
+        minigpt.export_run(tiny_run, "html", tmp_path / "large.html", with_text=True)
+    assert not (tmp_path / "large.html").exists()
+
+
+def test_the_training_text_of_an_imported_run(run, tmp_path):
+    with pytest.raises(UserError, match="was imported; its training text is unknown"):
+        minigpt.export_run(run, "html", tmp_path / "page.html", with_text=True)
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"memorization": 5}', '{"memorization": {}}'])

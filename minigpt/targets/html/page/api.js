@@ -74,7 +74,16 @@ function installApi(client, facts) {
     await client.ready;
     return datesOf(await client.learning(text), facts.snapshots);
   };
+  const occurrences = async (text) => {
+    if (typeof text !== "string") throw new TypeError("text: should be a string");
+    if (facts.training_text_bytes === null) {
+      throw new Error("occurrences: the page has no training text; export it with --with-text");
+    }
+    await client.ready;
+    return client.matches(text, true);
+  };
   const ready = client.ready.then(() => undefined);
-  window.minigpt = Object.freeze({ ready, info: facts, snapshots: facts.snapshots, generate, learningDates });
+  const functions = { generate, learningDates, occurrences };
+  window.minigpt = Object.freeze({ ready, info: facts, snapshots: facts.snapshots, ...functions });
   window.minigpt.ready.catch(() => {});
 }

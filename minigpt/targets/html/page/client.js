@@ -90,6 +90,20 @@ class Client {
     return this.request("align", request);
   }
 
+  /* Returns the longest parts of a text that the training text has, each with how often if `counted`: [{start, end, count}]. */
+  matches(text, counted = false) {
+    return this.requestOfText("matches", { text, counted });
+  }
+
+  passages(part) {
+    return this.requestOfText("passages", { part });
+  }
+
+  requestOfText(type, message) {
+    for (const { text } of takeTexts(".training-text")) this.request("trainingText", { text }).catch(() => {});
+    return this.request(type, { ...message, size: this.facts.training_text_bytes });
+  }
+
   tokenize(text) {
     return this.request("tokenize", { text });
   }

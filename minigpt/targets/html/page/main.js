@@ -25,6 +25,7 @@ async function openPage(client, facts) {
     byId("training").hidden = false;
     byId("nav-training").hidden = false;
   }
+  for (const node of [byId("matches"), byId("nav-matches")]) node.hidden = facts.training_text_bytes === null;
   try {
     await client.ready;
   } catch (error) {
@@ -34,6 +35,7 @@ async function openPage(client, facts) {
   }
   desk.ready();
   if (facts.snapshots.length >= 2) new Replay(client, facts, () => desk.request());
+  if (facts.training_text_bytes !== null) new WhereFrom(client, () => byId("text").textContent);
 }
 
 if (typeof document === "undefined") runWorker();

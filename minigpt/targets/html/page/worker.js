@@ -121,6 +121,29 @@ class ModelWorker {
     return this.model("main").tokenize(message);
   }
 
+  /* Receives a part of the training text. It is decompressed when it is first needed. */
+  trainingText({ text }) {
+    (this.packedText ??= []).push(fromBase64(text));
+  }
+
+  async openTraining(size) {
+    if (!this.training) {
+      const packed = new Uint8Array(await new Blob(this.packedText).arrayBuffer());
+      this.packedText = null;
+      this.training = new TrainingText(new TextDecoder().decode(expandBzip2(packed, size)));
+    }
+    return this.training;
+  }
+
+  async matches({ text, size, counted }) {
+    const training = await this.openTraining(size), found = training.matches(text);
+    return counted ? found.map(({ start, end }) => ({ start, end, count: training.count(text.slice(start, end)) })) : found;
+  }
+
+  async passages({ part, size }) {
+    return (await this.openTraining(size)).passages(part);
+  }
+
   continueSoon() {
     this.channel.port2.postMessage(null);
   }
