@@ -83,16 +83,17 @@ class WhereFrom {
     }
   }
 
-  /* Where two matches overlap, the characters belong to the first. */
+  /* Where matches overlap, the characters belong to the longest. */
   show(text, found) {
+    const owners = new Array(text.length).fill(null);
+    for (const match of [...found].sort((a, b) => a.end - a.start - (b.end - b.start))) owners.fill(match, match.start, match.end);
     this.sheet.replaceChildren();
-    let shown = 0;
-    for (const { start, end } of found) {
-      this.sheet.append(text.slice(shown, Math.max(shown, start)));
-      this.sheet.append(this.match(text.slice(Math.max(shown, start), end), text.slice(start, end)));
-      shown = end;
+    for (let start = 0, end = 0; start < text.length; start = end) {
+      const owner = owners[start];
+      while (end < text.length && owners[end] === owner) end++;
+      const shown = text.slice(start, end);
+      this.sheet.append(owner ? this.match(shown, text.slice(owner.start, owner.end)) : shown);
     }
-    this.sheet.append(text.slice(shown));
   }
 
   match(shown, part) {
@@ -112,7 +113,7 @@ class WhereFrom {
     const { count, passages } = await this.client.passages(part);
     const times = count === 1 ? "once" : `${formatInteger(count)} times`;
     const heading = make("p", {}, make("q", { dir: "auto" }, part), ` occurs ${times} in the training text.`);
-    const items = passages.map(({ before, after }) => make("li", { dir: "auto" }, before, make("mark", {}, part), after));
+    const items = passages.map(({ before, after }) => make("li", { dir: "auto" }, "…", before, make("mark", {}, part), after, "…"));
     this.passages.replaceChildren(heading, make("ul", { class: "passages" }, ...items));
   }
 }
