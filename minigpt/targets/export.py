@@ -26,8 +26,9 @@ def write_export(
         kinds = ", ".join(target.weights)
         raise ValueError(f"`weights` must be one of {kinds} for {format!r}. Received: {weights!r}")
     if with_text and not target.holds_text:
-        problem = "cannot contain the training text; should be html"
-        raise UserError(ArgumentProblem("format", format, problem))
+        raise UserError(
+            ArgumentProblem("format", format, "cannot contain the training text; should be html")
+        )
     target.check_packages()
     source = ExportSource(run, with_text)
     check_output(output, target.is_folder)
