@@ -258,7 +258,14 @@ def test_snapshots_of_the_first_updates(tiny_file, tmp_path):
     # Training that is resumed before update 3 writes it again.
     before = {step: contents(path) for step, path in run.snapshots().items()}
     damage_all_but_the_first(run)
-    minigpt.resume(run)
+    at_start = []
+
+    class Start(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            at_start.extend(run.snapshots())
+
+    minigpt.resume(run, callbacks=[Start()])
+    assert at_start == [0, 1]
     assert {step: contents(path) for step, path in run.snapshots().items()} == before
 
 

@@ -171,6 +171,7 @@ def test_heads_and_layers_that_are_left_out(shape, tmp_path):
         )
     np.testing.assert_allclose(found, model(ids[None])[0], rtol=0, atol=2e-4)
     assert np.abs(found - whole).max() > 0.01
+    without([], [0, 1])
     np.testing.assert_array_equal(without([], []), whole)
     if built.config.model.block == "post_norm":
         return
