@@ -7,6 +7,8 @@ import pytest
 
 import minigpt
 from tests.browser.interface import set_value, wait_until_ready
+from tests.browser.runs import write_page, write_run
+from tests.targets.gguf.models import GPT_SHAPES, build
 from tests.targets.html.test_writing import Page
 
 pytestmark = pytest.mark.browser
@@ -69,11 +71,33 @@ def test_learning_dates(open_page, gpt, states):
         odds = np.exp(logits - logits.max(axis=1, keepdims=True))
         expected = (odds / odds.sum(axis=1, keepdims=True))[np.arange(len(ids)), ids]
         np.testing.assert_allclose([t["probabilities"][index] for t in found], expected, rtol=1e-4)
-    steps = [20, 40, 60]
-    for token in found:
-        high = [step for step, p in zip(steps, token["probabilities"], strict=True) if p > 0.5]
-        assert token["step"] == (high[0] if high else None)
+    assert {token["step"] for token in found} == {None}
     assert tab.evaluate("() => minigpt.learningDates('')") == []
+
+
+def test_the_state_that_learned_a_token(open_page, tmp_path):
+    """A model whose weights are so large that it is sure of most tokens."""
+    run = write_run(
+        tmp_path / "sure",
+        build(GPT_SHAPES["modern"], "character", spread=0.7),
+        epochs=3,
+        kept_epochs=3,
+    )
+    tab = open_page(write_page(run))
+    learned, limits = [], []
+    for snapshot in range(3):
+        options = {"prompt": "Ana", "temperature": 0, "snapshot": snapshot, "maxNewTokens": 20}
+        written = tab.evaluate("(options) => minigpt.generate(options)", options)
+        text = "Ana" + written["text"]
+        for token in tab.evaluate("(text) => minigpt.learningDates(text)", text):
+            if None not in token["probabilities"]:
+                high = [p > 0.5 for p in token["probabilities"]]
+                learned.append(token["step"])
+                limits.append(max(token["probabilities"]))
+                assert token["step"] == ([20, 40, 60][high.index(True)] if any(high) else None)
+    assert {None, 20, 40, 60} == set(learned)
+    # Other limits than one half would give other states.
+    assert any(0.3 < limit < 0.5 for limit in limits) and any(0.5 < limit < 0.7 for limit in limits)
 
 
 def test_a_text_longer_than_the_context(open_page, gpt):
