@@ -7,7 +7,8 @@ import pytest
 
 import minigpt
 from tests.browser.accessibility import violations
-from tests.browser.interface import set_value, wait_until_ready, write
+from tests.browser.interface import learn, set_value, wait_until_ready, write
+from tests.cli.running import called
 from tests.conftest import tiny_text
 
 pytestmark = pytest.mark.browser
@@ -70,6 +71,8 @@ def test_the_weights_are_those_of_python(tab, gpt, open_page, tmp_path):
     assert not_in_the_page(again) == not_in_the_page(tab) == []
     model.save(tmp_path / "python.gguf")
     assert saved._engine.file() == (tmp_path / "python.gguf").read_bytes()
+    options = ("--prompt", "Ana", "--seed", 1)
+    assert called("sample", page, *options).stdout == f"Ana{after['text']}\n"
     # Saving a saved page changes nothing.
     assert saved_page(again, tmp_path / "twice.html").read_bytes() == page.read_bytes()
 
@@ -88,13 +91,7 @@ def test_a_text_is_learned_with_the_form(open_page, gpt, axe, tmp_path):
     tab = open_page(gpt.page)
     wait_until_ready(tab)
     before = write(tab, "Ana", seed=3)
-    set_value(tab, "learn-text", tiny_text(60))
-    for name, value in {"steps": 40, "learningRate": 0.01, "batchSize": 2}.items():
-        set_value(tab, f"learn-{name}", value)
-    tab.evaluate("() => document.getElementById('learn-form').requestSubmit()")
-    tab.wait_for(
-        "() => /^Done after 40 steps/.test(document.getElementById('learn-status').textContent)"
-    )
+    learn(tab, tiny_text(60), steps=40, learningRate=0.01, batchSize=2)
     progress = tab.evaluate("() => document.getElementById('learn-progress').textContent")
     assert progress.startswith("Step 40 of 40: loss ")
     # The sample is what the form above writes now.
