@@ -33,7 +33,7 @@ RunArgument = Annotated[
 ModelArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="RUN", parser=given_path, help="Run directory, or a portable file: model.gguf."
+        metavar="RUN", parser=given_path, help="Run directory, or a file: model.gguf or a page."
     ),
 ]
 VerboseOption = Annotated[

@@ -22,7 +22,7 @@ class OpenedModel:
     """A model that is loaded when it is needed: by the engine or, if that cannot do it, by TensorFlow.
 
     Args:
-      path: a run directory, or a portable file.
+      path: a run directory, a portable file, or a page.
       kind: the kind of model that the command needs, "gpt" or "encoder_decoder".
     Attributes:
       sampling: the model's sampling settings: name → value.
@@ -117,7 +117,12 @@ class OpenedModel:
           UserError: the run has no model.
         """
         if self._is_file:
-            return self._path
+            with self._path.open("rb") as content:
+                if content.read(4) == b"GGUF":
+                    return self._path
+            file = folder / PORTABLE_FILE  # A page holds it.
+            self._portable.save(file)
+            return file
         if self._portable is not None:
             return self._path / PORTABLE_FILE
         return _portable_file(open_run(self._path, self._kind), folder)
@@ -140,10 +145,13 @@ def open_run(path: Path, kind: str | None = None) -> "Run":
 
 
 def is_portable(path: Path) -> bool:
-    """Returns whether a path is to be opened as a portable file: by its name, or by its first bytes."""
+    """Returns whether a path is a portable file, or a page that holds one: by its name or first bytes."""
     try:
         with path.open("rb") as file:
-            return path.suffix == ".gguf" or file.read(4) == b"GGUF"
+            first = file.read(14).lower()
+            return path.suffix in (".gguf", ".html") or first.startswith(
+                (b"gguf", b"<!doctype html")
+            )
     except OSError:
         return False
 

@@ -77,11 +77,16 @@ def certify(
     export = export or target.open(path)
     measured = compare(opened_model(model, tokenizer), export, material, model.max_len)
     files = _files(path)
+    problems = problems_of(measured, target.tolerance(export.weights))
+    if export.learned_steps:
+        # The cause of the others.
+        count = f"{export.learned_steps} step{'s' * (export.learned_steps > 1)}"
+        problems = [f"its weights were changed after the export, by {count} of learning"]
     return {
         "certificate": FORMAT,
         "format": format,
         "weights": export.weights,
-        "problems": problems_of(measured, target.tolerance(export.weights)),
+        "problems": problems,
         **measured,
         "bytes": sum(file.stat().st_size for file in files.values()),
         "parameters": model.count_params(),

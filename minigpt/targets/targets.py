@@ -111,6 +111,7 @@ class Opened:
       new_ids: (ids of a prompt, maximum number of new tokens) → the ids of the most probable continuation;
         None if the format continues texts itself.
       text_graph: a second file of the export, from prompts to texts.
+      learned_steps: the steps by which its weights were changed after the export.
     """
 
     encode: Callable[[Sequence[str]], list[list[int]]]
@@ -122,6 +123,7 @@ class Opened:
     decode: Callable[[Sequence[int], Sequence[int]], str] | None = None
     new_ids: Callable[[Sequence[int], int], list[int]] | None = None
     text_graph: "Opened | None" = None
+    learned_steps: int = 0
 
     def versions(self) -> dict[str, str]:
         """Returns the version of each package."""

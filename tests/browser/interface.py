@@ -48,13 +48,24 @@ def look_at(tab: Tab, index: int) -> None:
     tab.wait_for("() => document.querySelector('table.lens') !== null")
 
 
+def learn(tab: Tab, text: str, **settings: Any) -> None:
+    """Learns with the form: settings by the names of `minigpt.learn`. Waits until it is done."""
+    set_value(tab, "learn-text", text)
+    for name, value in settings.items():
+        set_value(tab, f"learn-{name}", value)
+    tab.evaluate("() => document.getElementById('learn-form').requestSubmit()")
+    tab.wait_for("() => document.getElementById('learn-status').textContent.startsWith('Done')")
+
+
 def use_everything(tab: Tab, prompt: str) -> None:
-    """Writes, looks inside, plays the epochs, and opens every part of the page."""
+    """Writes, looks inside, learns, plays the epochs, and opens every part of the page."""
     write(tab, prompt)
     look_at(tab, 1)
     tab.evaluate(
         "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"
     )
+    if not tab.evaluate("() => document.getElementById('learning').hidden"):
+        learn(tab, f"{prompt} {prompt} {prompt}", steps=2)
     if tab.evaluate("() => document.getElementById('snapshot') !== null"):
         set_value(tab, "snapshot", 1)
         tab.wait_for(

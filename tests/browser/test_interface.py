@@ -10,8 +10,10 @@ def test_it_exists_at_the_load_event(open_page, gpt):
     assert tab.evaluate("() => Object.keys(minigpt).sort()") == [
         "generate",
         "info",
+        "learn",
         "learningDates",
         "ready",
+        "saveUrl",
         "snapshots",
     ]
     assert tab.evaluate("() => minigpt.ready.then((value) => value === undefined)")

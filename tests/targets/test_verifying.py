@@ -52,6 +52,18 @@ def test_a_damaged_page(tiny_run, tmp_path):
     assert str(caught.value).startswith(f"{file}: its model: ")
 
 
+def test_weights_that_were_changed(tiny_run, tmp_path):
+    """One line says so; it is the cause of every difference."""
+    file = tmp_path / "a.gguf"
+    minigpt.export_run(tiny_run, "gguf", file)
+    model = minigpt.load_portable(file)
+    model.learn(tiny_text(9), 2, length=4)
+    model.save(file)
+    certificate = minigpt.verify(file, tiny_run)
+    expected = "its weights were changed after the export, by 2 steps of learning"
+    assert certificate["problems"] == [expected]
+
+
 def test_without_the_extra(tiny_run, tmp_path, monkeypatch):
     def fail(*arguments):
         raise ModuleNotFoundError("No module named 'onnxruntime'", name="onnxruntime")

@@ -3,10 +3,12 @@
 `Engine` continues one text at a time, `BatchEngine` several.
 """
 
+import base64
 import functools
+import re
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,11 @@ from minigpt.targets.gguf.settings import Settings
 
 # The key of the CRC-32 of a file with 0 in its place. It comes before any text of the user.
 _CHECKSUM = b"minigpt.crc32" + struct.pack("<I", 4)
+# The beginning of a page, and a part of its portable file.
+_PAGE = b"<!doctype html"
+_MODEL = re.compile(
+    rb'<script type="text/plain" class="model" data-file="main"[^>]*>([^<]*)</script>'
+)
 _FILE = Path(__file__).parent / "engine" / "engine.wasm"
 # The type numbers of GGUF.
 _DTYPES = {0: "u1", 4: "<u4", 5: "<i4", 6: "<f4", 7: "?"}
@@ -27,10 +34,12 @@ _STRING = 8
 # Functions that return addresses.
 _ADDRESSES = {
     "allocate",
+    "current_file",
     "describe_text",
     "encode_text",
     "error_message",
     "find_key",
+    "learning_gradients",
     "mean_latent",
     "memory_mark",
     "new_tokens_end",
@@ -67,30 +76,36 @@ class Engine:
     """An instance of the engine with one open file. It continues one text at a time.
 
     Args:
-      path: a portable file.
+      path: a portable file, or a page that `minigpt export` wrote.
+      content: the bytes of the portable file; None: those at the path.
     Raises:
       UserError: the file cannot be read, or is not a portable file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, content: bytes | None = None) -> None:
         engine, module = _module()
-        self._path = path
+        # For messages.
+        self._path: Path | str = path
         self._store = wasmtime.Store(engine)
         self._exports = wasmtime.Instance(self._store, module, []).exports(self._store)
         self._memory: Any = self._exports["memory"]
         self._banned: tuple[int, ...] | None = None
         try:
-            address, size = self._load(path)
+            address, size = self._load(path) if content is None else self._write(content)
+            self._size = size
             # Before the engine brings the weights into another form in place.
             is_whole = _matches_checksum(self._view(address, size))
             self._checked("open_file", address, size)
         except OSError as error:
             raise UserError(f"{path}: {error.strerror or error}") from None
         if not is_whole:
-            raise EngineError(f"{path}: damaged, its bytes do not match its checksum")
+            raise EngineError(f"{self._path}: damaged, its bytes do not match its checksum")
 
     def _load(self, path: Path) -> tuple[int, int]:
         with path.open("rb") as file:
+            if file.read(len(_PAGE)).lower() == _PAGE:
+                return self._write(self._model_of(file.read()))
+            file.seek(0)
             size = path.stat().st_size
             address: int = self._checked("allocate", size)
             # Directly into the engine's memory: large files are not copied.
@@ -98,6 +113,16 @@ class Engine:
         if read != size:
             raise EngineError(f"{self._path}: changed while it was read")
         return address, size
+
+    def _model_of(self, page: bytes) -> bytes:
+        if not (parts := _MODEL.findall(page)):
+            expected = "should be a page that `minigpt export` wrote"
+            raise EngineError(f"{self._path}: has no model; {expected}")
+        self._path = f"{self._path}: its model"
+        try:
+            return b"".join(map(base64.b64decode, parts))
+        except ValueError:
+            raise EngineError(f"{self._path}: damaged, not base64") from None
 
     def key(self, name: str) -> Any:
         """Returns the value of a key: a number, a string or an array; None if there is none.
@@ -191,6 +216,56 @@ class Engine:
         """
         embed_dim = self.key("minigpt.model.embed_dim")
         return self._read_text("mean_latent", ids, 4 * embed_dim).view("<f4")
+
+    @contextmanager
+    def learning(
+        self,
+        ids: Sequence[int] | np.ndarray,
+        length: int,
+        batch_size: int,
+        seed: int,
+        learning_rate: float,
+    ) -> Iterator[Callable[[], float]]:
+        """Learns from a text.
+
+        Args:
+          ids: int32[T], the tokens of the text.
+          length: tokens of a window, less than T and at most max_len.
+          batch_size: windows of a step.
+          seed: of the draws of windows.
+          learning_rate: of Adam.
+        Yields:
+          A function that makes a step: it returns the mean loss of the windows before the step, in nats.
+          The model has the new weights after each step. It raises a `UserError` if the loss is not finite;
+          the weights are those of the step before.
+        Raises:
+          UserError: there is not enough memory, the model translates, or the file was written by an
+            earlier version.
+        """
+        self._call("finish")
+        self._checked(
+            "open_learning", *self._write_ids(ids), length, batch_size, seed, learning_rate
+        )
+
+        def step() -> float:
+            loss: float = self._call("learn")
+            if loss < 0:
+                raise EngineError(f"{self._path}: {self._message()}")
+            return loss
+
+        try:
+            yield step
+        finally:
+            self._call("close_learning")
+
+    def file(self) -> bytes:
+        """Returns the file with the weights that the model has now.
+
+        Raises:
+          UserError: there is not enough memory, or the model translates.
+        """
+        with self._released():
+            return self._view(self._checked("current_file"), self._size).tobytes()
 
     def _read_text(self, function: str, ids: Sequence[int] | np.ndarray, size: int) -> np.ndarray:
         """Returns what a function makes of a whole text: uint8[size]."""

@@ -50,4 +50,8 @@ class Gguf(Target):
         if not isinstance(model, PortableTextModel):
             return opened  # The engine translates, and does not score translations.
         score = model.logits
-        return replace(opened, logits=lambda texts, _: (score(ids[None])[0] for ids in texts))
+        return replace(
+            opened,
+            logits=lambda texts, _: (score(ids[None])[0] for ids in texts),
+            learned_steps=model.learned_steps,
+        )

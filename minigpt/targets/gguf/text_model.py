@@ -2,16 +2,23 @@
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import minigpt
-from minigpt.errors import UserError, as_path
+from minigpt.errors import ArgumentProblem, UserError, as_integer, as_path
 from minigpt.generation.base import BaseTextModel, BaseTranslationModel, ModelWithTokenizer, Sample
-from minigpt.generation.prompts import banned_token_problems, check_seeds
+from minigpt.generation.prompts import (
+    banned_token_problems,
+    check_prompt,
+    check_seeds,
+    shortened,
+)
+from minigpt.storage.atomic import replace_file
 from minigpt.targets.gguf.instance import Engine
 from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
 from minigpt.tokenizers.continuation import ContinuationText
@@ -24,6 +31,8 @@ if TYPE_CHECKING:
 
 # New tokens between two checks for stop strings and for Ctrl-C.
 _STRIDE = 8
+# Tokens of a window of learning.
+_WINDOW = 128
 
 
 class PortableTokenizer(Vocabulary):
@@ -104,6 +113,7 @@ class PortableModel(ModelWithTokenizer):
 
     def __init__(self, engine: Engine, path: Path) -> None:
         self._engine, self._path = engine, path
+        self._has_learned = False
         # The engine has one memory. Threads take turns.
         self._lock = threading.RLock()
         self.tokenizer: PortableTokenizer = PortableTokenizer(engine, self._lock)
@@ -121,9 +131,17 @@ class PortableModel(ModelWithTokenizer):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._path)!r})"
 
-    def __reduce__(self) -> tuple[Any, tuple[Path]]:
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         # A copy has its own engine.
-        return minigpt.load_portable, (self._path,)
+        if not self._has_learned:
+            return minigpt.load_portable, (self._path,)
+        with self._lock:
+            return _opened, (self._path, self._engine.file())
+
+    @property
+    def learned_steps(self) -> int:
+        """The steps by which the weights were changed after the export; 0 if they were not."""
+        return self._engine.key("minigpt.learned_steps") or 0
 
     @property
     def config(self) -> dict[str, Any]:
@@ -163,6 +181,67 @@ class PortableTextModel(PortableModel, BaseTextModel):
 
     # The text that the engine continues.
     _current: object = None
+
+    def learn(
+        self,
+        text: str,
+        steps: int = 100,
+        *,
+        learning_rate: float = 1e-3,
+        batch_size: int = 4,
+        length: int | None = None,
+        seed: int = 0,
+        on_step: Callable[[int, float], Any] | None = None,
+    ) -> list[float]:
+        """Trains the model on a text with Adam, without dropout. Its texts have the new weights at once.
+
+        The same arguments give the same weights, here and in the page of the model. The optimizer begins
+        anew in each call. The weights are rounded to the types of the file after each step.
+
+        Args:
+          text: the text. Each step learns from windows of it at random places.
+          steps: updates of the weights, at least 1.
+          learning_rate: of Adam (Kingma & Ba 2015; β₁ 0.9, β₂ 0.999, ε 1e-7), the same in all steps.
+          batch_size: windows of a step, at least 1.
+          length: tokens of a window, less than those of the text and at most max_len; None: 128, or as many
+            as these allow.
+          seed: of the windows, from 0 to 2³¹ - 1.
+          on_step: is called with the number of each step, from 1 on, and its loss. Learning ends if it
+            returns False.
+        Returns:
+          The mean cross-entropy of the windows of each step before its update, in nats per token.
+        Raises:
+          UserError: an argument cannot be used, there is not enough memory, or the loss is no longer
+            finite; the weights are then those of the last step.
+          TypeError: an argument has another type.
+        """
+        check_prompt(text, "text")
+        with self._lock:
+            ids = self.tokenizer.encode(text)
+            numbers = {"steps": steps, "batch_size": batch_size, "length": length, "seed": seed}
+            length = _window(text, len(ids), self.max_len, learning_rate, numbers)
+            self._current, self._has_learned = None, True
+            losses: list[float] = []
+            with self._engine.learning(ids, length, batch_size, seed, learning_rate) as step:
+                for number in range(1, steps + 1):
+                    losses.append(step())
+                    if on_step is not None and on_step(number, losses[-1]) is False:
+                        break
+        return losses
+
+    def save(self, path: str | Path) -> None:
+        """Writes the portable file with the weights that the model has now, whole or not at all.
+
+        Args:
+          path: the file; an existing one is replaced.
+        Raises:
+          UserError: there is not enough memory.
+          OSError: the file cannot be written.
+          TypeError: `path` is not a path.
+        """
+        with self._lock:
+            content = self._engine.file()
+        replace_file(as_path("path", path), content)
 
     def _settings(self, values: dict[str, Any]) -> Settings:
         settings = settings_of(values)
@@ -252,18 +331,53 @@ class PortableTranslationModel(PortableModel, BaseTranslationModel):
             return self._engine.add_tokens(self.max_len)
 
 
+def _window(
+    text: str, tokens: int, max_len: int, learning_rate: float, numbers: Mapping[str, Any]
+) -> int:
+    """Checks the arguments of `learn`. Returns the tokens of a window."""
+    if isinstance(learning_rate, bool) or not isinstance(learning_rate, Real):
+        raise TypeError(f"`learning_rate` must be a number. Received: {learning_rate!r}")
+    problems = []
+    if tokens < 2:
+        shown = shortened(text)
+        problems.append(ArgumentProblem("text", shown, "should have at least 2 tokens"))
+    longest = max(1, min(max_len, tokens - 1))
+    limits = {"steps": (1, 2**31 - 1), "batch_size": (1, 2**16), "seed": (0, 2**31 - 1)}
+    limits["length"] = (1, longest)
+    for name, value in numbers.items():
+        if name == "length" and value is None:
+            continue
+        least, most = limits[name]
+        if not least <= as_integer(name, value) <= most:
+            problem = f"should be from {least} to {most}"
+            if name == "length":
+                problem += f": the text has {tokens} tokens, and the context {max_len}"
+            problems.append(ArgumentProblem(name, value, problem))
+    if not 0 < learning_rate < 1e38:  # The engine computes in float32.
+        problem = "should be a number above 0"
+        problems.append(ArgumentProblem("learning_rate", learning_rate, problem))
+    if problems:
+        raise UserError(*problems)
+    return min(longest, _WINDOW) if numbers["length"] is None else int(numbers["length"])
+
+
 def load_portable(path: str | Path) -> PortableTextModel | PortableTranslationModel:
     """Opens a portable file, `model.gguf`. Needs NumPy and wasmtime, but no TensorFlow.
 
     Args:
-      path: the file.
+      path: the file, or a page that `minigpt export` wrote or that was saved in a browser.
     Returns:
       A `PortableTextModel`; a `PortableTranslationModel` if the model was trained on pairs.
     Raises:
       UserError: the file cannot be read, or is not a portable file.
       TypeError: `path` is not a path.
     """
-    path = as_path("path", path)
-    engine = Engine(path)
+    return _opened(as_path("path", path))
+
+
+def _opened(
+    path: Path, content: bytes | None = None
+) -> PortableTextModel | PortableTranslationModel:
+    engine = Engine(path, content)
     is_gpt = engine.key("minigpt.model.kind") == "gpt"
     return (PortableTextModel if is_gpt else PortableTranslationModel)(engine, path)

@@ -185,6 +185,8 @@ def _write_own(
     """Adds the keys that the engine reads."""
     writer.add_uint32("minigpt.format", FORMAT)
     writer.add_string("minigpt.version", minigpt.__version__)
+    # Learning adds its steps in place.
+    writer.add_uint32("minigpt.learned_steps", 0)
     writer.add_string("minigpt.config", json.dumps(public_settings(config)))
     writer.add_string("minigpt.training", json.dumps(dict(training)))
     for key in ("kind", "block", "position", "activation"):

@@ -1,5 +1,5 @@
 /* The calls of a host for tests/targets/gguf/test_hostile_natively.py, compiled with sanitizers: each file is opened, encodes a text,
-   generates 3 tokens, scores and inspects.
+   generates 3 tokens, scores, inspects and learns.
 
    Files are the arguments, or parts of stdin: a length, uint32, and the bytes. Writes one letter for each: what was reached.
 
@@ -48,6 +48,11 @@ const int32_t *step_batch(void);
 /* scoring.c */
 const Choice *describe_text(const int32_t *ids, uint32_t count);
 const float *mean_latent(const int32_t *ids, uint32_t count);
+/* learning.c */
+bool open_learning(const int32_t *ids, uint32_t count, uint32_t length, uint32_t batch, int32_t first_seed, float rate);
+float learn(void);
+void close_learning(void);
+const uint8_t *current_file(void);
 /* errors.c */
 const char *error_message(void);
 
@@ -131,6 +136,29 @@ static bool continue_together(const int32_t *ids, uint32_t count, uint32_t max_l
     return true;
 }
 
+/* Makes two steps of learning and reads the new file. Returns 0, or the letter of what failed. */
+static char learn_text(const int32_t *ids, uint32_t count, uint32_t max_len, uint32_t size)
+{
+    uint32_t length = count - 1 < max_len ? count - 1 : max_len;
+    finish();
+    if (!open_learning(ids, count, length, 2, 7, 0.01f))
+        return failed('n');
+    /* The weights may be such that the loss is not a finite number. */
+    for (int step = 0; step < 2; step++)
+        if (learn() < 0)
+            failed('v');
+    if (!score(ids, 1))
+        return failed('c');
+    finish();
+    close_learning();
+    const uint8_t *data = current_file();
+    if (!data)
+        return failed('f');
+    read_result(data, size);
+    finish();
+    return 0;
+}
+
 char use_file(const uint8_t *data, uint32_t size)
 {
     release_to(0);
@@ -188,7 +216,8 @@ char use_file(const uint8_t *data, uint32_t size)
     finish();
     if (!continue_together(ids, count, max_len))
         return failed('o');
-    return 'G';
+    char letter = count > 1 ? learn_text(ids, count, max_len, size) : 0;
+    return letter ? letter : 'G';
 }
 
 static void use_and_tell(const uint8_t *data, uint32_t size)

@@ -13,6 +13,7 @@ import wasmtime
 import minigpt
 from minigpt.targets.gguf import instance
 from scripts.build_engine import CLANG_VERSION, ENGINES, SOURCES, build
+from tests.conftest import tiny_text
 from tests.targets.gguf.models import GPT_SHAPES
 from tests.targets.gguf.models import build as build_model
 
@@ -83,6 +84,10 @@ def test_without_simd_the_numbers_are_the_same(weights, tmp_path, monkeypatch):
     module = wasmtime.Module(engine, (SOURCES / "engine_without_simd.wasm").read_bytes())
     path = build_model(GPT_SHAPES["modern"]).write(tmp_path / "model.gguf", weights)
     ids = np.random.default_rng(0).integers(0, 30, (1, 20))
-    expected = minigpt.load_portable(path).logits(ids)
+    model = minigpt.load_portable(path)
+    expected, losses = model.logits(ids), model.learn(tiny_text(9), 3)
     monkeypatch.setattr(instance, "_module", lambda: (engine, module))
-    np.testing.assert_array_equal(minigpt.load_portable(path).logits(ids), expected)
+    other = minigpt.load_portable(path)
+    np.testing.assert_array_equal(other.logits(ids), expected)
+    assert other.learn(tiny_text(9), 3) == losses
+    np.testing.assert_array_equal(other.logits(ids), model.logits(ids))

@@ -1,8 +1,7 @@
 /* Multi-head attention with a cache. */
 #include "layers.h"
 
-/* Divides each head's vector by its root mean square (modern blocks). */
-static void normalize_heads(const Model *model, const float *weight, float *x, uint64_t vectors)
+void normalize_heads(const Model *model, const float *weight, float *x, uint64_t vectors)
 {
     uint32_t width = model->head_dim;
     for (uint64_t v = 0; v < vectors; v++, x += width) {
@@ -15,8 +14,7 @@ static void normalize_heads(const Model *model, const float *weight, float *x, u
     }
 }
 
-/* Rotates entry i with entry i + K / 2 of every head's vector. x: [count, heads, K]. */
-static void rotate(const Model *model, const Span *span, float *x, uint32_t heads)
+void rotate(const Model *model, const Span *span, float *x, uint32_t heads)
 {
     uint32_t half = model->head_dim / 2;
     for (uint32_t t = 0; t < span->count; t++) {
@@ -46,29 +44,17 @@ bool write_keys_and_values(
     for (uint32_t t = 0; t < count; t++)
         for (uint32_t g = 0; g < groups; g++) {
             uint64_t from = (uint64_t)t * groups + g, to = (uint64_t)g * targets[t].capacity + span->positions[t];
-            if (attention->value_mix != 0.0f) {
+            if (attention->value_mix) {
                 const float *first = targets[t].first->values + to * value_dim;
                 float *value = values + from * value_dim;
                 for (uint32_t i = 0; i < value_dim; i++)
-                    value[i] += attention->value_mix * (first[i] - value[i]);
+                    value[i] += *attention->value_mix * (first[i] - value[i]);
             }
             memcpy(targets[t].cache->keys + to * key_dim, keys + from * key_dim, key_dim * 4);
             memcpy(targets[t].cache->values + to * value_dim, values + from * value_dim, value_dim * 4);
         }
     release_to(mark);
     return true;
-}
-
-static float dot(const float *a, const float *b, uint32_t size)
-{
-    f32x4 sums = {0};
-    uint32_t i = 0;
-    for (; i + 4 <= size; i += 4)
-        sums += load4(a + i) * load4(b + i);
-    float sum = sum4(sums);
-    for (; i < size; i++)
-        sum += a[i] * b[i];
-    return sum;
 }
 
 /* The sum of the rows of `values`, each times its weight. */

@@ -65,6 +65,25 @@ float erf1(float x)
     return (float)(x < 0 ? -result : result);
 }
 
+/* x = 2^n m with m from 1 / sqrt 2 to sqrt 2; the series of artanh((m - 1) / (m + 1)). */
+double logarithm(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, 8);
+    int32_t n = (int32_t)(bits >> 52) - 1023;
+    bits = (bits & 0xfffffffffffff) | (uint64_t)1023 << 52;
+    double m;
+    memcpy(&m, &bits, 8);
+    if (m > 1.4142135623730951) {
+        m /= 2;
+        n++;
+    }
+    double s = (m - 1) / (m + 1), square = s * s, sum = 0;
+    for (int i = 23; i >= 1; i -= 2)
+        sum = sum * square + 1.0 / i;
+    return 2 * s * sum + n * 0.69314718055994531;
+}
+
 /* The angle is reduced to |r| <= pi / 4 with pi / 2 in three parts (Cody and Waite 1980). */
 void sine_cosine(double angle, float *sine, float *cosine)
 {
@@ -116,6 +135,49 @@ void activate(Activation activation, float *x, uint64_t count)
         store4(x + i, activate4(activation, load4(x + i)));
     for (; i < count; i++)
         x[i] = activate4(activation, splat4(x[i]))[0];
+}
+
+/* The derivatives of `activate4`. */
+static f32x4 slope4(Activation activation, f32x4 x)
+{
+    f32x4 one = splat4(1.0f), s;
+    switch (activation) {
+    case SILU:
+        s = sigmoid4(x);
+        return s * (one + x * (one - s));
+    case GELU_TANH:
+        s = sigmoid4(splat4(1.5957691216057308f) * (x + splat4(0.044715f) * x * x * x));
+        return s + x * s * (one - s) * splat4(1.5957691216057308f) * (one + splat4(0.134145f) * x * x);
+    case GELU: /* The normal distribution, and its density times x. */
+        for (int i = 0; i < 4; i++)
+            s[i] = 0.5f * (1.0f + erf1(x[i] * 0.70710678118654752f));
+        return s + x * exp4(splat4(-0.5f) * x * x) * splat4(0.3989422804014327f);
+    default: {
+        f32x4 scale = activation == RELU ? one : x + x;
+        return (f32x4)((i32x4)scale & (x > splat4(0.0f)));
+    }
+    }
+}
+
+void multiply_by_slopes(Activation activation, const float *x, float *gradients, uint64_t count)
+{
+    uint64_t i = 0;
+    for (; i + 4 <= count; i += 4)
+        store4(gradients + i, load4(gradients + i) * slope4(activation, load4(x + i)));
+    for (; i < count; i++)
+        gradients[i] *= slope4(activation, splat4(x[i]))[0];
+}
+
+float dot(const float *a, const float *b, uint32_t size)
+{
+    f32x4 sums = {0};
+    uint32_t i = 0;
+    for (; i + 4 <= size; i += 4)
+        sums += load4(a + i) * load4(b + i);
+    float sum = sum4(sums);
+    for (; i < size; i++)
+        sum += a[i] * b[i];
+    return sum;
 }
 
 void softmax(float *scores, uint32_t count)

@@ -9,6 +9,8 @@ f32x4 exp4(f32x4 x);
 float exp1(float x);
 /* The error function within 1.2e-7 (Press et al., Numerical Recipes, section 6.2). */
 float erf1(float x);
+/* The natural logarithm of a positive number. */
+double logarithm(double x);
 void sine_cosine(double angle, float *sine, float *cosine);
 
 static inline float square_root(float x)
@@ -21,6 +23,12 @@ typedef enum { RELU, GELU, GELU_TANH, SILU, RELU_SQUARED } Activation;
 
 /* Replaces each of the count numbers by its activation. */
 void activate(Activation activation, float *x, uint64_t count);
+
+/* Multiplies gradients, those of the activations of x, by the derivatives at x. */
+void multiply_by_slopes(Activation activation, const float *x, float *gradients, uint64_t count);
+
+/* The sum of the products of two vectors. */
+float dot(const float *a, const float *b, uint32_t size);
 
 /* Replaces scores by their softmax. The largest one is subtracted first, so that nothing overflows. */
 void softmax(float *scores, uint32_t count);

@@ -8,6 +8,7 @@ EXPORT("open_file") bool open_file(const uint8_t *data, uint32_t size)
     end_inspection();
     close_batch();
     close_continuation();
+    stop_learning();
     if (!open_session(data, size))
         return false;
     if (!open_continuation()) {

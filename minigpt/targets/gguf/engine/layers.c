@@ -33,11 +33,19 @@ void embed(const Model *model, const int32_t *ids, const Span *span, float *x)
     }
 }
 
-bool add_ngrams(const Model *model, Context *const *contexts, const int32_t *ids, const Span *span, float *x)
+uint32_t ngram_row(const Model *model, uint32_t order_index, const int32_t *newest)
 {
-    uint32_t mark = memory_mark(), width = model->embed_dim, rows = model->ngram_rows;
+    uint32_t rows = model->ngram_rows, row = 0;
     /* About rows / phi: see minigpt/models/layers/ngrams.py. */
     uint32_t multiplier = (uint32_t)(rows * 0.6180339887) | 1;
+    for (int32_t before = model->ngrams[order_index] - 1; before >= 0; before--)
+        row = (row * multiplier + (uint32_t)newest[-before]) % rows;
+    return order_index * rows + row;
+}
+
+bool add_ngrams(const Model *model, Context *const *contexts, const int32_t *ids, const Span *span, float *x)
+{
+    uint32_t mark = memory_mark(), width = model->embed_dim;
     float *vector = allocate((uint64_t)width * 4);
     if (!vector)
         return false;
@@ -46,13 +54,9 @@ bool add_ngrams(const Model *model, Context *const *contexts, const int32_t *ids
         const int32_t *newest = contexts[t]->ids + position;
         contexts[t]->ids[position] = ids[t];
         for (uint32_t i = 0; i < model->ngram_count; i++) {
-            int32_t order = model->ngrams[i];
-            if (position + 1 < (uint32_t)order)
+            if (position + 1 < (uint32_t)model->ngrams[i])
                 continue;
-            uint32_t row = 0;
-            for (int32_t before = order - 1; before >= 0; before--)
-                row = (row * multiplier + (uint32_t)newest[-before]) % rows;
-            copy_row(&model->ngram_table, i * rows + row, vector);
+            copy_row(&model->ngram_table, ngram_row(model, i, newest), vector);
             for (uint32_t d = 0; d < width; d++)
                 x[d] += vector[d];
         }

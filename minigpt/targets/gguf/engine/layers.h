@@ -29,11 +29,20 @@ void embed(const Model *model, const int32_t *ids, const Span *span, float *x);
 /* Adds the vectors of the n-grams that end with each token, and keeps the ids. contexts: [count], that of each token. */
 bool add_ngrams(const Model *model, Context *const *contexts, const int32_t *ids, const Span *span, float *x);
 
+/* Returns the row of the table of n-grams for the n-gram of an order, which ends with the token at `newest`. */
+uint32_t ngram_row(const Model *model, uint32_t order_index, const int32_t *newest);
+
 /* Applies the convolution before sublayer 0 or 1 of a block. Returns x itself if there is none, otherwise y. */
 const float *convolve(const Model *model, const Block *block, uint32_t sublayer, const float *x, const Span *span,
     const Target *targets, float *y);
 
 void normalize(const Model *model, const Norm *norm, const float *x, uint32_t count, float *y);
+
+/* Divides each head's vector by its root mean square (modern blocks). */
+void normalize_heads(const Model *model, const float *weight, float *x, uint64_t vectors);
+
+/* Rotates entry i with entry i + K / 2 of every head's vector. x: [count, heads, K]. */
+void rotate(const Model *model, const Span *span, float *x, uint32_t heads);
 
 bool apply_dense(const Dense *dense, const float *x, uint32_t count, float *y);
 

@@ -21,6 +21,25 @@ static float half_to_float(uint16_t half)
     return value;
 }
 
+/* Rounds to the nearest, to the even one of two. Numbers that are too large become infinite. */
+static uint16_t float_to_half(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    uint32_t size = bits & 0x7fffffff;
+    if (size >= 0x47800000) /* 65536 and more, infinity, NaN */
+        return sign | (size > 0x7f800000 ? 0x7e00 : 0x7c00);
+    if (size < 0x38800000) { /* Below 2^-14: adding 2^-1 rounds to a multiple of 2^-24. */
+        float rounded;
+        memcpy(&rounded, &size, 4);
+        rounded += 0.5f;
+        memcpy(&size, &rounded, 4);
+        return sign | (uint16_t)(size - 0x3f000000);
+    }
+    return sign | (uint16_t)((size - (112u << 23) + 0xfff + (size >> 13 & 1)) >> 13);
+}
+
 static float *read_halves(const uint8_t *data, uint64_t count)
 {
     float *floats = allocate(count * 4);
@@ -83,8 +102,8 @@ bool read_rows(Matrix *matrix, const Gguf *file, const char *name, uint64_t colu
     const Tensor *tensor = find_tensor(file, name, columns, rows, &data);
     if (!tensor)
         return false;
-    *matrix = (Matrix){.rows = count, .columns = (uint32_t)columns};
     data += first * row_bytes(tensor->type, columns);
+    *matrix = (Matrix){.rows = count, .columns = (uint32_t)columns, .data = data, .type = tensor->type};
     if (tensor->type == TENSOR_Q8_0)
         return read_integers(matrix, data);
     float *floats = tensor->type == TENSOR_F16 ? read_halves(data, count * columns) : (float *)data;
@@ -96,20 +115,95 @@ bool read_matrix(Matrix *matrix, const Gguf *file, const char *name, uint64_t co
     return read_rows(matrix, file, name, columns, rows, 0, (uint32_t)rows);
 }
 
+/* Where an entry is among the floats. */
+static size_t float_place(const Matrix *matrix, uint32_t row, uint32_t column)
+{
+    uint32_t columns = matrix->columns, first = row - row % GROUP;
+    bool is_grouped = first + GROUP <= matrix->rows;
+    return (size_t)first * columns + (is_grouped ? place(columns, row % GROUP, column) : (size_t)(row % GROUP) * columns + column);
+}
+
+/* Where the scale of an entry's block is; its 32 integers are at 32 times that. */
+static size_t scale_place(const Matrix *matrix, uint32_t row, uint32_t block)
+{
+    return ((size_t)(row / GROUP) * (matrix->columns / BLOCK) + block) * GROUP + row % GROUP;
+}
+
 void copy_row(const Matrix *matrix, uint32_t row, float *to)
 {
     uint32_t columns = matrix->columns;
     if (matrix->floats) {
-        const float *group = matrix->floats + (size_t)(row - row % GROUP) * columns;
-        bool is_grouped = row - row % GROUP + GROUP <= matrix->rows;
         for (uint32_t c = 0; c < columns; c++)
-            to[c] = group[is_grouped ? place(columns, row % GROUP, c) : (size_t)(row % GROUP) * columns + c];
+            to[c] = matrix->floats[float_place(matrix, row, c)];
         return;
     }
     for (uint32_t c = 0; c < columns; c++) {
-        size_t at = ((size_t)(row / GROUP) * (columns / BLOCK) + c / BLOCK) * GROUP + row % GROUP;
+        size_t at = scale_place(matrix, row, c / BLOCK);
         to[c] = (float)matrix->integers[at * BLOCK + c % BLOCK] * matrix->scales[at];
     }
+}
+
+/* Rounds 32 numbers as the library of the format does: the largest one becomes 127 or -127. */
+static void round_block(const float *values, uint16_t *scale, int8_t *integers)
+{
+    float largest = 0;
+    for (int i = 0; i < BLOCK; i++) {
+        float size = values[i] < 0 ? -values[i] : values[i];
+        largest = size > largest ? size : largest;
+    }
+    float step = largest / 127.0f, inverse = step > 0 ? 1.0f / step : 0;
+    *scale = float_to_half(step);
+    for (int i = 0; i < BLOCK; i++) {
+        float scaled = values[i] * inverse;
+        bool is_number = scaled > -127.5f && scaled < 127.5f;
+        integers[i] = (int8_t)(is_number ? (int32_t)(scaled + (scaled < 0 ? -0.5f : 0.5f)) : 0);
+    }
+}
+
+static void write_integers(const Matrix *matrix, uint32_t row, const float *values, uint8_t *file_row)
+{
+    for (uint32_t block = 0; block < matrix->columns / BLOCK; block++, file_row += 2 + BLOCK) {
+        size_t at = scale_place(matrix, row, block);
+        int8_t *integers = (int8_t *)matrix->integers + at * BLOCK;
+        uint16_t scale;
+        round_block(values + (size_t)block * BLOCK, &scale, integers);
+        ((float *)matrix->scales)[at] = half_to_float(scale);
+        memcpy(file_row, &scale, 2);
+        memcpy(file_row + 2, integers, BLOCK);
+    }
+}
+
+void write_matrix(const Matrix *matrix, const float *values)
+{
+    uint32_t columns = matrix->columns;
+    uint64_t bytes = row_bytes(matrix->type, columns);
+    for (uint32_t r = 0; r < matrix->rows; r++, values += columns) {
+        uint8_t *file_row = (uint8_t *)matrix->data + r * bytes;
+        if (matrix->type == TENSOR_Q8_0) {
+            write_integers(matrix, r, values, file_row);
+            continue;
+        }
+        for (uint32_t c = 0; c < columns; c++) {
+            float value = values[c];
+            if (matrix->type == TENSOR_F16) {
+                uint16_t half = float_to_half(value);
+                memcpy(file_row + 2 * c, &half, 2);
+                value = half_to_float(half);
+            }
+            ((float *)matrix->floats)[float_place(matrix, r, c)] = value;
+        }
+    }
+}
+
+void copy_tensor(const Matrix *matrix, uint8_t *to)
+{
+    uint64_t bytes = row_bytes(matrix->type, matrix->columns);
+    /* Floats are in groups in the file, too. */
+    if (matrix->type == TENSOR_F32)
+        for (uint32_t r = 0; r < matrix->rows; r++)
+            copy_row(matrix, r, (float *)(to + r * bytes));
+    else
+        memcpy(to, matrix->data, matrix->rows * bytes);
 }
 
 /* The products of a group of ROWS rows with VECTORS vectors, which are `columns` and `rows` apart. Each is added in the same order,

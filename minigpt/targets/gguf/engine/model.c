@@ -122,12 +122,8 @@ static bool read_additions(Block *block, const Model *model, const Gguf *file, c
     bool mixes = model->value_residual && !is_first;
     if (has_tensor(file, mix) && !mixes)
         return fail("the tensor ", mix, " has no use in this model", NULL);
-    if (mixes) {
-        const float *weight = read_vector(file, mix, 1);
-        if (!weight)
-            return false;
-        block->attention.value_mix = *weight;
-    }
+    if (mixes && !(block->attention.value_mix = read_vector(file, mix, 1)))
+        return false;
     for (uint32_t i = 0; model->taps && i < 2; i++) {
         const char *name = tensor_name(prefix, names[i], ".weight");
         if (!(block->convolutions[i] = read_vector(file, name, (uint64_t)model->taps * model->embed_dim)))

@@ -24,7 +24,7 @@ typedef struct {
     Norm norm;
     Dense query, key, value, output;
     const float *query_norm, *key_norm; /* NULL except in a modern block */
-    float value_mix;                    /* share of the first block's values; 0 without them */
+    const float *value_mix;             /* share of the first block's values; NULL without them */
     bool *is_off;                       /* [H]: heads that are left out */
 } Attention;
 

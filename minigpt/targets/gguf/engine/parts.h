@@ -16,6 +16,9 @@ void close_continuation(void);
 /* batch.c: there is no batch any more. */
 void close_batch(void);
 
+/* learning.c: nothing is learned any more. */
+void stop_learning(void);
+
 /* inspection.c: the memory of the inspected text is no longer valid. */
 void end_inspection(void);
 

@@ -70,6 +70,11 @@ const Model *open_model(void)
     return is_open ? &model : NULL;
 }
 
+const Gguf *open_gguf(void)
+{
+    return &file;
+}
+
 bool are_tokens(const int32_t *ids, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -100,6 +105,11 @@ void ban_undrawable(float *biases)
 void keep_memory(void)
 {
     text_mark = memory_mark();
+}
+
+uint32_t kept_memory(void)
+{
+    return text_mark;
 }
 
 void release_texts(void)

@@ -13,6 +13,9 @@ void close_session(void);
 /* The model of the open file; NULL after `fail` if no file is open. */
 const Model *open_model(void);
 
+/* The open file. */
+const Gguf *open_gguf(void);
+
 /* Whether all ids are in the vocabulary; `fail` otherwise. */
 bool are_tokens(const int32_t *ids, uint32_t count);
 
@@ -27,6 +30,9 @@ void ban_undrawable(float *biases);
 
 /* What is allocated so far stays when a text is finished. */
 void keep_memory(void);
+
+/* Returns what `release_to` needs to free what is kept from now on. */
+uint32_t kept_memory(void);
 
 /* Frees what was allocated since `keep_memory`. */
 void release_texts(void);

@@ -82,8 +82,33 @@ function installApi(client, facts) {
     await client.ready;
     return client.matches(text, true);
   };
+  const learn = async (options) => {
+    if (options === null || typeof options !== "object") throw new TypeError("options: should be an object");
+    if (facts.kind === "encoder_decoder") throw new TypeError("learn: only models that continue text can learn");
+    const { text, onStep = () => {}, ...settings } = options;
+    const known = LEARNING_SETTINGS.map(({ option }) => option);
+    const unknown = Object.keys(settings).find((name) => !known.includes(name));
+    if (unknown) throw new TypeError(`${unknown}: unknown option; should be one of text, onStep, ${known.join(", ")}`);
+    if (typeof text !== "string") throw new TypeError("text: should be a string");
+    if (typeof onStep !== "function") throw new TypeError("onStep: should be a function");
+    await client.ready;
+    const job = client.learn({
+      text,
+      settings,
+      onPart: ({ step, loss }) => {
+        if (onStep({ step, loss }) === false) job.stop();
+      },
+    });
+    const { losses } = await job.done;
+    return { losses };
+  };
+  const saveUrl = async () => {
+    if (facts.kind === "encoder_decoder") throw new TypeError("saveUrl: only models that continue text can be saved");
+    await client.ready;
+    return client.saveUrl();
+  };
   const ready = client.ready.then(() => undefined);
-  const functions = { generate, learningDates, occurrences };
+  const functions = { generate, learningDates, occurrences, learn, saveUrl };
   window.minigpt = Object.freeze({ ready, info: facts, snapshots: facts.snapshots, ...functions });
   window.minigpt.ready.catch(() => {});
 }

@@ -20,7 +20,9 @@ function readFacts() {
 class Client {
   constructor(facts) {
     this.facts = facts;
-    this.requests = new Map(); /* number → {resolve, reject, onTokens} */
+    this.requests = new Map(); /* number → {resolve, reject, onPart} */
+    this.learnedSteps = 0; /* by which the weights were changed after the export */
+    this.saved = null; /* the URL of the page with the weights of now */
     this.count = 0;
     const source = new Blob([PAGE_SCRIPT.textContent], { type: "text/javascript" });
     this.worker = new Worker(URL.createObjectURL(source));
@@ -35,8 +37,13 @@ class Client {
   }
 
   async open() {
-    const engines = takeTexts(".engine").map((part) => part.text), parts = takeTexts(".model");
+    const engineParts = takeTexts(".engine"), engines = engineParts.map((part) => part.text), parts = takeTexts(".model");
     const main = parts.filter(({ file }) => file === "main"), others = parts.filter(({ file }) => file !== "main");
+    /* The page as it was, for `saveUrl`; the browser keeps blobs elsewhere. Nothing has changed the document yet. */
+    const page = `<!doctype html>\n${document.documentElement.outerHTML}`, at = page.lastIndexOf(PAGE_SCRIPT.outerHTML);
+    const elements = engineParts.map((part) => dataElement("engine", part));
+    this.before = new Blob([`${page.slice(0, at).trimEnd()}\n`, ...elements]);
+    this.after = new Blob([...others.map((part) => dataElement("model", part)), page.slice(at)]);
     const answers = [
       this.request("compile", { engines }),
       ...main.map((part) => this.request("part", part)),
@@ -48,6 +55,7 @@ class Client {
     const { info, texts, labels } = (await Promise.all(answers)).at(-1);
     this.texts = texts;
     this.labels = labels;
+    this.learnedSteps = info.learnedSteps;
     performance.mark("model-ready");
     return info;
   }
@@ -57,13 +65,44 @@ class Client {
   generate({ snapshot = null, kept = [], stop = [], choices = true, onTokens = () => {}, ...request }) {
     const number = this.count + 1;
     let text = "";
-    const receive = (tokens, ready) => {
+    const receive = ({ tokens, ready }) => {
       text += ready;
       onTokens(tokens.map((token) => this.token(token)), ready);
     };
     const message = { model: this.modelName(snapshot), request: { ...request, kept, stop, choices } };
     const done = this.request("generate", message, receive).then(({ rest, ...result }) => ({ text: text + rest, ...result }));
     return { done, stop: () => this.worker.postMessage({ type: "stop", job: number }) };
+  }
+
+  /* Learns from a text. settings: see `checkedLearning`. sample: the request of a text that is written now and then; null for none.
+     onPart gets {step, steps, loss, sample} after each step. Returns {done, stop()}; done is {losses, learnedSteps, sample}. */
+  learn({ text, settings, sample = null, onPart = () => {} }) {
+    const request = { text, settings, sample };
+    const number = this.count + 1;
+    this.isLearning = true;
+    const done = this.request("learn", { model: "main", request }, onPart)
+      .then((result) => {
+        this.learnedSteps = result.learnedSteps;
+        return result;
+      })
+      .finally(() => {
+        this.isLearning = false;
+        this.forgetSaved();
+      });
+    return { done, stop: () => this.worker.postMessage({ type: "stop", job: number }) };
+  }
+
+  /* Returns a URL of the page with the weights that the model has now. */
+  async saveUrl() {
+    const model = await this.request("save", {});
+    this.forgetSaved();
+    this.saved = URL.createObjectURL(new Blob([this.before, model, this.after], { type: "text/html" }));
+    return this.saved;
+  }
+
+  forgetSaved() {
+    if (this.saved) URL.revokeObjectURL(this.saved);
+    this.saved = null;
   }
 
   /* The name of a state of training: its index, or "main" for the model itself, which is the last one. */
@@ -117,19 +156,19 @@ class Client {
       .filter(({ id }) => id >= 0 && id < this.texts.length);
   }
 
-  request(type, message, onTokens) {
+  request(type, message, onPart) {
     const id = ++this.count;
     return new Promise((resolve, reject) => {
-      this.requests.set(id, { resolve, reject, onTokens });
+      this.requests.set(id, { resolve, reject, onPart });
       this.worker.postMessage({ ...message, id, type });
     });
   }
 
-  receive({ id, type, result, message, tokens, ready }) {
+  receive({ id, type, result, name, message, part }) {
     const request = this.requests.get(id);
-    if (type === "tokens") return request.onTokens(tokens, ready);
+    if (type === "part") return request.onPart(part);
     this.requests.delete(id);
-    if (type === "error") request.reject(new Error(message));
+    if (type === "error") request.reject(new ({ RangeError, TypeError }[name] ?? Error)(message));
     else request.resolve(result);
   }
 

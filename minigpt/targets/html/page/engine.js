@@ -107,6 +107,28 @@ class Engine {
     return result;
   }
 
+  /* Prepares `learnStep`. ids: the text; each step learns from batchSize windows of it, each of `length` tokens. */
+  openLearning(ids, { length, batchSize, seed, learningRate }) {
+    this.exports.finish();
+    this.check(this.exports.open_learning(...this.copyInIds(ids), length, batchSize, seed, learningRate));
+  }
+
+  /* Changes the weights once. Returns the loss before. */
+  learnStep() {
+    const loss = this.exports.learn();
+    if (loss < 0) throw new EngineError(this.message());
+    return loss;
+  }
+
+  closeLearning() {
+    this.exports.close_learning();
+  }
+
+  /* Returns the file with the weights that the model has now. */
+  currentFile() {
+    return this.temporarily(() => this.copyOut(this.check(this.exports.current_file()), this.size, Uint8Array));
+  }
+
   /* Prepares `inspect`. source: the ids of the source; empty for a model that continues text. */
   openInspection(ids, source) {
     this.exports.finish();

@@ -34,6 +34,7 @@ async function openPage(client, facts) {
     return;
   }
   desk.ready();
+  if (facts.kind !== "encoder_decoder") new LearningView(client, facts, () => desk.request());
   if (facts.snapshots.length >= 2) new Replay(client, facts, () => desk.request());
   if (facts.training_text_bytes !== null) new WhereFrom(client, () => byId("text").textContent);
 }

@@ -20,7 +20,12 @@ class Model {
   info() {
     const kind = this.isPairs ? "encoder_decoder" : "gpt";
     const { maxLen, numLayers, numHeads, vocabSize } = this;
-    return { kind, maxLen, numLayers, numHeads, vocabSize, tokenizerKind: this.vocabulary.kind };
+    return { kind, maxLen, numLayers, numHeads, vocabSize, tokenizerKind: this.vocabulary.kind, learnedSteps: this.learnedSteps };
+  }
+
+  /* The steps by which the weights were changed after the export. */
+  get learnedSteps() {
+    return this.engine.key("minigpt.learned_steps") ?? 0;
   }
 
   /* Returns the text and the readable form of every token. */
@@ -94,6 +99,23 @@ class Model {
       return null;
     }
     return { ...choice, text: this.push(text, choice.id) };
+  }
+
+  /* Begins to learn from a text. Returns the number of steps. */
+  beginLearning(text, settings) {
+    const ids = this.engine.encode(text);
+    const { steps, ...checked } = checkedLearning(settings, ids.length, this.maxLen);
+    this.current = null;
+    this.engine.openLearning(ids, checked);
+    return steps;
+  }
+
+  /* Returns a continuation of at most MOST tokens. */
+  sample(request) {
+    const MOST = 60;
+    const text = this.begin({ ...request, kept: [], choices: false, maxNewTokens: Math.min(MOST, request.maxNewTokens) });
+    while (this.next(text)) continue;
+    return text.ready + text.stopping.finish();
   }
 
   /* Returns how a token was chosen after `tokens`, with the labels of what was read. */

@@ -2,7 +2,8 @@
 
 class Branch {
   // kept: the tokens taken over from the parent, the chosen alternative last.
-  constructor({ prompt, settings, parent = null, kept = [], instead = null }) {
+  constructor({ prompt, settings, learnedSteps = 0, parent = null, kept = [], instead = null }) {
+    this.learnedSteps = learnedSteps; // those of the weights that write it
     this.prompt = prompt;
     this.settings = settings;
     this.parent = parent;
@@ -59,11 +60,11 @@ class BranchTree {
     this.update(branch);
   }
 
-  // Returns the texts with the same prompt, settings and seed.
-  find({ prompt, settings }) {
-    const wanted = JSON.stringify([prompt, settings]);
+  // Returns the texts with the same prompt, settings and seed, written with the same weights.
+  find({ prompt, settings, learnedSteps }) {
+    const wanted = JSON.stringify([prompt, settings, learnedSteps]);
     return [...this.items.keys()].filter(
-      (branch) => !branch.parent && JSON.stringify([branch.prompt, branch.settings]) === wanted,
+      (branch) => !branch.parent && JSON.stringify([branch.prompt, branch.settings, branch.learnedSteps]) === wanted,
     );
   }
 

@@ -2,6 +2,10 @@
 
 /* Milliseconds of generating between two messages. */
 const BATCH_MS = 30;
+/* Milliseconds between two samples of a model that learns. */
+const SAMPLE_MS = 1500;
+/* Characters of base64 in an element of a page; as in minigpt/pages/inlining.py. */
+const PART_CHARACTERS = 4 * 2 ** 20;
 
 function runWorker() {
   const worker = new ModelWorker();
@@ -20,7 +24,7 @@ class ModelWorker {
   }
 
   receive(message) {
-    if (message.type === "generate") {
+    if (message.type === "generate" || message.type === "learn") {
       const job = { ...message, isReady: false, isStopped: false, text: null };
       this.jobs.push(job);
       /* After the messages that open the model. An error of `unpack` is reported when the job begins. */
@@ -46,7 +50,8 @@ class ModelWorker {
   }
 
   fail(id, error) {
-    postMessage({ id, type: "error", message: errorMessage(error) });
+    const isOption = error instanceof OptionError;
+    postMessage({ id, type: "error", name: isOption ? error.kind : "Error", message: isOption ? error.message : errorMessage(error) });
   }
 
   /* Compiles the engine: the first one that this browser supports. */
@@ -144,14 +149,63 @@ class ModelWorker {
     return (await this.openTraining(size)).passages(part);
   }
 
+  /* Returns the elements of a page that hold the model with the weights that it has now: a Blob. */
+  save() {
+    const bytes = this.main.currentFile(), step = (PART_CHARACTERS / 4) * 3, parts = [];
+    for (let start = 0; start < bytes.length; start += step) {
+      const text = toBase64(bytes.subarray(start, start + step));
+      parts.push(dataElement("model", { file: "main", size: bytes.length, text }));
+    }
+    return new Blob(parts);
+  }
+
   continueSoon() {
     this.channel.port2.postMessage(null);
   }
 
-  /* Generates for a moment. */
+  /* Works for a moment. */
   runJobs() {
     const job = this.jobs[0];
     if (!job?.isReady) return;
+    if (job.type === "learn") this.learn(job);
+    else this.write(job);
+    if (job.isDone) this.jobs.shift();
+    if (this.jobs.length) this.continueSoon();
+  }
+
+  /* Makes a step of learning. A sample of the model is written now and then, if it is asked for. */
+  learn(job) {
+    const model = this.model("main"), { text, settings, sample } = job.request;
+    try {
+      if (!job.losses) {
+        job.steps = model.beginLearning(text, settings);
+        job.losses = [];
+        job.sampled = -Infinity;
+      }
+      if (!job.isStopped) {
+        const loss = model.engine.learnStep();
+        job.losses.push(loss);
+        const part = { step: job.losses.length, steps: job.steps, loss, sample: null };
+        if (sample && performance.now() - job.sampled > SAMPLE_MS) {
+          part.sample = model.sample(sample);
+          job.sampled = performance.now();
+        }
+        postMessage({ id: job.id, type: "part", part });
+      }
+      job.isDone = job.isStopped || job.losses.length === job.steps;
+      if (!job.isDone) return;
+      model.engine.closeLearning();
+      const result = { losses: job.losses, learnedSteps: model.learnedSteps, sample: sample ? model.sample(sample) : null };
+      postMessage({ id: job.id, type: "result", result });
+    } catch (error) {
+      model.engine.closeLearning();
+      job.isDone = true;
+      this.fail(job.id, error);
+    }
+    model.current = null;
+  }
+
+  write(job) {
     try {
       const model = this.model(job.model);
       job.text ??= model.begin(job.request);
@@ -166,12 +220,11 @@ class ModelWorker {
       job.text = { end: "error" };
       this.fail(job.id, error);
     }
-    if (job.text.end) this.jobs.shift();
-    if (this.jobs.length) this.continueSoon();
+    job.isDone = job.text.end;
   }
 
   post({ id, text }, generated) {
-    if (generated.length) postMessage({ id, type: "tokens", tokens: generated, ready: text.ready });
+    if (generated.length) postMessage({ id, type: "part", part: { tokens: generated, ready: text.ready } });
     text.ready = "";
     if (!text.end) return;
     const { tokens, prompt, isCut, end } = text;
@@ -186,6 +239,19 @@ function errorMessage(error) {
   }
   if (error instanceof RangeError) return "There is not enough memory for this model.";
   return `The engine failed: ${error.message}`;
+}
+
+/* As minigpt/pages/inlining.py writes it. */
+function dataElement(kind, { file, size, text }) {
+  return `<script type="text/plain" class="${kind}" data-file="${file}" data-size="${size}">${text}<\/script>\n`;
+}
+
+function toBase64(bytes) {
+  if (bytes.toBase64) return bytes.toBase64();
+  let binary = "";
+  const MOST = 2 ** 15; /* arguments of a call */
+  for (let i = 0; i < bytes.length; i += MOST) binary += String.fromCharCode(...bytes.subarray(i, i + MOST));
+  return btoa(binary);
 }
 
 function fromBase64(text) {

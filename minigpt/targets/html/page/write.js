@@ -42,9 +42,9 @@ class Writer {
     if (this.isLinked) this.start(true);
   }
 
-  // The prompt and the settings of the form; throws an Error for a setting out of range.
+  // The prompt and the settings of the form, and the state of the weights; throws an Error for a setting out of range.
   request() {
-    return { prompt: this.prompt.value, settings: this.settings.read() };
+    return { prompt: this.prompt.value, settings: this.settings.read(), learnedSteps: this.client.learnedSteps };
   }
 
   // isLinked: with the seed of the form, which is that of a link.
@@ -112,7 +112,7 @@ class Writer {
       },
     });
     this.setJob(job);
-    this.status.say("Writing…");
+    this.status.say(this.client.isLearning ? "Waiting until the model has learned…" : "Writing…");
     try {
       const result = await job.done;
       branch.text = result.text;

@@ -1,0 +1,101 @@
+// "Learn": a text of the reader changes the weights; the page can be saved with the new ones.
+
+class LearningView {
+  // request(): the prompt and the settings of the form "Write".
+  constructor(client, facts, request) {
+    this.client = client;
+    this.facts = facts;
+    this.request = request;
+    this.job = null;
+    this.status = new StatusLine(byId("learn-status"));
+    this.fields = LEARNING_SETTINGS.map((setting) => ({ setting, input: this.field(setting) }));
+    byId("learning").hidden = byId("nav-learning").hidden = false;
+    byId("learn-start").disabled = byId("save-page").disabled = false;
+    byId("learn-form").addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (!this.job) this.learn();
+    });
+    byId("learn-stop").addEventListener("click", () => this.job?.stop());
+    byId("save-page").addEventListener("click", () => this.save());
+    this.describe();
+  }
+
+  field({ option, label, isNumber, least, most, default: value }) {
+    const id = `learn-${option}`, step = isNumber ? "any" : 1;
+    const input = make("input", { type: "number", id, step, min: least, inputmode: isNumber ? "decimal" : "numeric", placeholder: value });
+    byId("learn-fields").append(make("div", { class: "field" }, make("label", { for: id }, label), input));
+    return input;
+  }
+
+  // The values of the form; an empty field has its default, and a wrong one NaN.
+  settings() {
+    const given = this.fields.filter(({ input }) => input.value !== "" || input.validity.badInput);
+    return Object.fromEntries(given.map(({ setting, input }) => [setting.option, numberIn(input.value)]));
+  }
+
+  async learn() {
+    clearError();
+    try {
+      const { prompt, settings } = this.request();
+      const speedometer = new Speedometer();
+      const text = byId("learn-text").value;
+      this.setJob(this.client.learn({
+        text,
+        settings: this.settings(),
+        sample: { ...settings, prompt },
+        onPart: (part) => {
+          speedometer.add(1);
+          this.show(part, prompt, speedometer);
+        },
+      }));
+      this.status.say("Learning…");
+      const { losses, sample } = await this.job.done;
+      if (sample !== null) byId("learn-sample").textContent = sample;
+      this.status.say(`Done after ${formatCount(losses.length, "step")}.`);
+    } catch (error) {
+      this.status.say("");
+      showError(error);
+    } finally {
+      this.setJob(null);
+      this.describe();
+    }
+  }
+
+  show({ step, steps, loss, sample }, prompt, speedometer) {
+    const speed = speedometer.speed(), left = speed ? `, ${formatSeconds(Math.ceil((steps - step) / speed))} left` : "";
+    byId("learn-sheet").hidden = false;
+    byId("learn-progress").textContent =
+      `Step ${formatInteger(step)} of ${formatInteger(steps)}: loss ${loss.toFixed(3)} nats per token${left}`;
+    if (sample === null) return;
+    byId("learn-prompt").textContent = endOfText(prompt, SHOWN_PROMPT);
+    byId("learn-sample").textContent = sample;
+  }
+
+  setJob(job) {
+    const focused = document.activeElement;
+    this.job = job;
+    byId("learn-stop").hidden = job === null;
+    byId("learn-start").disabled = byId("save-page").disabled = job !== null;
+    if (job && focused === byId("learn-start")) byId("learn-stop").focus({ preventScroll: true });
+    if (!job && focused === byId("learn-stop")) byId("learn-start").focus({ preventScroll: true });
+  }
+
+  // Says that the weights are no longer those of the export.
+  describe() {
+    const steps = this.client.learnedSteps;
+    byId("learned-note").hidden = steps === 0;
+    byId("learned-note").textContent =
+      `The weights were changed after the export, by ${formatCount(steps, "step")} of learning. The scores and samples below are those of before.`;
+  }
+
+  async save() {
+    clearError();
+    try {
+      const name = `${this.facts.title || "model"}.html`;
+      make("a", { href: await this.client.saveUrl(), download: name }).click();
+      this.status.say("Saved");
+    } catch (error) {
+      showError(error);
+    }
+  }
+}

@@ -1,0 +1,174 @@
+"""Learning in the page: the same weights as in Python, and a saved page that has them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import minigpt
+from tests.browser.accessibility import violations
+from tests.browser.interface import learn, set_value, wait_until_ready, write
+from tests.cli.running import called
+from tests.conftest import tiny_text
+
+pytestmark = pytest.mark.browser
+
+OPTIONS = {"steps": 6, "learningRate": 0.01, "batchSize": 2, "length": 9, "seed": 4}
+ARGUMENTS = {"steps": 6, "learning_rate": 0.01, "batch_size": 2, "length": 9, "seed": 4}
+# The page may not fetch anything, its own blobs neither: the test keeps the one of the URL.
+SAVED = """async (save) => {
+  const create = URL.createObjectURL;
+  let blob = null;
+  URL.createObjectURL = (made) => create.call(URL, (blob = made));
+  const url = await minigpt.saveUrl();
+  URL.createObjectURL = create;
+  return [url.startsWith("blob:"), blob.type, await blob.text()];
+}"""
+
+
+def saved_page(tab, path: Path) -> Path:
+    is_blob, kind, text = tab.evaluate(SAVED)
+    assert is_blob and kind == "text/html"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def not_in_the_page(tab) -> list[str]:
+    """The requests of other things than the page, its worker and its icon."""
+    return [url for url in tab.requests[1:] if not url.startswith(("blob:", "data:"))]
+
+
+def test_the_weights_are_those_of_python(tab, gpt, open_page, tmp_path):
+    model, text = gpt.portable(), tiny_text(9)
+    before = tab.generate("Ana", seed=1)
+    losses, steps = tab.evaluate(
+        """async (options) => {
+          const steps = [];
+          const { losses } = await minigpt.learn({ ...options, onStep: (step) => { steps.push(step); } });
+          return [losses, steps];
+        }""",
+        {"text": text, **OPTIONS},
+    )
+    assert losses == model.learn(text, **ARGUMENTS)
+    assert steps == [{"step": n, "loss": loss} for n, loss in enumerate(losses, 1)]
+    after = tab.generate("Ana", seed=1)
+    assert after != before
+    settings = gpt.run.config.sampling.model_dump()
+    names = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "stop")
+    settings = {name: settings[name] for name in names}
+    assert [after["text"]] == model.generate("Ana", seed=1, **settings)
+    # The saved page has them, and everything else that the page had.
+    page = saved_page(tab, tmp_path / "saved.html")
+    saved = minigpt.load_portable(page)
+    assert saved.learned_steps == 6
+    assert [after["text"]] == saved.generate("Ana", seed=1, **settings)
+    again = open_page(page)
+    again.evaluate("() => minigpt.ready")
+    assert again.generate("Ana", seed=1) == after
+    assert again.generate("Ana", snapshot=0) == tab.generate("Ana", snapshot=0)
+    assert len(again.evaluate("() => minigpt.snapshots")) == 3
+    assert again.messages == tab.messages == []
+    assert not_in_the_page(again) == not_in_the_page(tab) == []
+    model.save(tmp_path / "python.gguf")
+    assert saved._engine.file() == (tmp_path / "python.gguf").read_bytes()
+    options = ("--prompt", "Ana", "--seed", 1)
+    assert called("sample", page, *options).stdout == f"Ana{after['text']}\n"
+    # Saving a saved page changes nothing.
+    assert saved_page(again, tmp_path / "twice.html").read_bytes() == page.read_bytes()
+
+
+def test_an_unchanged_page_is_saved_as_it_is(tab, gpt, tmp_path):
+    page = saved_page(tab, tmp_path / "saved.html")
+    for pattern in (r"<script .*</script>\n", r"(?s)<script>.*</script>", r"(?s)<style>.*</style>"):
+        exported, found = (
+            re.findall(pattern, path.read_text(encoding="utf-8")) for path in (gpt.page, page)
+        )
+        assert exported and sorted(found) == sorted(exported)
+    assert minigpt.load_portable(page).learned_steps == 0
+
+
+def test_a_text_is_learned_with_the_form(open_page, gpt, axe, tmp_path):
+    tab = open_page(gpt.page)
+    wait_until_ready(tab)
+    before = write(tab, "Ana", seed=3)
+    learn(tab, tiny_text(60), steps=40, learningRate=0.01, batchSize=2)
+    progress = tab.evaluate("() => document.getElementById('learn-progress').textContent")
+    assert progress.startswith("Step 40 of 40: loss ")
+    # The sample is what the form above writes now.
+    sample = tab.evaluate("() => document.getElementById('learn-sample').textContent")
+    after = write(tab, "Ana", seed=3)
+    assert after != before and sample == after
+    note = tab.evaluate("() => document.getElementById('learned-note').textContent")
+    assert note.startswith("The weights were changed after the export, by 40 steps of learning.")
+    assert violations(tab, axe) == []
+    assert tab.messages == not_in_the_page(tab) == []
+    page = open_page(saved_page(tab, tmp_path / "saved.html"))
+    wait_until_ready(page)
+    assert page.evaluate("() => document.getElementById('learned-note').textContent") == note
+
+
+def test_learning_can_be_stopped(tab, gpt):
+    set_value(tab, "learn-text", tiny_text(60))
+    set_value(tab, "learn-steps", 10**6)
+    tab.evaluate("() => document.getElementById('learn-start').focus()")
+    tab.press("Enter")
+    tab.wait_for("() => /^Step [2-9]/.test(document.getElementById('learn-progress').textContent)")
+    # The focus is on the button that ends it.
+    assert tab.evaluate("() => document.activeElement.id") == "learn-stop"
+    tab.press("Enter")
+    tab.wait_for("() => /^Done after/.test(document.getElementById('learn-status').textContent)")
+    assert tab.evaluate("() => document.activeElement.id") == "learn-start"
+    # A script stops it with its callback.
+    options = {"text": tiny_text(9), "steps": 50, "length": 5}
+    losses = tab.evaluate(
+        """async (options) => {
+          const onStep = ({ step }) => step < 3;
+          return (await minigpt.learn({ ...options, onStep })).losses;
+        }""",
+        options,
+    )
+    assert 3 <= len(losses) < 50
+    assert tab.generate("Ana")["tokens"]
+
+
+def test_options_that_cannot_be_used(tab):
+    text = "Ana sat on the roof"
+    tokens = tab.evaluate("() => minigpt.info.model.max_len")
+    assert tokens == 24
+    message = """async (options) => {
+      try { await minigpt.learn(options); return "no error"; }
+      catch (error) { return `${error.name} ${error.message}`; }
+    }"""
+    cases = [
+        (None, "TypeError options: "),
+        ({}, "TypeError text: should be a string"),
+        ({"text": 3}, "TypeError text: should be a string"),
+        ({"text": ""}, "RangeError text: 0 tokens: should have at least 2"),
+        ({"text": text, "onStep": 3}, "TypeError onStep: should be a function"),
+        ({"text": text, "learning_rate": 1}, "TypeError learning_rate: unknown option"),
+        ({"text": text, "steps": 0}, "RangeError steps: 0: should be an integer from 1 to "),
+        ({"text": text, "steps": 1.5}, "RangeError steps: 1.5: should be an integer"),
+        ({"text": text, "steps": "1"}, "TypeError steps: should be an integer"),
+        (
+            {"text": text, "learningRate": 0},
+            "RangeError learningRate: 0: should be a number above 0",
+        ),
+        ({"text": text, "batchSize": 0}, "RangeError batchSize: 0: "),
+        ({"text": text, "seed": -1}, "RangeError seed: -1: "),
+        ({"text": text, "length": 24}, "RangeError length: 24: should be an integer from 1 to "),
+    ]
+    for options, expected in cases:
+        assert tab.evaluate(message, options).startswith(expected), options
+    # The form says it in the line for errors.
+    tab.evaluate("() => document.getElementById('learn-form').requestSubmit()")
+    tab.wait_for("() => /^text: 0 tokens/.test(document.getElementById('alert').textContent)")
+    assert tab.evaluate("() => document.getElementById('learn-start').disabled") is False
+
+
+def test_a_model_of_pairs_cannot_learn(open_page, pairs):
+    tab = open_page(pairs.page)
+    wait_until_ready(tab)
+    assert tab.evaluate("() => document.getElementById('learning').hidden")
+    message = "async (name) => minigpt[name]({ text: 'a b' }).catch((error) => `${error}`)"
+    assert tab.evaluate(message, "learn").startswith("TypeError: learn: only models that continue")
+    assert tab.evaluate(message, "saveUrl").startswith("TypeError: saveUrl: only models that")
