@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minigpt.targets.gguf.settings import Settings
-from tests.browser.interface import text_of_tokens, wait_until_ready, write
+from tests.browser.interface import WRITTEN, text_of_tokens, write
 
 pytestmark = pytest.mark.browser
 
@@ -39,7 +39,7 @@ def tab_to(tab, condition, most: int = 60) -> dict:
 def written(open_page, gpt):
     """The page after writing by Ctrl+Enter; the focus is in the prompt."""
     tab = open_page(gpt.page)
-    wait_until_ready(tab)
+    tab.wait_for(WRITTEN)
     tab_to(tab, lambda found: found["id"] == "prompt")
     tab.press("Control+a")
     tab.type("Ana sat")
@@ -134,18 +134,20 @@ def test_an_alternative_makes_a_branch(written):
     written.press("Enter")
     assert focus(written)["name"] == "button"
     written.press("Enter")
-    two = "() => document.querySelectorAll('#branches .branch').length === 2"
-    written.wait_for(f"() => ({two})() && document.getElementById('stop').hidden")
+    # The first one is that of the opening.
+    three = "() => document.querySelectorAll('#branches .branch').length === 3"
+    written.wait_for(f"() => ({three})() && document.getElementById('stop').hidden")
     second = text_of_tokens(written)
     assert second != first
     assert second.startswith(kept)
     # Back to the first text, and to the second again.
     current = "() => document.querySelector('#branches [aria-current=true]').innerText.trim()[0]"
-    assert written.evaluate(current) == "2"
+    assert written.evaluate(current) == "3"
     tab_to(written, lambda found: "branch" in found["classes"].split())
+    written.press("Tab")
     written.press("Enter")
     assert text_of_tokens(written) == first
-    assert written.evaluate(current) == "1"
+    assert written.evaluate(current) == "2"
     written.press("Tab")
     written.press("Enter")
     assert text_of_tokens(written) == second
@@ -160,7 +162,7 @@ def test_a_branch_is_the_continuation_of_its_tokens(written, gpt):
     written.press("ArrowRight", 3)
     written.press("Enter", 2)
     branches = "() => document.querySelectorAll('#branches .branch').length"
-    written.wait_for(f"() => ({branches})() === 3 && document.getElementById('stop').hidden")
+    written.wait_for(f"() => ({branches})() === 4 && document.getElementById('stop').hidden")
 
     model, tokenizer = gpt.portable(), gpt.built.tokenizer
     prompt = tokenizer.encode("Ana sat").tolist()

@@ -36,8 +36,9 @@ class Translator {
       onOpen: (index) => this.choose(index, true),
     });
     this.prompt = byId("prompt");
-    this.prompt.value = facts.samples.find((sample) => sample.source)?.source ?? facts.sampling.prompts?.[0] ?? "";
-    listenToForm(client, () => this.start());
+    this.prompt.value = samplePrompts(facts)[0] ?? "";
+    listenToForm(() => this.start());
+    showChips(samplePrompts(facts), () => this.start());
     listenToAddress(this);
     byId("stop").addEventListener("click", () => this.job?.stop());
     byId("copy").addEventListener("click", () => this.copy());
@@ -48,7 +49,8 @@ class Translator {
   ready() {
     byId("start").disabled = false;
     this.status.say("Ready");
-    if (this.isLinked) this.start();
+    if (this.link) this.follow(this.link);
+    else this.translate(this.request());
   }
 
   request() {
@@ -59,9 +61,16 @@ class Translator {
     clearError();
     try {
       this.translate(this.request());
+      this.settings.writeAddress([this.shown]);
     } catch (error) {
       showError(error);
     }
+  }
+
+  async follow({ token }) {
+    clearError();
+    await this.translate(this.request());
+    if (this.shown.tokens[token]) this.choose(token);
   }
 
   async translate({ prompt, settings }) {
@@ -100,7 +109,6 @@ class Translator {
 
   show(translation) {
     this.shown = translation;
-    this.settings.writeAddress(translation);
     this.alignment = null;
     this.panel.clear();
     byId("text-empty").hidden = true;
@@ -137,6 +145,7 @@ class Translator {
   choose(index, moveFocus = false) {
     this.tokens.mark(index);
     this.panel.choose(this.shown, index);
+    this.settings.writeAddress([this.shown], index);
     this.shadeSource(index);
     this.tokens.reveal(byId("panel"));
     if (moveFocus) this.panel.focus();
