@@ -44,8 +44,19 @@ def text_of_tokens(tab: Tab) -> str:
 def look_at(tab: Tab, index: int) -> None:
     """Chooses a token and looks inside."""
     tab.evaluate("(index) => document.querySelectorAll('.token')[index].click()", index)
-    tab.evaluate("() => document.getElementById('tab-inside').click()")
-    tab.wait_for("() => document.querySelector('table.lens') !== null")
+    tab.evaluate(
+        """() => {
+          const button = document.getElementById("look-inside");
+          if (button.getAttribute("aria-expanded") === "false") button.click();
+        }"""
+    )
+    tab.wait_for(
+        """() => {
+          const box = document.getElementById("inside-content");
+          const squares = Array.from(box.querySelectorAll(".part-button"), (button) => button.textContent);
+          return !box.hidden && !box.hasAttribute("aria-busy") && !squares.includes("…");
+        }"""
+    )
 
 
 def use_everything(tab: Tab, prompt: str) -> None:

@@ -190,13 +190,13 @@ def test_settings_do_not_move_the_text(open_page, gpt, axe):
     seen = "() => document.getElementById('seed').checkVisibility()"
     before = tab.evaluate(place)
     assert not tab.evaluate(seen)
-    tab.click("[popovertarget]")
+    tab.click("#settings-button")
     assert tab.evaluate(seen)
     assert tab.evaluate(place) == before
     left, right, top, button = tab.evaluate(
         """() => {
           const box = document.getElementById("settings").getBoundingClientRect();
-          const button = document.querySelector("[popovertarget]").getBoundingClientRect();
+          const button = document.querySelector("#settings-button").getBoundingClientRect();
           return [box.left, box.right, box.top, button.bottom];
         }"""
     )

@@ -237,7 +237,7 @@ def test_writing_again_writes_something_new(open_page, gpt):
         found = tab.generate("Ana", seed=seeds[-1])["text"]
         assert text_of_tokens(tab).startswith(found)
     assert seeds[0] == 5 and len(set(seeds)) == len(texts) == 4
-    tab.click("[popovertarget]")
+    tab.click("#settings-button")
     tab.click("#keep-seed")
     write(tab, "Ana")
     assert int(tab.evaluate("() => document.getElementById('seed').value")) == seeds[-1]

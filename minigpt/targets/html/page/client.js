@@ -86,6 +86,10 @@ class Client {
     return { ...result, lens };
   }
 
+  probability(request) {
+    return this.request("probability", request);
+  }
+
   align(request) {
     return this.request("align", request);
   }

@@ -34,6 +34,7 @@ async function openPage(client, facts) {
   }
   desk.ready();
   if (facts.snapshots.length >= 2) new Replay(client, facts, () => desk.request());
+  if (facts.kind !== "encoder_decoder") new Comparison(client, facts, () => desk.request());
 }
 
 if (typeof document === "undefined") runWorker();

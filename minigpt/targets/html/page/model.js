@@ -96,13 +96,13 @@ class Model {
     return { ...choice, text: this.push(text, choice.id) };
   }
 
-  /* Returns how a token was chosen after `tokens`, with the labels of what was read. */
-  inspect({ prompt, tokens, chosen }) {
+  /* Returns how a token is chosen after `tokens`, with the labels of what was read. */
+  inspect({ prompt, tokens, chosen, withoutHeads = [], withoutLayers = [] }) {
     const { startId } = this.vocabulary;
     const source = this.isPairs ? this.source(prompt) : [];
     const read = this.isPairs ? [] : this.engine.encode(prompt);
     const context = [...(read.length ? read : [startId]), ...tokens].slice(-this.maxLen);
-    this.open(context, source);
+    this.open(context, source, withoutHeads, withoutLayers);
     return {
       context: this.describe(context),
       source: this.describe(source),
@@ -144,9 +144,9 @@ class Model {
     this.leftOut = key;
   }
 
-  open(context, source) {
+  open(context, source, withoutHeads = [], withoutLayers = []) {
     this.current = null;
-    this.leaveOut([], []);
+    this.leaveOut(withoutHeads, withoutLayers);
     this.engine.openInspection(context, source);
   }
 

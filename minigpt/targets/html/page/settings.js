@@ -14,6 +14,8 @@ class SettingsForm {
     this.facts = facts;
     this.sampling = facts.sampling;
     this.stop = facts.sampling.stop ?? [];
+    this.off = NOTHING_OFF; // heads and layers that are left out while writing
+    this.onOff = () => {}; // follows a change of `off`
     const place = ({ name }) => (FIRST_SETTINGS.indexOf(name) + 1 || FIRST_SETTINGS.length + 1);
     const [temperature, ...others] = SAMPLING_SETTINGS.toSorted((one, other) => place(one) - place(other));
     byId("settings-row").prepend(this.field(temperature));
@@ -31,7 +33,7 @@ class SettingsForm {
 
   // Puts the other settings below their button, inside the window.
   place(box) {
-    const { bottom, left } = box.previousElementSibling.getBoundingClientRect();
+    const { bottom, left } = byId("settings-button").getBoundingClientRect();
     const { clientWidth } = document.documentElement;
     const width = Math.min(432, clientWidth - 32);
     box.style.setProperty("--top", `${window.scrollY + bottom}px`);
@@ -77,6 +79,16 @@ class SettingsForm {
     this.check(setting);
   }
 
+  // Leaves out heads and layers from now on, and says so beside the settings.
+  switchOff(off) {
+    this.off = off;
+    const names = partsOff(off).map(partName).join("; ");
+    const allOn = makeButton({ class: "quiet" }, () => this.switchOff(NOTHING_OFF), "Switch all on");
+    byId("left-out").replaceChildren(`Written without ${names}. `, allOn);
+    byId("left-out").hidden = names === "";
+    this.onOff();
+  }
+
   // Draws a new seed, unless the seed is kept or has no effect. Returns whether it has drawn one.
   drawSeed() {
     const { temperature, topK } = this.read();
@@ -95,7 +107,7 @@ class SettingsForm {
 
   // The values as options of Client.generate. Throws an Error that names the first field with a wrong value.
   read() {
-    const options = { stop: this.stop };
+    const options = { stop: this.stop, ...this.off };
     for (const setting of SAMPLING_SETTINGS) {
       const field = byId(setting.element);
       if (!this.check(setting)) {
@@ -114,19 +126,33 @@ class SettingsForm {
     if (!state.has("prompt")) return null;
     const prompt = state.get("prompt");
     const usual = SAMPLING_SETTINGS.map((setting) => [setting.option, numberIn(this.usual(setting))]);
-    const path = [{ settings: { stop: this.stop, ...Object.fromEntries(usual) } }];
+    const path = [{ settings: { stop: this.stop, ...NOTHING_OFF, ...Object.fromEntries(usual) } }];
     for (const [name, value] of state) {
-      const { settings } = path.at(-1);
       if (name === "branch") {
         const [kept, id] = value.split(".").map(numberIn);
-        path.push({ kept, id, settings: { ...settings } });
+        path.push({ kept, id, settings: { ...path.at(-1).settings } });
       }
       const setting = SAMPLING_SETTINGS.find(({ option }) => option === name);
-      if (setting && isAllowed(setting, numberIn(value))) settings[name] = numberIn(value);
+      if (setting && isAllowed(setting, numberIn(value))) path.at(-1).settings[name] = numberIn(value);
+      if (name === "off") Object.assign(path.at(-1).settings, this.partsIn(value));
     }
     byId("prompt").value = prompt;
     for (const setting of SAMPLING_SETTINGS) this.set(setting, String(path.at(-1).settings[setting.option]));
+    const { withoutHeads, withoutLayers } = path.at(-1).settings;
+    this.switchOff({ withoutHeads, withoutLayers });
     return { prompt, path, token: numberIn(state.get("token") ?? "") - 1 };
+  }
+
+  // "2,3.1" → layer 2, and head 1 of layer 3; what does not exist is left out.
+  partsIn(text) {
+    const { num_layers: layers, num_heads: heads } = this.facts.model;
+    let off = NOTHING_OFF;
+    if (this.facts.kind === "encoder_decoder") return off;
+    for (const [layer, head = null] of text.split(",").map((part) => part.split(".").map((number) => numberIn(number) - 1))) {
+      const exists = Number.isInteger(layer) && layer >= 0 && layer < layers && (head === null || (Number.isInteger(head) && head >= 0 && head < heads));
+      if (exists && !isOff(off, { layer, head })) off = withSwitched(off, { layer, head });
+    }
+    return off;
   }
 
   // Puts a text into the fragment of the address: its prompt, its seed, and the settings that have been changed; for each
@@ -139,10 +165,16 @@ class SettingsForm {
         if (isNew(setting, value)) state.append(setting.option, value);
       }
     };
+    const appendOff = (settings, before) => {
+      const [parts, old] = [settings, before].map((off) => partsOff(off).map(({ layer, head }) => (head === null ? layer + 1 : `${layer + 1}.${head + 1}`)));
+      if (String(parts) !== String(old)) state.append("off", parts);
+    };
     append(text.settings, (setting, value) => setting.name === "seed" || value !== this.usual(setting));
+    appendOff(text.settings, NOTHING_OFF);
     for (const { parent, keptCount, tokens, instead, settings } of branches) {
       state.append("branch", instead ? `${keptCount}.${tokens[keptCount - 1].id}` : String(keptCount));
       append(settings, ({ option }, value) => value !== String(parent.settings[option]));
+      appendOff(settings, parent.settings);
     }
     if (token !== null) state.set("token", token + 1);
     try {

@@ -13,22 +13,14 @@ class Translator {
     byId("source-line").replaceWith(this.source.node);
     this.source.node.classList.add("source-line");
     this.source.node.hidden = true;
-    this.reading = new ReadingView({ box: byId("text"), prompt: byId("text-prompt"), spans: () => this.tokens.spans });
     this.panel = new TokenPanel({
-      client,
-      kind: facts.kind,
       onChoose: null,
       onPin: (index) => this.choose(index),
-      onShown: () => this.tokens.reveal(byId("panel")),
       onClose: () => {
         this.point(null);
         this.tokens.focus();
       },
-      onShade: (index, read, source) => {
-        showReading(this.reading, index, read);
-        this.source.shade(source.weights);
-      },
-      onUnshade: () => hideReading(this.reading),
+      inside: new InsideView({ client, kind: facts.kind, off: () => NOTHING_OFF }),
     });
     this.tokens = new TokenText(byId("text-tokens"), "Translation", {
       onPoint: (index) => this.point(index),
@@ -137,7 +129,7 @@ class Translator {
 
   // The pointer is on a token of the translation, or has left it.
   point(index) {
-    if (this.panel.view === "inside" && this.panel.chosen) return;
+    if (this.panel.isInside && this.panel.chosen) return;
     this.panel.preview(this.shown, index);
     this.shadeSource(index ?? this.panel.chosen?.index ?? null);
   }
@@ -172,5 +164,5 @@ function nameTranslation() {
   byId("text-empty").textContent = "The translation will appear here, colored token by token: the stronger the color and the thicker the line, the less probable the token.";
   byId("panel-empty").textContent =
     "Point at a token of the translation, tap it, or reach it with Tab and the arrow keys. The source tokens that the model " +
-    "attended to are shaded, and this panel shows the alternatives and, with “Look inside”, how the model chose the token.";
+    "attended to are shaded, and this panel shows the alternatives and, with “Look inside”, what the heads attend to.";
 }

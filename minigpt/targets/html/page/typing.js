@@ -23,7 +23,7 @@ class Typing {
     this.stop();
     this.text = text;
     this.count = text.tokens.length;
-    this.isAtOnce = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.isAtOnce = prefersReducedMotion();
     if (!this.isAtOnce) this.timer = setInterval(() => !this.isPaused && this.show(1), 1000 / TOKENS_PER_SECOND);
     this.pause(false);
     this.onChange();
@@ -68,4 +68,8 @@ class Typing {
     this.onEnd();
     this.onChange();
   }
+}
+
+function prefersReducedMotion() {
+  return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 }

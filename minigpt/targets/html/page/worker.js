@@ -103,6 +103,11 @@ class ModelWorker {
     return this.model("main").inspect(message);
   }
 
+  /* Returns the probability of the chosen token of `inspect`. */
+  probability(message) {
+    return this.inspect(message).lens.at(-1).probability;
+  }
+
   align(message) {
     return this.model("main").align(message);
   }

@@ -13,17 +13,18 @@ class Writer {
       this.show(branch);
       this.setAddress();
     });
-    this.reading = new ReadingView({ box: byId("text"), prompt: byId("text-prompt"), spans: () => this.tokens.spans });
     this.panel = new TokenPanel({
-      client,
-      kind: facts.kind,
       onChoose: (branch, index, alternative) => this.branch(branch, index, alternative),
       onPin: (index) => this.choose(index),
-      onShown: () => this.tokens.reveal(byId("panel")),
       onClose: () => this.tokens.focus(),
-      onShade: (index, read) => showReading(this.reading, index, read),
-      onUnshade: () => hideReading(this.reading),
+      inside: new InsideView({
+        client,
+        kind: facts.kind,
+        off: () => this.settings.off,
+        onSwitch: (part) => this.settings.switchOff(withSwitched(this.settings.off, part)),
+      }),
     });
+    this.settings.onOff = () => this.panel.inside.show();
     this.tokens = new TokenText(byId("text-tokens"), "Continuation", {
       onPoint: (index) => this.panel.preview(this.shown, index),
       onChoose: (index) => this.choose(index),
@@ -267,23 +268,6 @@ function firstBeyond(branch) {
       return beyond;
     }) >>> 0
   );
-}
-
-function showReading(reading, index, read) {
-  reading.show(read.tokens, read.weights, index);
-  byId("legend").hidden = true;
-  byId("colors").disabled = true;
-  byId("reading-note").hidden = false;
-  byId("reading-note").textContent =
-    `The stronger the shade of a token, the more attention it got (${read.grid.description()}). Faint: the chosen token and what was not read to choose it.`;
-}
-
-function hideReading(reading) {
-  if (reading.shown === null) return;
-  reading.hide();
-  byId("legend").hidden = false;
-  byId("colors").disabled = false;
-  byId("reading-note").hidden = true;
 }
 
 function showPrompt(prompt) {
