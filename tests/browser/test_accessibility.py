@@ -127,9 +127,10 @@ def test_colors_of_the_system(chromium, gpt):
     thickest = """() => Math.max(...Array.from(document.querySelectorAll(".shade .fill"), (fill) =>
       parseFloat(getComputedStyle(fill).borderBottomWidth)))"""
     assert tab.evaluate(thickest) == 5
-    bars = [".alternative.chosen .bar", ".alternative:not(.chosen) .bar", ".panel"]
-    chosen, other, panel = (style[2] for style in tab.evaluate(STYLES, bars))
-    assert len({chosen, other, panel}) == 3
+    bars = [".alternative.chosen .bars", ".alternative:not(.chosen) .bars"]
+    solid = STYLES.replace("selector))", 'selector), "::after")')
+    chosen, other = (style[2] for style in tab.evaluate(solid, bars))
+    assert len({chosen, other, tab.evaluate(STYLES, [".panel"])[0][2]}) == 3
     tab.close()
 
 

@@ -90,6 +90,10 @@ class Client {
     return this.request("probability", request);
   }
 
+  draw(request) {
+    return this.request("draw", request);
+  }
+
   align(request) {
     return this.request("align", request);
   }

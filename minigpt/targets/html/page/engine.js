@@ -107,6 +107,15 @@ class Engine {
     return result;
   }
 
+  /* Returns how the next token of a started text would be drawn: the random number from 0 to 1, and the places of tokens, each a
+     part of the line from 0 to 1. The text must be started again. */
+  describeDraw(ids) {
+    const found = this.check(this.exports.describe_draw(...this.copyInIds(ids)));
+    const [drawn] = this.copyOut(found, 4, Float32Array), [places] = this.copyOut(found + 4, 4, Uint32Array);
+    const numbers = this.copyOut(places, 8 * ids.length, Float32Array);
+    return { drawn, places: Array.from(ids, (_, at) => ({ start: numbers[2 * at], share: numbers[2 * at + 1] })) };
+  }
+
   /* Prepares `inspect`. source: the ids of the source; empty for a model that continues text. */
   openInspection(ids, source) {
     this.exports.finish();

@@ -112,6 +112,14 @@ class Model {
     };
   }
 
+  /* Returns how the token after `tokens` is drawn with some settings: see `Engine.describeDraw`. */
+  draw({ prompt, tokens, ids, withoutHeads, withoutLayers, ...settings }) {
+    this.current = null;
+    this.leaveOut(withoutHeads, withoutLayers);
+    this.engine.start([...this.engine.encode(prompt), ...tokens], tokens.length, tokens.length + 1, settings);
+    return this.engine.describeDraw(ids);
+  }
+
   /* Returns the share of each source token in the attention of each target token: the mean of all layers and heads. */
   align({ source: text, tokens }) {
     const source = this.source(text), context = [this.vocabulary.startId, ...tokens].slice(0, tokens.length);

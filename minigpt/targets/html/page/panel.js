@@ -4,14 +4,15 @@ const INSPECT_DELAY_MS = 120;
 
 class TokenPanel {
   // onChoose(text, index, alternative) or null; onPin(index) chooses the token that is only pointed at; onClose() returns
-  // to the text; inside: an InsideView.
-  constructor({ onChoose, onPin, onClose, inside }) {
+  // to the text; inside: an InsideView; draw(text, index, ids) resolves to what a token is drawn from, see `showDraw`.
+  constructor({ onChoose, onPin, onClose, inside, draw }) {
     this.panel = byId("panel");
     this.alternatives = new AlternativesView(
       byId("alternatives"),
       onChoose && ((alternative) => onChoose(this.shown.text, this.shown.index, alternative)),
     );
     this.inside = inside;
+    this.draw = draw;
     this.onPin = onPin;
     this.onClose = onClose;
     this.shown = null; // {text: {prompt, tokens}, index}: what the panel shows now
@@ -65,7 +66,17 @@ class TokenPanel {
       make("span", { class: "number" }, formatPercent(token.probability)),
     );
     this.alternatives.show(token);
+    this.showDraw();
     this.showInside();
+  }
+
+  // Shows what the token is drawn from, with the settings of the form.
+  async showDraw() {
+    const place = this.shown;
+    if (!place || !this.draw) return;
+    const turn = (this.drawTurn = (this.drawTurn ?? 0) + 1);
+    const found = await this.draw(place.text, place.index, this.alternatives.tokens.map(({ id }) => id));
+    if (found && turn === this.drawTurn && place === this.shown) this.alternatives.showDraw(...found);
   }
 
   // Moving quickly over many tokens inspects only the one where the movement ends.

@@ -107,16 +107,16 @@ class SettingsForm {
 
   // The values as options of Client.generate. Throws an Error that names the first field with a wrong value.
   read() {
-    const options = { stop: this.stop, ...this.off };
-    for (const setting of SAMPLING_SETTINGS) {
-      const field = byId(setting.element);
-      if (!this.check(setting)) {
-        this.reveal(field);
-        throw new Error(`${setting.label} must be ${setting.allowed}.`);
-      }
-      options[setting.option] = Number(field.value);
-    }
-    return options;
+    const wrong = SAMPLING_SETTINGS.find((setting) => !this.check(setting));
+    if (!wrong) return this.values();
+    this.reveal(byId(wrong.element));
+    throw new Error(`${wrong.label} must be ${wrong.allowed}.`);
+  }
+
+  // The same; null if a value is wrong.
+  values() {
+    const values = SAMPLING_SETTINGS.map((setting) => [setting.option, Number(byId(setting.element).value)]);
+    return SAMPLING_SETTINGS.every((setting) => this.check(setting)) ? { stop: this.stop, ...this.off, ...Object.fromEntries(values) } : null;
   }
 
   // Fills the form with the text that the fragment of the address names. Returns {prompt, path, token}, or null without

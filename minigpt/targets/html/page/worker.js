@@ -108,6 +108,10 @@ class ModelWorker {
     return this.inspect(message).lens.at(-1).probability;
   }
 
+  draw(message) {
+    return this.model("main").draw(message);
+  }
+
   align(message) {
     return this.model("main").align(message);
   }

@@ -17,6 +17,7 @@ class Writer {
       onChoose: (branch, index, alternative) => this.branch(branch, index, alternative),
       onPin: (index) => this.choose(index),
       onClose: () => this.tokens.focus(),
+      draw: (branch, index, ids) => this.draw(branch, index, ids),
       inside: new InsideView({
         client,
         kind: facts.kind,
@@ -25,6 +26,7 @@ class Writer {
       }),
     });
     this.settings.onOff = () => this.panel.inside.show();
+    byId("settings-row").addEventListener("input", () => this.panel.showDraw());
     this.tokens = new TokenText(byId("text-tokens"), "Continuation", {
       onPoint: (index) => this.panel.preview(this.shown, index),
       onChoose: (index) => this.choose(index),
@@ -152,6 +154,15 @@ class Writer {
       if (this.shown === branch) this.typing.update();
       else this.tree.update(branch);
     }
+  }
+
+  // Returns what a token would be drawn from with the settings of the form and the seed of its text; null if a setting is wrong.
+  async draw({ prompt, tokens, settings: { seed, withoutHeads, withoutLayers } }, index, ids) {
+    const settings = this.settings.values();
+    if (!settings) return null;
+    const before = tokens.slice(0, index).map(({ id }) => id);
+    const draw = await this.client.draw({ ...settings, seed, withoutHeads, withoutLayers, prompt, tokens: before, ids });
+    return [draw, settings.temperature === 0 || settings.topK === 1];
   }
 
   setJob(job) {
