@@ -4,9 +4,8 @@ from typing import Any
 
 from tests.browser.tabs import Tab
 
-WRITTEN = (
-    "() => document.getElementById('stop').hidden && document.querySelector('.token') !== null"
-)
+WRITTEN = """() => document.getElementById("stop").hidden &&
+  document.querySelector("#text-tokens .token") !== null"""
 
 
 def wait_until_ready(tab: Tab) -> None:
@@ -43,7 +42,9 @@ def text_of_tokens(tab: Tab) -> str:
 
 def look_at(tab: Tab, index: int) -> None:
     """Chooses a token and looks inside."""
-    tab.evaluate("(index) => document.querySelectorAll('.token')[index].click()", index)
+    tab.evaluate(
+        "(index) => document.querySelectorAll('#text-tokens .token')[index].click()", index
+    )
     tab.evaluate(
         """() => {
           const button = document.getElementById("look-inside");

@@ -122,7 +122,7 @@ def test_colors_of_the_system(chromium, gpt):
     for selectors in CHOSEN:
         chosen, other = tab.evaluate(STYLES, selectors)
         assert chosen[:2] != other[:2], selectors
-    token, body = tab.evaluate(STYLES, [".token", "body"])
+    token, body = tab.evaluate(STYLES, ["#text-tokens .token", "body"])
     assert token[3] == body[3]
     thickest = """() => Math.max(...Array.from(document.querySelectorAll(".shade .fill"), (fill) =>
       parseFloat(getComputedStyle(fill).borderBottomWidth)))"""
@@ -156,7 +156,7 @@ def test_nothing_is_seen_beside_the_title_of_the_panel(width, open_page, gpt):
     """The title stays when the panel is scrolled. It covers all that is above its lower edge."""
     tab = open_page(gpt.page, width=width, height=500)
     write(tab, "Ana sat")
-    tab.evaluate("() => document.querySelectorAll('.token')[1].click()")
+    tab.evaluate("() => document.querySelectorAll('#text-tokens .token')[1].click()")
     seen = tab.evaluate(
         """() => {
           const panel = document.getElementById("panel"), head = panel.querySelector(".panel-head");

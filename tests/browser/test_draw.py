@@ -17,7 +17,7 @@ ROWS = """() => Array.from(document.querySelectorAll("#alternatives .alternative
   model: Number(row.querySelector(".bars").style.getPropertyValue("--share")),
 }))"""
 LINE = "() => document.querySelector('.draw .note')?.textContent ?? ''"
-CHOOSE = "(index) => document.querySelectorAll('.token')[index].click()"
+CHOOSE = "(index) => document.querySelectorAll('#text-tokens .token')[index].click()"
 
 
 def look(tab, index: int) -> list[dict]:
@@ -64,7 +64,7 @@ def test_bars_show_what_was_drawn_from(open_page, gpt):
 def test_the_draw_falls_on_the_token_of_the_text(open_page, gpt, settings):
     tab = open_page(gpt.page)
     write(tab, "Béla", seed=11, length=14, **settings)
-    count = tab.evaluate("() => document.querySelectorAll('.token').length")
+    count = tab.evaluate("() => document.querySelectorAll('#text-tokens .token').length")
     assert count > 3
     for index in range(count):
         rows = look(tab, index)

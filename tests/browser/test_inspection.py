@@ -87,7 +87,7 @@ def test_the_page_shows_the_probabilities_of_the_model(open_page, gpt):
     options = {"prompt": "Ana sat", "temperature": 1.5, "topK": 3, "maxNewTokens": 12}
     tokens = tab.evaluate("async (options) => (await minigpt.generate(options)).tokens", options)
     labels = tab.evaluate(
-        "() => Array.from(document.querySelectorAll('.token'), (t) => t.ariaLabel)"
+        "() => Array.from(document.querySelectorAll('#text-tokens .token'), (t) => t.ariaLabel)"
     )
     assert len(labels) == len(tokens)
     ids = gpt.built.tokenizer.encode("Ana sat").tolist()

@@ -10,13 +10,15 @@ pytestmark = pytest.mark.browser
 
 FOCUSED = """() => {
   const { localName, id, className, textContent } = document.activeElement;
-  return { name: localName, id, classes: String(className), text: textContent.slice(0, 40) };
+  const classes = document.activeElement.closest("#prompt-tokens") ? "" : String(className);
+  return { name: localName, id, classes, text: textContent.slice(0, 40) };
 }"""
-# Every element that a click does something on, in its order, and that can be seen.
+# Every element that a click does something on, in its order, and that can be seen. Alternatives change
+# with the token that Tab reaches.
 OPERABLE = """() => {
   const names = "a[href], button, input, select, textarea, summary, [tabindex='0']";
   return Array.from(document.querySelectorAll(names))
-    .filter((e) => e.checkVisibility() && !e.disabled && e.tabIndex >= 0)
+    .filter((e) => e.checkVisibility() && !e.disabled && e.tabIndex >= 0 && !e.closest("#alternatives"))
     .map((e, number) => { e.dataset.number = number; return number; });
 }"""
 
@@ -44,7 +46,9 @@ def written(open_page, gpt):
     tab.press("Control+a")
     tab.type("Ana sat")
     tab.press("Control+Enter")
-    tab.wait_for("() => document.getElementById('stop').hidden && document.querySelector('.token')")
+    tab.wait_for(
+        "() => document.getElementById('stop').hidden && document.querySelector('#text-tokens .token')"
+    )
     return tab
 
 
@@ -61,11 +65,14 @@ def test_everything_is_reached_by_tab(written):
     operable = written.evaluate(OPERABLE)
     # Beyond the last one are the buttons of the browser itself.
     written.evaluate("() => document.querySelector('[data-number=\"0\"]').focus()")
-    reached = {0}
-    for _ in operable[1:]:
+    reached, alternatives = {0}, 0
+    for _ in range(len(operable) + 15):
         written.press("Tab")
+        alternatives += written.evaluate(
+            "() => document.activeElement.matches('#alternatives button')"
+        )
         reached.add(written.evaluate("() => Number(document.activeElement.dataset.number ?? -1)"))
-    assert len(operable) > 15
+    assert len(operable) > 15 and alternatives > 5
     missing = written.evaluate(
         """(numbers) => numbers.map((number) =>
           document.querySelector(`[data-number='${number}']`).outerHTML.slice(0, 200))""",
@@ -99,9 +106,8 @@ def test_what_has_the_focus_is_seen(written):
 
 def test_arrow_keys_move_over_the_tokens(written):
     to_tokens(written)
-    position = (
-        "() => Array.from(document.querySelectorAll('.token')).indexOf(document.activeElement)"
-    )
+    position = """() =>
+      Array.from(document.querySelectorAll("#text-tokens .token")).indexOf(document.activeElement)"""
     start = written.evaluate(position)
     written.press("ArrowRight", 3)
     assert written.evaluate(position) == start + 3
@@ -111,7 +117,7 @@ def test_arrow_keys_move_over_the_tokens(written):
     heading = written.evaluate("() => document.getElementById('panel-heading').textContent")
     assert heading == f"Token {start + 3}"
     written.press("End")
-    count = written.evaluate("() => document.querySelectorAll('.token').length")
+    count = written.evaluate("() => document.querySelectorAll('#text-tokens .token').length")
     assert written.evaluate(position) == count - 1
     written.press("ArrowRight")
     assert written.evaluate(position) == count - 1
@@ -128,7 +134,7 @@ def test_an_alternative_makes_a_branch(written):
     to_tokens(written)
     written.press("ArrowRight", 2)
     kept = written.evaluate(
-        """() => Array.from(document.querySelectorAll(".token"), (token) => token.textContent)
+        """() => Array.from(document.querySelectorAll("#text-tokens .token"), (token) => token.textContent)
           .slice(0, 2).join("")"""
     )
     written.press("Enter")

@@ -112,7 +112,7 @@ def test_a_translation_can_be_sent_as_a_link(open_page, pairs):
     assert other.evaluate("() => document.getElementById('prompt').value") == "Béla sat"
 
 
-COUNT = "() => document.querySelectorAll('.token').length"
+COUNT = "() => document.querySelectorAll('#text-tokens .token').length"
 SHOWN = "() => !document.getElementById('typing').hidden"
 
 
@@ -219,7 +219,7 @@ def test_a_branch_and_its_token_can_be_sent_as_a_link(open_page, gpt):
     first = write(tab, "Ana sat", seed=7, temperature=0.8)
     set_value(tab, "temperature", 1.5)
     choose = """(index, rank) => {
-      document.querySelectorAll(".token")[index].click();
+      document.querySelectorAll("#text-tokens .token")[index].click();
       document.querySelectorAll("button.alternative")[rank].click();
     }"""
     tab.evaluate(choose, 2, 3)
@@ -229,7 +229,7 @@ def test_a_branch_and_its_token_can_be_sent_as_a_link(open_page, gpt):
     tab.wait_for(WRITTEN)
     third = text_of_tokens(tab)
     assert len({first, second, third}) == 3
-    tab.evaluate("() => document.querySelectorAll('.token')[4].click()")
+    tab.evaluate("() => document.querySelectorAll('#text-tokens .token')[4].click()")
     tab.wait_for("() => location.hash.endsWith('&token=5')")
     address = tab.evaluate("() => location.href")
     assert (

@@ -53,7 +53,7 @@ def test_spaces_before_a_word_are_not_colored(open_page, gpt):
     """At the end of a line, a colored or outlined space is a strip. Chosen tokens and shades, too."""
     tab = open_page(gpt.page, width=360)
     text = write(tab, "Ana sat")
-    tab.evaluate("() => document.querySelectorAll('.token')[3].click()")
+    tab.evaluate("() => document.querySelectorAll('#text-tokens .token')[3].click()")
     assert colored_spaces(tab) == []
     look_at(tab, 3)
     assert colored_spaces(tab) == []
@@ -126,7 +126,11 @@ def test_writing_can_be_stopped(open_page, gpt, tmp_path):
     delay = longest_delay(tab, stop_before_the_end)
     assert (
         0
-        < len(tab.evaluate("() => Array.from(document.querySelectorAll('.token'), (t) => 0)"))
+        < len(
+            tab.evaluate(
+                "() => Array.from(document.querySelectorAll('#text-tokens .token'), (t) => 0)"
+            )
+        )
         < 10_000
     )
     assert "Stopped" in tab.evaluate("() => document.getElementById('status').textContent")
@@ -141,7 +145,7 @@ def test_writing_can_be_stopped(open_page, gpt, tmp_path):
 
 def start_and_stop(tab) -> None:
     tab.evaluate("() => document.getElementById('start').click()")
-    tab.wait_for("() => document.querySelectorAll('.token').length > 20")
+    tab.wait_for("() => document.querySelectorAll('#text-tokens .token').length > 20")
     tab.evaluate("() => document.getElementById('stop').click()")
     tab.wait_for("() => document.getElementById('stop').hidden")
 
@@ -173,7 +177,7 @@ def test_a_translation(open_page, pairs):
     set_value(tab, "prompt", "")
     tab.evaluate("() => document.getElementById('write-form').requestSubmit()")
     tab.wait_for(
-        "() => document.getElementById('stop').hidden && !document.querySelector('.token')"
+        "() => document.getElementById('stop').hidden && !document.querySelector('#text-tokens .token')"
     )
     assert tab.evaluate("() => document.getElementById('alert').textContent") == ""
 

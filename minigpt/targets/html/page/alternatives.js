@@ -7,21 +7,29 @@ class AlternativesView {
     this.onChoose = onChoose;
   }
 
-  show(token) {
+  // isPrompt: a token of the prompt is not drawn, and nothing continues from it.
+  show(token, isPrompt = false) {
     const listed = token.alternatives.some((alternative) => alternative.id === token.id);
     this.token = token;
     this.tokens = listed ? token.alternatives : [...token.alternatives, token];
     const rest = 1 - this.tokens.reduce((sum, { probability }) => sum + probability, 0);
-    this.rows = this.tokens.map((row) => this.row(row, row.id === token.id));
+    this.rows = this.tokens.map((row) => this.row(row, row.id === token.id, isPrompt));
     const list = make("ul", { class: "alternatives" }, ...this.rows.map((row) => make("li", {}, row)));
     if (rest > 0.00005) list.append(make("li", {}, restRow(rest)));
-    this.note = make("p", { class: "note" }, `What the model predicts here. ${this.signs()}`);
+    const bits = isPrompt ? ` The token of the prompt surprises it by ${(-Math.log2(token.probability)).toFixed(1)} bits.` : "";
+    this.note = make("p", { class: "note" }, `What the model predicts here.${bits} ${this.signs(isPrompt)}`);
     this.line = make("div", { class: "draw", hidden: true });
     this.box.replaceChildren(this.note, list, this.line);
   }
 
-  signs() {
-    return `· is a space, ↵ a line break.${this.onChoose ? " Choose a token to continue from it." : ""}`;
+  // The first token of a prompt.
+  showFirst() {
+    this.tokens = [];
+    this.box.replaceChildren(make("p", { class: "note" }, "The model reads this token first. It has predicted nothing before."));
+  }
+
+  signs(isPrompt = false) {
+    return `· is a space, ↵ a line break.${this.onChoose && !isPrompt ? " Choose a token to continue from it." : ""}`;
   }
 
   // Adds what the token was drawn from. draw: see `Engine.describeDraw`; its places are those of `tokens`.
@@ -55,7 +63,7 @@ class AlternativesView {
     this.line.hidden = false;
   }
 
-  row(token, chosen) {
+  row(token, chosen, isPrompt) {
     const ends = token.label === "<end>" && token.text === "";
     const contents = [
       ends ? make("span", {}, tokenLabel(token.label), " ends the text") : tokenLabel(token.label),
@@ -68,7 +76,7 @@ class AlternativesView {
     if (chosen) {
       return make("div", { class: "alternative chosen" }, ...contents, hiddenText(", in the text"));
     }
-    if (!this.onChoose || ends) {
+    if (!this.onChoose || ends || isPrompt) {
       return make("div", { class: "alternative" }, ...contents);
     }
     return makeButton({ class: "alternative" }, () => this.onChoose(token), hiddenText("Continue with "), ...contents);

@@ -94,6 +94,11 @@ class Client {
     return this.request("draw", request);
   }
 
+  async readPrompt(prompt) {
+    const { count, tokens } = await this.request("readPrompt", { prompt });
+    return { count, tokens: tokens.map((token) => this.token(token)) };
+  }
+
   align(request) {
     return this.request("align", request);
   }

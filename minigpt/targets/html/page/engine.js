@@ -98,11 +98,11 @@ class Engine {
     this.temporarily(() => this.check(this.exports.leave_out(...this.copyInIds(heads), ...this.copyInIds(layers))));
   }
 
-  /* Returns the probability of each token of a text after its first. ids: at most as many as the context has. */
-  probabilities(ids) {
+  /* Returns how each token of a text after its first would be chosen. ids: at most as many as the context has. */
+  choices(ids) {
     this.exports.finish();
     const found = this.check(this.exports.describe_text(...this.copyInIds(ids)));
-    const result = Array.from(ids.slice(1), (_, at) => this.choice(found + at * CHOICE_BYTES).probability);
+    const result = Array.from(ids.slice(1), (_, at) => this.choice(found + at * CHOICE_BYTES));
     this.exports.finish();
     return result;
   }

@@ -138,8 +138,17 @@ class Model {
     const context = [this.vocabulary.startId, ...ids].slice(-this.maxLen);
     this.current = null;
     this.leaveOut([], []);
-    const read = ids.length ? this.engine.probabilities(context) : [];
+    const read = ids.length ? this.engine.choices(context).map(({ probability }) => probability) : [];
     return [...Array(ids.length - read.length).fill(null), ...read];
+  }
+
+  /* Returns the number of tokens of a prompt and those in the context; after the first, with how each would have been chosen. */
+  readPrompt({ prompt }) {
+    const ids = this.engine.encode(prompt), context = ids.slice(-this.maxLen);
+    this.current = null;
+    this.leaveOut([], []);
+    const choices = context.length ? this.engine.choices(context) : [];
+    return { count: ids.length, tokens: this.describe(context).map((token, at) => ({ ...token, ...choices[at - 1] })) };
   }
 
   /* Leaves out heads, pairs of layer and head, and layers, from 0. A text that was begun before is begun again. */

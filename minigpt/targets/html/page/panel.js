@@ -60,12 +60,15 @@ class TokenPanel {
     byId("panel-body").hidden = false;
     byId("panel-close").hidden = false;
     byId("panel-empty").hidden = true;
-    byId("panel-heading").textContent = `Token ${formatInteger(place.index + 1)}`;
+    const { isPrompt } = place.text, isKnown = token.probability !== undefined;
+    byId("panel-heading").textContent = `Token ${formatInteger(place.index + 1)}${isPrompt ? " of the prompt" : ""}`;
     byId("panel-token").replaceChildren(
       tokenLabel(token.label),
-      make("span", { class: "number" }, formatPercent(token.probability)),
+      make("span", { class: "number" }, isKnown ? formatPercent(token.probability) : ""),
     );
-    this.alternatives.show(token);
+    byId("look-inside").hidden = isPrompt;
+    if (isKnown) this.alternatives.show(token, isPrompt);
+    else this.alternatives.showFirst();
     this.showDraw();
     this.showInside();
   }
@@ -73,7 +76,7 @@ class TokenPanel {
   // Shows what the token is drawn from, with the settings of the form.
   async showDraw() {
     const place = this.shown;
-    if (!place || !this.draw) return;
+    if (!place || !this.draw || place.text.isPrompt) return;
     const turn = (this.drawTurn = (this.drawTurn ?? 0) + 1);
     const found = await this.draw(place.text, place.index, this.alternatives.tokens.map(({ id }) => id));
     if (found && turn === this.drawTurn && place === this.shown) this.alternatives.showDraw(...found);
@@ -83,6 +86,10 @@ class TokenPanel {
   showInside() {
     clearTimeout(this.waiting);
     if (!this.isInside || !this.shown) return;
+    if (this.shown.text.isPrompt) {
+      this.inside.hide();
+      return;
+    }
     this.inside.expect();
     this.waiting = setTimeout(() => this.inside.show(this.shown), INSPECT_DELAY_MS);
   }

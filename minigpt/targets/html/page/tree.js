@@ -13,6 +13,7 @@ class Branch {
     this.end = null;
     this.number = 0;
     this.ending = ""; // how it ended, in words
+    this.read = null; // the prompt as the model has read it
     this.chosen = null; // the token that was looked at last
   }
 

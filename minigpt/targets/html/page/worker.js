@@ -112,6 +112,10 @@ class ModelWorker {
     return this.model("main").draw(message);
   }
 
+  readPrompt(message) {
+    return this.model("main").readPrompt(message);
+  }
+
   align(message) {
     return this.model("main").align(message);
   }

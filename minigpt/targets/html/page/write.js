@@ -33,11 +33,20 @@ class Writer {
       onOpen: (index) => this.choose(index, true),
     });
     this.typing = new Typing({
-      onShow: (tokens) => this.tokens.append(tokens),
+      onShow: (tokens) => {
+        this.tokens.append(tokens);
+        this.markContext();
+      },
       onEnd: () => this.complete(this.shown),
       onStep: () => this.tokens.spans.length && this.choose(this.tokens.spans.length - 1),
       onChange: () => this.showProgress(),
     });
+    this.promptTokens = new TokenText(byId("prompt-tokens"), "Prompt", {
+      onPoint: (index) => this.panel.preview(this.shown.read, index),
+      onChoose: (index) => this.choosePrompt(index),
+      onOpen: (index) => this.choosePrompt(index, true),
+    });
+    this.maxLen = facts.model.max_len;
     this.prompt = byId("prompt");
     this.prompt.value = facts.sampling.prompts?.[0] ?? "";
     listenToForm(() => this.start());
@@ -181,15 +190,59 @@ class Writer {
     byId("text-empty").hidden = true;
     byId("text-tools").hidden = false;
     byId("legend").hidden = false;
+    this.promptTokens.clear();
     showPrompt(branch.prompt);
     this.tokens.clear();
     this.tokens.append(branch.tokens);
+    byId("context-note").hidden = true;
+    this.readPrompt(branch);
     this.tree.select(branch);
     byId("continue").disabled = true;
     if (branch.end !== null) this.complete(branch);
     else this.typing.start(branch);
     if (branch.chosen !== null) this.choose(branch.chosen);
     this.showProgress();
+  }
+
+  // Shows the tokens of the prompt, as soon as the model has read it.
+  async readPrompt(branch) {
+    branch.read ??= branch.parent?.read ?? { ...(await this.client.readPrompt(branch.prompt)), isPrompt: true };
+    if (this.shown !== branch || this.promptTokens.spans.length) return;
+    const start = byId("prompt-start"), shown = start.textContent, { tokens } = branch.read;
+    let first = tokens.length, size = 0;
+    while (first > 0 && size + tokens[first - 1].text.length <= shown.length) size += tokens[--first].text.length;
+    const seen = tokens.slice(first);
+    // A tokenizer may have changed the text, and its first token may have lost a space.
+    if (shown.endsWith(seen.map(({ text }) => text).join(""))) {
+      branch.read.tokens = seen;
+      start.textContent = shown.slice(0, shown.length - size);
+      this.promptTokens.append(seen);
+    }
+    this.markContext();
+  }
+
+  // Marks the tokens that the next one does not depend on.
+  markContext() {
+    const { read } = this.shown;
+    if (!read) return;
+    const spans = [...this.promptTokens.spans, ...this.tokens.spans], before = read.count - this.promptTokens.spans.length;
+    // Without a prompt, the model has read the end token.
+    const gone = Math.max(0, Math.max(1, read.count) + this.tokens.spans.length - this.maxLen);
+    spans.forEach((span, at) => span.classList.toggle("left", before + at < gone));
+    byId("prompt-start").classList.toggle("left", gone > 0);
+    const note = byId("context-note");
+    note.hidden = gone === 0;
+    note.textContent =
+      `The model sees ${formatInteger(this.maxLen)} tokens. The first ${formatCount(gone, "token")} of this text, dotted, ` +
+      `${gone === 1 ? "has" : "have"} left its context. From there on, each token takes a new pass over the whole context: it writes more slowly.`;
+  }
+
+  choosePrompt(index, moveFocus = false) {
+    this.shown.chosen = null;
+    this.tokens.mark(null);
+    this.promptTokens.mark(index);
+    this.panel.choose(this.shown.read, index);
+    if (moveFocus) this.panel.focus();
   }
 
   // What is known only when the text is complete.
@@ -204,6 +257,7 @@ class Writer {
 
   choose(index, moveFocus = false) {
     this.shown.chosen = index;
+    this.promptTokens.mark(null);
     this.tokens.mark(index);
     this.panel.choose(this.shown, index);
     this.tokens.reveal(byId("panel"));
@@ -283,7 +337,7 @@ function firstBeyond(branch) {
 
 function showPrompt(prompt) {
   const end = endOfText(prompt, SHOWN_PROMPT);
-  byId("text-prompt").textContent = end;
+  byId("prompt-start").textContent = end;
   const note = byId("prompt-note");
   note.hidden = end.length === prompt.length;
   note.textContent = `The end of the prompt: the last ${formatInteger(end.length)} of ${formatInteger(prompt.length)} characters.`;
