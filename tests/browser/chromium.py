@@ -38,11 +38,12 @@ class Chromium(Browser):
             proxy={"server": proxy, "bypass": "<-loopback>"},
         )
 
-    def new_tab(self, width: int, height: int, dark: bool, offline: bool) -> Tab:
+    def new_tab(self, width: int, height: int, dark: bool, offline: bool, motion: bool) -> Tab:
         context = self.browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
             offline=offline,
+            reduced_motion="no-preference" if motion else "reduce",
         )
         return ChromiumTab(context.new_page())
 

@@ -7,13 +7,13 @@ const [packages, executablePath, proxy] = process.argv.slice(2);
 const puppeteer = require(`${packages}/puppeteer-core`);
 const address = new URL(proxy);
 const tabs = new Map();
-const browsers = new Map(); // one for light and one for dark: no page can choose
+const browsers = new Map(); // one for each combination of dark and motion: no page can choose
 
 function say(message) {
   process.stdout.write(JSON.stringify(message) + "\n");
 }
 
-function launch(dark) {
+function launch(dark, motion) {
   return puppeteer.launch({
     browser: "firefox",
     executablePath,
@@ -31,14 +31,16 @@ function launch(dark) {
       "network.proxy.no_proxies_on": "",
       "network.proxy.allow_hijacking_localhost": true,
       "layout.css.prefers-color-scheme.content-override": dark ? 0 : 1,
+      "ui.prefersReducedMotion": motion ? 0 : 1,
     },
   });
 }
 
 const methods = {
-  async new_tab({ tab, width, height, dark }) {
-    if (!browsers.has(dark)) browsers.set(dark, await launch(dark));
-    const page = await browsers.get(dark).newPage();
+  async new_tab({ tab, width, height, dark, motion }) {
+    const key = `${dark} ${motion}`;
+    if (!browsers.has(key)) browsers.set(key, await launch(dark, motion));
+    const page = await browsers.get(key).newPage();
     await page.setViewport({ width, height });
     page.setDefaultTimeout(120000);
     page.on("console", (message) => say({ event: "messages", tab, text: message.text() }));

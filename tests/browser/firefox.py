@@ -43,11 +43,11 @@ class Firefox(Browser):
                 return answer["result"]
         raise RuntimeError("Firefox: the process of node has ended")
 
-    def new_tab(self, width: int, height: int, dark: bool, offline: bool) -> Tab:
+    def new_tab(self, width: int, height: int, dark: bool, offline: bool, motion: bool) -> Tab:
         # There is no switch for a single page: the proxy answers nothing, so it makes no difference.
         number = len(self.tabs) + 1
         tab = self.tabs[number] = FirefoxTab(self, number)
-        self.call("new_tab", tab=number, width=width, height=height, dark=dark)
+        self.call("new_tab", tab=number, width=width, height=height, dark=dark, motion=motion)
         return tab
 
     def close(self) -> None:

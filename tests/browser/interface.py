@@ -4,9 +4,8 @@ from typing import Any
 
 from tests.browser.tabs import Tab
 
-WRITTEN = (
-    "() => document.getElementById('stop').hidden && document.querySelector('.token') !== null"
-)
+WRITTEN = """() => document.getElementById("stop").hidden &&
+  document.querySelector("#text-tokens .token") !== null"""
 
 
 def wait_until_ready(tab: Tab) -> None:
@@ -43,9 +42,22 @@ def text_of_tokens(tab: Tab) -> str:
 
 def look_at(tab: Tab, index: int) -> None:
     """Chooses a token and looks inside."""
-    tab.evaluate("(index) => document.querySelectorAll('.token')[index].click()", index)
-    tab.evaluate("() => document.getElementById('tab-inside').click()")
-    tab.wait_for("() => document.querySelector('table.lens') !== null")
+    tab.evaluate(
+        "(index) => document.querySelectorAll('#text-tokens .token')[index].click()", index
+    )
+    tab.evaluate(
+        """() => {
+          const button = document.getElementById("look-inside");
+          if (button.getAttribute("aria-expanded") === "false") button.click();
+        }"""
+    )
+    tab.wait_for(
+        """() => {
+          const box = document.getElementById("inside-content");
+          const squares = Array.from(box.querySelectorAll(".part-button"), (button) => button.textContent);
+          return !box.hidden && !box.hasAttribute("aria-busy") && !squares.includes("…");
+        }"""
+    )
 
 
 def learn(tab: Tab, text: str, **settings: Any) -> None:

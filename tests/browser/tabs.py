@@ -92,7 +92,7 @@ class Browser(ABC):
     name: str
 
     @abstractmethod
-    def new_tab(self, width: int, height: int, dark: bool, offline: bool) -> Tab:
+    def new_tab(self, width: int, height: int, dark: bool, offline: bool, motion: bool) -> Tab:
         """Returns an empty page."""
 
     @abstractmethod
@@ -107,8 +107,12 @@ class Browser(ABC):
         height: int = 800,
         dark: bool = False,
         offline: bool = True,
+        motion: bool = False,
     ) -> Tab:
-        """Opens a file in a new page, without a network unless `offline` is false."""
-        tab = self.new_tab(width, height, dark, offline)
+        """Opens a file in a new page, without a network unless `offline` is false.
+
+        A reader who prefers reduced motion, as without `motion`, gets texts at once.
+        """
+        tab = self.new_tab(width, height, dark, offline, motion)
         tab.open(page.absolute().as_uri() if isinstance(page, Path) else page)
         return tab

@@ -87,7 +87,7 @@ def test_the_page_shows_the_probabilities_of_the_model(open_page, gpt):
     options = {"prompt": "Ana sat", "temperature": 1.5, "topK": 3, "maxNewTokens": 12}
     tokens = tab.evaluate("async (options) => (await minigpt.generate(options)).tokens", options)
     labels = tab.evaluate(
-        "() => Array.from(document.querySelectorAll('.token'), (t) => t.ariaLabel)"
+        "() => Array.from(document.querySelectorAll('#text-tokens .token'), (t) => t.ariaLabel)"
     )
     assert len(labels) == len(tokens)
     ids = gpt.built.tokenizer.encode("Ana sat").tolist()
@@ -99,7 +99,7 @@ def test_the_page_shows_the_probabilities_of_the_model(open_page, gpt):
         look_at(tab, index)
         shown = tab.evaluate(
             """() => {
-              const rows = document.querySelectorAll("#view-alternatives .alternative:not(.rest)");
+              const rows = document.querySelectorAll("#alternatives .alternative:not(.rest)");
               return Array.from(rows, (row) => row.querySelector(".number").textContent).slice(0, 10);
             }"""
         )
@@ -116,12 +116,17 @@ def test_heads_are_named_by_the_token_with_most_attention(open_page, gpt):
     ids = np.array([*tokenizer.encode("Ana sat"), *tokens[:3]], "int32")
     attention = look_inside(gpt.built.model, ids).attention
     names = tab.evaluate(
-        "() => Array.from(document.querySelectorAll('.head-button'), (b) => [b.ariaLabel, b.title])"
+        """() => Array.from(document.querySelectorAll(".part-button"), (button) =>
+          [button.ariaLabel.replace(/;.*/, ""), button.title.replace(/;.*/, "")])"""
     )
     layers, heads = attention.shape[:2]
-    assert len(names) == layers * heads
+    assert len(names) == layers * (heads + 1)
     for number, (name, title) in enumerate(names):
-        layer, head = divmod(number, heads)
+        layer, head = divmod(number, heads + 1)
+        # The first one is the layer as a whole.
+        head -= 1
+        if head < 0:
+            continue
         weights = attention[layer, head]
         assert name == title
         assert name.startswith(f"Layer {layer + 1}, head {head + 1}: most attention to “")

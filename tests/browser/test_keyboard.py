@@ -4,19 +4,21 @@ import numpy as np
 import pytest
 
 from minigpt.targets.gguf.settings import Settings
-from tests.browser.interface import text_of_tokens, wait_until_ready, write
+from tests.browser.interface import WRITTEN, text_of_tokens, write
 
 pytestmark = pytest.mark.browser
 
 FOCUSED = """() => {
   const { localName, id, className, textContent } = document.activeElement;
-  return { name: localName, id, classes: String(className), text: textContent.slice(0, 40) };
+  const classes = document.activeElement.closest("#prompt-tokens") ? "" : String(className);
+  return { name: localName, id, classes, text: textContent.slice(0, 40) };
 }"""
-# Every element that a click does something on, in its order, and that can be seen.
+# Every element that a click does something on, in its order, and that can be seen. Alternatives change
+# with the token that Tab reaches.
 OPERABLE = """() => {
   const names = "a[href], button, input, select, textarea, summary, [tabindex='0']";
   return Array.from(document.querySelectorAll(names))
-    .filter((e) => e.checkVisibility() && !e.disabled && e.tabIndex >= 0)
+    .filter((e) => e.checkVisibility() && !e.disabled && e.tabIndex >= 0 && !e.closest("#alternatives"))
     .map((e, number) => { e.dataset.number = number; return number; });
 }"""
 
@@ -39,12 +41,14 @@ def tab_to(tab, condition, most: int = 60) -> dict:
 def written(open_page, gpt):
     """The page after writing by Ctrl+Enter; the focus is in the prompt."""
     tab = open_page(gpt.page)
-    wait_until_ready(tab)
+    tab.wait_for(WRITTEN)
     tab_to(tab, lambda found: found["id"] == "prompt")
     tab.press("Control+a")
     tab.type("Ana sat")
     tab.press("Control+Enter")
-    tab.wait_for("() => document.getElementById('stop').hidden && document.querySelector('.token')")
+    tab.wait_for(
+        "() => document.getElementById('stop').hidden && document.querySelector('#text-tokens .token')"
+    )
     return tab
 
 
@@ -61,11 +65,14 @@ def test_everything_is_reached_by_tab(written):
     operable = written.evaluate(OPERABLE)
     # Beyond the last one are the buttons of the browser itself.
     written.evaluate("() => document.querySelector('[data-number=\"0\"]').focus()")
-    reached = {0}
-    for _ in operable[1:]:
+    reached, alternatives = {0}, 0
+    for _ in range(len(operable) + 15):
         written.press("Tab")
+        alternatives += written.evaluate(
+            "() => document.activeElement.matches('#alternatives button')"
+        )
         reached.add(written.evaluate("() => Number(document.activeElement.dataset.number ?? -1)"))
-    assert len(operable) > 15
+    assert len(operable) > 15 and alternatives > 5
     missing = written.evaluate(
         """(numbers) => numbers.map((number) =>
           document.querySelector(`[data-number='${number}']`).outerHTML.slice(0, 200))""",
@@ -99,9 +106,8 @@ def test_what_has_the_focus_is_seen(written):
 
 def test_arrow_keys_move_over_the_tokens(written):
     to_tokens(written)
-    position = (
-        "() => Array.from(document.querySelectorAll('.token')).indexOf(document.activeElement)"
-    )
+    position = """() =>
+      Array.from(document.querySelectorAll("#text-tokens .token")).indexOf(document.activeElement)"""
     start = written.evaluate(position)
     written.press("ArrowRight", 3)
     assert written.evaluate(position) == start + 3
@@ -111,7 +117,7 @@ def test_arrow_keys_move_over_the_tokens(written):
     heading = written.evaluate("() => document.getElementById('panel-heading').textContent")
     assert heading == f"Token {start + 3}"
     written.press("End")
-    count = written.evaluate("() => document.querySelectorAll('.token').length")
+    count = written.evaluate("() => document.querySelectorAll('#text-tokens .token').length")
     assert written.evaluate(position) == count - 1
     written.press("ArrowRight")
     assert written.evaluate(position) == count - 1
@@ -128,24 +134,26 @@ def test_an_alternative_makes_a_branch(written):
     to_tokens(written)
     written.press("ArrowRight", 2)
     kept = written.evaluate(
-        """() => Array.from(document.querySelectorAll(".token"), (token) => token.textContent)
+        """() => Array.from(document.querySelectorAll("#text-tokens .token"), (token) => token.textContent)
           .slice(0, 2).join("")"""
     )
     written.press("Enter")
     assert focus(written)["name"] == "button"
     written.press("Enter")
-    two = "() => document.querySelectorAll('#branches .branch').length === 2"
-    written.wait_for(f"() => ({two})() && document.getElementById('stop').hidden")
+    # The first one is that of the opening.
+    three = "() => document.querySelectorAll('#branches .branch').length === 3"
+    written.wait_for(f"() => ({three})() && document.getElementById('stop').hidden")
     second = text_of_tokens(written)
     assert second != first
     assert second.startswith(kept)
     # Back to the first text, and to the second again.
     current = "() => document.querySelector('#branches [aria-current=true]').innerText.trim()[0]"
-    assert written.evaluate(current) == "2"
+    assert written.evaluate(current) == "3"
     tab_to(written, lambda found: "branch" in found["classes"].split())
+    written.press("Tab")
     written.press("Enter")
     assert text_of_tokens(written) == first
-    assert written.evaluate(current) == "1"
+    assert written.evaluate(current) == "2"
     written.press("Tab")
     written.press("Enter")
     assert text_of_tokens(written) == second
@@ -160,7 +168,7 @@ def test_a_branch_is_the_continuation_of_its_tokens(written, gpt):
     written.press("ArrowRight", 3)
     written.press("Enter", 2)
     branches = "() => document.querySelectorAll('#branches .branch').length"
-    written.wait_for(f"() => ({branches})() === 3 && document.getElementById('stop').hidden")
+    written.wait_for(f"() => ({branches})() === 4 && document.getElementById('stop').hidden")
 
     model, tokenizer = gpt.portable(), gpt.built.tokenizer
     prompt = tokenizer.encode("Ana sat").tolist()

@@ -2,7 +2,14 @@
 
 import pytest
 
-from tests.browser.interface import look_at, set_value, text_of_tokens, wait_until_ready, write
+from tests.browser.interface import (
+    WRITTEN,
+    look_at,
+    set_value,
+    text_of_tokens,
+    wait_until_ready,
+    write,
+)
 from tests.browser.runs import write_page, write_run
 
 pytestmark = pytest.mark.browser
@@ -46,7 +53,7 @@ def test_spaces_before_a_word_are_not_colored(open_page, gpt):
     """At the end of a line, a colored or outlined space is a strip. Chosen tokens and shades, too."""
     tab = open_page(gpt.page, width=360)
     text = write(tab, "Ana sat")
-    tab.evaluate("() => document.querySelectorAll('.token')[3].click()")
+    tab.evaluate("() => document.querySelectorAll('#text-tokens .token')[3].click()")
     assert colored_spaces(tab) == []
     look_at(tab, 3)
     assert colored_spaces(tab) == []
@@ -119,7 +126,11 @@ def test_writing_can_be_stopped(open_page, gpt, tmp_path):
     delay = longest_delay(tab, stop_before_the_end)
     assert (
         0
-        < len(tab.evaluate("() => Array.from(document.querySelectorAll('.token'), (t) => 0)"))
+        < len(
+            tab.evaluate(
+                "() => Array.from(document.querySelectorAll('#text-tokens .token'), (t) => 0)"
+            )
+        )
         < 10_000
     )
     assert "Stopped" in tab.evaluate("() => document.getElementById('status').textContent")
@@ -134,14 +145,15 @@ def test_writing_can_be_stopped(open_page, gpt, tmp_path):
 
 def start_and_stop(tab) -> None:
     tab.evaluate("() => document.getElementById('start').click()")
-    tab.wait_for("() => document.querySelectorAll('.token').length > 20")
+    tab.wait_for("() => document.querySelectorAll('#text-tokens .token').length > 20")
     tab.evaluate("() => document.getElementById('stop').click()")
     tab.wait_for("() => document.getElementById('stop').hidden")
 
 
 def test_settings_that_cannot_be_used(open_page, gpt):
     tab = open_page(gpt.page)
-    wait_until_ready(tab)
+    tab.wait_for(WRITTEN)
+    opening = text_of_tokens(tab)
     for name, value in (("temperature", -1), ("top-p", 2), ("length", ""), ("seed", 1.5)):
         usual = tab.evaluate("(name) => document.getElementById(name).value", name)
         set_value(tab, name, value)
@@ -149,7 +161,9 @@ def test_settings_that_cannot_be_used(open_page, gpt):
         assert tab.evaluate("(name) => document.getElementById(name).ariaInvalid", name) == "true"
         assert tab.evaluate("() => document.getElementById('alert').textContent")
         set_value(tab, name, usual)
-    assert tab.evaluate("() => document.querySelector('.token')") is None
+    assert text_of_tokens(tab) == opening
+    # A field that is not seen is shown.
+    assert tab.evaluate("() => document.activeElement.id") == "seed"
 
 
 def test_a_translation(open_page, pairs):
@@ -163,7 +177,7 @@ def test_a_translation(open_page, pairs):
     set_value(tab, "prompt", "")
     tab.evaluate("() => document.getElementById('write-form').requestSubmit()")
     tab.wait_for(
-        "() => document.getElementById('stop').hidden && !document.querySelector('.token')"
+        "() => document.getElementById('stop').hidden && !document.querySelector('#text-tokens .token')"
     )
     assert tab.evaluate("() => document.getElementById('alert').textContent") == ""
 
@@ -201,9 +215,11 @@ def test_the_same_text_is_not_written_twice(open_page, gpt):
     """A seed that is typed is kept until Keep is cleared."""
     tab = open_page(gpt.page)
     first = write(tab, "Ana", seed=3)
+    # Besides the text of the opening.
+    count = "() => document.querySelectorAll('#branches li').length - 1"
+    assert tab.evaluate(count) == 1
     assert write(tab, "Ana", seed=3) == first
     assert "give the same text" in status_of(tab)
-    count = "() => document.querySelectorAll('#branches li').length"
     assert tab.evaluate(count) == 1
     write(tab, "Ana", seed=4)
     assert tab.evaluate(count) == 2
@@ -225,6 +241,7 @@ def test_writing_again_writes_something_new(open_page, gpt):
         found = tab.generate("Ana", seed=seeds[-1])["text"]
         assert text_of_tokens(tab).startswith(found)
     assert seeds[0] == 5 and len(set(seeds)) == len(texts) == 4
+    tab.click("#settings-button")
     tab.click("#keep-seed")
     write(tab, "Ana")
     assert int(tab.evaluate("() => document.getElementById('seed').value")) == seeds[-1]

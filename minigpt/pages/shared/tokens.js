@@ -182,9 +182,11 @@ function selectsText() {
   return selection !== null && !selection.isCollapsed;
 }
 
+// A token without a probability, the first one of a text, has no color.
 function tokenSpan(token) {
+  const level = token.probability === undefined ? 0 : probabilityLevel(token.probability);
   const attributes = {
-    class: `token p${probabilityLevel(token.probability)}${token.picked ? " picked" : ""}`,
+    class: `token p${level}${token.picked ? " picked" : ""}`,
     role: "option",
     "aria-selected": "false",
     "aria-label": `${spoken(token.label)}, ${formatPercent(token.probability)}`,

@@ -166,6 +166,31 @@ EXPORT("add_tokens") int32_t add_tokens(uint32_t count)
     return added;
 }
 
+/* How the next token would be drawn. */
+typedef struct {
+    float drawn; /* the random number, in [0, 1) */
+    const Place *places;
+} Draw;
+
+/* Returns the random number for the next token of a text, and the places of some tokens. The text must be started again afterwards.
+   Returns NULL after an error. */
+EXPORT("describe_draw") const Draw *describe_draw(const int32_t *ids, uint32_t count)
+{
+    static Draw draw;
+    if (!model || !is_open_ended(&text) || !are_tokens(ids, count)) {
+        fail("there is no text that can be continued", NULL);
+        return NULL;
+    }
+    Place *places = allocate((uint64_t)count * sizeof(Place));
+    if (!places || !next_logits())
+        return NULL;
+    adjust_logits(&text, model, logits);
+    if (!place_tokens(logits, model->vocab_size, &text.settings, ids, count, places))
+        return NULL;
+    draw = (Draw){uniform(text.settings.seed, (int32_t)text.new_count), places};
+    return &draw;
+}
+
 /* Returns the end of the tokens: the newest one is before it. */
 EXPORT("new_tokens_end") const int32_t *new_tokens_end(void)
 {

@@ -158,14 +158,19 @@ static double keep_typical(Candidate *candidates, uint32_t count, const Sampling
     return kept;
 }
 
-int32_t draw_token(const float *logits, uint32_t vocab_size, const SamplingSettings *settings, int32_t step)
+static bool is_greedy(const SamplingSettings *settings)
 {
-    if (!(settings->temperature > 0) || settings->top_k == 1)
-        return (int32_t)most_probable(logits, vocab_size);
-    uint32_t mark = memory_mark();
+    return !(settings->temperature > 0) || settings->top_k == 1;
+}
+
+/* Returns a heap of the candidates that can be drawn, how many they are, and the sum of their weights; those of weight 0 cannot.
+   NULL after `fail`. */
+static Candidate *open_candidates(
+    const float *logits, uint32_t vocab_size, const SamplingSettings *settings, uint32_t *count, double *sum)
+{
     Candidate *heap = allocate((uint64_t)vocab_size * sizeof(Candidate));
     if (!heap)
-        return -1;
+        return NULL;
     double all = weigh(logits, vocab_size, settings->temperature, heap);
     make_heap(heap, vocab_size);
     uint32_t left = vocab_size;
@@ -180,6 +185,20 @@ int32_t draw_token(const float *logits, uint32_t vocab_size, const SamplingSetti
             all = keep_typical(heap, taken, settings, all);
         make_heap(heap, taken);
     }
+    *count = left;
+    *sum = all;
+    return heap;
+}
+
+int32_t draw_token(const float *logits, uint32_t vocab_size, const SamplingSettings *settings, int32_t step)
+{
+    if (is_greedy(settings))
+        return (int32_t)most_probable(logits, vocab_size);
+    uint32_t mark = memory_mark(), left;
+    double all;
+    Candidate *heap = open_candidates(logits, vocab_size, settings, &left, &all);
+    if (!heap)
+        return -1;
     /* Inverse transform sampling over the candidates, the most probable first. */
     double threshold = (double)uniform(settings->seed, step) * all, sum = 0;
     int32_t chosen = (int32_t)heap[0].id;
@@ -194,4 +213,30 @@ int32_t draw_token(const float *logits, uint32_t vocab_size, const SamplingSetti
     }
     release_to(mark);
     return chosen;
+}
+
+bool place_tokens(const float *logits, uint32_t vocab_size, const SamplingSettings *settings, const int32_t *ids, uint32_t count,
+    Place *places)
+{
+    memset(places, 0, count * sizeof(Place));
+    if (is_greedy(settings)) {
+        int32_t best = (int32_t)most_probable(logits, vocab_size);
+        for (uint32_t i = 0; i < count; i++)
+            places[i].share = ids[i] == best;
+        return true;
+    }
+    uint32_t mark = memory_mark(), left;
+    double all, sum = 0;
+    Candidate *heap = open_candidates(logits, vocab_size, settings, &left, &all);
+    if (!heap)
+        return false;
+    while (left) {
+        Candidate candidate = pop(heap, &left);
+        for (uint32_t i = 0; i < count && candidate.weight > 0; i++)
+            if ((uint32_t)ids[i] == candidate.id)
+                places[i] = (Place){(float)(sum / all), (float)(candidate.weight / all)};
+        sum += candidate.weight;
+    }
+    release_to(mark);
+    return true;
 }

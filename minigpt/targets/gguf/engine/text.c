@@ -11,7 +11,7 @@ const int32_t *unread_tokens(const Text *text, const Model *model, uint32_t *cou
     return text->tokens + read;
 }
 
-int32_t choose_token(const Text *text, const Model *model, int32_t end_id, float *logits)
+bool adjust_logits(const Text *text, const Model *model, float *logits)
 {
     float penalty = text->settings.repetition_penalty > 0 ? text->settings.repetition_penalty : 1;
     bool has_choice = false;
@@ -22,7 +22,12 @@ int32_t choose_token(const Text *text, const Model *model, int32_t end_id, float
         logits[i] = is_banned ? text->bias[i] : logits[i] + text->bias[i];
         has_choice |= !is_banned;
     }
-    if (!has_choice)
+    return has_choice;
+}
+
+int32_t choose_token(const Text *text, const Model *model, int32_t end_id, float *logits)
+{
+    if (!adjust_logits(text, model, logits))
         return end_id;
     if (model->kind == ENCODER_DECODER)
         return (int32_t)most_probable(logits, model->vocab_size);

@@ -18,6 +18,9 @@ typedef struct {
 /* Returns the tokens that must be read before the next one can be chosen; `count` is at least 1. */
 const int32_t *unread_tokens(const Text *text, const Model *model, uint32_t *count);
 
+/* Applies penalties and bans to the logits, [V]. Returns whether a token can be chosen. */
+bool adjust_logits(const Text *text, const Model *model, float *logits);
+
 /* Chooses the next token. Changes the logits, [V]. Returns end_id if no token can be chosen, -1 after `fail`. */
 int32_t choose_token(const Text *text, const Model *model, int32_t end_id, float *logits);
 

@@ -125,6 +125,19 @@ class Client {
     return { ...result, lens };
   }
 
+  probability(request) {
+    return this.request("probability", request);
+  }
+
+  draw(request) {
+    return this.request("draw", request);
+  }
+
+  async readPrompt(prompt) {
+    const { count, tokens } = await this.request("readPrompt", { prompt });
+    return { count, tokens: tokens.map((token) => this.token(token)) };
+  }
+
   align(request) {
     return this.request("align", request);
   }

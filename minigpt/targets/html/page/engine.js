@@ -98,11 +98,11 @@ class Engine {
     this.temporarily(() => this.check(this.exports.leave_out(...this.copyInIds(heads), ...this.copyInIds(layers))));
   }
 
-  /* Returns the probability of each token of a text after its first. ids: at most as many as the context has. */
-  probabilities(ids) {
+  /* Returns how each token of a text after its first would be chosen. ids: at most as many as the context has. */
+  choices(ids) {
     this.exports.finish();
     const found = this.check(this.exports.describe_text(...this.copyInIds(ids)));
-    const result = Array.from(ids.slice(1), (_, at) => this.choice(found + at * CHOICE_BYTES).probability);
+    const result = Array.from(ids.slice(1), (_, at) => this.choice(found + at * CHOICE_BYTES));
     this.exports.finish();
     return result;
   }
@@ -127,6 +127,15 @@ class Engine {
   /* Returns the file with the weights that the model has now. */
   currentFile() {
     return this.temporarily(() => this.copyOut(this.check(this.exports.current_file()), this.size, Uint8Array));
+  }
+
+  /* Returns how the next token of a started text would be drawn: the random number from 0 to 1, and the places of tokens, each a
+     part of the line from 0 to 1. The text must be started again. */
+  describeDraw(ids) {
+    const found = this.check(this.exports.describe_draw(...this.copyInIds(ids)));
+    const [drawn] = this.copyOut(found, 4, Float32Array), [places] = this.copyOut(found + 4, 4, Uint32Array);
+    const numbers = this.copyOut(places, 8 * ids.length, Float32Array);
+    return { drawn, places: Array.from(ids, (_, at) => ({ start: numbers[2 * at], share: numbers[2 * at + 1] })) };
   }
 
   /* Prepares `inspect`. source: the ids of the source; empty for a model that continues text. */

@@ -37,6 +37,7 @@ async function openPage(client, facts) {
   if (facts.kind !== "encoder_decoder") new LearningView(client, facts, () => desk.request());
   if (facts.snapshots.length >= 2) new Replay(client, facts, () => desk.request());
   if (facts.training_text_bytes !== null) new WhereFrom(client, () => byId("text").textContent);
+  if (facts.kind !== "encoder_decoder") new Comparison(client, facts, () => desk.request());
 }
 
 if (typeof document === "undefined") runWorker();

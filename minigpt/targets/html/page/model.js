@@ -118,13 +118,13 @@ class Model {
     return text.ready + text.stopping.finish();
   }
 
-  /* Returns how a token was chosen after `tokens`, with the labels of what was read. */
-  inspect({ prompt, tokens, chosen }) {
+  /* Returns how a token is chosen after `tokens`, with the labels of what was read. */
+  inspect({ prompt, tokens, chosen, withoutHeads = [], withoutLayers = [] }) {
     const { startId } = this.vocabulary;
     const source = this.isPairs ? this.source(prompt) : [];
     const read = this.isPairs ? [] : this.engine.encode(prompt);
     const context = [...(read.length ? read : [startId]), ...tokens].slice(-this.maxLen);
-    this.open(context, source);
+    this.open(context, source, withoutHeads, withoutLayers);
     return {
       context: this.describe(context),
       source: this.describe(source),
@@ -132,6 +132,14 @@ class Model {
       heads: this.numHeads,
       ...this.engine.inspect(context.length - 1, chosen, this.numLayers, this.numHeads),
     };
+  }
+
+  /* Returns how the token after `tokens` is drawn with some settings: see `Engine.describeDraw`. */
+  draw({ prompt, tokens, ids, withoutHeads, withoutLayers, ...settings }) {
+    this.current = null;
+    this.leaveOut(withoutHeads, withoutLayers);
+    this.engine.start([...this.engine.encode(prompt), ...tokens], tokens.length, tokens.length + 1, settings);
+    return this.engine.describeDraw(ids);
   }
 
   /* Returns the share of each source token in the attention of each target token: the mean of all layers and heads. */
@@ -152,8 +160,17 @@ class Model {
     const context = [this.vocabulary.startId, ...ids].slice(-this.maxLen);
     this.current = null;
     this.leaveOut([], []);
-    const read = ids.length ? this.engine.probabilities(context) : [];
+    const read = ids.length ? this.engine.choices(context).map(({ probability }) => probability) : [];
     return [...Array(ids.length - read.length).fill(null), ...read];
+  }
+
+  /* Returns the number of tokens of a prompt and those in the context; after the first, with how each would have been chosen. */
+  readPrompt({ prompt }) {
+    const ids = this.engine.encode(prompt), context = ids.slice(-this.maxLen);
+    this.current = null;
+    this.leaveOut([], []);
+    const choices = context.length ? this.engine.choices(context) : [];
+    return { count: ids.length, tokens: this.describe(context).map((token, at) => ({ ...token, ...choices[at - 1] })) };
   }
 
   /* Leaves out heads, pairs of layer and head, and layers, from 0. A text that was begun before is begun again. */
@@ -166,9 +183,9 @@ class Model {
     this.leftOut = key;
   }
 
-  open(context, source) {
+  open(context, source, withoutHeads = [], withoutLayers = []) {
     this.current = null;
-    this.leaveOut([], []);
+    this.leaveOut(withoutHeads, withoutLayers);
     this.engine.openInspection(context, source);
   }
 

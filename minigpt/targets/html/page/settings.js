@@ -1,35 +1,49 @@
 // The form of the sampling settings.
 
-// The settings that are shown first; the others are in "More settings".
+// The settings that come first, the very first one beside the button that shows the others.
 const FIRST_SETTINGS = ["temperature", "top_k", "top_p", "max_new_tokens", "seed"];
+
+// The largest temperature of the slider; the field beside it takes larger ones.
+const MOST_ON_SLIDER = 2;
 
 // Characters of a prompt in the address. Many programs cut longer links.
 const MOST_IN_ADDRESS = 4000;
 
 class SettingsForm {
   constructor(facts) {
+    this.facts = facts;
     this.sampling = facts.sampling;
     this.stop = facts.sampling.stop ?? [];
-    const isFirst = ({ name }) => FIRST_SETTINGS.includes(name);
-    const first = SAMPLING_SETTINGS.filter(isFirst);
-    first.sort((a, b) => FIRST_SETTINGS.indexOf(a.name) - FIRST_SETTINGS.indexOf(b.name));
-    const others = SAMPLING_SETTINGS.filter((setting) => !isFirst(setting));
-    byId("fields").append(...first.map((setting) => this.field(setting)));
-    byId("more-fields").append(...others.map((setting) => this.field(setting)));
+    this.off = NOTHING_OFF; // heads and layers that are left out while writing
+    this.onOff = () => {}; // follows a change of `off`
+    const place = ({ name }) => (FIRST_SETTINGS.indexOf(name) + 1 || FIRST_SETTINGS.length + 1);
+    const [temperature, ...others] = SAMPLING_SETTINGS.toSorted((one, other) => place(one) - place(other));
+    byId("settings-row").prepend(this.field(temperature));
+    byId("fields").append(...others.map((setting) => this.field(setting)));
     byId("glossary").append(
-      ...[...first, ...others].flatMap(({ label, description }) => [make("dt", {}, label), make("dd", {}, description)]),
+      ...[temperature, ...others].flatMap(({ label, description }) => [make("dt", {}, label), make("dd", {}, description)]),
+      make("dt", {}, "Keep"),
+      make("dd", {}, "Without it, Write draws a new seed for what is already written."),
     );
     if (facts.kind === "encoder_decoder") {
       document.querySelectorAll("[data-sampling]").forEach((part) => (part.hidden = true));
     }
-    byId("glossary").append(make("dt", {}, "Keep"), make("dd", {}, "Without it, Write draws a new seed for what is already written."));
-    byId("settings").open = window.matchMedia("(min-width: 60rem)").matches;
+    byId("settings").addEventListener("beforetoggle", ({ target }) => this.place(target));
   }
 
-  // Returns the value of a setting before anybody changes it.
+  // Puts the other settings below their button, inside the window.
+  place(box) {
+    const { bottom, left } = byId("settings-button").getBoundingClientRect();
+    const { clientWidth } = document.documentElement;
+    const width = Math.min(432, clientWidth - 32);
+    box.style.setProperty("--top", `${window.scrollY + bottom}px`);
+    box.style.setProperty("--left", `${Math.max(16, Math.min(left, clientWidth - width - 16))}px`);
+  }
+
+  // Returns the value of a setting before anybody changes it. A text may be as long as the context, so that it ends by itself.
   usual({ name, default: value }) {
-    const found = String(this.sampling[name] ?? value);
-    return name === "max_new_tokens" && found === "0" ? "40" : found;
+    const found = this.sampling[name] ?? value;
+    return String(name === "max_new_tokens" ? Math.max(found, this.facts.model.max_len) : found);
   }
 
   // Returns the elements of a setting.
@@ -40,15 +54,39 @@ class SettingsForm {
     if (least !== null) input.min = String(least);
     if (most !== null) input.max = String(most);
     input.addEventListener("input", () => this.check(setting));
-    const node = make("div", { class: name === "seed" ? "field field-seed" : "field" }, make("label", { for: element }, label), input);
+    const node = make("div", { class: "field" }, make("label", { for: element }, label), input);
     if (name !== "max_new_tokens") node.dataset.sampling = "";
+    if (name === "temperature") {
+      this.slider = make("input", { type: "range", min: 0, max: MOST_ON_SLIDER, step: 0.05, value, "aria-label": label });
+      this.slider.addEventListener("input", () => this.set(setting, this.slider.value));
+      input.addEventListener("input", () => (this.slider.value = input.value));
+      input.before(make("span", { class: "slider-ends" }, this.slider, make("span", {}, "predictable"), make("span", {}, "surprising")));
+      node.classList.add("field-slider");
+    }
     if (name === "seed") {
       this.keep = make("input", { type: "checkbox", id: "keep-seed", autocomplete: "off" });
       // A seed that is typed is meant.
       input.addEventListener("input", () => (this.keep.checked = true));
       node.append(make("label", { class: "check" }, this.keep, "Keep"));
+      node.classList.add("field-seed");
     }
     return node;
+  }
+
+  set(setting, value) {
+    byId(setting.element).value = value;
+    if (setting.name === "temperature") this.slider.value = value;
+    this.check(setting);
+  }
+
+  // Leaves out heads and layers from now on, and says so beside the settings.
+  switchOff(off) {
+    this.off = off;
+    const names = partsOff(off).map(partName).join("; ");
+    const allOn = makeButton({ class: "quiet" }, () => this.switchOff(NOTHING_OFF), "Switch all on");
+    byId("left-out").replaceChildren(`Written without ${names}. `, allOn);
+    byId("left-out").hidden = names === "";
+    this.onOff();
   }
 
   // Draws a new seed, unless the seed is kept or has no effect. Returns whether it has drawn one.
@@ -69,41 +107,79 @@ class SettingsForm {
 
   // The values as options of Client.generate. Throws an Error that names the first field with a wrong value.
   read() {
-    const options = { stop: this.stop };
-    for (const setting of SAMPLING_SETTINGS) {
-      const field = byId(setting.element);
-      if (!this.check(setting)) {
-        this.reveal(field);
-        throw new Error(`${setting.label} must be ${setting.allowed}.`);
-      }
-      options[setting.option] = Number(field.value);
-    }
-    return options;
+    const wrong = SAMPLING_SETTINGS.find((setting) => !this.check(setting));
+    if (!wrong) return this.values();
+    this.reveal(byId(wrong.element));
+    throw new Error(`${wrong.label} must be ${wrong.allowed}.`);
   }
 
-  // Fills the form with the prompt and the settings in the fragment of the address. Returns whether there are any.
+  // The same; null if a value is wrong.
+  values() {
+    const values = SAMPLING_SETTINGS.map((setting) => [setting.option, Number(byId(setting.element).value)]);
+    return SAMPLING_SETTINGS.every((setting) => this.check(setting)) ? { stop: this.stop, ...this.off, ...Object.fromEntries(values) } : null;
+  }
+
+  // Fills the form with the text that the fragment of the address names. Returns {prompt, path, token}, or null without
+  // one. path: the settings of the text, then those of each branch on the way to the one that is meant, with `kept` and `id`.
   readAddress() {
     const state = new URLSearchParams(location.hash.slice(1));
-    if (!state.has("prompt")) return false;
-    byId("prompt").value = state.get("prompt");
-    for (const setting of SAMPLING_SETTINGS) {
-      const value = numberIn(state.get(setting.option) ?? "");
-      byId(setting.element).value = isAllowed(setting, value) ? String(value) : this.usual(setting);
-      this.check(setting);
+    if (!state.has("prompt")) return null;
+    const prompt = state.get("prompt");
+    const usual = SAMPLING_SETTINGS.map((setting) => [setting.option, numberIn(this.usual(setting))]);
+    const path = [{ settings: { stop: this.stop, ...NOTHING_OFF, ...Object.fromEntries(usual) } }];
+    for (const [name, value] of state) {
+      if (name === "branch") {
+        const [kept, id] = value.split(".").map(numberIn);
+        path.push({ kept, id, settings: { ...path.at(-1).settings } });
+      }
+      const setting = SAMPLING_SETTINGS.find(({ option }) => option === name);
+      if (setting && isAllowed(setting, numberIn(value))) path.at(-1).settings[name] = numberIn(value);
+      if (name === "off") Object.assign(path.at(-1).settings, this.partsIn(value));
     }
-    return true;
+    byId("prompt").value = prompt;
+    for (const setting of SAMPLING_SETTINGS) this.set(setting, String(path.at(-1).settings[setting.option]));
+    const { withoutHeads, withoutLayers } = path.at(-1).settings;
+    this.switchOff({ withoutHeads, withoutLayers });
+    return { prompt, path, token: numberIn(state.get("token") ?? "") - 1 };
   }
 
-  // Puts a prompt, its seed, and the settings that have been changed into the fragment of the address.
-  writeAddress({ prompt, settings }) {
-    const state = new URLSearchParams({ prompt });
-    for (const setting of SAMPLING_SETTINGS) {
-      const value = String(settings[setting.option]);
-      if (setting.name === "seed" || value !== this.usual(setting)) state.set(setting.option, value);
+  // "2,3.1" → layer 2, and head 1 of layer 3; what does not exist is left out.
+  partsIn(text) {
+    const { num_layers: layers, num_heads: heads } = this.facts.model;
+    let off = NOTHING_OFF;
+    if (this.facts.kind === "encoder_decoder") return off;
+    for (const [layer, head = null] of text.split(",").map((part) => part.split(".").map((number) => numberIn(number) - 1))) {
+      const exists = Number.isInteger(layer) && layer >= 0 && layer < layers && (head === null || (Number.isInteger(head) && head >= 0 && head < heads));
+      if (exists && !isOff(off, { layer, head })) off = withSwitched(off, { layer, head });
     }
+    return off;
+  }
+
+  // Puts a text into the fragment of the address: its prompt, its seed, and the settings that have been changed; for each
+  // branch on the way to it the tokens it keeps, the token it chose, and the settings that differ; the token that is looked at.
+  writeAddress([text, ...branches], token = null) {
+    const state = new URLSearchParams({ prompt: text.prompt });
+    const append = (settings, isNew) => {
+      for (const setting of SAMPLING_SETTINGS) {
+        const value = String(settings[setting.option]);
+        if (isNew(setting, value)) state.append(setting.option, value);
+      }
+    };
+    const appendOff = (settings, before) => {
+      const [parts, old] = [settings, before].map((off) => partsOff(off).map(({ layer, head }) => (head === null ? layer + 1 : `${layer + 1}.${head + 1}`)));
+      if (String(parts) !== String(old)) state.append("off", parts);
+    };
+    append(text.settings, (setting, value) => setting.name === "seed" || value !== this.usual(setting));
+    appendOff(text.settings, NOTHING_OFF);
+    for (const { parent, keptCount, tokens, instead, settings } of branches) {
+      state.append("branch", instead ? `${keptCount}.${tokens[keptCount - 1].id}` : String(keptCount));
+      append(settings, ({ option }, value) => value !== String(parent.settings[option]));
+      appendOff(settings, parent.settings);
+    }
+    if (token !== null) state.set("token", token + 1);
     try {
       const address = new URL(location.href);
-      address.hash = prompt.length > MOST_IN_ADDRESS ? "" : state;
+      address.hash = text.prompt.length > MOST_IN_ADDRESS ? "" : state;
       history.replaceState(null, "", address);
     } catch {
       // A page inside another page may have no address of its own.
@@ -111,9 +187,31 @@ class SettingsForm {
   }
 
   reveal(field) {
-    for (let part = field.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+    const box = field.closest("[popover]");
+    if (box && !box.matches(":popover-open")) box.showPopover?.();
     field.focus();
   }
+}
+
+// The prompts of the run's samples, or the sources of pairs.
+function samplePrompts({ sampling, samples }) {
+  const all = [...(sampling.prompts ?? []), ...samples.map(({ prompt, source }) => source ?? prompt)];
+  return [...new Set(all)].filter(Boolean).slice(0, 3);
+}
+
+// Shows them as buttons. onChoose() follows when one is in the field.
+function showChips(prompts, onChoose) {
+  const chip = (prompt) =>
+    makeButton(
+      { class: "chip" },
+      () => {
+        byId("prompt").value = prompt;
+        if (!byId("start").disabled) onChoose();
+      },
+      make("bdi", {}, startOfText(prompt, 40)),
+    );
+  byId("chips").append(...prompts.map(chip));
+  byId("chips").hidden = prompts.length === 0;
 }
 
 function numberIn(text) {

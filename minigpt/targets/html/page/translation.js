@@ -13,22 +13,14 @@ class Translator {
     byId("source-line").replaceWith(this.source.node);
     this.source.node.classList.add("source-line");
     this.source.node.hidden = true;
-    this.reading = new ReadingView({ box: byId("text"), prompt: byId("text-prompt"), spans: () => this.tokens.spans });
     this.panel = new TokenPanel({
-      client,
-      kind: facts.kind,
       onChoose: null,
       onPin: (index) => this.choose(index),
-      onShown: () => this.tokens.reveal(byId("panel")),
       onClose: () => {
         this.point(null);
         this.tokens.focus();
       },
-      onShade: (index, read, source) => {
-        showReading(this.reading, index, read);
-        this.source.shade(source.weights);
-      },
-      onUnshade: () => hideReading(this.reading),
+      inside: new InsideView({ client, kind: facts.kind, off: () => NOTHING_OFF }),
     });
     this.tokens = new TokenText(byId("text-tokens"), "Translation", {
       onPoint: (index) => this.point(index),
@@ -36,8 +28,9 @@ class Translator {
       onOpen: (index) => this.choose(index, true),
     });
     this.prompt = byId("prompt");
-    this.prompt.value = facts.samples.find((sample) => sample.source)?.source ?? facts.sampling.prompts?.[0] ?? "";
-    listenToForm(client, () => this.start());
+    this.prompt.value = samplePrompts(facts)[0] ?? "";
+    listenToForm(() => this.start());
+    showChips(samplePrompts(facts), () => this.start());
     listenToAddress(this);
     byId("stop").addEventListener("click", () => this.job?.stop());
     byId("copy").addEventListener("click", () => this.copy());
@@ -48,7 +41,8 @@ class Translator {
   ready() {
     byId("start").disabled = false;
     this.status.say("Ready");
-    if (this.isLinked) this.start();
+    if (this.link) this.follow(this.link);
+    else this.translate(this.request());
   }
 
   request() {
@@ -59,9 +53,16 @@ class Translator {
     clearError();
     try {
       this.translate(this.request());
+      this.settings.writeAddress([this.shown]);
     } catch (error) {
       showError(error);
     }
+  }
+
+  async follow({ token }) {
+    clearError();
+    await this.translate(this.request());
+    if (this.shown.tokens[token]) this.choose(token);
   }
 
   async translate({ prompt, settings }) {
@@ -100,7 +101,6 @@ class Translator {
 
   show(translation) {
     this.shown = translation;
-    this.settings.writeAddress(translation);
     this.alignment = null;
     this.panel.clear();
     byId("text-empty").hidden = true;
@@ -129,7 +129,7 @@ class Translator {
 
   // The pointer is on a token of the translation, or has left it.
   point(index) {
-    if (this.panel.view === "inside" && this.panel.chosen) return;
+    if (this.panel.isInside && this.panel.chosen) return;
     this.panel.preview(this.shown, index);
     this.shadeSource(index ?? this.panel.chosen?.index ?? null);
   }
@@ -137,6 +137,7 @@ class Translator {
   choose(index, moveFocus = false) {
     this.tokens.mark(index);
     this.panel.choose(this.shown, index);
+    this.settings.writeAddress([this.shown], index);
     this.shadeSource(index);
     this.tokens.reveal(byId("panel"));
     if (moveFocus) this.panel.focus();
@@ -163,5 +164,5 @@ function nameTranslation() {
   byId("text-empty").textContent = "The translation will appear here, colored token by token: the stronger the color and the thicker the line, the less probable the token.";
   byId("panel-empty").textContent =
     "Point at a token of the translation, tap it, or reach it with Tab and the arrow keys. The source tokens that the model " +
-    "attended to are shaded, and this panel shows the alternatives and, with “Look inside”, how the model chose the token.";
+    "attended to are shaded, and this panel shows the alternatives and, with “Look inside”, what the heads attend to.";
 }

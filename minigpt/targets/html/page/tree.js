@@ -13,6 +13,8 @@ class Branch {
     this.text = null; // the continuation, once it is complete
     this.end = null;
     this.number = 0;
+    this.ending = ""; // how it ended, in words
+    this.read = null; // the prompt as the model has read it
     this.chosen = null; // the token that was looked at last
   }
 
@@ -20,9 +22,9 @@ class Branch {
     return this.text ?? this.tokens.map((token) => token.text).join("");
   }
 
-  // The text without choices, of which this is a continuation.
-  get root() {
-    return this.parent?.root ?? this;
+  // The branches on the way to this one: first the text without choices, last this one.
+  get path() {
+    return [...(this.parent?.path ?? []), this];
   }
 
   get isComplete() {

@@ -108,6 +108,19 @@ class ModelWorker {
     return this.model("main").inspect(message);
   }
 
+  /* Returns the probability of the chosen token of `inspect`. */
+  probability(message) {
+    return this.inspect(message).lens.at(-1).probability;
+  }
+
+  draw(message) {
+    return this.model("main").draw(message);
+  }
+
+  readPrompt(message) {
+    return this.model("main").readPrompt(message);
+  }
+
   align(message) {
     return this.model("main").align(message);
   }

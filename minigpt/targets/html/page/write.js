@@ -9,26 +9,48 @@ class Writer {
     this.status = new StatusLine(byId("status"));
     this.job = null;
     this.shown = null; // the branch on the page
-    this.tree = new BranchTree(byId("branches"), byId("branches-section"), (branch) => this.show(branch));
-    this.reading = new ReadingView({ box: byId("text"), prompt: byId("text-prompt"), spans: () => this.tokens.spans });
+    this.tree = new BranchTree(byId("branches"), byId("branches-section"), (branch) => {
+      this.show(branch);
+      this.setAddress();
+    });
     this.panel = new TokenPanel({
-      client,
-      kind: facts.kind,
       onChoose: (branch, index, alternative) => this.branch(branch, index, alternative),
       onPin: (index) => this.choose(index),
-      onShown: () => this.tokens.reveal(byId("panel")),
       onClose: () => this.tokens.focus(),
-      onShade: (index, read) => showReading(this.reading, index, read),
-      onUnshade: () => hideReading(this.reading),
+      draw: (branch, index, ids) => this.draw(branch, index, ids),
+      inside: new InsideView({
+        client,
+        kind: facts.kind,
+        off: () => this.settings.off,
+        onSwitch: (part) => this.settings.switchOff(withSwitched(this.settings.off, part)),
+      }),
     });
+    this.settings.onOff = () => this.panel.inside.show();
+    byId("settings-row").addEventListener("input", () => this.panel.showDraw());
     this.tokens = new TokenText(byId("text-tokens"), "Continuation", {
       onPoint: (index) => this.panel.preview(this.shown, index),
       onChoose: (index) => this.choose(index),
       onOpen: (index) => this.choose(index, true),
     });
+    this.typing = new Typing({
+      onShow: (tokens) => {
+        this.tokens.append(tokens);
+        this.markContext();
+      },
+      onEnd: () => this.complete(this.shown),
+      onStep: () => this.tokens.spans.length && this.choose(this.tokens.spans.length - 1),
+      onChange: () => this.showProgress(),
+    });
+    this.promptTokens = new TokenText(byId("prompt-tokens"), "Prompt", {
+      onPoint: (index) => this.panel.preview(this.shown.read, index),
+      onChoose: (index) => this.choosePrompt(index),
+      onOpen: (index) => this.choosePrompt(index, true),
+    });
+    this.maxLen = facts.model.max_len;
     this.prompt = byId("prompt");
     this.prompt.value = facts.sampling.prompts?.[0] ?? "";
-    listenToForm(this.client, () => this.start());
+    listenToForm(() => this.start());
+    showChips(samplePrompts(facts), () => this.start());
     listenToAddress(this);
     byId("stop").addEventListener("click", () => this.job?.stop());
     byId("continue").addEventListener("click", () => this.continue());
@@ -39,7 +61,8 @@ class Writer {
   ready() {
     byId("start").disabled = false;
     this.status.say("Ready");
-    if (this.isLinked) this.start(true);
+    if (this.link) this.follow(this.link);
+    else this.write(new Branch(this.request()));
   }
 
   // The prompt and the settings of the form, and the state of the weights; throws an Error for a setting out of range.
@@ -47,12 +70,11 @@ class Writer {
     return { prompt: this.prompt.value, settings: this.settings.read(), learnedSteps: this.client.learnedSteps };
   }
 
-  // isLinked: with the seed of the form, which is that of a link.
-  start(isLinked = false) {
+  start() {
     clearError();
     try {
       const same = this.tree.find(this.request());
-      const isNew = same.length === 0 || (!isLinked && this.settings.drawSeed());
+      const isNew = same.length === 0 || this.settings.drawSeed();
       const complete = same.find((branch) => branch.isComplete);
       if (isNew || !complete) {
         this.write(new Branch(this.request()));
@@ -60,18 +82,29 @@ class Writer {
         this.show(complete);
         this.status.say("The same prompt, settings and seed give the same text.");
       }
+      this.setAddress();
     } catch (error) {
       showError(error);
     }
   }
 
+  // Writes the text of a link and its branches, and chooses its token.
+  async follow({ prompt, path: [{ settings }, ...steps], token }) {
+    clearError();
+    let branch = new Branch({ prompt, settings });
+    for (let next = branch; next; next = forkOf(branch, steps.shift())) {
+      branch = next;
+      await this.write(branch);
+      if (this.shown !== branch) return;
+    }
+    if (!branch.tokens[token]) return;
+    this.typing.showAll();
+    this.choose(token);
+  }
+
   // Writes on from the tokens before the index and the alternative in its place.
   branch(branch, index, alternative) {
-    const replaced = branch.tokens[index];
-    const kept = branch.tokens.slice(0, index);
-    const text = separatorOf(replaced) + alternative.text;
-    kept.push({ ...alternative, text, alternatives: replaced.alternatives, picked: true });
-    this.fork(branch, kept, replaced);
+    this.fork(branch, keptTokens(branch, index, alternative), branch.tokens[index]);
   }
 
   continue() {
@@ -89,17 +122,19 @@ class Writer {
         this.choose(kept.length - 1);
         this.tokens.focus();
       } else {
-        byId("stop").focus({ preventScroll: true });
+        byId(this.typing.isOn ? "pause" : "stop").focus({ preventScroll: true });
       }
+      this.setAddress();
     } catch (error) {
       showError(error);
     }
   }
 
+  // Resolves when the text is complete; it may still be shown token by token.
   async write(branch) {
+    this.job?.stop();
     this.tree.add(branch);
     this.show(branch);
-    this.job?.stop();
     const speedometer = new Speedometer();
     const job = this.client.generate({
       ...branch.settings,
@@ -108,7 +143,8 @@ class Writer {
       maxNewTokens: branch.limit,
       onTokens: (tokens) => {
         speedometer.add(tokens.length);
-        this.receive(branch, tokens);
+        branch.tokens.push(...tokens);
+        if (this.shown === branch) this.typing.update();
       },
     });
     this.setJob(job);
@@ -117,42 +153,96 @@ class Writer {
       const result = await job.done;
       branch.text = result.text;
       branch.end = result.end;
+      branch.ending = describeEnd(result, speedometer);
       completeKept(branch);
-      if (this.job === job) this.status.say(describeEnd(result, speedometer));
     } catch (error) {
-      if (this.job === job) this.status.say("");
+      branch.end = "stopped";
       showError(error);
     } finally {
       if (this.job === job) this.setJob(null);
-      this.tree.update(branch);
-      if (this.shown === branch) this.complete(branch);
+      if (this.shown === branch) this.typing.update();
+      else this.tree.update(branch);
     }
+  }
+
+  // Returns what a token would be drawn from with the settings of the form and the seed of its text; null if a setting is wrong.
+  async draw({ prompt, tokens, settings: { seed, withoutHeads, withoutLayers } }, index, ids) {
+    const settings = this.settings.values();
+    if (!settings) return null;
+    const before = tokens.slice(0, index).map(({ id }) => id);
+    const draw = await this.client.draw({ ...settings, seed, withoutHeads, withoutLayers, prompt, tokens: before, ids });
+    return [draw, settings.temperature === 0 || settings.topK === 1];
   }
 
   setJob(job) {
     this.job = job;
-    showWriting(job !== null);
+    this.showProgress();
   }
 
-  receive(branch, tokens) {
-    branch.tokens.push(...tokens);
-    if (this.shown === branch) this.tokens.append(tokens);
+  showProgress() {
+    showWriting(this.job !== null, this.typing.isOn);
   }
 
   show(branch) {
     this.shown = branch;
-    this.settings.writeAddress(branch.root);
+    this.typing.stop();
     this.panel.clear();
     byId("text-empty").hidden = true;
     byId("text-tools").hidden = false;
     byId("legend").hidden = false;
+    this.promptTokens.clear();
     showPrompt(branch.prompt);
     this.tokens.clear();
     this.tokens.append(branch.tokens);
+    byId("context-note").hidden = true;
+    this.readPrompt(branch);
     this.tree.select(branch);
     byId("continue").disabled = true;
     if (branch.end !== null) this.complete(branch);
+    else this.typing.start(branch);
     if (branch.chosen !== null) this.choose(branch.chosen);
+    this.showProgress();
+  }
+
+  // Shows the tokens of the prompt, as soon as the model has read it.
+  async readPrompt(branch) {
+    branch.read ??= branch.parent?.read ?? { ...(await this.client.readPrompt(branch.prompt)), isPrompt: true };
+    if (this.shown !== branch || this.promptTokens.spans.length) return;
+    const start = byId("prompt-start"), shown = start.textContent, { tokens } = branch.read;
+    let first = tokens.length, size = 0;
+    while (first > 0 && size + tokens[first - 1].text.length <= shown.length) size += tokens[--first].text.length;
+    const seen = tokens.slice(first);
+    // A tokenizer may have changed the text, and its first token may have lost a space.
+    if (shown.endsWith(seen.map(({ text }) => text).join(""))) {
+      branch.read.tokens = seen;
+      start.textContent = shown.slice(0, shown.length - size);
+      this.promptTokens.append(seen);
+    }
+    this.markContext();
+  }
+
+  // Marks the tokens that the next one does not depend on.
+  markContext() {
+    const { read } = this.shown;
+    if (!read) return;
+    const spans = [...this.promptTokens.spans, ...this.tokens.spans], before = read.count - this.promptTokens.spans.length;
+    // Without a prompt, the model has read the end token.
+    const gone = Math.max(0, Math.max(1, read.count) + this.tokens.spans.length - this.maxLen);
+    spans.forEach((span, at) => span.classList.toggle("left", before + at < gone));
+    byId("prompt-start").classList.toggle("left", gone > 0);
+    const note = byId("context-note");
+    note.hidden = gone === 0;
+    note.textContent =
+      `The model sees ${formatInteger(this.maxLen)} tokens. The first ${formatCount(gone, "token")} of this text, dotted, ` +
+      `${gone === 1 ? "has" : "have"} left its context. From there on, each token takes a new pass over the whole context: it writes more slowly.`;
+  }
+
+  choosePrompt(index, moveFocus = false) {
+    this.shown.chosen = null;
+    this.tokens.mark(null);
+    this.promptTokens.mark(index);
+    this.panel.choose(this.shown.read, index);
+    if (moveFocus) this.panel.focus();
   }
 
   // What is known only when the text is complete.
@@ -160,15 +250,26 @@ class Writer {
     if (branch.keptCount > 0) this.tokens.replace(branch.keptCount - 1, branch.tokens[branch.keptCount - 1]);
     this.tokens.describe(branch.continuation);
     this.tokens.dimFrom(firstBeyond(branch));
+    this.tree.update(branch);
+    this.status.say(branch.ending);
     byId("continue").disabled = !canContinue(branch);
   }
 
   choose(index, moveFocus = false) {
     this.shown.chosen = index;
+    this.promptTokens.mark(null);
     this.tokens.mark(index);
     this.panel.choose(this.shown, index);
     this.tokens.reveal(byId("panel"));
     if (moveFocus) this.panel.focus();
+    // Browsers limit how often the address may change.
+    clearTimeout(this.addressing);
+    this.addressing = setTimeout(() => this.setAddress(), 200);
+  }
+
+  setAddress() {
+    clearTimeout(this.addressing);
+    this.settings.writeAddress(this.shown.path, this.shown.chosen);
   }
 
   async copy() {
@@ -181,6 +282,23 @@ class Writer {
 function separatorOf(token) {
   const alone = token.alternatives.find(({ id }) => id === token.id)?.text ?? token.label;
   return token.text === ` ${alone}` ? " " : "";
+}
+
+// The tokens before the index, and an alternative in its place.
+function keptTokens(branch, index, alternative) {
+  const replaced = branch.tokens[index];
+  const text = separatorOf(replaced) + alternative.text;
+  return [...branch.tokens.slice(0, index), { ...alternative, text, alternatives: replaced.alternatives, picked: true }];
+}
+
+// The branch of a text that a link describes; null if the text has no such branch. Without an id it continues the text.
+function forkOf(parent, { kept, id, settings } = {}) {
+  const { prompt, tokens } = parent;
+  if (id === undefined) {
+    return kept === tokens.length && canContinue(parent) ? new Branch({ prompt, settings, parent, kept: tokens }) : null;
+  }
+  const instead = tokens[kept - 1], alternative = instead?.alternatives.find((token) => token.id === id);
+  return alternative ? new Branch({ prompt, settings, parent, kept: keptTokens(parent, kept - 1, alternative), instead }) : null;
 }
 
 // A token that completes a character has no text alone. The whole text shows what it adds.
@@ -217,40 +335,26 @@ function firstBeyond(branch) {
   );
 }
 
-function showReading(reading, index, read) {
-  reading.show(read.tokens, read.weights, index);
-  byId("legend").hidden = true;
-  byId("colors").disabled = true;
-  byId("reading-note").hidden = false;
-  byId("reading-note").textContent =
-    `The stronger the shade of a token, the more attention it got (${read.grid.description()}). Faint: the chosen token and what was not read to choose it.`;
-}
-
-function hideReading(reading) {
-  if (reading.shown === null) return;
-  reading.hide();
-  byId("legend").hidden = false;
-  byId("colors").disabled = false;
-  byId("reading-note").hidden = true;
-}
-
 function showPrompt(prompt) {
   const end = endOfText(prompt, SHOWN_PROMPT);
-  byId("text-prompt").textContent = end;
+  byId("prompt-start").textContent = end;
   const note = byId("prompt-note");
   note.hidden = end.length === prompt.length;
   note.textContent = `The end of the prompt: the last ${formatInteger(end.length)} of ${formatInteger(prompt.length)} characters.`;
 }
 
-function showWriting(writing) {
-  if (!writing && document.activeElement === byId("stop")) byId("start").focus({ preventScroll: true });
-  byId("stop").hidden = !writing;
-  byId("shortcut").hidden = writing;
-  setAttribute(byId("sheet"), "data-writing", writing);
+// isTyping: whether tokens are still shown one by one.
+function showWriting(isWriting, isTyping = false) {
+  const focused = document.activeElement;
+  byId("stop").hidden = !isWriting || isTyping;
+  byId("typing").hidden = !isTyping;
+  byId("shortcut").hidden = isWriting || isTyping;
+  if (focused.closest(".actions [hidden]")) byId("start").focus({ preventScroll: true });
+  setAttribute(byId("sheet"), "data-writing", isWriting || isTyping);
 }
 
 // The button, and Ctrl+Enter or Cmd+Enter in the form.
-function listenToForm(client, onStart) {
+function listenToForm(onStart) {
   const form = byId("write-form");
   if (/Mac|iPhone|iPad/.test(navigator.platform)) byId("shortcut").textContent = "Cmd + Enter";
   form.addEventListener("submit", (event) => {
@@ -266,11 +370,11 @@ function listenToForm(client, onStart) {
 
 // Fills the form with what the address names, and writes it when the model is ready and whenever another link is opened.
 function listenToAddress(desk) {
-  desk.isLinked = desk.settings.readAddress();
+  desk.link = desk.settings.readAddress();
   window.addEventListener("hashchange", () => {
-    if (!desk.settings.readAddress()) return;
-    if (byId("start").disabled) desk.isLinked = true;
-    else desk.start(true);
+    const link = desk.settings.readAddress();
+    if (link && byId("start").disabled) desk.link = link;
+    else if (link) desk.follow(link);
   });
 }
 

@@ -1,0 +1,99 @@
+"""Two texts side by side: from one seed, at two temperatures or by two states of training."""
+
+import pytest
+
+from tests.browser.accessibility import overflow, violations
+from tests.browser.interface import set_value, wait_until_ready
+
+pytestmark = pytest.mark.browser
+
+TEXTS = """() => Array.from(document.querySelectorAll("#compare .text"), (text) =>
+  Array.from(text.querySelectorAll(".token"), (token) => token.textContent).join(""))"""
+STATUS = "() => document.querySelector('#compare .status').textContent"
+MARKED = """() => Array.from(document.querySelectorAll("#compare .text"), (text) =>
+  Array.from(text.querySelectorAll(".token")).findIndex((token) => token.ariaSelected === "true"))"""
+SET = """(side, kind, value) => {
+  const field = document.querySelectorAll("#compare [role=group]")[side].querySelector(kind);
+  field.value = String(value);
+}"""
+
+
+def compare(tab) -> list[str]:
+    tab.click("#compare .primary")
+    tab.wait_for(f"() => /the same\\.$/.test(({STATUS})())")
+    return tab.evaluate(TEXTS)
+
+
+@pytest.fixture
+def opened(open_page, gpt):
+    tab = open_page(gpt.page)
+    wait_until_ready(tab)
+    set_value(tab, "prompt", "Béla sat")
+    set_value(tab, "seed", 7)
+    tab.wait_for("() => !document.getElementById('compare').hidden")
+    tab.evaluate("() => { document.getElementById('compare').open = true; }")
+    return tab
+
+
+def test_two_temperatures(opened, axe):
+    texts = compare(opened)
+    for text, temperature in zip(texts, (0.3, 1.2), strict=True):
+        found = opened.generate("Béla sat", seed=7, temperature=temperature)["text"]
+        assert text.startswith(found)
+    assert texts[0] != texts[1]
+    assert violations(opened, axe) == [] and overflow(opened) == []
+    opened.evaluate(SET, 1, "input", 0.3)
+    first, second = compare(opened)
+    assert first == second == texts[0]
+    assert opened.evaluate(STATUS) == "The texts are the same."
+
+
+def test_two_states_of_training(opened):
+    opened.evaluate(SET, 0, "select", 0)
+    for side in (0, 1):
+        opened.evaluate(SET, side, "input", 0.9)
+    first, second = compare(opened)
+    assert first.startswith(opened.generate("Béla sat", seed=7, snapshot=0)["text"])
+    assert second.startswith(opened.generate("Béla sat", seed=7)["text"])
+    assert first != second
+
+
+def test_tokens_in_the_same_place_are_marked(opened):
+    """By the keyboard: one stop of Tab for each text."""
+    compare(opened)
+    opened.evaluate("() => document.querySelector('#compare .token').focus()")
+    opened.press("ArrowRight", 2)
+    assert opened.evaluate(MARKED) == [2, 2]
+    assert opened.evaluate(STATUS).startswith("Token 3: “")
+    opened.press("End")
+    length = opened.evaluate(
+        "() => document.querySelectorAll('#compare .text')[0].querySelectorAll('.token').length"
+    )
+    assert opened.evaluate(MARKED)[0] == length - 1
+
+
+def test_they_are_typed_in_step(open_page, gpt):
+    tab = open_page(gpt.page, motion=True, width=360)
+    tab.wait_for("() => !document.getElementById('compare').hidden")
+    tab.evaluate("() => { document.getElementById('compare').open = true; }")
+    tab.click("#compare .primary")
+    count = """() => Array.from(document.querySelectorAll("#compare .text"), (text) =>
+      text.querySelectorAll(".token").length)"""
+    tab.wait_for(f"() => ({count})()[0] > 3")
+    first, second = tab.evaluate(count)
+    assert first == second < 20
+    assert overflow(tab) == []
+
+
+def test_a_temperature_that_cannot_be_used(opened):
+    opened.evaluate(SET, 0, "input", -1)
+    opened.click("#compare .primary")
+    alert = "() => document.getElementById('alert').textContent"
+    assert opened.evaluate(alert).startswith("Temperature must be a number from 0 to ")
+    assert opened.evaluate(TEXTS) == ["", ""]
+
+
+def test_a_model_of_pairs_has_no_comparison(open_page, pairs):
+    tab = open_page(pairs.page)
+    wait_until_ready(tab)
+    assert tab.evaluate("() => document.getElementById('compare').hidden")

@@ -1,0 +1,124 @@
+"""What a token is drawn from, and the draw: bars, struck tokens, and a mark."""
+
+import numpy as np
+import pytest
+
+from tests.browser.accessibility import overflow, violations
+from tests.browser.interface import set_value, write
+from tests.targets.gguf.looking import softmax
+
+pytestmark = pytest.mark.browser
+
+ROWS = """() => Array.from(document.querySelectorAll("#alternatives .alternative:not(.rest)"), (row) => ({
+  label: row.querySelector(".label").textContent,
+  isCut: row.classList.contains("cut"),
+  isChosen: row.classList.contains("chosen"),
+  share: Number(row.querySelector(".bars").style.getPropertyValue("--drawn")),
+  model: Number(row.querySelector(".bars").style.getPropertyValue("--share")),
+}))"""
+LINE = "() => document.querySelector('.draw .note')?.textContent ?? ''"
+CHOOSE = "(index) => document.querySelectorAll('#text-tokens .token')[index].click()"
+
+
+def look(tab, index: int) -> list[dict]:
+    """Chooses a token. Returns the rows of its alternatives."""
+    tab.evaluate(CHOOSE, index)
+    tab.wait_for("() => document.querySelector('.draw')?.hidden === false")
+    return tab.evaluate(ROWS)
+
+
+def test_bars_show_what_was_drawn_from(open_page, gpt):
+    """Temperature, then the five most probable tokens, then those of 80% together."""
+    tab, model = open_page(gpt.page), gpt.portable()
+    settings = {"temperature": 1.3, "top_k": 5, "top_p": 0.8}
+    write(tab, "Ana sat", length=10, **settings)
+    options = {"prompt": "Ana sat", "temperature": 1.3, "topK": 5, "topP": 0.8, "maxNewTokens": 10}
+    tokens = tab.evaluate("async (options) => (await minigpt.generate(options)).tokens", options)
+    rows = look(tab, 3)
+    ids = [*gpt.built.tokenizer.encode("Ana sat").tolist(), *tokens[:3]]
+    logits = model.logits([ids])[0, -1].astype("float64")
+    logits[gpt.built.tokenizer.never_sampled_ids] = -np.inf
+    kept = np.sort(softmax(logits / 1.3))[::-1][:5]
+    kept /= kept.sum()
+    kept = kept[np.cumsum(kept) - kept < 0.8]
+    assert 1 < len(kept) <= 5
+    shares = sorted((row["share"] for row in rows), reverse=True)
+    assert shares[: len(kept)] == pytest.approx((kept / kept.sum()).tolist(), rel=1e-3)
+    assert not any(shares[len(kept) :])
+    assert [row["isCut"] for row in rows] == [row["share"] == 0 for row in rows]
+    # The pale bars are those of the model.
+    assert rows[0]["model"] == pytest.approx(softmax(model.logits([ids])[0, -1]).max(), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"temperature": 0.7},
+        {"temperature": 1.6, "top_k": 4},
+        {"typical_p": 0.5},
+        {"min_p": 0.05, "repetition_penalty": 1.7},
+        {"temperature": 0},
+    ],
+    ids=str,
+)
+def test_the_draw_falls_on_the_token_of_the_text(open_page, gpt, settings):
+    tab = open_page(gpt.page)
+    write(tab, "Béla", seed=11, length=14, **settings)
+    count = tab.evaluate("() => document.querySelectorAll('#text-tokens .token').length")
+    assert count > 3
+    for index in range(count):
+        rows = look(tab, index)
+        (chosen,) = [row for row in rows if row["isChosen"]]
+        line = tab.evaluate(LINE)
+        start = (
+            "The most probable token is taken: "
+            if settings.get("temperature") == 0
+            else "The seed draws 0."
+        )
+        assert line.startswith(start) and "other" not in line and "not listed" not in line, line
+        assert chosen["share"] > 0
+
+
+def test_moving_the_slider_reshapes_the_bars(open_page, gpt, axe):
+    tab = open_page(gpt.page)
+    write(tab, "Ana sat", seed=7, temperature=0.5)
+    before = look(tab, 2)
+    tab.evaluate("() => document.querySelector('.field-slider [type=range]').focus()")
+    tab.press("End")
+    first = "() => document.querySelector('#alternatives .bars').style.getPropertyValue('--drawn')"
+    tab.wait_for(f"(share) => Number(({first})()) < share", before[0]["share"])
+    after = tab.evaluate(ROWS)
+    assert [row["model"] for row in after] == [row["model"] for row in before]
+    set_value(tab, "top-k", 2)
+    tab.wait_for("() => document.querySelectorAll('.alternative.cut').length > 7")
+    assert (
+        tab.evaluate(
+            "() => getComputedStyle(document.querySelector('.cut .label')).textDecorationLine"
+        )
+        == "line-through"
+    )
+    assert violations(tab, axe) == [] and overflow(tab) == []
+    # Another seed in the form is that of the next text.
+    line = tab.evaluate(LINE)
+    set_value(tab, "seed", 99)
+    set_value(tab, "top-k", 3)
+    tab.wait_for("() => document.querySelectorAll('.alternative.cut').length < 8")
+    assert tab.evaluate(LINE)[:20] == line[:20]
+    # The mark is inside of the line.
+    mark, left, right = tab.evaluate(
+        """() => {
+          const line = document.querySelector(".draw-line"), box = line.getBoundingClientRect();
+          return [line.querySelector("i").getBoundingClientRect().left, box.left - 2, box.right];
+        }"""
+    )
+    assert left <= mark <= right
+
+
+def test_a_token_that_was_chosen_by_hand(open_page, gpt):
+    tab = open_page(gpt.page)
+    write(tab, "Ana sat", seed=7)
+    look(tab, 2)
+    tab.evaluate("() => document.querySelectorAll('button.alternative')[6].click()")
+    tab.wait_for("() => document.getElementById('stop').hidden")
+    look(tab, 2)
+    assert tab.evaluate(LINE).endswith(" You chose another one.")
