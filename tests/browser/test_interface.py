@@ -12,6 +12,7 @@ def test_it_exists_at_the_load_event(open_page, gpt):
         "info",
         "learn",
         "learningDates",
+        "occurrences",
         "ready",
         "saveUrl",
         "snapshots",
