@@ -171,8 +171,8 @@ function markSnapshot(box, current) {
   });
 }
 
-// The probability of a token in each state of training, as a small chart.
-function probabilityCurve(probabilities) {
+// The probability of a token in each state of training, or the loss after each step as a share of the largest one, as a small chart.
+function smallCurve(probabilities) {
   const width = 160, height = 40;
   const x = (at) => 2 + (at / (probabilities.length - 1)) * (width - 4);
   const places = probabilities.map((p, at) => `${x(at).toFixed(1)},${(2 + (1 - p) * (height - 4)).toFixed(1)}`);

@@ -38,6 +38,7 @@ class LearningView {
     try {
       const { prompt, settings } = this.request();
       const speedometer = new Speedometer();
+      this.losses = [];
       const text = byId("learn-text").value;
       this.setJob(this.client.learn({
         text,
@@ -62,13 +63,25 @@ class LearningView {
   }
 
   show({ step, steps, loss, sample }, prompt, speedometer) {
-    const speed = speedometer.speed(), left = speed ? `, ${formatSeconds(Math.ceil((steps - step) / speed))} left` : "";
+    const speed = speedometer.speed(), left = speed && step < steps ? `, ${formatSeconds(Math.ceil((steps - step) / speed))} left` : "";
     byId("learn-sheet").hidden = false;
-    byId("learn-progress").textContent =
-      `Step ${formatInteger(step)} of ${formatInteger(steps)}: loss ${loss.toFixed(3)} nats per token${left}`;
+    this.losses.push(loss);
+    byId("learn-progress").replaceChildren(
+      `Step ${formatInteger(step)} of ${formatInteger(steps)}: loss ${loss.toFixed(3)} nats per token${left} `,
+      this.losses.length > 1 ? smallCurve(this.curve()) : "",
+    );
     if (sample === null) return;
     byId("learn-prompt").textContent = endOfText(prompt, SHOWN_PROMPT);
     byId("learn-sample").textContent = sample;
+  }
+
+  // At most MOST losses, as shares of the largest one.
+  curve() {
+    const MOST = 200;
+    const stride = Math.ceil(this.losses.length / MOST);
+    const shown = this.losses.filter((_, at) => at % stride === 0 || at === this.losses.length - 1);
+    const largest = Math.max(...shown);
+    return shown.map((loss) => loss / largest);
   }
 
   setJob(job) {

@@ -172,7 +172,7 @@ class Replay {
     }
     const learned = step === null ? "never above one half" : `above one half since step ${formatInteger(step)}`;
     const shares = probabilities.map((p, at) => `${formatInteger(this.snapshots[at].step)}: ${formatPercent(p)}`);
-    this.token.replaceChildren(`“${token}”: ${learned}. By step: ${shares.join(", ")}. `, probabilityCurve(probabilities));
+    this.token.replaceChildren(`“${token}”: ${learned}. By step: ${shares.join(", ")}. `, smallCurve(probabilities));
   }
 
   togglePlay() {
