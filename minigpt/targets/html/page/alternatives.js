@@ -57,7 +57,13 @@ class AlternativesView {
     const how = isGreedy ? "The most probable token is taken: " : `The seed draws ${drawn.toFixed(2)}, which falls on `;
     const other = this.token.picked ? " You chose another one." : " The text was written with other settings.";
     this.line.replaceChildren(
-      make("p", { class: "note" }, how, found ? tokenLabel(found.label) : "a token that is not listed", ".", found?.id === this.token.id ? "" : other),
+      make(
+        "p",
+        { class: "note" },
+        how,
+        found ? tokenLabel(found.label) : "a token that is not listed",
+        found?.id === this.token.id ? "." : `.${other}`,
+      ),
       make("div", { class: "draw-line", "aria-hidden": "true" }, ...parts, mark),
     );
     this.line.hidden = false;

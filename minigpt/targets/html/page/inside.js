@@ -52,7 +52,7 @@ class InsideView {
     this.chosen = chosen;
     this.base = result.lens.at(-1).chosen;
     this.changed = new Map(); // the name of a part → the probability of the token if it is switched over
-    const now = this.kind !== "encoder_decoder" && partsOff(this.off()).length ? ` With what is switched off, it has ${formatPercent(this.base)}.` : "";
+    const now = partsOff(this.off()).length ? ` With what is switched off, it has ${formatPercent(this.base)}.` : "";
     this.state.replaceChildren(tokenLabel(chosen.label), ` had a probability of ${formatPercent(chosen.probability)}.${now}`);
     this.parts.attention[0].update(result.context, result.attention, chosen);
     this.parts.attention[1]?.update(result.source, result.cross, null);
@@ -132,7 +132,7 @@ class AttentionView {
   // describe(part, most): see `PartGrid.update`; without it the squares show the largest weight. onSwitch(part) as in `InsideView`.
   constructor({ layers, heads, title, intro, describe, off, onSwitch }) {
     Object.assign(this, { layers, heads, off, onSwitch });
-    this.describe = describe ?? ((part, most, largest) => ({ shown: formatPercent(largest), name: `${capitalized(partName(part))}: most attention to ${most}`, change: -largest }));
+    this.describe = describe ?? describeAttention;
     this.tokens = [];
     this.pointed = null;
     const name = `${title}: ${formatCount(layers, "layer")} of ${formatCount(heads, "head")}`;
@@ -174,8 +174,11 @@ class AttentionView {
   // The weights of a head, or the mean of the heads of a layer, or of all that are not switched off.
   weightsOf(part) {
     const mean = new Float32Array(this.tokens.length);
-    const heads = Array.from({ length: this.layers * this.heads }, (_, at) => ({ layer: Math.floor(at / this.heads), head: at % this.heads }));
-    const chosen = heads.filter(({ layer, head }) => (part ? layer === part.layer && head === (part.head ?? head) : !this.off || !isOff(this.off(), { layer, head })));
+    const heads = this.grid.rows.flatMap((row) => row.slice(1).map(({ modelPart }) => modelPart));
+    const isMeant = part
+      ? ({ layer, head }) => layer === part.layer && head === (part.head ?? head)
+      : (head) => !this.off || !isOff(this.off(), head);
+    const chosen = heads.filter(isMeant);
     for (const { layer, head } of chosen) {
       const start = (layer * this.heads + head) * mean.length;
       for (let at = 0; at < mean.length; at++) mean[at] += this.attention[start + at] / chosen.length;
@@ -198,6 +201,11 @@ class AttentionView {
       (part ? "; arcs lead to the tokens with the most." : ".");
     this.largest.replaceChildren(make("span", { class: "note" }, "Most attention:"), weightedTokens(entries.slice(0, 5)));
   }
+}
+
+// A square that shows the largest weight.
+function describeAttention(part, most, largest) {
+  return { shown: formatPercent(largest), name: `${capitalized(partName(part))}: most attention to ${most}`, change: -largest };
 }
 
 function mostOf(weights) {

@@ -27,7 +27,8 @@ function lensPicture(lens, chosen) {
       const from = places[layer].get(id), to = places[layer + 1]?.get(id);
       if (to === undefined) continue;
       const [x1, x2] = [left + LENS_COLUMN - 18, left + LENS_COLUMN];
-      picture.append(makeSvg("path", { class: id === chosen.id ? "chosen" : null, d: `M${x1} ${from + 4}C${x1 + 9} ${from + 4} ${x2 - 9} ${to + 4} ${x2} ${to + 4}` }));
+      const d = `M${x1} ${from + 4}C${x1 + 9} ${from + 4} ${x2 - 9} ${to + 4} ${x2} ${to + 4}`;
+      picture.append(makeSvg("path", { class: id === chosen.id ? "chosen" : null, d }));
     }
     guesses.forEach((guess, rank) => picture.append(lensCell(guess, left, y(guess, rank), guess.id === chosen.id)));
   });

@@ -148,8 +148,10 @@ class SettingsForm {
     const { num_layers: layers, num_heads: heads } = this.facts.model;
     let off = NOTHING_OFF;
     if (this.facts.kind === "encoder_decoder") return off;
-    for (const [layer, head = null] of text.split(",").map((part) => part.split(".").map((number) => numberIn(number) - 1))) {
-      const exists = Number.isInteger(layer) && layer >= 0 && layer < layers && (head === null || (Number.isInteger(head) && head >= 0 && head < heads));
+    const isBelow = (number, end) => Number.isInteger(number) && number >= 0 && number < end;
+    for (const part of text.split(",")) {
+      const [layer, head = null] = part.split(".").map((number) => numberIn(number) - 1);
+      const exists = isBelow(layer, layers) && (head === null || isBelow(head, heads));
       if (exists && !isOff(off, { layer, head })) off = withSwitched(off, { layer, head });
     }
     return off;
@@ -165,9 +167,10 @@ class SettingsForm {
         if (isNew(setting, value)) state.append(setting.option, value);
       }
     };
+    const numbersOf = (off) => partsOff(off).map(({ layer, head }) => (head === null ? layer + 1 : `${layer + 1}.${head + 1}`));
     const appendOff = (settings, before) => {
-      const [parts, old] = [settings, before].map((off) => partsOff(off).map(({ layer, head }) => (head === null ? layer + 1 : `${layer + 1}.${head + 1}`)));
-      if (String(parts) !== String(old)) state.append("off", parts);
+      const [parts, old] = [settings, before].map((off) => String(numbersOf(off)));
+      if (parts !== old) state.append("off", parts);
     };
     append(text.settings, (setting, value) => setting.name === "seed" || value !== this.usual(setting));
     appendOff(text.settings, NOTHING_OFF);

@@ -22,7 +22,7 @@ class Typing {
   start(text) {
     this.stop();
     this.text = text;
-    this.count = text.tokens.length;
+    this.first = this.count = text.tokens.length;
     this.isAtOnce = prefersReducedMotion();
     if (!this.isAtOnce) this.timer = setInterval(() => !this.isPaused && this.show(1), 1000 / TOKENS_PER_SECOND);
     this.pause(false);
@@ -55,7 +55,7 @@ class Typing {
 
   // The text has more tokens, or has ended.
   update() {
-    if (this.text) this.show(this.isAtOnce ? Infinity : 0);
+    if (this.text) this.show(this.isAtOnce ? Infinity : this.count === this.first && !this.isPaused ? 1 : 0);
   }
 
   show(count) {

@@ -61,8 +61,12 @@ class Writer {
   ready() {
     byId("start").disabled = false;
     this.status.say("Ready");
-    if (this.link) this.follow(this.link);
-    else this.write(new Branch(this.request()));
+    try {
+      if (this.link) this.follow(this.link);
+      else this.write(new Branch(this.request()));
+    } catch (error) {
+      showError(error);
+    }
   }
 
   // The prompt and the settings of the form, and the state of the weights; throws an Error for a setting out of range.
@@ -195,7 +199,8 @@ class Writer {
     this.tokens.clear();
     this.tokens.append(branch.tokens);
     byId("context-note").hidden = true;
-    this.readPrompt(branch);
+    this.gone = 0; // tokens that have left the context
+    this.readPrompt(branch).catch(showError);
     this.tree.select(branch);
     byId("continue").disabled = true;
     if (branch.end !== null) this.complete(branch);
@@ -218,6 +223,7 @@ class Writer {
       start.textContent = shown.slice(0, shown.length - size);
       this.promptTokens.append(seen);
     }
+    this.gone = 0;
     this.markContext();
   }
 
@@ -225,10 +231,13 @@ class Writer {
   markContext() {
     const { read } = this.shown;
     if (!read) return;
-    const spans = [...this.promptTokens.spans, ...this.tokens.spans], before = read.count - this.promptTokens.spans.length;
+    const ofPrompt = this.promptTokens.spans, written = this.tokens.spans;
     // Without a prompt, the model has read the end token.
-    const gone = Math.max(0, Math.max(1, read.count) + this.tokens.spans.length - this.maxLen);
-    spans.forEach((span, at) => span.classList.toggle("left", before + at < gone));
+    const gone = Math.max(0, Math.max(1, read.count) + written.length - this.maxLen);
+    for (; this.gone < gone; this.gone++) {
+      const at = this.gone - read.count;
+      (ofPrompt[at + ofPrompt.length] ?? written[at])?.classList.add("left");
+    }
     byId("prompt-start").classList.toggle("left", gone > 0);
     const note = byId("context-note");
     note.hidden = gone === 0;

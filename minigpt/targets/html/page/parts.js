@@ -102,7 +102,8 @@ function isOff({ withoutHeads, withoutLayers }, { layer, head }) {
 function withSwitched(off, { layer, head }) {
   const { withoutHeads, withoutLayers } = off;
   if (head === null) {
-    return { withoutHeads, withoutLayers: isOff(off, { layer, head }) ? withoutLayers.filter((other) => other !== layer) : [...withoutLayers, layer].sort() };
+    const others = withoutLayers.filter((other) => other !== layer);
+    return { withoutHeads, withoutLayers: others.length < withoutLayers.length ? others : [...others, layer].sort() };
   }
   const others = withoutHeads.filter(([ofLayer, ofHead]) => ofLayer !== layer || ofHead !== head);
   return { withoutHeads: others.length < withoutHeads.length ? others : [...others, [layer, head]].sort(), withoutLayers };
