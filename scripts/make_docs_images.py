@@ -25,29 +25,28 @@ WIDTH, HEIGHT = 1000, 760
 # Milliseconds of a state of training in the animation, and of each of its last two pictures.
 STATE_MS, LAST_MS = 500, 1500
 PROMPT = "Once upon a time"
+# The one that is looked at.
+TOKEN = 12
 
 
 def picture(page: Page, selector: str | None = None) -> bytes:
-    """Returns a PNG of the window, or of the window from an element on."""
-    if selector:
-        page.locator(selector).evaluate("(node) => node.scrollIntoView()")
-    page.wait_for_timeout(200)
-    return page.screenshot()
+    """Returns a PNG of the window, or of an element."""
+    page.wait_for_timeout(500)
+    return page.locator(selector).screenshot() if selector else page.screenshot()
 
 
 def write(page: Page) -> None:
     page.evaluate("() => minigpt.ready")
     page.fill("#prompt", PROMPT)
     page.click("#start")
+    page.click("#at-once")
     page.wait_for_function("() => document.getElementById('stop').hidden")
 
 
-def look_inside(page: Page) -> bytes:
+def choose(page: Page) -> None:
+    """Writes and chooses a token."""
     write(page)
-    page.locator(".token").nth(12).click()
-    page.click("#tab-inside")
-    page.wait_for_selector("table.lens")
-    return picture(page, "#write")
+    page.locator("#text-tokens .token").nth(TOKEN).click()
 
 
 def animation(page: Page) -> bytes:
@@ -74,7 +73,7 @@ def animation(page: Page) -> bytes:
     page.check("#learned")
     page.wait_for_selector(".learned [data-step]")
     frames.append(picture(page))
-    page.locator(".learned [data-step]").nth(12).click()
+    page.locator(".learned [data-step]").nth(TOKEN).hover()
     frames.append(picture(page))
     durations += [LAST_MS, LAST_MS]
     first, *others = [Image.open(io.BytesIO(frame)).convert("RGB") for frame in frames]
@@ -101,7 +100,12 @@ def main() -> None:
                 page.goto(file.as_uri())
                 return page
 
-            images[f"page{suffix}.png"] = look_inside(opened(page_file))
+            page = opened(page_file)
+            choose(page)
+            images[f"page{suffix}.png"] = picture(page)
+            page.click("#look-inside")
+            page.wait_for_selector("#inside-content *")
+            images[f"inside{suffix}.png"] = picture(page, "#inside")
             images[f"report{suffix}.png"] = picture(opened(report_file))
         images["training.webp"] = animation(opened(page_file, "light"))
         browser.close()

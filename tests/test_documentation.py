@@ -1,7 +1,9 @@
 """README and docs/: links that resolve, files that exist, and every public name."""
 
 import ast
+import hashlib
 import inspect
+import json
 import re
 from pathlib import Path
 from typing import get_overloads
@@ -186,3 +188,14 @@ def signature_of(function) -> str:
         if name != "self"
     }
     return str(inspect.Signature(list(parameters.values()))).replace("'", '"')
+
+
+def test_the_pictures_are_of_one_run():
+    """`make docs-images` writes all of them and the list at once."""
+    folder = ROOT / "docs" / "images"
+    listed = json.loads((folder / "images.json").read_text(encoding="utf-8"))["sha256"]
+    # A picture of layers, drawn by Keras.
+    found = {path.name for path in folder.iterdir()} - {"images.json", "model.png"}
+    assert found == set(listed)
+    for name, digest in listed.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name
