@@ -1,11 +1,22 @@
 """What a reader does on the page, by the ids of page.html."""
 
+from pathlib import Path
 from typing import Any
 
 from tests.browser.tabs import Tab
 
 WRITTEN = """() => document.getElementById("stop").hidden &&
   document.querySelector("#text-tokens .token") !== null"""
+
+# The page may not fetch anything, its own blobs neither: the test keeps the one of the URL.
+SAVED = """async (save) => {
+  const create = URL.createObjectURL;
+  let blob = null;
+  URL.createObjectURL = (made) => create.call(URL, (blob = made));
+  const url = await minigpt.saveUrl();
+  URL.createObjectURL = create;
+  return [url.startsWith("blob:"), blob.type, await blob.text()];
+}"""
 
 
 def wait_until_ready(tab: Tab) -> None:
@@ -83,3 +94,11 @@ def use_everything(tab: Tab, prompt: str) -> None:
         tab.wait_for(
             "() => /^Step/.test(document.querySelector('#replay [role=status]').textContent)"
         )
+
+
+def saved_page(tab: Tab, path: Path) -> Path:
+    """Writes what `minigpt.saveUrl` gives. Returns the path."""
+    is_blob, kind, text = tab.evaluate(SAVED)
+    assert is_blob and kind == "text/html"
+    path.write_text(text, encoding="utf-8")
+    return path

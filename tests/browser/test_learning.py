@@ -1,13 +1,12 @@
 """Learning in the page: the same weights as in Python, and a saved page that has them."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 import minigpt
 from tests.browser.accessibility import violations
-from tests.browser.interface import learn, set_value, wait_until_ready, write
+from tests.browser.interface import learn, saved_page, set_value, wait_until_ready, write
 from tests.cli.running import called
 from tests.conftest import tiny_text
 
@@ -15,22 +14,6 @@ pytestmark = pytest.mark.browser
 
 OPTIONS = {"steps": 6, "learningRate": 0.01, "batchSize": 2, "length": 9, "seed": 4}
 ARGUMENTS = {"steps": 6, "learning_rate": 0.01, "batch_size": 2, "length": 9, "seed": 4}
-# The page may not fetch anything, its own blobs neither: the test keeps the one of the URL.
-SAVED = """async (save) => {
-  const create = URL.createObjectURL;
-  let blob = null;
-  URL.createObjectURL = (made) => create.call(URL, (blob = made));
-  const url = await minigpt.saveUrl();
-  URL.createObjectURL = create;
-  return [url.startsWith("blob:"), blob.type, await blob.text()];
-}"""
-
-
-def saved_page(tab, path: Path) -> Path:
-    is_blob, kind, text = tab.evaluate(SAVED)
-    assert is_blob and kind == "text/html"
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def not_in_the_page(tab) -> list[str]:

@@ -11,7 +11,7 @@ from minigpt.config import load_config
 from minigpt.models import build_model
 from minigpt.tokenizers import learn_tokenizer
 from tests.browser.conftest import Exported
-from tests.browser.interface import use_everything, wait_until_ready
+from tests.browser.interface import saved_page, use_everything, wait_until_ready
 from tests.browser.runs import write_page, write_run
 from tests.targets.gguf.models import Built
 
@@ -71,7 +71,7 @@ def structure(tab) -> tuple[set[str], set[str]]:
     return {name for name, _ in elements}, {name for _, names in elements for name in names}
 
 
-def test_hostile_text_is_shown_as_text(hostile, gpt, open_page):
+def test_hostile_text_is_shown_as_text(hostile, gpt, open_page, tmp_path):
     tab, usual = open_page(hostile.page), open_page(gpt.page)
     use_everything(tab, HOSTILE)
     use_everything(usual, "Ana")
@@ -86,6 +86,13 @@ def test_hostile_text_is_shown_as_text(hostile, gpt, open_page):
       document.querySelectorAll(selector).length)"""
     assert tab.evaluate(counts) == usual.evaluate(counts)
     assert tab.messages == []
+    # So it is in the page that has learned from it.
+    again = open_page(saved_page(tab, tmp_path / "saved.html"))
+    wait_until_ready(again)
+    assert again.evaluate("() => window.hacked ?? null") is None
+    assert structure(again)[0] <= usual_elements and again.evaluate(counts) == usual.evaluate(
+        counts
+    )
     # All of it is there: name, command, license, description, prompt, samples, and tokens.
     assert "<img src=x" in tab.evaluate("() => document.title")
     title = tab.evaluate("() => document.getElementById('title').textContent")

@@ -222,11 +222,16 @@ class PortableTextModel(PortableModel, BaseTextModel):
             length = _window(text, len(ids), self.max_len, learning_rate, numbers)
             self._current, self._has_learned = None, True
             losses: list[float] = []
-            with self._engine.learning(ids, length, batch_size, seed, learning_rate) as step:
-                for number in range(1, steps + 1):
-                    losses.append(step())
-                    if on_step is not None and on_step(number, losses[-1]) is False:
-                        break
+            settings = length, int(batch_size), int(seed), float(learning_rate)
+            try:
+                with self._engine.learning(ids, *settings) as step:
+                    for number in range(1, int(steps) + 1):
+                        losses.append(step())
+                        if on_step is not None and on_step(number, losses[-1]) is False:
+                            break
+            finally:
+                # Texts that were begun meanwhile are read again.
+                self._current = None
         return losses
 
     def save(self, path: str | Path) -> None:

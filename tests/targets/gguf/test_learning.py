@@ -199,7 +199,13 @@ def test_learning_twice_gives_the_same_numbers(tmp_path):
 
 def test_learning_can_be_ended(tmp_path):
     model = minigpt.load_portable(build(GPT_SHAPES["gpt2"]).write(tmp_path / "model.gguf"))
-    assert len(model.learn(tiny_text(9), on_step=lambda number, _: number < 3)) == 3
+    settings: Any = {
+        "batch_size": np.int64(2),
+        "seed": np.int64(1),
+        "learning_rate": np.float32(1e-3),
+    }
+    losses = model.learn(tiny_text(9), np.int64(7), on_step=lambda n, _: n < 3, **settings)
+    assert len(losses) == 3
 
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt

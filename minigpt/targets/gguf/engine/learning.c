@@ -143,7 +143,7 @@ EXPORT("learn") float learn(void)
     }
     update();
     steps++;
-    write_weights(&learning);
+    write_weights();
     const Value *value = uint32_value(steps_key, sizeof steps_key - 1);
     uint32_t learned;
     memcpy(&learned, value->data, 4);

@@ -53,9 +53,9 @@ typedef struct {
 
 /* Takes the memory for copies of the weights and for their gradients, and reads the weights. */
 bool copy_weights(Learning *learning);
-/* Writes the weights to the model and to its file, rounded to the types of the tensors. */
-void write_weights(const Learning *learning);
-/* Writes the weights of the model as its file has them. data: a copy of the file. */
+/* Writes the copies to the model and to the open file, rounded to the types of the tensors. */
+void write_weights(void);
+/* Writes the matrices of the model into a copy of its file, in the order of a file. */
 bool write_tensors(const Model *model, const uint8_t *file, uint8_t *data);
 
 /* learning_passes.c */

@@ -106,7 +106,7 @@ static bool list_parameters(Parameters *parameters, const Model *model, ModelCop
     return true;
 }
 
-static Parameters parameters; /* those of `copy_weights` */
+static Parameters parameters; /* those that are learned */
 
 bool copy_weights(Learning *learning)
 {
@@ -132,9 +132,8 @@ bool copy_weights(Learning *learning)
     return true;
 }
 
-void write_weights(const Learning *learning)
+void write_weights(void)
 {
-    (void)learning;
     for (uint32_t i = 0; i < parameters.count; i++) {
         const Parameter *parameter = &parameters.all[i];
         if (parameter->vector)
