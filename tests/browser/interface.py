@@ -82,7 +82,7 @@ def learn(tab: Tab, text: str, **settings: Any) -> None:
 
 def use_everything(tab: Tab, prompt: str) -> None:
     """Writes, looks inside, learns, plays the epochs, and opens every part of the page."""
-    write(tab, prompt)
+    write(tab, prompt, seed=5)
     look_at(tab, 1)
     tab.evaluate(
         "() => { for (const part of document.querySelectorAll('details')) part.open = true; }"

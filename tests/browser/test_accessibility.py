@@ -138,7 +138,7 @@ def test_colors_of_the_system(chromium, gpt):
 def test_the_head_of_a_column_is_not_cut(width, open_page, gpt):
     """The title of the column of layers in the logit lens is one line, no wider than its column."""
     tab = open_page(gpt.page, width=width)
-    write(tab, "Ana sat")
+    write(tab, "Ana sat", seed=5)
     look_at(tab, 1)
     tab.evaluate("() => { document.querySelector('#inside details').open = true; }")
     lines, is_cut = tab.evaluate(
@@ -155,7 +155,7 @@ def test_the_head_of_a_column_is_not_cut(width, open_page, gpt):
 def test_nothing_is_seen_beside_the_title_of_the_panel(width, open_page, gpt):
     """The title stays when the panel is scrolled. It covers all that is above its lower edge."""
     tab = open_page(gpt.page, width=width, height=500)
-    write(tab, "Ana sat")
+    write(tab, "Ana sat", seed=5)
     tab.evaluate("() => document.querySelectorAll('#text-tokens .token')[1].click()")
     seen = tab.evaluate(
         """() => {

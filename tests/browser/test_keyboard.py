@@ -44,7 +44,8 @@ def written(open_page, gpt):
     tab.wait_for(WRITTEN)
     tab_to(tab, lambda found: found["id"] == "prompt")
     tab.press("Control+a")
-    tab.type("Ana sat")
+    # Not the prompt of the opening, for which Write would draw a new seed.
+    tab.type("Ana sat on")
     tab.press("Control+Enter")
     tab.wait_for(
         "() => document.getElementById('stop').hidden && document.querySelector('#text-tokens .token')"

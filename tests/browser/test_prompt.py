@@ -48,7 +48,7 @@ def test_the_tokens_of_the_prompt_have_probabilities(open_page, gpt):
 
 def test_the_prompt_with_the_keyboard(open_page, gpt, axe):
     tab = open_page(gpt.page, width=360)
-    write(tab, "Ana sat")
+    write(tab, "Ana sat", seed=5)
     tab.wait_for(f"() => ({PROMPT_TOKENS})().length > 1")
     tab.evaluate("() => document.querySelector('#prompt-tokens .token').focus()")
     tab.press("ArrowRight")

@@ -161,7 +161,7 @@ function nameTranslation() {
   byId("prompt-label").textContent = "Source";
   byId("start").textContent = "Translate";
   byId("continue").hidden = true;
-  byId("text-empty").textContent = "The translation will appear here, colored token by token: the stronger the color and the thicker the line, the less probable the token.";
+  byId("text-empty").textContent = "The translation will appear here.";
   byId("panel-empty").textContent =
     "Point at a token of the translation, tap it, or reach it with Tab and the arrow keys. The source tokens that the model " +
     "attended to are shaded, and this panel shows the alternatives and, with “Look inside”, what the heads attend to.";
