@@ -26,7 +26,7 @@ WIDTH, HEIGHT = 1000, 760
 STATE_MS, LAST_MS = 500, 1500
 PROMPT = "Once upon a time"
 # The one that is looked at.
-TOKEN = 12
+TOKEN = 9
 
 
 def picture(page: Page, selector: str | None = None) -> bytes:
