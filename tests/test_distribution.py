@@ -94,7 +94,7 @@ def test_without_a_package_of_a_format(tiny_run, tmp_path, monkeypatch):
 
 
 # Module → distribution, where the names differ. These modules are generated and import protobuf themselves.
-OTHER_NAMES = {"sentencepiece_model_pb2": "protobuf"}
+OTHER_NAMES = {"sentencepiece_model_pb2": "protobuf", "PIL": "pillow"}
 
 
 def imported_distributions(path: Path) -> set[str]:
@@ -108,6 +108,7 @@ def imported_distributions(path: Path) -> set[str]:
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("importorskip"):
             modules |= {a.value for a in node.args[:1] if isinstance(a, ast.Constant)}
     names = {module.split(".")[0] for module in modules} - sys.stdlib_module_names
+    names = {OTHER_NAMES.get(name, name) for name in names}
     names |= {OTHER_NAMES[last] for m in modules if (last := m.split(".")[-1]) in OTHER_NAMES}
     return {name.replace("_", "-") for name in names}
 

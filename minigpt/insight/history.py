@@ -125,9 +125,10 @@ def read_history(run: Run, analysis: dict[str, Any] | None = None) -> History:
     baselines = facts.get("baselines") or {}
     epochs = [epoch for line in read_lines(run.metrics_file) if (epoch := _epoch(line))]
     lines = read_lines(run.steps_file)
+    known = [line for line in lines if number(line.get("mean_loss")) is not None]
     curve = [
         (line["step"], line["loss"], number(line.get("learning_rate")) or 0.0)
-        for line in interval_lines(lines)
+        for line in interval_lines(known)
         if line["loss"] is not None
     ]
     if not curve:

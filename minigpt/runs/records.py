@@ -122,7 +122,7 @@ def interval_lines(
       lines: the lines. They have the mean loss and the number of batches since their epoch began.
       most: at most so many lines are returned, at about equal distances.
     Returns:
-      Copies with "loss", the mean over the batches since the line before that has one; None if not known.
+      Copies with "loss", a mean; None if it is not known, or if that of the line before is not known.
     """
     kept: list[dict[str, Any]] = []
     for line in lines:
@@ -139,10 +139,8 @@ def interval_lines(
             epoch, before = line.get("epoch"), (0.0, 0.0)
         batches, mean = number(line.get("batches")), number(line.get("mean_loss"))
         line["loss"] = None
-        if batches is None or mean is None:
-            continue
-        now = (batches, batches * mean)
-        if before and now[0] > before[0]:
+        now = None if batches is None or mean is None else (batches, batches * mean)
+        if now and before and now[0] > before[0]:
             line["loss"] = number((now[1] - before[1]) / (now[0] - before[0]))
         before = now
     return kept

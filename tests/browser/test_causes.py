@@ -138,7 +138,10 @@ def test_what_is_switched_off_stays_off(inside, open_page):
     options = {"seed": 7, "maxNewTokens": 12, "withoutHeads": [[0, 1]], "withoutLayers": [1]}
     assert written.startswith(tab.generate("Ana sat", **options)["text"]) and written != whole
     note = "() => document.getElementById('left-out').textContent"
-    assert tab.evaluate(note) == "Written without layer 2; layer 1, head 2. Switch all on"
+    assert (
+        tab.evaluate(note)
+        == "From now on, texts are written without layer 2; layer 1, head 2. Switch all on"
+    )
     address = tab.evaluate("() => location.href")
     assert address.endswith("&off=2%2C1.2")
     other = open_page(address)

@@ -55,7 +55,7 @@ class AlternativesView {
     const mark = isGreedy ? null : make("i", {});
     mark?.style.setProperty("--start", String(drawn));
     const how = isGreedy ? "The most probable token is taken: " : `The seed draws ${drawn.toFixed(2)}, which falls on `;
-    const other = this.token.picked ? " You chose another one." : " The text was written with other settings.";
+    const other = this.token.picked ? " You chose another one." : " The text was written with other settings or weights.";
     this.line.replaceChildren(
       make(
         "p",

@@ -92,14 +92,22 @@ function installApi(client, facts) {
     if (typeof text !== "string") throw new TypeError("text: should be a string");
     if (typeof onStep !== "function") throw new TypeError("onStep: should be a function");
     await client.ready;
+    const failures = [];
     const job = client.learn({
       text,
       settings,
       onPart: ({ step, loss }) => {
-        if (onStep({ step, loss }) === false) job.stop();
+        if (failures.length) return;
+        try {
+          if (onStep({ step, loss }) === false) job.stop();
+        } catch (error) {
+          failures.push(error);
+          job.stop();
+        }
       },
     });
     const { losses } = await job.done;
+    if (failures.length) throw failures[0];
     return { losses };
   };
   const saveUrl = async () => {

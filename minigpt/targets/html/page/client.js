@@ -22,6 +22,7 @@ class Client {
     this.facts = facts;
     this.requests = new Map(); /* number → {resolve, reject, onPart} */
     this.learnedSteps = 0; /* by which the weights were changed after the export */
+    this.onLearned = () => {}; /* is called when learning has ended */
     this.saved = null; /* the URL of the page with the weights of now */
     this.count = 0;
     const source = new Blob([PAGE_SCRIPT.textContent], { type: "text/javascript" });
@@ -75,20 +76,21 @@ class Client {
   }
 
   /* Learns from a text. settings: see `checkedLearning`. sample: the request of a text that is written now and then; null for none.
-     onPart gets {step, steps, loss, sample} after each step. Returns {done, stop()}; done is {losses, learnedSteps, sample}. */
+     onPart gets {step, steps, loss, sample} after each step. Returns {done, stop()}; done is {losses, sample}. */
   learn({ text, settings, sample = null, onPart = () => {} }) {
     const request = { text, settings, sample };
     const number = this.count + 1;
     this.isLearning = true;
-    const done = this.request("learn", { model: "main", request }, onPart)
-      .then((result) => {
-        this.learnedSteps = result.learnedSteps;
-        return result;
-      })
-      .finally(() => {
-        this.isLearning = false;
-        this.forgetSaved();
-      });
+    /* Learning that fails has changed the weights, too. */
+    const receive = (part) => {
+      this.learnedSteps = part.learnedSteps;
+      onPart(part);
+    };
+    const done = this.request("learn", { model: "main", request }, receive).finally(() => {
+      this.isLearning = false;
+      this.forgetSaved();
+      this.onLearned();
+    });
     return { done, stop: () => this.worker.postMessage({ type: "stop", job: number }) };
   }
 

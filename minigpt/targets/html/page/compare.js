@@ -52,7 +52,7 @@ class Comparison {
           onTokens: (tokens) => turn === this.turn && this.texts[at].push(...tokens),
         });
       });
-      this.status.say("Writing…");
+      this.status.say(this.client.isLearning ? "Waiting until the model has learned…" : "Writing…");
       await Promise.all(this.jobs.map(({ done }) => done));
       await this.show(turn);
     } catch (error) {

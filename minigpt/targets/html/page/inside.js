@@ -52,7 +52,9 @@ class InsideView {
     this.chosen = chosen;
     this.base = result.lens.at(-1).chosen;
     this.changed = new Map(); // the name of a part → the probability of the token if it is switched over
-    const now = partsOff(this.off()).length ? ` With what is switched off, it has ${formatPercent(this.base)}.` : "";
+    const isOther = formatPercent(this.base) !== formatPercent(chosen.probability);
+    const cause = partsOff(this.off()).length ? "With what is switched off" : "With the model as it is now";
+    const now = isOther || partsOff(this.off()).length ? ` ${cause}, it has ${formatPercent(this.base)}.` : "";
     this.state.replaceChildren(tokenLabel(chosen.label), ` had a probability of ${formatPercent(chosen.probability)}.${now}`);
     this.parts.attention[0].update(result.context, result.attention, chosen);
     this.parts.attention[1]?.update(result.source, result.cross, null);
@@ -137,7 +139,7 @@ class AttentionView {
     this.pointed = null;
     const name = `${title}: ${formatCount(layers, "layer")} of ${formatCount(heads, "head")}`;
     this.grid = new PartGrid({ layers, heads, name, onPoint: (part) => this.point(part) });
-    this.line = make("p", { class: "part-line" });
+    this.line = make("p", {});
     this.switch = makeButton({ hidden: true }, () => onSwitch(this.grid.part));
     this.shows = make("p", { class: "note" });
     this.shaded = new ShadedTokens(`${title}: the tokens that were read`, { tabindex: "0" });

@@ -17,6 +17,7 @@ class LearningView {
     });
     byId("learn-stop").addEventListener("click", () => this.job?.stop());
     byId("save-page").addEventListener("click", () => this.save());
+    client.onLearned = () => this.describe();
     this.describe();
   }
 
@@ -58,7 +59,6 @@ class LearningView {
       showError(error);
     } finally {
       this.setJob(null);
-      this.describe();
     }
   }
 
@@ -98,7 +98,8 @@ class LearningView {
     const steps = this.client.learnedSteps;
     byId("learned-note").hidden = steps === 0;
     byId("learned-note").textContent =
-      `The weights were changed after the export, by ${formatCount(steps, "step")} of learning. The scores and samples below are those of before.`;
+      `The weights were changed after the export, by ${formatCount(steps, "step")} of learning. Save this page to keep them. ` +
+      "The scores and samples below are those of before; the last state below “Training” is the model as it is now.";
   }
 
   async save() {

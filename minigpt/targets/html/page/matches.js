@@ -6,6 +6,8 @@ const END_OF_DOCUMENT = "\uffff";
 const SHOWN_MATCH = 20;
 /* Passages that are shown of a match, and characters before and after it. */
 const MOST_PASSAGES = 5, AROUND = 100;
+/* Characters of the text above that are searched, its last ones: the search takes seconds in a long training text. */
+const MOST_SEARCHED = 2000;
 
 class TrainingText {
   constructor(text) {
@@ -70,13 +72,15 @@ class WhereFrom {
   async find() {
     clearError();
     this.passages.replaceChildren();
-    const text = this.text();
+    const whole = this.text(), text = whole.slice(-MOST_SEARCHED);
     this.status.say("Searching…");
     try {
       const found = (await this.client.matches(text)).filter(({ start, end }) => end - start >= SHOWN_MATCH);
       this.show(text, found);
-      const matches = found.length === 0 ? "No part" : found.length === 1 ? "One part" : `${found.length} parts`;
-      this.status.say(`${matches} of at least ${SHOWN_MATCH} characters found in the training text.`);
+      const count = this.sheet.querySelectorAll(".match").length;
+      const parts = count === 0 ? "No part" : count === 1 ? "One part" : `${count} parts`;
+      const where = whole === text ? "" : ` Only the last ${formatInteger(MOST_SEARCHED)} characters were searched.`;
+      this.status.say(`${parts} of at least ${SHOWN_MATCH} characters found in the training text.${where}`);
     } catch (error) {
       this.status.say("");
       showError(error);
@@ -97,7 +101,7 @@ class WhereFrom {
   }
 
   match(shown, part) {
-    const choose = () => this.choose(span, part);
+    const choose = () => this.choose(span, part).catch(showError);
     const span = make("span", { class: "match", role: "button", tabindex: "0", "aria-pressed": "false" }, shown);
     span.addEventListener("click", choose);
     span.addEventListener("keydown", (event) => {

@@ -74,12 +74,19 @@ class TokenPanel {
   }
 
   // Shows what the token is drawn from, with the settings of the form.
-  async showDraw() {
+  showDraw() {
     const place = this.shown;
+    clearTimeout(this.drawing);
     if (!place || !this.draw || place.text.isPrompt) return;
-    const turn = (this.drawTurn = (this.drawTurn ?? 0) + 1);
-    const found = await this.draw(place.text, place.index, this.alternatives.tokens.map(({ id }) => id));
-    if (found && turn === this.drawTurn && place === this.shown) this.alternatives.showDraw(...found);
+    const drawing = setTimeout(async () => {
+      try {
+        const found = await this.draw(place.text, place.index, this.alternatives.tokens.map(({ id }) => id));
+        if (found && drawing === this.drawing && place === this.shown) this.alternatives.showDraw(...found);
+      } catch (error) {
+        showError(error);
+      }
+    }, INSPECT_DELAY_MS);
+    this.drawing = drawing;
   }
 
   // Moving quickly over many tokens inspects only the one where the movement ends.

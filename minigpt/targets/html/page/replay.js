@@ -62,8 +62,9 @@ class Replay {
   }
 
   describe(index) {
-    const { step, seconds } = this.snapshots[index];
-    this.name.textContent = `step ${formatInteger(step)}${seconds ? `, ${formatSeconds(Math.round(seconds))}` : ""}`;
+    const { step, seconds } = this.snapshots[index], learned = this.client.learnedSteps;
+    const more = learned && index === this.snapshots.length - 1 ? ` and ${formatCount(learned, "step")} of learning` : "";
+    this.name.textContent = `step ${formatInteger(step)}${more}${seconds ? `, ${formatSeconds(Math.round(seconds))}` : ""}`;
     this.slider.setAttribute("aria-valuetext", this.name.textContent);
     if (this.curve) markSnapshot(this.curve, index);
   }

@@ -84,7 +84,7 @@ class SettingsForm {
     this.off = off;
     const names = partsOff(off).map(partName).join("; ");
     const allOn = makeButton({ class: "quiet" }, () => this.switchOff(NOTHING_OFF), "Switch all on");
-    byId("left-out").replaceChildren(`Written without ${names}. `, allOn);
+    byId("left-out").replaceChildren(`From now on, texts are written without ${names}. `, allOn);
     byId("left-out").hidden = names === "";
     this.onOff();
   }

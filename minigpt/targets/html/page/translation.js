@@ -41,8 +41,12 @@ class Translator {
   ready() {
     byId("start").disabled = false;
     this.status.say("Ready");
-    if (this.link) this.follow(this.link);
-    else this.translate(this.request());
+    try {
+      if (this.link) this.follow(this.link);
+      else this.translate(this.request());
+    } catch (error) {
+      showError(error);
+    }
   }
 
   request() {

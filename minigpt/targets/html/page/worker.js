@@ -147,8 +147,8 @@ class ModelWorker {
   async openTraining(size) {
     if (!this.training) {
       const packed = new Uint8Array(await new Blob(this.packedText).arrayBuffer());
-      this.packedText = null;
       this.training = new TrainingText(new TextDecoder().decode(expandBzip2(packed, size)));
+      this.packedText = null;
     }
     return this.training;
   }
@@ -198,7 +198,7 @@ class ModelWorker {
       if (!job.isStopped) {
         const loss = model.engine.learnStep();
         job.losses.push(loss);
-        const part = { step: job.losses.length, steps: job.steps, loss, sample: null };
+        const part = { step: job.losses.length, steps: job.steps, loss, learnedSteps: model.learnedSteps, sample: null };
         if (sample && performance.now() - job.sampled > SAMPLE_MS) {
           part.sample = model.sample(sample);
           job.sampled = performance.now();
@@ -208,7 +208,7 @@ class ModelWorker {
       job.isDone = job.isStopped || job.losses.length === job.steps;
       if (!job.isDone) return;
       model.engine.closeLearning();
-      const result = { losses: job.losses, learnedSteps: model.learnedSteps, sample: sample ? model.sample(sample) : null };
+      const result = { losses: job.losses, sample: sample ? model.sample(sample) : null };
       postMessage({ id: job.id, type: "result", result });
     } catch (error) {
       model.engine.closeLearning();

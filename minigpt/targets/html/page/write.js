@@ -77,7 +77,7 @@ class Writer {
   start() {
     clearError();
     try {
-      const same = this.tree.find(this.request());
+      const same = this.client.isLearning ? [] : this.tree.find(this.request());
       const isNew = same.length === 0 || this.settings.drawSeed();
       const complete = same.find((branch) => branch.isComplete);
       if (isNew || !complete) {
@@ -95,7 +95,7 @@ class Writer {
   // Writes the text of a link and its branches, and chooses its token.
   async follow({ prompt, path: [{ settings }, ...steps], token }) {
     clearError();
-    let branch = new Branch({ prompt, settings });
+    let branch = new Branch({ prompt, settings, learnedSteps: this.client.learnedSteps });
     for (let next = branch; next; next = forkOf(branch, steps.shift())) {
       branch = next;
       await this.write(branch);
@@ -155,6 +155,7 @@ class Writer {
     this.status.say(this.client.isLearning ? "Waiting until the model has learned…" : "Writing…");
     try {
       const result = await job.done;
+      branch.learnedSteps = this.client.learnedSteps;
       branch.text = result.text;
       branch.end = result.end;
       branch.ending = describeEnd(result, speedometer);
@@ -282,6 +283,7 @@ class Writer {
   }
 
   async copy() {
+    this.typing.showAll();
     const copied = await copyToClipboard(this.shown.prompt + this.shown.continuation);
     this.status.say(copied ? "Copied" : "The browser does not allow copying. Select the text instead.");
   }
