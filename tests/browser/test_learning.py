@@ -114,6 +114,36 @@ def test_learning_can_be_stopped(tab, gpt):
     assert tab.generate("Ana")["tokens"]
 
 
+def test_learning_that_fails_has_changed_the_weights(open_page, gpt):
+    """The page says so, and writes again what it has written before."""
+    tab = open_page(gpt.page)
+    before = write(tab, "Ana", seed=3)
+    for name, value in {"learn-text": tiny_text(9), "learn-learningRate": "1e30"}.items():
+        set_value(tab, name, value)
+    tab.evaluate("() => document.getElementById('learn-form').requestSubmit()")
+    tab.wait_for("() => document.getElementById('alert').textContent !== ''")
+    note = tab.evaluate("() => document.getElementById('learned-note').textContent")
+    assert re.match(r"The weights were changed after the export, by \d+ steps? of learning\.", note)
+    assert not tab.evaluate("() => document.getElementById('learned-note').hidden")
+    assert write(tab, "Ana", seed=3) != before
+
+
+def test_a_script_that_fails_stops_learning(tab):
+    done = tab.evaluate(
+        """async (text) => {
+          let steps = 0;
+          const onStep = () => { steps++; throw new Error("mine"); };
+          const done = minigpt.learn({ text, steps: 300, length: 9, onStep });
+          return [await done.catch((error) => error.message), steps];
+        }""",
+        tiny_text(9),
+    )
+    assert done == ["mine", 1]
+    tab.wait_for("() => !document.getElementById('learned-note').hidden")
+    note = tab.evaluate("() => document.getElementById('learned-note').textContent")
+    assert int(re.search(r"by (\d+) step", note)[1]) < 300
+
+
 def test_options_that_cannot_be_used(tab):
     text = "Ana sat on the roof"
     tokens = tab.evaluate("() => minigpt.info.model.max_len")

@@ -19,6 +19,8 @@ TEXTS = (
     "sat on the hilland Ana sat on a hill",
     "🎈🎉 and 🎈🎈🎉: Ω, \ud83c",
     "aaaaaaaaaaaaaabababa",
+    # It overlaps itself.
+    "babab",
     "",
     f"hill{END_OF_DOCUMENT}and",
     "<img src=x onerror=alert(1)>\r\n\0 Then",
