@@ -48,7 +48,10 @@ def main() -> None:
     (path,) = sys.argv[1:]
     with zstandard.open(STORIES, "rt", encoding="utf-8") as file:
         names = names_of_children(file.read())
-    model = minigpt.load_portable(path)
+    try:
+        model = minigpt.load_portable(path)
+    except minigpt.UserError as error:
+        sys.exit(str(error))
     assert isinstance(model, minigpt.PortableTextModel), "should be a file of stories"
     stories = [
         PROMPT + model.generate(PROMPT, 120, seed=seed, temperature=0.6)[0] for seed in range(20)

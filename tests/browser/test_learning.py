@@ -144,6 +144,24 @@ def test_a_script_that_fails_stops_learning(tab):
     assert int(re.search(r"by (\d+) step", note)[1]) < 300
 
 
+def test_a_wrong_field_is_named_and_marked(open_page, gpt):
+    tab = open_page(gpt.page)
+    wait_until_ready(tab)
+    for name, value in {"learn-text": tiny_text(9), "learn-batchSize": "1.5"}.items():
+        set_value(tab, name, value)
+    tab.evaluate("() => document.getElementById('learn-form').requestSubmit()")
+    tab.wait_for("() => document.getElementById('alert').textContent !== ''")
+    alert = tab.evaluate("() => document.getElementById('alert').textContent")
+    assert alert.startswith("Windows in a step: 1.5: should be an integer from 1 to 65536")
+    tab.wait_for("() => document.activeElement.id === 'learn-batchSize'")
+    assert tab.evaluate("() => document.activeElement.getAttribute('aria-invalid')") == "true"
+    set_value(tab, "learn-batchSize", "1")
+    set_value(tab, "learn-steps", "1")
+    tab.evaluate("() => document.getElementById('learn-form').requestSubmit()")
+    tab.wait_for("() => document.getElementById('learn-status').textContent.startsWith('Done')")
+    assert not tab.evaluate("() => document.querySelectorAll('[aria-invalid]').length")
+
+
 def test_options_that_cannot_be_used(tab):
     text = "Ana sat on the roof"
     tokens = tab.evaluate("() => minigpt.info.model.max_len")

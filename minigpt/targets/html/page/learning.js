@@ -34,8 +34,20 @@ class LearningView {
     return Object.fromEntries(given.map(({ setting, input }) => [setting.option, numberIn(input.value)]));
   }
 
+  // Marks the field that an error is about. Returns the error with the label of the field for its name.
+  marked(error) {
+    const [name, ...rest] = error.message.split(": "), field = this.fields.find(({ setting }) => setting.option === name);
+    if (name === "text") byId("learn-text").focus();
+    if (!field) return error;
+    byId("learn-settings").open = true;
+    field.input.setAttribute("aria-invalid", "true");
+    field.input.focus();
+    return new Error([field.setting.label, ...rest].join(": "));
+  }
+
   async learn() {
     clearError();
+    for (const { input } of this.fields) input.removeAttribute("aria-invalid");
     try {
       const { prompt, settings } = this.request();
       const speedometer = new Speedometer();
@@ -56,7 +68,7 @@ class LearningView {
       this.status.say(`Done after ${formatCount(losses.length, "step")}.`);
     } catch (error) {
       this.status.say("");
-      showError(error);
+      showError(this.marked(error));
     } finally {
       this.setJob(null);
     }
