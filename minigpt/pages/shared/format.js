@@ -78,7 +78,7 @@ function formatPercent(probability) {
 }
 
 function formatSeconds(seconds) {
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 2 : 0)} s`;
+  if (seconds < 60) return `${seconds.toFixed(seconds < 10 && !Number.isInteger(seconds) ? 2 : 0)} s`;
   const minutes = Math.floor(seconds / 60);
   if (minutes < 60) return `${minutes} min ${Math.round(seconds % 60)} s`;
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
