@@ -29,6 +29,7 @@ _ROWS_EXAMINED = 100
 _MAX_VALUE = 100_000_000
 _MAX_ARRAY = 1_000_000_000
 # Surrogates that Python encodes; in JSON they are written as \\ud800 to \\udfff.
+_NUMBER = re.compile(r"[-+.,\deE]*")
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")
 
 
@@ -63,6 +64,9 @@ class Faults:
             raise UserError(*found, *self._of_file)
 
 
+Reader = Callable[[Path, Faults, Sequence[str] | None], Iterator[Row]]
+
+
 def format_of(path: Path) -> str | None:
     """Returns the format of a file with rows, such as ".jsonl"; None for plain text."""
     name = path.name.lower()
@@ -91,61 +95,54 @@ def open_rows(path: Path, faults: Faults, columns: Sequence[str] | None = None) 
         faults.add_error(error)
 
 
-def open_texts(path: Path, field: str | None, faults: Faults) -> Iterator[tuple[int, bytes]]:
+def open_texts(
+    path: Path, field: str | None, faults: Faults, opened: Reader = open_rows
+) -> Iterator[tuple[int, bytes]]:
     """Yields number and text of each row: its value in the column `field`; see `text_column`."""
     try:
-        field = text_column(path, field)
+        field = text_column(path, field, opened)
     except UserError as error:
         faults.add_error(error)
         return
-    for number, row in open_rows(path, faults, [field]):
+    for number, row in opened(path, faults, [field]):
         value = row.get(field)
         text = value.encode(errors="surrogatepass") if isinstance(value, str) else None
         if text is None:
             shown = reprlib.repr(value) if field in row else "missing"
             faults.add(number, f"{field!r} should be a string", shown)
         elif b"\0" in text or (not text.isascii() and _SURROGATE.search(text)):
-            faults.add(
-                number, f"{field!r} contains NUL or half of a surrogate pair; should be text"
-            )
+            faults.add(number, f"{field!r} should contain no NUL and no half of a surrogate pair")
         else:
             yield number, text
 
 
-def text_column(path: Path, field: str | None = None) -> str:
+def text_column(path: Path, field: str | None = None, opened: Reader = open_rows) -> str:
     """Returns the column of a file's texts.
 
     Args:
       path: a file with a format.
       field: the column; None for the one that is called "text", or else the only one of strings.
+      opened: reads the rows of a path, as `open_rows` does.
     Raises:
       UserError: with the problems of the file, or because there is no such column.
     """
     faults = Faults(path)
     values: dict[str, Any] = {}
-    for _, row in itertools.islice(open_rows(path, faults), _ROWS_EXAMINED):
+    for _, row in itertools.islice(opened(path, faults, None), _ROWS_EXAMINED):
         values |= {name: value for name, value in row.items() if values.get(name) is None}
     if not values:
         faults.check()
-    names = [name for name, value in values.items() if _is_words(value)] or list(values)
+        raise UserError(f"{path}: has no rows; should contain text")
+    # All values of CSV are strings, of numbers too.
+    names = [n for n, v in values.items() if isinstance(v, str) and not _NUMBER.fullmatch(v)]
+    names = names or list(values)
     if field is None and (TEXT_COLUMN in values or len(names) == 1):
         return TEXT_COLUMN if TEXT_COLUMN in values else names[0]
     # Objects of JSON need not have the same names.
     if field and (field in values or format_of(path) in _OF_OBJECTS):
         return field
     shown = ", ".join(map(repr, names[:20])) + ", ..." * (len(names) > 20)
-    raise UserError(
-        f"{path}: no column {field or TEXT_COLUMN!r}; data.field should be one of {shown}"
-    )
-
-
-def _is_words(value: Any) -> bool:
-    """Returns whether a value is a string and not a number in digits, as all values of CSV are strings."""
-    try:
-        float(value if isinstance(value, str) else 0)
-    except ValueError:
-        return True
-    return False
+    raise UserError(f"{path}: no column {field or TEXT_COLUMN!r}; data.field: one of {shown}")
 
 
 def _json_lines(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator[Row]:
@@ -173,16 +170,12 @@ def _json(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator
     if not next(checked_blocks(path)).lstrip().startswith(b"["):
         yield from _json_lines(path, faults, columns)
         return
-    text = bytearray()
-    for block in checked_blocks(path):
-        text += block
-        if len(text) > _MAX_ARRAY:
-            size = f"has more than {_MAX_ARRAY:,} bytes"
-            raise UserError(
-                f"{path}: {size}; should be JSON Lines: jq -c '.[]' {path} > FILE.jsonl"
-            )
+    if path.stat().st_size > _MAX_ARRAY:
+        raise UserError(
+            f"{path}: a large array; should be JSON Lines: jq -c '.[]' {path} > FILE.jsonl"
+        )
     try:
-        values = json.loads(text)
+        values = json.loads(b"".join(checked_blocks(path)))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid JSON: {error}") from None
     for number, value in enumerate(values, start=1):
@@ -202,7 +195,8 @@ def _csv(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator[
         try:
             record = next(records, None)
         except csv.Error as error:
-            faults.add(number, _csv_fault(str(error)))
+            is_open = "unexpected end" in str(error)
+            faults.add(number, "a quote is not closed" if is_open else str(error))
             continue
         if record is None:
             break
@@ -215,15 +209,6 @@ def _csv(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator[
         elif record:
             reason = "has more or fewer values than the header"
             faults.add(number, reason, f"{len(record)}, not {len(header)}")
-
-
-def _csv_fault(error: str) -> str:
-    """Returns what a message of the csv module means."""
-    if "expected after" in error:
-        return 'text after a closing quote; a quote within quotes should be written ""'
-    if "unexpected end" in error:
-        return "a quote is not closed"
-    return error + "; is a quote not closed?" * ("field limit" in error)
 
 
 def _parquet(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator[Row]:
@@ -276,7 +261,7 @@ def _rows(batches: Iterable[Any], faults: Faults) -> Iterator[Row]:
         number += len(part)
 
 
-_READERS: dict[str, Callable[[Path, Faults, Sequence[str] | None], Iterator[Row]]] = {
+_READERS: dict[str, Reader] = {
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
     ".json": _json,

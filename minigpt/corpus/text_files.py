@@ -47,7 +47,8 @@ class TextFiles:
       separator: text between two documents of a file of text.
       field: the column of the texts; None for the one that `rows.text_column` finds.
     Attributes:
-      path_bytes: number of bytes that each of the paths has, after `pieces`.
+      path_numbers: the number of the path that leads to each file.
+      path_bytes: bytes of the documents of each path, known after `pieces`.
     Raises:
       UserError: `paths` is a single string or path, or standard input cannot be read.
     """
@@ -76,7 +77,7 @@ class TextFiles:
         self._separator = separator.encode() if separator else None
         self._field = field
         self._files: list[Path] = []
-        self._path_numbers: list[int] = []
+        self.path_numbers: list[int] = []
         self.path_bytes = [0] * len(paths)
         self._problems: list[str] = []
         self._skipped = _Skipped()
@@ -95,7 +96,7 @@ class TextFiles:
                 seen.add(real)
                 if file.is_file():
                     self._files.append(file)
-                    self._path_numbers.append(number)
+                    self.path_numbers.append(number)
                 elif file.exists():
                     # A pipe cannot be read twice: once for the fingerprint, once for the text.
                     self._problems.append(f"{file}: {_NOT_REGULAR}")
@@ -165,7 +166,7 @@ class TextFiles:
         """
         problems = list(self._problems)
         self.path_bytes = [0] * len(self.path_bytes)
-        for path, number in zip(self._files, self._path_numbers, strict=True):
+        for path, number in zip(self._files, self.path_numbers, strict=True):
             try:
                 for piece in self._documents(path):
                     self.path_bytes[number] += len(piece.text)
@@ -325,28 +326,27 @@ def _saved_data_files(state: Path) -> list[str]:
 
 @functools.cache
 def standard_input() -> Path:
-    """Returns a file of the cache folder with the content of standard input, which can be read once only.
+    """Returns a file of the cache folder with the content of standard input, which can be read only once.
 
-    Its name is the SHA-256 of the content: later runs find the same text there. It is a file of JSON Lines
-    if the first line is an object.
+    Its name is the SHA-256 of the content. JSON Lines are recognized by their first line.
     """
     if sys.stdin is None or sys.stdin.isatty():
         raise UserError("-: standard input is a terminal; should be a text from a pipe or a file")
-    folder, suffix = cache_folder() / "stdin", ".txt"
+    folder = cache_folder() / "stdin"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with scratch_folder(folder) as scratch:
-            unfinished = scratch / "text"
-            with open(unfinished, "wb") as file:
+            with open(scratch / "text", "wb+") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
-            if not unfinished.stat().st_size:
+                file.seek(0)
+                first, suffix = file.readline(1 << 20), ".txt"
+            with suppress(ValueError, RecursionError):
+                suffix = ".jsonl" if isinstance(json.loads(first), dict) else ".txt"
+            if not first:
                 raise UserError("-: standard input is empty; should contain text")
-            with open(unfinished, "rb") as file, suppress(ValueError, RecursionError):
-                is_object = isinstance(json.loads(file.readline(1 << 20)), dict)
-                suffix = ".jsonl" if is_object else suffix
-            path = folder / (sha256_of(unfinished) + suffix)
-            fsync(unfinished)
-            os.replace(unfinished, path)
+            path = folder / (sha256_of(scratch / "text") + suffix)
+            fsync(scratch / "text")
+            os.replace(scratch / "text", path)
     except OSError as error:
         raise UserError(f"-: cannot be copied to {folder}: {error.strerror or error}") from None
     return path
