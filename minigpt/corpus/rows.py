@@ -58,7 +58,7 @@ class Faults:
     def check(self) -> None:
         """Raises a `UserError` with all problems, one line each."""
         found = [
-            f"{self._path}: row {row:,}{f' and {n - 1:,} more rows' if n > 1 else ''}: "
+            f"{self._path}: row {row:,}{f' and {n - 1:,} more' if n > 1 else ''}: "
             + (f"{reason}: {details}" if details else reason)
             for reason, (row, details, n) in self.of_rows.items()
         ]
@@ -143,7 +143,7 @@ def _json_lines(path: Path, faults: Faults, columns: Sequence[str] | None) -> It
             value = json.loads(line.decode())
         except (ValueError, RecursionError) as error:
             kind = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
-            faults.add(number, f"not valid {kind}", error)
+            faults.add(number, f"not valid {kind}", str(error).replace("line 1 column", "column"))
         else:
             yield from _objects(number, value, faults)
 
