@@ -31,11 +31,8 @@ Row = tuple[int, dict[str, Any]]
 TEXT_COLUMN = "text"
 # Rows of Parquet and Arrow that become Python objects at once.
 _ROWS_AT_ONCE = 256
-# Rows that are read to find the column of texts.
-_ROWS_EXAMINED = 100
 # A quote that is never closed should not read a large file into memory.
 _MAX_VALUE = 100_000_000
-_MAX_ARRAY = 1_000_000_000
 _NUMBER = re.compile(r"[-+.,\deE]*")
 # Half of a surrogate pair, such as \\ud800 in JSON, as Python encodes it.
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")
@@ -69,9 +66,7 @@ class Faults:
 def format_of(path: Path) -> str | None:
     """Returns the format of a file with rows, such as ".jsonl"; None for plain text."""
     name = path.name.lower()
-    for suffix in COMPRESSIONS:
-        name = name.removesuffix(suffix)
-    suffix = Path(name).suffix
+    suffix = Path(name.removesuffix(".gz").removesuffix(".zst")).suffix
     return suffix if suffix in _READERS else None
 
 
@@ -119,7 +114,7 @@ def text_column(path: Path, field: str | None = None) -> str:
     """
     faults = Faults(path)
     values: dict[str, Any] = {}
-    for _, row in itertools.islice(open_rows(path, faults), _ROWS_EXAMINED):
+    for _, row in itertools.islice(open_rows(path, faults), 100):
         values |= {name: value for name, value in row.items() if values.get(name) is None}
     if not values:
         faults.check()
@@ -160,7 +155,7 @@ def _json(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator
     if not next(checked_blocks(path)).lstrip().startswith(b"["):
         yield from _json_lines(path, faults, columns)
         return
-    if path.stat().st_size > _MAX_ARRAY:
+    if path.stat().st_size > 1_000_000_000:
         raise UserError(f"{path}: a large array; should be JSON Lines: jq -c '.[]' writes them")
     try:
         values = json.loads(b"".join(checked_blocks(path)))
@@ -183,8 +178,9 @@ def _csv(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator[
         try:
             record = next(records, None)
         except csv.Error as error:
-            is_open = "unexpected end" in str(error)
-            faults.add(number, "a quote is not closed" if is_open else str(error))
+            faults.add(
+                number, str(error).replace("unexpected end of data", "a quote is not closed")
+            )
             continue
         if record is None:
             break
@@ -225,12 +221,11 @@ def _pyarrow(path: Path) -> Iterator[Any]:
     try:
         import pyarrow.parquet
     except ModuleNotFoundError:
-        command = install_command("data")
-        raise UserError(f"{kind} files need pyarrow, which is not installed: {command}") from None
+        raise UserError(f"{kind}: pyarrow is not installed: {install_command('data')}") from None
     try:
         yield pyarrow
     except (OSError, pyarrow.ArrowException) as error:
-        reason = next(iter(str(error).splitlines()), "")
+        reason, _, _ = str(error).partition("\n")
         raise UserError(f"{path}: not a readable {kind} file: {reason}") from None
 
 

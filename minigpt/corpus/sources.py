@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import logging
+import os
 import re
 import sysconfig
 import tarfile
@@ -101,8 +102,7 @@ def dataset_path(name: str, split: str) -> Path:
     try:
         import datasets
     except ModuleNotFoundError:
-        command = install_command("datasets")
-        raise UserError(f"{setting}: the package datasets is not installed: {command}") from None
+        raise UserError(f"{setting}: not installed: {install_command('datasets')}") from None
     logger.info("%s: copying the rows to %s", setting, copy)
     datasets.disable_progress_bars()
     try:
@@ -114,8 +114,7 @@ def dataset_path(name: str, split: str) -> Path:
                 line = json.dumps(row, default=lambda value: None)
                 file.write(line.encode() + b"\n")
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UserError(f"{setting}: {reason}") from None
+        raise UserError(f"{setting}: {str(error).partition(os.linesep)[0]}") from None
     return copy
 
 

@@ -21,7 +21,7 @@ from minigpt.corpus import rows
 from minigpt.corpus.documents import Documents, Piece, ingest
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.storage.atomic import scratch_folder
-from minigpt.storage.files import cache_folder, fsync, sha256_of
+from minigpt.storage.files import cache_folder, sha256_of
 
 STANDARD_INPUT = "-"
 _WILDCARDS = frozenset("*?[")
@@ -344,7 +344,6 @@ def standard_input() -> Path:
             if not first:
                 raise UserError("-: standard input is empty; should contain text")
             path = folder / (sha256_of(scratch / "text") + suffix)
-            fsync(scratch / "text")
             os.replace(scratch / "text", path)
     except OSError as error:
         raise UserError(f"-: cannot be copied to {folder}: {error.strerror or error}") from None

@@ -115,7 +115,7 @@ def _summary(path: Path) -> RunSummary:
 
 def _text(config: Config) -> str:
     if not isinstance(config.data, FilesConfig | PairsConfig):
-        return config.data.source
+        return getattr(config.data, "name", config.data.source)
     names = [Path(path).name or path for path in config.data.paths]
     if len(names) > _MAX_FILES_NAMED:
         names[_MAX_FILES_NAMED - 1 :] = [f"{len(names) - _MAX_FILES_NAMED + 1:,} more"]

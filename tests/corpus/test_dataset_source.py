@@ -110,7 +110,5 @@ def test_without_the_package(tmp_path, cache, monkeypatch):
     with pytest.raises(UserError) as found:
         open_source(source("me/words"))
     (line,) = found.value.problems
-    assert line.startswith(
-        "data.name = 'me/words', data.split = 'train': the package datasets is not"
-    )
+    assert line.startswith("data.name = 'me/words', data.split = 'train': not installed: ")
     assert "pip install" in line

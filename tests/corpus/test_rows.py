@@ -215,7 +215,7 @@ def test_without_pyarrow(tmp_path, monkeypatch):
     paths = [write(tmp_path / name, b"") for name in ("a.parquet", "b.parquet")]
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     (line,) = problems(*paths)
-    assert line.startswith(".parquet files need pyarrow, which is not installed: ")
+    assert line.startswith(".parquet: pyarrow is not installed: ")
     assert "pip install" in line and "pyarrow" in line.partition("pip install")[2]
 
 
