@@ -2,10 +2,12 @@
 
 import abc
 import codecs
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
+
+from minigpt.tokenizers.chat import ChatFormat
 
 _UTF_8 = codecs.getincrementaldecoder("utf-8")
 
@@ -27,6 +29,7 @@ class Vocabulary(abc.ABC):
         to it, and it is never drawn. None if there is none.
       byte_ids: the ids of bytes that the setting `vocab_size` does not count. They encode characters
         without a token of their own.
+      chat: how dialogues are encoded; None if the model was not trained on dialogues.
     """
 
     separator: ClassVar[bytes] = b""
@@ -36,6 +39,7 @@ class Vocabulary(abc.ABC):
     padding_id: int | None = None
     own_start_id: int | None = None
     byte_ids: tuple[int, ...] = ()
+    chat: ChatFormat | None = None
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self.pieces = tuple(pieces)
@@ -48,6 +52,36 @@ class Vocabulary(abc.ABC):
     def encode(self, text: str) -> np.ndarray:
         """Returns int32[T], the token ids of a text, without an end token."""
 
+    def encode_plain(self, text: str) -> np.ndarray:
+        """Encodes a text as `encode`, but never to a special token, whatever the text contains."""
+        return self.encode(text)
+
+    def encode_messages(self, messages: Sequence[Mapping[str, str]]) -> np.ndarray:
+        """Encodes the messages of a dialogue.
+
+        Args:
+          messages: as `chat.check_messages` returns them. If the last one is a question, the ids that
+            precede an answer follow it.
+        Returns:
+          int32[T].
+        """
+        chat = self.chat
+        assert chat is not None, "The tokenizer has no format for dialogues."
+        parts: list[Sequence[int] | np.ndarray] = []
+        if messages[0]["role"] != "system":
+            parts.append(chat.start)
+        for message in messages:
+            role = message["role"]
+            parts += [chat.before[role], self.encode_plain(message["content"]), chat.after[role]]
+        if messages[-1]["role"] == "user":
+            parts.append(chat.before["assistant"])
+        return np.concatenate([np.asarray(part, np.int32) for part in parts])
+
+    @property
+    def text_pieces(self) -> tuple[bytes, ...]:
+        """The pieces without the tokens that were added for roles."""
+        return self.pieces[: len(self.pieces) - len(self.chat.added if self.chat else ())]
+
     @property
     def start_id(self) -> int:
         """The token before the first one of a target: `own_start_id`, or the end token without one."""
@@ -57,6 +91,8 @@ class Vocabulary(abc.ABC):
         """Returns a readable form of a token: its text, a name such as "<end>", or bytes as "<E2 82>"."""
         if token == self.own_start_id:
             return "<start>"
+        if self.chat and token >= len(self.text_pieces):
+            return self.chat.added[token - len(self.text_pieces)]
         if token in (self.unknown_id, self.end_id):
             return "[UNK]" if token == self.unknown_id else "<end>"
         try:
