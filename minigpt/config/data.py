@@ -86,6 +86,17 @@ class PythonConfig(DataConfig):
     source: Literal["python"] = "python"
 
 
+class DialoguesConfig(DataConfig):
+    """Dialogues, in files of the user."""
+
+    source: Literal["dialogues"] = "dialogues"
+    paths: Paths = Field(
+        [],
+        description="files of dialogues, one a row, folders (every such file below), glob patterns; at "
+        "least one",
+    )
+
+
 class PairsConfig(DataConfig):
     """Pairs of sentences to translate, in files of the user."""
 
@@ -110,6 +121,7 @@ AnyData = Annotated[
     | Annotated[ImdbConfig, Tag("imdb")]
     | Annotated[ShakespeareConfig, Tag("shakespeare")]
     | Annotated[PythonConfig, Tag("python")]
-    | Annotated[PairsConfig, Tag("pairs")],
+    | Annotated[PairsConfig, Tag("pairs")]
+    | Annotated[DialoguesConfig, Tag("dialogues")],
     selected_by("source", "stories"),
 ]

@@ -14,12 +14,14 @@ from typing import Protocol
 
 from minigpt.config import (
     DataConfig,
+    DialoguesConfig,
     FilesConfig,
     ImdbConfig,
     PairsConfig,
     PythonConfig,
     ShakespeareConfig,
 )
+from minigpt.corpus.dialogues import Dialogues
 from minigpt.corpus.documents import Piece
 from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.errors import UserError
@@ -45,6 +47,8 @@ def open_source(data: DataConfig) -> Source:
             return TextFiles(data.paths, data.document_separator)
         case PairsConfig():
             return PairFiles(data.paths)
+        case DialoguesConfig():
+            return Dialogues(data.paths)
         case ImdbConfig():
             return Imdb(data.url, data.sha256)
         case ShakespeareConfig():
@@ -57,7 +61,7 @@ def open_source(data: DataConfig) -> Source:
 
 def source_name(data: DataConfig) -> str:
     """Returns the name of the text for messages: its paths, or `data.source = '...'`."""
-    if isinstance(data, FilesConfig | PairsConfig):
+    if isinstance(data, FilesConfig | PairsConfig | DialoguesConfig):
         return ", ".join(data.paths)
     return f"data.source = {data.source!r}"
 

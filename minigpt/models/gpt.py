@@ -145,10 +145,12 @@ class GPT(LanguageModel):
         Returns:
           float[B, T, D], and the caches with these tokens added (None without caches).
         """
-        x = self.embedding(token_ids, index, training, starts)
+        x = self.embedding(token_ids, index, training=training, starts=starts)
         ids, *of_blocks = caches or [None] * (len(self.blocks) + 1)
         if self.ngram_embedding is not None:
-            ngrams, ids = self.ngram_embedding(token_ids, ids, index, training, starts)
+            ngrams, ids = self.ngram_embedding(
+                token_ids, ids, index, training=training, starts=starts
+            )
             x = x + ngrams
         updated, first_values = [ids], None
         for block, cache in zip(self.blocks, of_blocks, strict=True):

@@ -116,6 +116,9 @@ class Tokenizer(Vocabulary):
             for parts in cut_texts
         ]
 
+    def encode_plain(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return self.encode_many(texts)
+
     @abc.abstractmethod
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
         """Returns int32[T] for every text. Runs on several threads at a time."""

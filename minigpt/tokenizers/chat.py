@@ -8,6 +8,9 @@ import numpy as np
 
 from minigpt.errors import UserError
 
+# Each with the keys `role` and `content`.
+Messages = Sequence[Mapping[str, str]]
+
 ROLES = ("system", "user", "assistant")
 # The roles that a message of each role may follow; "" is the beginning.
 _BEFORE = {"system": ("",), "user": ("", "system", "assistant"), "assistant": ("user",)}

@@ -211,8 +211,8 @@ class GPT2Tokenizer(Tokenizer):
             joined.append(np.concatenate([np.zeros(0, np.int32), *ids]))
         return joined
 
-    def encode_plain(self, text: str) -> np.ndarray:
-        return super().encode_many([text])[0]
+    def encode_plain(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return super().encode_many(texts)
 
     @property
     def end_name(self) -> str:

@@ -2,12 +2,12 @@
 
 import abc
 import codecs
-from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from minigpt.tokenizers.chat import ChatFormat
+from minigpt.tokenizers.chat import ChatFormat, Messages
 
 _UTF_8 = codecs.getincrementaldecoder("utf-8")
 
@@ -52,30 +52,32 @@ class Vocabulary(abc.ABC):
     def encode(self, text: str) -> np.ndarray:
         """Returns int32[T], the token ids of a text, without an end token."""
 
-    def encode_plain(self, text: str) -> np.ndarray:
-        """Encodes a text as `encode`, but never to a special token, whatever the text contains."""
-        return self.encode(text)
+    def encode_plain(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Encodes each text as `encode`, but never to special tokens, whatever a text contains."""
+        return [self.encode(text) for text in texts]
 
-    def encode_messages(self, messages: Sequence[Mapping[str, str]]) -> np.ndarray:
-        """Encodes the messages of a dialogue.
+    def encode_dialogues(self, dialogues: Sequence[Messages]) -> list[np.ndarray]:
+        """Encodes dialogues.
 
         Args:
-          messages: as `chat.check_messages` returns them. If the last one is a question, the ids that
-            precede an answer follow it.
+          dialogues: the messages of each, as `chat.check_messages` returns them. If the last message is a
+            question, the ids that precede an answer follow it.
         Returns:
-          int32[T].
+          int32[T] each.
         """
         chat = self.chat
         assert chat is not None, "The tokenizer has no format for dialogues."
-        parts: list[Sequence[int] | np.ndarray] = []
-        if messages[0]["role"] != "system":
-            parts.append(chat.start)
-        for message in messages:
-            role = message["role"]
-            parts += [chat.before[role], self.encode_plain(message["content"]), chat.after[role]]
-        if messages[-1]["role"] == "user":
-            parts.append(chat.before["assistant"])
-        return np.concatenate([np.asarray(part, np.int32) for part in parts])
+        contents = [message["content"] for messages in dialogues for message in messages]
+        encoded = iter(self.encode_plain(contents))
+        found = []
+        for messages in dialogues:
+            parts: list[Any] = [] if messages[0]["role"] == "system" else [chat.start]
+            for message in messages:
+                parts += [chat.before[message["role"]], next(encoded), chat.after[message["role"]]]
+            if messages[-1]["role"] == "user":
+                parts.append(chat.before["assistant"])
+            found.append(np.concatenate([np.asarray(part, np.int32) for part in parts]))
+        return found
 
     @property
     def text_pieces(self) -> tuple[bytes, ...]:

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from minigpt.config import Config, FilesConfig, PairsConfig
+from minigpt.config import Config, DialoguesConfig, FilesConfig, PairsConfig
 from minigpt.corpus.datasets import batch_dataset
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.breakdown import LossBreakdown
@@ -54,7 +54,7 @@ class Task(abc.ABC):
         # One pass over the training text, unless set.
         steps = max(1, self.batches_in_pass // training.accumulate_steps)
         data = config.data
-        if isinstance(data, FilesConfig | PairsConfig):
+        if isinstance(data, FilesConfig | PairsConfig | DialoguesConfig):
             paths = [str(Path(path).absolute()) for path in data.paths]
             data = data.model_copy(update={"paths": paths})
         config = config.with_training(steps_per_epoch=training.steps_per_epoch or steps)
