@@ -87,13 +87,13 @@ class PythonConfig(DataConfig):
 
 
 class DialoguesConfig(DataConfig):
-    """Dialogues, in files of the user."""
+    """Dialogues, in files of the user, or those of the package."""
 
     source: Literal["dialogues"] = "dialogues"
-    paths: Paths = Field(
+    paths: list[str] = Field(
         [],
-        description="files of dialogues, one a row, folders (every such file below), glob patterns; at "
-        "least one",
+        description="files of dialogues, one a row, folders (every such file below), glob patterns; the "
+        "bundled questions about small worlds if empty",
     )
 
 

@@ -26,6 +26,7 @@ from minigpt.corpus.documents import Piece
 from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.errors import UserError
 from minigpt.storage.downloads import download
+from minigpt.storage.files import bundled_file
 
 
 class Source(Protocol):
@@ -217,10 +218,8 @@ SEPARATOR = "\n\n"
 
 
 def text_file() -> Path:
-    """Returns the compressed text, in the installed package or next to it in a checkout."""
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "data" / "stories.txt.zst"
-    return installed if installed.is_file() else package.parent / "data" / "stories.txt.zst"
+    """Returns the compressed text."""
+    return bundled_file("stories.txt.zst")
 
 
 def stories() -> Iterator[str]:
