@@ -16,37 +16,56 @@ import zstandard
 FILE = Path(__file__).resolve().parents[1] / "data" / "dialogues.jsonl.zst"
 SEED, DIALOGUES = 0, 24_000
 
-NAMES = (
-    "Tom Anna Ben Lily Max Mia Sam Zoe Leo Eva Finn Ida Noah Ella Jack Ruby Paul Nora Oscar Lucy Hugo Amy "
-    "Luke Rose Adam Clara Theo Emma Jonas Alice Felix Julia Oliver Sara David Helen Peter Maria Simon Laura "
-    "Henry Grace Martin Sophie Victor Hannah Robin Kate"
-).split()
-COUNTED = (
-    "apples pears plums books coins cards keys shells stones balls cups hats pens stamps nuts eggs buttons "
-    "marbles flowers feathers"
-).split()
-SINGLE = (
-    "kite drum boat doll lamp bell robot puzzle scarf basket ladder bucket whistle candle".split()
+
+def _list(text: str) -> list[str]:
+    return text.split(", ")
+
+
+NAMES = _list(
+    "Tom, Anna, Ben, Lily, Max, Mia, Sam, Zoe, Leo, Eva, Finn, Ida, Noah, Ella, Jack, Ruby, Paul, "
+    "Nora, Oscar, Lucy, Hugo, Amy, Luke, Rose, Adam, Clara, Theo, Emma, Jonas, Alice, Felix, "
+    "Julia, Oliver, Sara, David, Helen, Peter, Maria, Simon, Laura, Henry, Grace, Martin, Sophie, "
+    "Victor, Hannah, Robin, Kate"
 )
-COLORS = "red blue green yellow white black brown pink".split()
-ANIMALS = "cat dog rabbit mouse parrot hamster turtle pony goat hen".split()
-PLACES = (
-    "under the table;on the chair;in the garden;behind the door;in the kitchen;on the roof;near the pond;"
-    "under the bed;in the barn;on the stairs;behind the tree;in the box;near the gate;on the sofa"
-).split(";")
-NUMBERS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen"
-).split()
+COUNTED = _list(
+    "apples, pears, plums, books, coins, cards, keys, shells, stones, balls, cups, hats, pens, "
+    "stamps, nuts, eggs, buttons, marbles, flowers, feathers"
+)
+SINGLE = _list(
+    "kite, drum, boat, doll, lamp, bell, robot, puzzle, scarf, basket, ladder, bucket, whistle, "
+    "candle"
+)
+COLORS = _list("red, blue, green, yellow, white, black, brown, pink")
+ANIMALS = _list("cat, dog, rabbit, mouse, parrot, hamster, turtle, pony, goat, hen")
+PLACES = _list(
+    "under the table, on the chair, in the garden, behind the door, in the kitchen, on the roof, "
+    "near the pond, under the bed, in the barn, on the stairs, behind the tree, in the box, near "
+    "the gate, on the sofa"
+)
+NUMBERS = _list(
+    "zero, one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve, thirteen, "
+    "fourteen, fifteen, sixteen, seventeen, eighteen"
+)
 # A thing, and two opposites of which one describes it.
 STATES = [
-    tuple(line.split())
-    for line in (
-        "soup hot cold;box full empty;door open closed;bag heavy light;floor wet dry;street long short;"
-        "house big small;room dark bright;shirt clean dirty;bread hard soft;car fast slow;coat old new;"
-        "music loud quiet;river deep shallow;wall high low;rope thick thin;path wide narrow;"
-        "knife sharp blunt"
-    ).split(";")
+    ("soup", "hot", "cold"),
+    ("box", "full", "empty"),
+    ("door", "open", "closed"),
+    ("bag", "heavy", "light"),
+    ("floor", "wet", "dry"),
+    ("street", "long", "short"),
+    ("house", "big", "small"),
+    ("room", "dark", "bright"),
+    ("shirt", "clean", "dirty"),
+    ("bread", "hard", "soft"),
+    ("car", "fast", "slow"),
+    ("coat", "old", "new"),
+    ("music", "loud", "quiet"),
+    ("river", "deep", "shallow"),
+    ("wall", "high", "low"),
+    ("rope", "thick", "thin"),
+    ("path", "wide", "narrow"),
+    ("knife", "sharp", "blunt"),
 ]
 OPPOSITES = {a: b for _, first, second in STATES for a, b in ((first, second), (second, first))}
 
@@ -108,7 +127,10 @@ class World:
         rng = self._rng
         if rng.random() < GENERAL:
             word = rng.choice(list(OPPOSITES))
-            return f"What is the opposite of {word}?", f"The opposite of {word} is {OPPOSITES[word]}."
+            return (
+                f"What is the opposite of {word}?",
+                f"The opposite of {word} is {OPPOSITES[word]}.",
+            )
         shared = self._shared()
         about = {
             self._about_count: bool(self._counts),
@@ -131,7 +153,10 @@ class World:
         thing, number = self._counts[name]
         fact = f"{name} has {NUMBERS[number]} {thing}."
         asked = self._rng.choice([number, self._rng.randint(2, 9)])
-        questions = [f"How many {thing} does {name} have?", f"Does {name} have {NUMBERS[asked]} {thing}?"]
+        questions = [
+            f"How many {thing} does {name} have?",
+            f"Does {name} have {NUMBERS[asked]} {thing}?",
+        ]
         if [thing for thing, _ in self._counts.values()].count(thing) == 1:
             questions.append(f"Who has {thing}?")
         question = self._rng.choice(questions)
@@ -156,7 +181,10 @@ class World:
             [
                 (f"Who has the {thing}?", f"{name} has the {color} {thing}."),
                 (f"What color is the {thing}?", f"The {thing} is {color}."),
-                (f"Is the {thing} {asked}?", _yes_or_no(asked == color, f"The {thing} is {color}.")),
+                (
+                    f"Is the {thing} {asked}?",
+                    _yes_or_no(asked == color, f"The {thing} is {color}."),
+                ),
             ]
         )
 
@@ -189,7 +217,7 @@ def dialogue(rng: random.Random) -> list[dict[str, str]]:
     world = World(rng, rng.randint(1, 5))
     questions = dict(world.question() for _ in range(rng.randint(1, 6)))
     facts = " ".join(world.facts)
-    messages = []
+    messages: list[dict[str, str]] = []
     for question, answer in questions.items():
         asked = question if messages else f"{facts} {question}"
         messages.append({"role": "user", "content": asked})

@@ -25,7 +25,7 @@ from minigpt.errors import UserError
 _SETTINGS = [
     s for s in SETTINGS if s.role != "training" and s.name not in ("beams", "length_penalty")
 ]
-HINT = "Type a question and press Enter. /undo takes back the last one, /save FILE adds the dialogue to a file."
+HINT = "Type a question and press Enter. /undo takes back the last one, /save FILE adds the dialogue to it."
 
 
 @command({"run": "RUN", "system": "--system", **option_names(_SETTINGS)})
@@ -41,8 +41,8 @@ def chat(
 ) -> None:
     """Chat with a model that was trained on dialogues.
 
-    From a pipe, each line is a question of one dialogue, and the answer is printed in one line. An empty line
-    begins another dialogue.
+    From a pipe, each line is a question of one dialogue, and the answer is printed in one line. An empty
+    line begins another dialogue.
     """
     opened = OpenedModel(run, "gpt")
     sampling = opened.sampling_settings(options)

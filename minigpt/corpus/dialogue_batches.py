@@ -172,8 +172,8 @@ def check_fills_batch(dialogues: PackedDialogues, batch_size: int, text: str) ->
     if len(dialogues.rows) < batch_size:
         raise UserError(
             f"{text}: {dialogues.dialogues:,} dialogues fill {len(dialogues.rows):,} rows of "
-            f"{dialogues.length} tokens; training.batch_size = {batch_size} needs at least that many: lower "
-            "training.batch_size, or add dialogues"
+            f"{dialogues.length} tokens; training.batch_size = {batch_size} needs at least that many: "
+            "lower training.batch_size, or add dialogues"
         )
 
 

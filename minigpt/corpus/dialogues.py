@@ -3,18 +3,23 @@
 A document is a JSON list of pairs, `[["user", "..."], ["assistant", "..."]]`.
 """
 
-import hashlib
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
 from minigpt.corpus.documents import PIECE_BYTES, Piece
-from minigpt.corpus.row_stub import RowFiles
+from minigpt.corpus.rows import Faults, format_of, open_rows
+from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
+from minigpt.storage.files import bundled_file
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.chat import check_messages
+
+logger = logging.getLogger(__name__)
 
 SHAPES = (
     "messages (objects with role and content), conversations (objects with from and value), or "
@@ -24,21 +29,37 @@ SHAPES = (
 ROLE_NAMES = {"human": "user", "gpt": "assistant", "developer": "system"}
 
 
-class Dialogues:
+class Dialogues(TextFiles):
     """The dialogues of files, each row one dialogue.
 
     Args:
-      paths: files, folders, glob patterns, as for `rows.RowFiles`.
+      paths: files, folders and globs; the bundled dialogues if empty.
     """
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._files = RowFiles(paths)
+    suffixes: ClassVar[tuple[str, ...]] = tuple(
+        suffix for suffix in TextFiles.suffixes if not suffix.startswith((".txt", ".md"))
+    )
 
-    def fingerprint(self) -> str:
-        return hashlib.sha256(f"dialogues {self._files.fingerprint()}".encode()).hexdigest()
+    def __init__(self, paths: Sequence[str | Path]) -> None:
+        super().__init__(paths or [bundled_file("dialogues.jsonl.zst")])
 
-    def pieces(self) -> Iterator[Piece]:
-        return self._files.pieces(document)
+    def log_notes(self) -> None:
+        """Logs which files are skipped."""
+        if self._skipped:
+            logger.info("%s", self._skipped)
+
+    def _documents(self, path: Path) -> Iterator[Piece]:
+        if format_of(path) is None:
+            raise UserError(
+                f"{path}: should be a file with rows, such as .jsonl; each is a dialogue"
+            )
+        faults = Faults(path)
+        for number, row in open_rows(path, faults):
+            try:
+                yield Piece(document(row), True)
+            except UserError as error:
+                faults.add(number, str(error.problems[0]))
+        faults.check()
 
 
 def document(row: Mapping[str, Any]) -> bytes:

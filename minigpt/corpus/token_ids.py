@@ -8,7 +8,7 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -179,6 +179,15 @@ def map_ids(file: IO[bytes], tokenizer: Tokenizer, sizes: PartSizes) -> Part:
     if len(ids) != sizes.tokens + 1:
         raise ValueError(f"{len(ids)} ids; expected {sizes.tokens + 1}")
     return Part(ids, sizes.documents, sizes.bytes, sizes.unknown_tokens)
+
+
+def text_ends(ids: np.ndarray, end_id: int, documents: Sequence[int]) -> tuple[int, ...]:
+    """Returns the positions in `ids` of the last end tokens of texts, by their numbers of documents."""
+    if not documents:
+        return ()
+    parts = range(0, len(ids), 1 << 22)
+    ends = [np.flatnonzero(ids[start : start + (1 << 22)] == end_id) + start for start in parts]
+    return tuple(np.concatenate(ends)[np.cumsum(documents)].tolist())
 
 
 def ids_dtype(tokenizer: Tokenizer) -> type:

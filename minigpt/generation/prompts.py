@@ -126,8 +126,8 @@ def chat_prompt(
             return Prompt(checked[-1]["content"], ids)
         if len(checked) - first == 1:
             raise UserError(
-                f"the last message: the prompt has {len(ids):,} tokens; should have at most {room:,}, so that "
-                f"an answer fits into the context of {max_len:,}"
+                f"the last message: the prompt has {len(ids):,} tokens; should have at most {room:,}, so "
+                f"that an answer fits into the context of {max_len:,}"
             )
         del checked[first : first + 2]
 

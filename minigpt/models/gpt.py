@@ -110,8 +110,8 @@ class GPT(LanguageModel):
     def call(self, token_ids: Any, training: bool | None = None) -> Any:
         """int32[B, T] → float32[B, T, V]: logits of the token at t + 1.
 
-        Instead of the ids, a pair may be given: the ids, and int32[B, T], where the text of each token begins
-        in its row. Texts in one row do not see each other.
+        Instead of the ids, a pair may be given: the ids, and int32[B, T], where the text of each token
+        begins in its row. Texts in one row do not see each other.
         """
         return self.logits(self.latents(token_ids, training=training))
 

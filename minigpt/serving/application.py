@@ -64,9 +64,7 @@ class Server:
     async def completions(self, request: Request) -> Response:
         body = await read_body(request, CompletionBody, self._bounds.body_bytes)
         self._check_model(body.model)
-        return await self._answered(
-            request, await read_completion(body, self._model, self._bounds)
-        )
+        return await self._answered(request, await read_completion(body, self._model, self._bounds))
 
     async def chat_completions(self, request: Request) -> Response:
         body = await read_body(request, ChatBody, self._bounds.body_bytes)

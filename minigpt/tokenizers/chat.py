@@ -53,7 +53,9 @@ class ChatFormat:
             return {role: tuple(map(int, state[name][role])) for role in ROLES}
 
         start = tuple(map(int, state["start"]))
-        return cls(ids("before"), ids("after"), str(state["template"]), start, tuple(state["added"]))
+        return cls(
+            ids("before"), ids("after"), str(state["template"]), start, tuple(state["added"])
+        )
 
 
 def role_format(first_id: int, end_id: int, end: str) -> ChatFormat:
@@ -86,7 +88,7 @@ def check_messages(messages: Any, *, ends_with: str) -> list[dict[str, str]]:
         messages = [{"role": "user", "content": messages}]
     if not isinstance(messages, Sequence) or not messages:
         raise UserError("messages: should be a list with at least one message")
-    checked = []
+    checked: list[dict[str, str]] = []
     for number, message in enumerate(messages, 1):
         if not isinstance(message, Mapping):
             raise UserError(f"message {number}: should be an object with role and content")

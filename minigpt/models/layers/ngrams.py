@@ -35,7 +35,9 @@ def earlier(
         if starts is not None:
             places = ops.arange(length)[None] - starts
             zeros = ops.zeros_like(x)
-            before = [ops.where((places >= k)[..., None], b, zeros) for k, b in enumerate(before, 1)]
+            before = [
+                ops.where((places >= k)[..., None], b, zeros) for k, b in enumerate(before, 1)
+            ]
         return before, None
     positions = index[:, None] + ops.arange(length)
     cache = ops.scatter_update(cache, cache_entries(positions, 1), x[:, None])

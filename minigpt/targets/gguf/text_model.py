@@ -98,8 +98,8 @@ class PortableTokenizer(Vocabulary):
         for text in texts:
             if name := next((name for name in self._added if name in text), None):
                 raise UserError(
-                    f"content: contains {name!r}, the name of a special token, which the engine would read as "
-                    "this token; minigpt.load reads it as text"
+                    f"content: contains {name!r}, the name of a special token, which the engine would read "
+                    "as this token; minigpt.load reads it as text"
                 )
         return self.encode_many(texts)
 
