@@ -124,6 +124,17 @@ class PythonConfig(DataConfig):
     source: Literal["python"] = "python"
 
 
+class DialoguesConfig(DataConfig):
+    """Dialogues, in files of the user, or those of the package."""
+
+    source: Literal["dialogues"] = "dialogues"
+    paths: list[str] = Field(
+        [],
+        description="files of dialogues, one a row, folders (every such file below), glob patterns; the "
+        "bundled questions about small worlds if empty",
+    )
+
+
 class PairsConfig(DataConfig):
     """Pairs of sentences to translate, in files of the user."""
 
@@ -149,6 +160,7 @@ AnyData = Annotated[
     | Annotated[ImdbConfig, Tag("imdb")]
     | Annotated[ShakespeareConfig, Tag("shakespeare")]
     | Annotated[PythonConfig, Tag("python")]
-    | Annotated[PairsConfig, Tag("pairs")],
+    | Annotated[PairsConfig, Tag("pairs")]
+    | Annotated[DialoguesConfig, Tag("dialogues")],
     selected_by("source", "stories"),
 ]

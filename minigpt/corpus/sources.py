@@ -20,19 +20,21 @@ import zstandard
 from minigpt.config import (
     DataConfig,
     DatasetsConfig,
+    DialoguesConfig,
     FilesConfig,
     ImdbConfig,
     PairsConfig,
     PythonConfig,
     ShakespeareConfig,
 )
+from minigpt.corpus.dialogues import Dialogues
 from minigpt.corpus.documents import Piece
 from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.environment import install_command
 from minigpt.errors import UserError
 from minigpt.storage.atomic import atomic_file
 from minigpt.storage.downloads import download
-from minigpt.storage.files import cache_folder
+from minigpt.storage.files import bundled_file, cache_folder
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +62,8 @@ def open_source(data: DataConfig) -> Source:
             return TextFiles([dataset_path(data.name, data.split)], field=data.field)
         case PairsConfig():
             return PairFiles(data.paths)
+        case DialoguesConfig():
+            return Dialogues(data.paths)
         case ImdbConfig():
             return Imdb(data.url, data.sha256)
         case ShakespeareConfig():
@@ -72,7 +76,7 @@ def open_source(data: DataConfig) -> Source:
 
 def source_name(data: DataConfig) -> str:
     """Returns the name of the text for messages: its paths, or `data.source = '...'`."""
-    if isinstance(data, FilesConfig | PairsConfig):
+    if isinstance(data, FilesConfig | PairsConfig | DialoguesConfig):
         return ", ".join(data.paths)
     return f"data.source = {data.source!r}"
 
@@ -269,10 +273,8 @@ SEPARATOR = "\n\n"
 
 
 def text_file() -> Path:
-    """Returns the compressed text, in the installed package or next to it in a checkout."""
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "data" / "stories.txt.zst"
-    return installed if installed.is_file() else package.parent / "data" / "stories.txt.zst"
+    """Returns the compressed text."""
+    return bundled_file("stories.txt.zst")
 
 
 def stories() -> Iterator[str]:

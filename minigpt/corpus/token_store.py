@@ -11,16 +11,25 @@ import hashlib
 import json
 import logging
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from minigpt.config import DataConfig, GPT2Config, PairsConfig, TokenizerConfig
-from minigpt.corpus.documents import Documents, format_size, ingest
+from minigpt.config import (
+    DataConfig,
+    DialoguesConfig,
+    GPT2Config,
+    PairsConfig,
+    TokenizerConfig,
+)
+from minigpt.corpus.dialogues import contents, encode_documents
+from minigpt.corpus.documents import PIECE_BYTES, Documents, format_size, ingest
 from minigpt.corpus.shards import SHARD_BYTES, write_sharded_ids
 from minigpt.corpus.sources import open_source, source_name
 from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus
@@ -158,15 +167,19 @@ class _Store:
         shard_bytes: int = SHARD_BYTES,
     ) -> None:
         self.data = data
-        self.shard_bytes = shard_bytes
         self.config = config
         self.source: Any = open_source(data)
         # Whether it matters which path a document is from.
         self.has_paths = any(getattr(data, name, None) for name in ("val_paths", "weights"))
+        self.is_dialogues = isinstance(data, DialoguesConfig)
+        # Several processes would not know the format of dialogues.
+        self.shard_bytes = sys.maxsize if self.is_dialogues else shard_bytes
         if existing is None and isinstance(config, GPT2Config):
             existing = published_tokenizer(config)
             if isinstance(data, PairsConfig):
                 existing = existing.with_start()
+        if existing and self.is_dialogues and existing.chat is None:
+            existing = existing.with_chat()
         self.existing = existing
         self.source_fingerprint = self.source.fingerprint()
 
@@ -186,6 +199,8 @@ class _Store:
                 else self.config.model_dump(exclude_none=True)
             ),
         }
+        if self.is_dialogues:
+            settings["dialogues"] = True
         if self.has_paths:
             settings["val_paths"] = len(getattr(data, "val_paths", []))
             settings["path_numbers"] = self.source.path_numbers
@@ -282,7 +297,10 @@ class _Store:
         return corpus
 
     def _tokenizer(self, train: Documents) -> Tokenizer:
-        return self.existing or learn_from(train, self.config)
+        if self.existing:
+            return self.existing
+        learned = learn_from(train, self.config, self.is_dialogues)
+        return learned.with_chat() if self.is_dialogues else learned
 
 
 def _key(settings: dict[str, Any]) -> str:
@@ -317,7 +335,9 @@ def write_store(
                 counts = write_sharded_ids(file, shards, part, tokenizer, shard_bytes)
                 sizes = part_sizes(part, tokenizer, counts)
             else:
-                sizes, counts = write_ids(file, part, tokenizer)
+                is_dialogues = meta.get("settings", {}).get("dialogues")
+                encode = partial(encode_documents, tokenizer) if is_dialogues else None
+                sizes, counts = write_ids(file, part, tokenizer, encode)
         meta[name] = asdict(sizes)
         if name == "train":
             np.save(folder / "counts.npy", counts)
@@ -361,8 +381,14 @@ def read_store(folder: Path) -> Corpus | None:
     )
 
 
-def learn_from(train: Documents, config: TokenizerConfig) -> Tokenizer:
-    """Returns a tokenizer learned from the training documents, or from an even sample of them."""
+def learn_from(train: Documents, config: TokenizerConfig, dialogues: bool = False) -> Tokenizer:
+    """Returns a tokenizer learned from the training documents, or from an even sample of them.
+
+    Args:
+      train: the documents.
+      config: the kind of tokenizer.
+      dialogues: whether they are dialogues; their messages are learned from.
+    """
     limit = KINDS[config.kind].max_learn_bytes
     sample = f", an even sample of {format_size(train.bytes)}" if limit < train.bytes else ""
     logger.info(
@@ -371,14 +397,17 @@ def learn_from(train: Documents, config: TokenizerConfig) -> Tokenizer:
         format_size(min(train.bytes, limit)),
         sample,
     )
-    return learn_tokenizer(even_sample(train, limit), config)
+    sample_of = even_sample(train, limit, PIECE_BYTES if dialogues else _LEARN_PIECE_BYTES)
+    return learn_tokenizer(contents(sample_of) if dialogues else sample_of, config)
 
 
-def even_sample(documents: Documents, limit: int) -> Iterator[str]:
+def even_sample(
+    documents: Documents, limit: int, piece_bytes: int = _LEARN_PIECE_BYTES
+) -> Iterator[str]:
     """Yields pieces spread evenly over the documents, at most `limit` bytes; all pieces if they fit."""
     share = limit / documents.bytes if documents.bytes > limit else 1.0
     seen = kept = 0
-    for start, stop, _ in documents.piece_spans(_LEARN_PIECE_BYTES):
+    for start, stop, _ in documents.piece_spans(piece_bytes):
         size = stop - start
         seen += size
         if kept + size <= seen * share:
