@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 
 from minigpt.errors import UserError
-from minigpt.tokenizers.chat import ChatFormat, answers, find
+from minigpt.tokenizers.chat import answers, find
+from minigpt.tokenizers.vocabulary import Vocabulary
 
 # (ids, starts), targets, weights: int32[B, T] each, and float32[B, T].
 DialogueBatch = tuple[tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray]
@@ -39,8 +40,7 @@ class PackedDialogues:
 
     Args:
       ids: uint16 or uint32[n + 1]: an end token, then dialogues, each followed by an end token.
-      chat: the format of the dialogues.
-      end_id: the end token.
+      tokenizer: their tokenizer.
       length: T, targets in a row.
       loss_on: whether the tokens of the answers have a weight, with the token that ends them, or all.
 
@@ -51,8 +51,10 @@ class PackedDialogues:
     """
 
     def __init__(
-        self, ids: np.ndarray, chat: ChatFormat, end_id: int, length: int, loss_on: LossOn
+        self, ids: np.ndarray, tokenizer: Vocabulary, length: int, loss_on: LossOn = "answers"
     ) -> None:
+        chat, end_id = tokenizer.chat, tokenizer.end_id
+        assert chat is not None, "Token stores of dialogues have a format for them."
         self.ids = ids.view(np.ndarray)
         self.length = length
         # Beyond the end token that closes an answer, a dialogue is followed by one of its own.

@@ -26,7 +26,10 @@ ANSWERED = {"role": "assistant", "content": "a"}
             {"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": ""}]},
             [("user", "q"), ("assistant", "")],
         ),
-        ({"instruction": "i", "input": "q", "output": "a"}, [("user", "i\n\nq"), ("assistant", "a")]),
+        (
+            {"instruction": "i", "input": "q", "output": "a"},
+            [("user", "i\n\nq"), ("assistant", "a")],
+        ),
         ({"instruction": "i", "input": "", "output": "a"}, [("user", "i"), ("assistant", "a")]),
         (
             {"system": "s", "instruction": "i", "output": "a"},
@@ -89,14 +92,17 @@ def expected_answer(facts: str, question: str) -> str | None:
         return f"The {found[1]} is {color}."
     if found := re.fullmatch(r"Does (\w+) have (\w+) (\w+)\?", question):
         fact = re.search(rf"{found[1]} has (\w+) {found[3]}\.", facts)
-        return f"{'Yes' if fact[1] == found[2] else 'No'}, {fact[0]}"
+        return f"{fact[0][:-1]}, so {'yes' if fact[1] == found[2] else 'no'}."
     if found := re.fullmatch(r"How many (\w+) do (\w+) and (\w+) have together\?", question):
-        numbers = "zero one two three four five six seven eight nine".split()
+        numbers = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
         counts = [
             numbers.index(re.search(rf"{name} has (\w+) {found[1]}\.", facts)[1])
             for name in found.group(2, 3)
         ]
-        words = [*numbers, *"ten eleven twelve thirteen fourteen fifteen sixteen seventeen".split()]
+        words = [
+            *numbers,
+            *["ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen"],
+        ]
         return f"so they have {[*words, 'eighteen'][sum(counts)]} {found[1]}."
     return None
 

@@ -92,7 +92,10 @@ def test_content_in_parts_is_one_text(chat_server, chat_model):
         ({"messages": QUESTION, "tools": []}, "tools: unknown field"),
         ({"messages": QUESTION, "top_logprobs": 2}, "top_logprobs = 2: has an effect only with"),
         ({"messages": QUESTION, "max_tokens": 10**6}, "max_tokens = 1000000: should be from 0"),
-        ({"messages": [{"role": "user", "content": "x" * 200}]}, "the last message: the prompt has"),
+        (
+            {"messages": [{"role": "user", "content": "x" * 200}]},
+            "the last message: the prompt has",
+        ),
     ],
 )
 def test_requests_that_cannot_be_answered_are_one_line(chat_server, fields, problem):
