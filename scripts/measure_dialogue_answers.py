@@ -26,7 +26,8 @@ def facts_of(messages: list[dict[str, str]]) -> str:
 def questions(count: int) -> list[tuple[list[dict[str, str]], str]]:
     """Returns messages that end with a question, and the right answer."""
     known = set(map(facts_of, dialogues()))
-    rng, found = random.Random(SEED + 1), []
+    rng = random.Random(SEED + 1)
+    found: list[tuple[list[dict[str, str]], str]] = []
     while len(found) < count:
         messages = dialogue(rng)
         last = 2 * rng.randrange(len(messages) // 2)

@@ -172,10 +172,16 @@ def pack(lengths: np.ndarray, capacity: int) -> list[list[int]]:
 def check_fills_batch(dialogues: PackedDialogues, batch_size: int, text: str) -> None:
     """Raises a `UserError` if there are fewer rows than in a batch."""
     if len(dialogues.rows) < batch_size:
+        segments = dialogues.segments
+        long = (
+            f"; {segments.divided:,} dialogues are longer than that, and their turns too: raise model.max_len"
+            if segments.left_out
+            else ""
+        )
         raise UserError(
             f"{text}: {dialogues.dialogues:,} dialogues fill {len(dialogues.rows):,} rows of "
             f"{dialogues.length} tokens; training.batch_size = {batch_size} needs at least that many: "
-            "lower training.batch_size, or add dialogues"
+            f"lower training.batch_size, or add dialogues{long}"
         )
 
 
