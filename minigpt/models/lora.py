@@ -4,7 +4,8 @@ Hu et al. (2021), "LoRA: Low-Rank Adaptation of Large Language Models". The laye
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,18 +13,20 @@ import numpy as np
 from minigpt.models.gpt import GPT
 
 # The names of the factors begin with this.
-_FACTOR = "lora_kernel"
+_FACTOR = "lora_"
 
 
-def enable_lora(model: GPT, rank: int) -> None:
+def enable_lora(model: GPT, rank: int, tokens: Sequence[int] = ()) -> None:
     """Adds low-rank factors to the four matrices of each block and freezes all other weights.
 
     The token table has no factors: each vector is trained in only a few steps, and a sum of size V x D
-    would be computed in every step. The second factor is zero at first, so the outputs do not change.
+    would be computed in every step. Some tokens, which few steps have trained yet, are an exception. The
+    outputs do not change at first.
 
     Args:
       model: built.
       rank: inner width of the product.
+      tokens: ids whose vectors are trained too, also those of the head.
     """
     for layer in (model.embedding, model.ngram_embedding, model.final_norm, model.head):
         if layer is not None:
@@ -35,10 +38,21 @@ def enable_lora(model: GPT, rank: int) -> None:
         for part in others:
             if part is not None:
                 part.trainable = False
-    for dense in _adapted_layers(model):
+    for dense in adapted_layers(model).values():
         dense.enable_lora(rank)
         if dense.bias is not None:
             dense.bias.trainable = False
+    if tokens:
+        # One factor is constant and selects the vectors.
+        selection = (np.arange(model.vocab_size) == np.array(tokens)[:, None]).astype("float32")
+        table = model.embedding.token_embedding
+        table.enable_lora(len(tokens))
+        table.lora_embeddings_a.assign(selection.T)
+        table.lora_embeddings_a.trainable = False
+        if model.head is not None:
+            model.head.enable_lora(len(tokens), a_initializer="zeros")
+            model.head.lora_kernel_b.assign(selection)
+            model.head.lora_kernel_b.trainable = False
 
 
 def merged_weights(model: GPT) -> list[np.ndarray]:
@@ -50,10 +64,11 @@ def merged_weights(model: GPT) -> list[np.ndarray]:
       Arrays in the order of `model.weights`, without the factors.
     """
     merged, factors = {}, set()
-    for dense in _adapted_layers(model):
-        for weight in dense.weights:
-            if weight.name == "kernel":
-                merged[id(weight)] = dense.kernel
+    layers = [*adapted_layers(model).values(), model.embedding.token_embedding, model.head]
+    for layer in layers:
+        for weight in layer.weights if layer else ():
+            if weight.name in ("kernel", "embeddings"):
+                merged[id(weight)] = getattr(layer, weight.name)
             elif weight.name.startswith(_FACTOR):
                 factors.add(id(weight))
     return [
@@ -69,10 +84,12 @@ def count_merged(model: keras.Model) -> int:
     return sum(sizes)
 
 
-def _adapted_layers(model: GPT) -> Iterator[keras.layers.Dense]:
-    """Yields the four dense layers of each block."""
-    for block in model.blocks:
-        yield block.attention.qkv
-        yield block.attention.output_projection
-        yield block.expand
-        yield block.contract
+def adapted_layers(model: GPT) -> dict[str, keras.layers.Dense]:
+    """Returns the four dense layers of each block, by their place in the model."""
+    layers = {}
+    for number, block in enumerate(model.blocks):
+        layers[f"blocks.{number}.attention.qkv"] = block.attention.qkv
+        layers[f"blocks.{number}.attention.output_projection"] = block.attention.output_projection
+        layers[f"blocks.{number}.expand"] = block.expand
+        layers[f"blocks.{number}.contract"] = block.contract
+    return layers
