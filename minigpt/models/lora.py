@@ -3,17 +3,27 @@
 Hu et al. (2021), "LoRA: Low-Rank Adaptation of Large Language Models". The layers are those of Keras.
 """
 
+import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
+from safetensors import SafetensorError, safe_open
 
-from minigpt.models.gpt import GPT
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.models.gpt import GPT, build_gpt
+from minigpt.models.state import copy_weights
+from minigpt.tokenizers import Tokenizer, load_tokenizer
 
 # The names of the factors begin with this.
 _FACTOR = "lora_"
+# The files of an adapter. The first one has the names of the library peft; its metadata has ours.
+ADAPTER_FILE, TOKENIZER_FOLDER = "adapter_model.safetensors", "minigpt_tokenizer"
+# What follows the name of a matrix in it.
+A, B = ".lora_A.weight", ".lora_B.weight"
 
 
 def enable_lora(model: GPT, rank: int, tokens: Sequence[int] = ()) -> None:
@@ -93,3 +103,52 @@ def adapted_layers(model: GPT) -> dict[str, keras.layers.Dense]:
         layers[f"blocks.{number}.expand"] = block.expand
         layers[f"blocks.{number}.contract"] = block.contract
     return layers
+
+
+def token_tables(model: GPT) -> list[tuple[Any, bool]]:
+    """Returns the matrices with a vector for each token, and whether it is the head's, [D, V]."""
+    head = [(model.head.kernel, True)] if model.head else []
+    return [(model.embedding.token_embedding.embeddings, False), *head]
+
+
+def mark_of(model: GPT) -> list[float]:
+    """Returns numbers by which the model of an adapter is recognized."""
+    kernel = adapted_layers(model)["blocks.0.attention.qkv"].weights[0]
+    return [float(value) for value in np.ravel(kernel)[:8]]
+
+
+def with_adapter(model: GPT, tokenizer: Tokenizer, folder: Path) -> tuple[GPT, Tokenizer]:
+    """Returns a copy of a model with an adapter, and its tokenizer.
+
+    Args:
+      model: the model on which the adapter was trained.
+      tokenizer: its tokenizer.
+      folder: written by `minigpt export --adapter`.
+    Raises:
+      UserError: there is no such adapter, or it was trained on another model.
+    """
+    try:
+        with safe_open(folder / ADAPTER_FILE, framework="numpy") as file:
+            described = json.loads(file.metadata()["minigpt"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        own = load_tokenizer(folder / TOKENIZER_FOLDER)
+        is_base = np.allclose(described["base"], mark_of(model), rtol=0.01, atol=1e-3)
+        if not is_base or own.text_pieces != tokenizer.text_pieces:
+            raise ValueError("it was trained on another one")
+        adapted = build_gpt(model.config, own.vocab_size, model.dtype_policy.name)
+        copy_weights(model, adapted)
+        for name, (path, first, end) in described["columns"].items():
+            kernel = adapted_layers(adapted)[path].kernel
+            added = np.zeros(kernel.shape, "float32")
+            added[:, first:end] = (tensors[name + B] @ tensors[name + A]).T
+            kernel.assign_add(added)
+        for name, (weight, is_head) in zip(
+            described["vectors"], token_tables(adapted), strict=True
+        ):
+            values = np.array(weight)
+            (values.T if is_head else values)[list(own.dialogue_tokens)] = tensors[name]
+            weight.assign(values)
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        problem = f"is no adapter of the model: {' '.join(str(error).split())}"
+        raise UserError(ArgumentProblem("adapter", folder, problem)) from None
+    return adapted, own

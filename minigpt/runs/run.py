@@ -252,7 +252,9 @@ class Run:
             assign_file(model, self.model_file)
         elif rank := config.training.lora_rank:
             # Merged in float32, so that the weights are not rounded again.
-            model.set_weights(merged_weights(adapted_model(config.model, tokenizer, rank, checkpoint)))
+            model.set_weights(
+                merged_weights(adapted_model(config.model, tokenizer, rank, checkpoint))
+            )
         else:
             assign_checkpoint(model, checkpoint)
         return model
