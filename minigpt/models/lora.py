@@ -53,16 +53,16 @@ def enable_lora(model: GPT, rank: int, tokens: Sequence[int] = ()) -> None:
         if dense.bias is not None:
             dense.bias.trainable = False
     if tokens:
-        # One factor is constant and selects the vectors.
+        # In these frozen layers, one factor is trained. The other one selects the vectors.
         selection = (np.arange(model.vocab_size) == np.array(tokens)[:, None]).astype("float32")
         table = model.embedding.token_embedding
         table.enable_lora(len(tokens))
         table.lora_embeddings_a.assign(selection.T)
-        table.lora_embeddings_a.trainable = False
+        table.lora_embeddings_b.trainable = True
         if model.head is not None:
             model.head.enable_lora(len(tokens), a_initializer="zeros")
             model.head.lora_kernel_b.assign(selection)
-            model.head.lora_kernel_b.trainable = False
+            model.head.lora_kernel_a.trainable = True
 
 
 def merged_weights(model: GPT) -> list[np.ndarray]:
