@@ -49,7 +49,7 @@ def export(
     adapter: Annotated[
         bool,
         typer.Option(
-            "--adapter", help="Write only what LoRA has added, as a directory for the library peft."
+            "--adapter", help="Write what LoRA has added, a directory for the library peft."
         ),
     ] = False,
 ) -> None:
@@ -59,7 +59,7 @@ def export(
             raise UserError("--adapter: is a form of its own, without other options than --output")
         reason = write_adapter_folder(minigpt.Run(run), output)
         print(
-            f"Wrote {output}" + (f" with minigpt's names, not for peft: {reason}" if reason else "")
+            f"Wrote {output}" + (f" with minigpt's names, not peft's: {reason}" if reason else "")
         )
         return
     if weights is not None and format not in WITH_WEIGHTS:

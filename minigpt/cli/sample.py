@@ -30,18 +30,10 @@ _NOT_FOR_BEAMS = [
     for s in _SETTINGS
     if s.name == "seed" or (s.role == "distribution" and s.name != "repetition_penalty")
 ]
-OPTION_NAMES = option_names(_SETTINGS)
+OPTION_NAMES = {**option_names(_SETTINGS), "adapter": "--adapter"}
 
 
-@command(
-    {
-        "run": "RUN",
-        "adapter": "--adapter",
-        "prompt": "--prompt",
-        **OPTION_NAMES,
-        "num_samples": "--num-samples",
-    }
-)
+@command({"run": "RUN", "prompt": "--prompt", **OPTION_NAMES, "num_samples": "--num-samples"})
 @with_sampling_options(_SETTINGS, before="num_samples")
 def sample(
     run: ModelArgument,

@@ -113,8 +113,7 @@ def token_tables(model: GPT) -> list[tuple[Any, bool]]:
 
 def mark_of(model: GPT) -> list[float]:
     """Returns numbers by which the model of an adapter is recognized."""
-    kernel = adapted_layers(model)["blocks.0.attention.qkv"].weights[0]
-    return [float(value) for value in np.ravel(kernel)[:8]]
+    return np.ravel(model.blocks[0].attention.qkv.weights[0])[:8].tolist()
 
 
 def with_adapter(model: GPT, tokenizer: Tokenizer, folder: Path) -> tuple[GPT, Tokenizer]:

@@ -72,9 +72,9 @@ def assign(variables: Sequence[Any], values: Sequence[np.ndarray]) -> None:
 
 
 def copy_weights(source: keras.Model, model: keras.Model) -> None:
-    """Copies all weights. Tokens that only `model` has, the last ones, get vectors like those of the others.
+    """Copies all weights. The tokens that only `model` has, the last ones, get vectors like the others'.
 
-    The logits of a token with a random vector would be far from those of the others.
+    The logits of other vectors could be larger than all others.
     """
     draw = np.random.default_rng(0)
     for weight, copied in zip(model.weights, source.weights, strict=True):

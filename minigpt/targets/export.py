@@ -60,8 +60,7 @@ def write_export(
 
 
 def write_adapter_folder(run: Run, output: Path) -> str | None:
-    """Writes the adapter of a run as `huggingface.adapter.write_adapter`, whole or not at all."""
-    # It imports TensorFlow.
+    """Writes the adapter of a run as `write_adapter`, which imports TensorFlow, whole or not at all."""
     from minigpt.targets.huggingface.adapter import write_adapter
 
     with _new(output, True) as unfinished:

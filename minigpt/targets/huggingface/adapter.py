@@ -6,15 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.models.lora import (
-    ADAPTER_FILE,
-    TOKENIZER_FOLDER,
-    A,
-    B,
-    adapted_layers,
-    mark_of,
-    token_tables,
-)
+from minigpt.models import lora
 from minigpt.runs.checkpoints import write_tensors
 from minigpt.runs.model_loading import adapted_model
 from minigpt.runs.run import Run
@@ -24,11 +16,8 @@ from minigpt.targets.huggingface.tokenizer_export import export_problem, tokeniz
 
 
 def write_adapter(run: Run, folder: Path) -> str | None:
-    """Writes what LoRA has added to the base of a run.
+    """Writes what LoRA has added to the base of a run into an empty folder.
 
-    Args:
-      run: the run.
-      folder: an empty folder.
     Returns:
       In one line why the names are not those of peft; None if they are.
     Raises:
@@ -50,23 +39,23 @@ def write_adapter(run: Run, folder: Path) -> str | None:
         whole = f"base_model.model.{prefix}{name.removesuffix('.weight')}"
         names.setdefault(path.rpartition(".")[0], []).append((whole, width))
     tensors, columns = {}, {}
-    for path, layer in adapted_layers(model).items():
+    for path, layer in lora.adapted_layers(model).items():
         factors, first = {w.name: np.array(w).T for w in layer.weights}, 0
         # The bias has the same path, and follows.
         for name, width in names.get(path, [(path, layer.units)]):
             if first < layer.units:
-                tensors[name + A] = factors["lora_kernel_a"]
-                tensors[name + B] = factors["lora_kernel_b"][first : first + width]
+                tensors[name + lora.A] = factors["lora_kernel_a"]
+                tensors[name + lora.B] = factors["lora_kernel_b"][first : first + width]
                 columns[name] = [path, first, first + width]
             first += width
     vectors = {}
-    for weight, is_head in token_tables(model) if tokens else ():
+    for weight, is_head in lora.token_tables(model) if tokens else ():
         path = "head" if is_head else "embedding.token_embedding"
         name = f"{names.get(path, [(path, 0)])[0][0]}.token_adapter.trainable_tokens_delta"
         vectors[name] = (np.array(weight).T if is_head else np.array(weight))[tokens]
-    described = {"base": mark_of(model), "columns": columns, "vectors": list(vectors)}
+    described = {"base": lora.mark_of(model), "columns": columns, "vectors": list(vectors)}
     metadata = {"format": "pt", "minigpt": json.dumps(described)}
-    write_tensors(folder / ADAPTER_FILE, {**tensors, **vectors}, metadata)
+    write_tensors(folder / lora.ADAPTER_FILE, {**tensors, **vectors}, metadata)
     adapter_config = {
         "fan_in_fan_out": architecture.name == "GPT-2",
         "lora_alpha": rank,
@@ -77,7 +66,7 @@ def write_adapter(run: Run, folder: Path) -> str | None:
         "trainable_token_indices": {name.split(".")[-3]: tokens for name in vectors} or None,
     }
     (folder / "adapter_config.json").write_text(as_json(adapter_config), encoding="utf-8")
-    tokenizer.save(folder / TOKENIZER_FOLDER)
+    tokenizer.save(folder / lora.TOKENIZER_FOLDER)
     if export_problem(tokenizer) is None:
         for name, content in tokenizer_files(tokenizer, model.max_len).items():
             (folder / name).write_text(content, encoding="utf-8", newline="")

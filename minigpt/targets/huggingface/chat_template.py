@@ -15,24 +15,21 @@ from minigpt.errors import UserError
 from minigpt.targets.huggingface import rendering
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.base import read_file
-from minigpt.tokenizers.chat import ChatFormat, find
+from minigpt.tokenizers.chat import ROLES, ChatFormat, find
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
-_MOST_BYTES = 200_000
+_MOST = 200_000
 # The special tokens whose value is the end token in an exported folder.
 _NAMES = ("bos_token", "eos_token", "unk_token")
-_ROLES = {"s": "system", "u": "user", "a": "assistant"}
 _MARKS = ("Qxz1k", "Qxz2k", "Qxz3k", "Qxz4k", "Qxz5k")
-# White space, which a template may remove; and words, which may be joined with what is before them.
-_SPACED = (" a \n b\n", "\n c  d ", "\te\t", "f\n")
-_WORDS = ("the cat?", "It is 4.", "Où?")
+# With white space, which a template may remove; and words, which may be joined with what is before them.
+_TEXTS = ("the cat? ", "It is\n4.\n", "Où? ", "What? ")
 # The roles and the texts of a dialogue, and whether an answer is asked for.
 _DIALOGUES = (
     ("suau", _MARKS, True),
     ("uauau", _MARKS, True),
     ("ua", _MARKS, False),
-    ("suau", _SPACED, True),
-    ("uau", _WORDS, True),
+    ("uau", _TEXTS, True),
 )
 logger = logging.getLogger(__name__)
 
@@ -40,20 +37,19 @@ logger = logging.getLogger(__name__)
 def with_template(tokenizer: GPT2Tokenizer, folder: Path, settings: Mapping[str, Any]) -> Tokenizer:
     """Returns the tokenizer of a folder with the format of its chat template, if there is one.
 
-    A line in the log says why a template cannot be used.
-
-    Args:
-      tokenizer: the tokenizer.
-      folder: the folder.
-      settings: the content of tokenizer_config.json.
+    A line in the log says why a template cannot be used. `settings` is the content of
+    tokenizer_config.json.
     """
     try:
         if (template := _template_of(folder, settings)) is None:
             return tokenizer
-        values = {**dict.fromkeys(_NAMES, tokenizer.end_name), **settings}
-        named = {n: v.get("content") if isinstance(v, dict) else v for n, v in values.items()}
-        special = {n: v for n, v in named.items() if n.endswith("_token") and isinstance(v, str)}
-        return tokenizer.with_chat(chat_format(template, special, tokenizer))
+        # An exported folder has other special tokens; the template keeps its own.
+        for name, value in {**dict.fromkeys(_NAMES, tokenizer.end_name), **settings}.items():
+            text = value.get("content") if isinstance(value, dict) else value or ""
+            is_written = name in _NAMES and text == tokenizer.end_name
+            if name.endswith("_token") and name in template and not is_written:
+                template = f"{{%- set {name} = {json.dumps(text)} %}}{template}"
+        return tokenizer.with_chat(chat_format(template, tokenizer))
     except UserError as error:
         logger.warning("%s: imported without its chat template: %s", folder, error)
         return tokenizer
@@ -71,79 +67,68 @@ def _template_of(folder: Path, settings: Mapping[str, Any]) -> str | None:
     if isinstance(template, list):  # Several with names; the others are for tools.
         named = {t.get("name"): t.get("template") for t in template if isinstance(t, dict)}
         template = named.get("default", "")
-    if template is not None and not (isinstance(template, str) and len(template) <= _MOST_BYTES):
-        raise UserError(f"should be text of at most {_MOST_BYTES:,} characters")
+    if template is not None and not (isinstance(template, str) and len(template) <= _MOST):
+        raise UserError(f"should be text of at most {_MOST:,} characters")
     return template
 
 
-def chat_format(template: str, special: Mapping[str, str], tokenizer: GPT2Tokenizer) -> ChatFormat:
-    """Returns the format of dialogues that a chat template describes.
+def chat_format(template: str, tokenizer: GPT2Tokenizer) -> ChatFormat:
+    """Returns the format of dialogues that a Jinja template describes, which may come from anybody.
 
-    Args:
-      template: a Jinja template, which may come from anybody.
-      special: names of special tokens, which a template may write, and their texts.
-      tokenizer: encodes what is around messages. An answer should end with its end token.
     Raises:
       UserError: the template cannot be rendered, or what it writes around the messages of a role is not
-        always the same, or has no tokens of its own.
+        always the same, or has no tokens of its own, or an answer does not end with the end token.
     """
-    first, second, last, spaced, words = _rendered(template, special)
-    system, question, answer, again, end = _around(first, 4)
-    start, *between, asked = _around(second, 5)
-    tail = _around(last, 2)[-1]
+    *marked, written = _rendered(template, tokenizer.end_name)
+    system, question, answer, again, end = _around(marked[0], 4)
+    start, *between, asked = _around(marked[1], 5)
+    tail = _around(marked[2], 2)[-1]
     # What follows a question and what precedes the answer cannot be told apart, and need not be.
     if {answer, end, *between[::2], asked} != {answer} or {again, *between[1::2]} != {again}:
         raise UserError("what it writes around a message depends on the other messages")
     ask = again.removeprefix(tail)
     if not (again.startswith(tail) and start.endswith(ask) and question.endswith(ask)):
         raise UserError("what it writes around a question depends on what precedes it")
-    around = {"s": (system, question.removesuffix(ask)), "u": (ask, ""), "a": (answer, tail)}
     start = start.removesuffix(ask)
-    for (roles, texts, _), found in zip(_DIALOGUES[3:], (spaced, words), strict=True):
-        parts = [around[r][0] + t + around[r][1] for r, t in zip(roles, texts, strict=False)]
-        if "".join(["" if roles[0] == "s" else start, *parts, answer]) != found:
-            raise UserError("it changes the text of messages")
+    asking, answered = ask + _TEXTS[0] + answer + _TEXTS[1] + tail, ask + _TEXTS[2] + answer
+    if written != start + asking + answered:
+        raise UserError("it changes the text of messages")
 
     def ids(text: str) -> tuple[int, ...]:
         return tuple(tokenizer.encode(text).tolist())
 
-    kept = {n: special.get(n, "") for n in {*_NAMES, *special} if n in template}
-    sets = [
-        f"{{%- set {name} = {json.dumps(value)} -%}}"
-        for name, value in sorted(kept.items())
-        if name not in _NAMES or value != tokenizer.end_name
-    ]
+    before, after = (system, ask, answer), (question.removesuffix(ask), "", tail)
     chat = ChatFormat(
-        before={role: ids(around[r][0]) for r, role in _ROLES.items()},
-        after={role: ids(around[r][1]) for r, role in _ROLES.items()},
-        template="".join([*sets, template]),
-        start=ids(start),
+        dict(zip(ROLES, map(ids, before), strict=True)),
+        dict(zip(ROLES, map(ids, after), strict=True)),
+        template,
+        ids(start),
     )
     if chat.after["assistant"][:1] != (tokenizer.end_id,):
-        raise UserError(
-            f"an answer ends with {tail!r}; should end with the end token, {tokenizer.end_name}"
-        )
-    (encoded,) = tokenizer.with_chat(chat).encode_dialogues([_messages("uau", _WORDS)])
+        problem = f"should end with the end token, {tokenizer.end_name}"
+        raise UserError(f"an answer ends with {tail!r}; {problem}")
+    (encoded,) = tokenizer.with_chat(chat).encode_dialogues([_messages("uau", _TEXTS)])
     opening, own = chat.before["assistant"], {token.id for token in tokenizer.added}
     if len(find(encoded, opening)) != 2 or not own & {*opening}:
         raise UserError("an answer does not begin with a token that no text is encoded to")
-    if tuple(encoded.tolist()) != ids(words):
+    if tuple(encoded.tolist()) != ids(written):
         raise UserError("the tokens of a message depend on the text around it")
     return chat
 
 
-def _rendered(template: str, special: Mapping[str, str]) -> list[str]:
+def _rendered(template: str, end: str) -> list[str]:
     """Renders `_DIALOGUES` in another process."""
+    special = dict.fromkeys(_NAMES, end)
     dialogues = [
-        {"messages": _messages(roles, texts), "add_generation_prompt": asks}
+        {"messages": _messages(roles, texts), "add_generation_prompt": asks, **special}
         for roles, texts, asks in _DIALOGUES
     ]
-    given = json.dumps({"template": template, "variables": special, "dialogues": dialogues})
+    given = json.dumps({"template": template, "dialogues": dialogues}).encode()
     # -P: the modules next to the program are not those of the standard library.
     command = [sys.executable, "-P", rendering.__file__]
     try:
         done = subprocess.run(
-            command, input=given.encode(), capture_output=True, timeout=10 * rendering.SECONDS
+            command, input=given, capture_output=True, timeout=10 * rendering.SECONDS
         )
         found = json.loads(done.stdout)
     except (ValueError, subprocess.TimeoutExpired):
@@ -154,8 +139,8 @@ def _rendered(template: str, special: Mapping[str, str]) -> list[str]:
 
 
 def _messages(roles: str, texts: tuple[str, ...]) -> list[dict[str, str]]:
-    named = zip(roles, texts, strict=False)
-    return [{"role": _ROLES[role], "content": text} for role, text in named]
+    names = {role[0]: role for role in ROLES}
+    return [{"role": names[r], "content": t} for r, t in zip(roles, texts, strict=False)]
 
 
 def _around(text: str, count: int) -> list[str]:

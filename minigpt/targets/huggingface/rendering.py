@@ -4,7 +4,6 @@ Standard input: the arguments of `rendered` as JSON. Standard output: JSON with 
 """
 
 import json
-import re
 import resource
 import sys
 from contextlib import suppress
@@ -15,13 +14,10 @@ from jinja2 import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 SECONDS = 2
-_MEMORY_BYTES = 2**29
-_MOST_CHARACTERS = 100_000
+_MEMORY_BYTES, _MOST_CHARACTERS = 2**29, 100_000
 
 
-def rendered(
-    template: str, variables: dict[str, Any], dialogues: list[dict[str, Any]]
-) -> list[str]:
+def rendered(template: str, dialogues: list[dict[str, Any]]) -> list[str]:
     """Returns the text of each dialogue. A template may raise any exception."""
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
@@ -31,11 +27,8 @@ def rendered(
     )
     environment.globals["raise_exception"] = _refuse
     environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
-    # The marks of answers, which write nothing.
-    template = re.sub(r"\{%(-?)\s*generation\s*(-?)%\}", r"{%\1 if true \2%}", template)
-    template = re.sub(r"\{%(-?)\s*endgeneration\s*(-?)%\}", r"{%\1 endif \2%}", template)
     compiled = environment.from_string(template)
-    return [compiled.render(**variables, **dialogue) for dialogue in dialogues]
+    return [compiled.render(**dialogue) for dialogue in dialogues]
 
 
 def _refuse(message: Any) -> NoReturn:

@@ -105,10 +105,10 @@ def _continuation(serve: Any, prompt: str, max_new_tokens: int) -> str:
     import tensorflow as tf
 
     texts, new_tokens = tf.constant([prompt]), tf.constant(max_new_tokens)
-    if {"prompt", "roles"} & serve.structured_input_signature[1].keys():
-        inputs = {"prompt": texts}
-        if "roles" in serve.structured_input_signature[1]:
-            inputs = {"roles": tf.constant(["user"]), "contents": texts}
+    names = serve.structured_input_signature[1]
+    if "text" not in names:
+        asked = {"roles": tf.constant(["user"]), "contents": texts}
+        inputs = asked if "roles" in names else {"prompt": texts}
         settings = {"temperature": 0.0, "top_k": 1, "top_p": 1.0, "seed": 0}
         tensors = {name: tf.constant(value) for name, value in settings.items()}
         found = serve(**inputs, max_new_tokens=new_tokens, **tensors)

@@ -252,14 +252,10 @@ class ChatToText(TextToText):
         ],
     )
     def chat(self, roles, contents, *arguments):  # type: ignore[no-untyped-def]
-        """Answers the last message of a dialogue; the settings are those of `serve`.
+        """string[N], string[N], settings of `serve` → {"text": string[1]}, the answer to a dialogue.
 
-        If the dialogue is longer than max_len tokens, only the newest max_len are read. Roles other than
-        "system", "user" and "assistant", a different number of contents and an empty dialogue raise
-        InvalidArgumentError.
-
-        Returns:
-          {"text": string[1]}, the answer.
+        Only the newest max_len tokens are read. Another role than "system", "user" and "assistant", and an
+        empty dialogue, raise InvalidArgumentError.
         """
         ids = self.dialogue_ids(roles, contents)
         # The other functions know no number of rows in advance.
@@ -277,14 +273,12 @@ class ChatToText(TextToText):
         )
         matches = roles[:, None] == tf.constant(ROLES)
         fits = tf.reduce_all(tf.reduce_any(matches, 1)) & (tf.size(roles) > 0)
-        fits &= tf.size(roles) == tf.size(contents)
         with tf.control_dependencies([tf.debugging.Assert(fits, ["roles:", roles])]):
             kinds = tf.argmax(matches, 1)
         texts = self.tokenizer.encode_plain(contents).with_row_splits_dtype(tf.int64)
         parts = tf.concat([tf.gather(before, kinds), texts, tf.gather(after, kinds)], 1)
-        start = tf.constant(chat.start, tf.int32)[
-            : tf.where(roles[0] == "system", 0, len(chat.start))
-        ]
+        count = tf.where(roles[0] == "system", 0, len(chat.start))
+        start = tf.constant(chat.start, tf.int32)[:count]
         return tf.concat([start, parts.flat_values, before[ROLES.index("assistant")]], 0)
 
 

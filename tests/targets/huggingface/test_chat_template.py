@@ -167,7 +167,7 @@ def test_what_is_no_template(tmp_path, caplog):
     folder = folder_with(None, tmp_path / "folder")
     (folder / "chat_template.json").write_text("[1]")
     assert read_folder(folder)[1].chat is None
-    (folder / "chat_template.jinja").write_text("a" * (chat_template._MOST_BYTES + 1))
+    (folder / "chat_template.jinja").write_text("a" * (chat_template._MOST + 1))
     assert read_folder(folder)[1].chat is None
     assert [r.getMessage().split(": ", 2)[2] for r in caplog.records] == [
         "chat_template.json: damaged; should be JSON with a chat_template",

@@ -8,8 +8,11 @@ import minigpt
 from minigpt.config import Config, GPTConfig, SamplingConfig
 from minigpt.models import build_gpt
 from minigpt.runs.run import Run
+from minigpt.targets.certificate import problems_of
 from minigpt.targets.huggingface.chat_template import chat_format
+from minigpt.targets.opened_model import opened_model
 from minigpt.targets.saved_model.modules import build_text_module
+from minigpt.targets.targets import TOLERANCES, target_named
 from minigpt.tokenizers import learn_tokenizer
 from tests.settings import tokenizer_config
 from tests.targets.huggingface.test_chat_template import CHATML, TURNS, chatml_tokenizer
@@ -23,10 +26,7 @@ SETTINGS = {"temperature": 0.0, "top_k": 1, "top_p": 1.0, "seed": 0}
 def tokenizer_of(kind: str):
     if kind == "gpt2":
         tokenizer = chatml_tokenizer()
-        special = {"eos_token": "<|im_end|>"}
-        return tokenizer.with_chat(
-            chat_format("{{ '<|endoftext|>' }}" + CHATML, special, tokenizer)
-        )
+        return tokenizer.with_chat(chat_format("{{ '<|endoftext|>' }}" + CHATML, tokenizer))
     learned = learn_tokenizer(
         [TEXT], tokenizer_config(kind=kind, vocab_size=40 if kind == "word" else 300)
     )
@@ -67,8 +67,8 @@ def exported(tmp_path_factory):
         sampling=SamplingConfig(),
     )
     run = Run.create(folder / "run", config, tokenizer, None, model_for(tokenizer))
-    certificate = minigpt.export_run(run, "saved_model", folder / "saved", certificate=True)
-    return run, tf.saved_model.load(str(folder / "saved")), certificate
+    minigpt.export_run(run, "saved_model", folder / "saved")
+    return run, tf.saved_model.load(str(folder / "saved")), folder / "saved"
 
 
 def test_answers_as_chat_does(exported):
@@ -99,7 +99,22 @@ def test_a_model_without_dialogues_has_no_such_signature(signatures):
     assert "chat" not in signatures
 
 
-def test_the_certificate_compares_answers(exported):
-    run, _, certificate = exported
-    assert certificate["answers"] == {"questions": 10, "same": 10}
-    assert minigpt.verify(run.portable_file, run) if run.portable_file.is_file() else True
+def test_a_certificate_compares_answers(exported, tmp_path):
+    run, _, saved = exported
+    minigpt.export_run(run, "gguf", tmp_path / "model.gguf")
+    model, questions = minigpt.load(run), ["Who?", "Be brief."]
+    source = opened_model(model.model, model.tokenizer)
+    expected = [model.chat(question, 6, temperature=0.0) for question in questions]
+    assert source.answer(questions, 6) == expected
+    for path, name in ((saved, "saved_model"), (tmp_path / "model.gguf", "gguf")):
+        assert target_named(name).open(path).answer(questions, 6) == expected
+    bits = {"relative_difference": 0.0}
+    greedy = {"same_texts": 9, "prompts": 9, "second_largest_gap": 0.0}
+    tokens = {"lines": 9, "same": 9}
+    same = {"logits": None, "bits_per_byte": bits, "greedy": greedy, "tokenizer": tokens}
+    for count, problems in (
+        (9, []),
+        (8, ["2 of 10 greedy answers are not those of the run"]),
+    ):
+        measured = {**same, "answers": {"questions": 10, "same": count}}
+        assert problems_of(measured, TOLERANCES["float32"]) == problems
