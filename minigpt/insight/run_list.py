@@ -114,15 +114,9 @@ def _summary(path: Path) -> RunSummary:
 
 
 def _text(config: Config) -> str:
-<<<<<<< HEAD
     names = [Path(path).name or path for path in getattr(config.data, "paths", [])]
     if not names:
-        return config.data.source
-=======
-    if not isinstance(config.data, FilesConfig | PairsConfig):
         return getattr(config.data, "name", config.data.source)
-    names = [Path(path).name or path for path in config.data.paths]
->>>>>>> 47fb6015b87a9519be048f1876ccce82dac71bcb
     if len(names) > _MAX_FILES_NAMED:
         names[_MAX_FILES_NAMED - 1 :] = [f"{len(names) - _MAX_FILES_NAMED + 1:,} more"]
         return " and ".join([", ".join(names[:-1]), names[-1]])
