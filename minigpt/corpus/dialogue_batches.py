@@ -174,7 +174,7 @@ def check_fills_batch(dialogues: PackedDialogues, batch_size: int, text: str) ->
     if len(dialogues.rows) < batch_size:
         segments = dialogues.segments
         long = (
-            f"; {segments.divided:,} dialogues are longer than that, and their turns too: raise model.max_len"
+            f"; {segments.divided:,} dialogues have longer turns: raise model.max_len"
             if segments.left_out
             else ""
         )

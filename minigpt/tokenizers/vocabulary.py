@@ -81,7 +81,7 @@ class Vocabulary(abc.ABC):
 
     @property
     def dialogue_tokens(self) -> tuple[int, ...]:
-        """The ids that only dialogues have: the tokens that were added for roles, and the end of an answer."""
+        """The ids that only dialogues have: the tokens added for roles, and the end of an answer."""
         added = tuple(range(len(self.text_pieces), self.vocab_size))
         return (self.end_id, *added) if added else ()
 
