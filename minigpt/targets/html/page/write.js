@@ -15,7 +15,7 @@ class Writer {
     });
     this.panel = new TokenPanel({
       onChoose: (branch, index, alternative) => this.branch(branch, index, alternative),
-      onPin: (index) => this.choose(index),
+      onPin: (index) => this.pin(index),
       onClose: () => this.tokens.focus(),
       draw: (branch, index, ids) => this.draw(branch, index, ids),
       inside: new InsideView({
@@ -77,25 +77,31 @@ class Writer {
   start() {
     clearError();
     try {
-      const same = this.client.isLearning ? [] : this.tree.find(this.request());
-      const isNew = same.length === 0 || this.settings.drawSeed();
-      const complete = same.find((branch) => branch.isComplete);
-      if (isNew || !complete) {
-        this.write(new Branch(this.request()));
-      } else {
-        this.show(complete);
-        this.status.say("The same prompt, settings and seed give the same text.");
-      }
-      this.setAddress();
+      this.begin(this.request());
     } catch (error) {
       showError(error);
     }
   }
 
+  // Writes what the form asks for, with a new seed if it is written already. request: as `Branch` takes it.
+  begin(request) {
+    const same = this.client.isLearning ? [] : this.tree.find(request);
+    const isNew = same.length === 0 || this.settings.drawSeed();
+    const complete = same.find((branch) => branch.isComplete);
+    if (isNew || !complete) {
+      this.write(new Branch({ ...request, settings: this.settings.read() }));
+    } else {
+      this.show(complete);
+      this.status.say("The same prompt, settings and seed give the same text.");
+    }
+    this.setAddress();
+  }
+
   // Writes the text of a link and its branches, and chooses its token.
-  async follow({ prompt, path: [{ settings }, ...steps], token }) {
+  async follow(link) {
+    const { path: [, ...steps], token } = link;
     clearError();
-    let branch = new Branch({ prompt, settings, learnedSteps: this.client.learnedSteps });
+    let branch = await this.linked(link);
     for (let next = branch; next; next = forkOf(branch, steps.shift())) {
       branch = next;
       await this.write(branch);
@@ -104,6 +110,10 @@ class Writer {
     if (!branch.tokens[token]) return;
     this.typing.showAll();
     this.choose(token);
+  }
+
+  linked({ prompt, path: [{ settings }] }) {
+    return new Branch({ prompt, settings, learnedSteps: this.client.learnedSteps });
   }
 
   // Writes on from the tokens before the index and the alternative in its place.
@@ -196,7 +206,7 @@ class Writer {
     byId("text-tools").hidden = false;
     byId("legend").hidden = false;
     this.promptTokens.clear();
-    showPrompt(branch.prompt);
+    this.showPrompt(branch);
     this.tokens.clear();
     this.tokens.append(branch.tokens);
     byId("context-note").hidden = true;
@@ -208,6 +218,10 @@ class Writer {
     else this.typing.start(branch);
     if (branch.chosen !== null) this.choose(branch.chosen);
     this.showProgress();
+  }
+
+  showPrompt({ prompt }) {
+    showPrompt(prompt);
   }
 
   // Shows the tokens of the prompt, as soon as the model has read it.
@@ -245,6 +259,11 @@ class Writer {
     note.textContent =
       `The model sees ${formatInteger(this.maxLen)} tokens. The first ${formatCount(gone, "token")} of this text, dotted, ` +
       `${gone === 1 ? "has" : "have"} left its context. From there on, each token takes a new pass over the whole context: it writes more slowly.`;
+  }
+
+  // Chooses the token that the panel shows.
+  pin(index) {
+    this.choose(index);
   }
 
   choosePrompt(index, moveFocus = false) {
@@ -344,6 +363,11 @@ function firstBeyond(branch) {
       return beyond;
     }) >>> 0
   );
+}
+
+// What is shown of a prompt: the end of a text, or the last question of a dialogue.
+function shownPrompt(prompt) {
+  return typeof prompt === "string" ? endOfText(prompt, SHOWN_PROMPT) : `${prompt.at(-1).content}\n`;
 }
 
 function showPrompt(prompt) {
