@@ -79,8 +79,12 @@ class Dialogue extends Writer {
   ready() {
     byId("start").disabled = false;
     this.status.say("Ready");
-    if (this.link) this.follow(this.link).catch(showError);
-    else if (this.examples.length) this.ask(this.examples[0]);
+    const opened = this.link ? this.follow(this.link) : this.examples.length ? this.open(this.examples[0]) : Promise.resolve();
+    opened.catch(showError);
+  }
+
+  async open(question) {
+    this.write(new Branch(await this.fitted([messageOf("user", question)], this.settings.read(), null)));
   }
 
   // The question that is shown and the settings of the form, for the other sections.
@@ -104,7 +108,7 @@ class Dialogue extends Writer {
       const messages = [...(system ? [messageOf("system", system)] : []), ...turns, messageOf("user", question)];
       this.begin(await this.fitted(messages, this.settings.read(), this.shown));
       if (this.prompt.value === question) this.prompt.value = "";
-      this.answer.scrollIntoView({ block: "nearest" });
+      this.prompt.scrollIntoView({ block: "nearest" });
     } catch (error) {
       showError(error);
     } finally {
@@ -123,8 +127,9 @@ class Dialogue extends Writer {
     let before = null;
     for (const [at, { role, content }] of messages.entries()) {
       if (role !== "assistant") continue;
-      // Not written with these settings.
-      const branch = new Branch(await this.fitted(messages.slice(0, at), { ...settings, isGiven: true }, before));
+      // Not written with these settings; perhaps with a shorter length.
+      const fitted = (more) => this.fitted(messages.slice(0, at), { ...settings, ...more, isGiven: true }, before);
+      const branch = new Branch(await fitted({}).catch(() => fitted({ maxNewTokens: 0 })));
       const { tokens, count } = await this.client.readPrompt([...branch.prompt, messageOf(role, content)]);
       branch.tokens = tokens.slice(Math.max(0, branch.turn.count - (count - tokens.length)));
       Object.assign(branch, { text: content, end: "end" });
