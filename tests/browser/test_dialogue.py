@@ -127,8 +127,9 @@ def test_messages_that_cannot_be_used(dialogues, open_page, gpt):
         (None, "TypeError messages: "),
         ([None], "RangeError message 1: role: "),
         ([{"role": "constructor", "content": ""}], 'RangeError message 1: role: "constructor": '),
+        ([assistant("a")], 'RangeError message 1: role: "assistant": '),
         ([user("a"), {"role": "assistant", "content": 3}], "TypeError message 2: content: "),
-        ([user("a"), user("b")], 'RangeError message 2: role: "user": should be a system message'),
+        ([user("a"), user("b")], 'RangeError message 2: role: "user": should be system, if'),
         ([user("a"), assistant("b")], "RangeError the last message: should be of the role"),
         ("Ana sat on the hill. " * 40, "RangeError the last message: the prompt has "),
     ]
@@ -187,7 +188,7 @@ def test_the_oldest_turns_are_left_out(dialogues, open_page):
         messages.append(user(f"Who sat on the hill {number}?"))
         messages.append(assistant(model.chat(messages, **sampling())))
         assert ask(tab, messages[-2]["content"]) == messages[-1]["content"]
-    left_out = tab.evaluate("() => document.querySelectorAll('.dialogue .left-out').length")
+    left_out = tab.evaluate("() => document.querySelectorAll('.message.left').length")
     assert left_out > 0 and left_out % 2 == 0
     note = tab.evaluate("() => document.getElementById('context-note').textContent")
     assert note.startswith(f"The model sees 96 tokens. The first {left_out} messages, dotted,")
@@ -301,7 +302,7 @@ def test_inside_an_answer(dialogues, open_page):
     probability = softmax(model.logits([ids.tolist()])[0, -1].astype("float64"))
     expected = probability[tab.evaluate(chat, turns)]
     assert float(label.rsplit(" ", 1)[1][:-1]) / 100 == pytest.approx(expected, rel=0.06)
-    tab.evaluate("() => document.querySelectorAll('.earlier .token')[1].click()")
+    tab.evaluate("() => document.querySelectorAll('.message .text:not(#text) .token')[1].click()")
     tab.wait_for("() => document.getElementById('panel-heading').textContent === 'Token 2'")
     assert tab.evaluate("() => document.querySelectorAll('[aria-selected=true]').length") == 1
     tab.wait_for(

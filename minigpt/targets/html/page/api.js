@@ -44,8 +44,8 @@ function datesOf({ tokens, probabilities }, snapshots) {
 }
 
 function installApi(client, facts) {
-  /* Checks options, of which `names` are those that not both functions have. Returns the request without its prompt. */
-  const checkedRequest = (options, names) => {
+  /* names: of the options that not all functions have. fit(): resolves to what the request gets in addition. */
+  const write = async (options, names, fit) => {
     if (options === null || typeof options !== "object") throw new TypeError("options: should be an object");
     const known = [...names, "onText", "snapshot", "withoutHeads", "withoutLayers", ...SAMPLING_SETTINGS.map(({ option }) => option)];
     const unknown = Object.keys(options).find((name) => !known.includes(name));
@@ -56,9 +56,9 @@ function installApi(client, facts) {
     if (snapshot !== null && !(Number.isInteger(snapshot) && facts.snapshots[snapshot])) {
       throw new RangeError(`snapshot: ${snapshot}: should be an index into snapshots, of which there are ${facts.snapshots.length}`);
     }
-    return { ...checkedOptions(options, facts.sampling), ...checkedParts(options, facts), prompt, snapshot, onText };
-  };
-  const written = async ({ onText, ...request }) => {
+    const checked = { ...checkedOptions(options, facts.sampling), ...checkedParts(options, facts), prompt, snapshot };
+    await client.ready;
+    const request = { ...checked, ...(await fit()) };
     let shown = 0;
     const onTokens = (_, ready) => {
       shown += ready.length;
@@ -68,17 +68,11 @@ function installApi(client, facts) {
     if (text.length > shown) onText(text.slice(shown));
     return { text, tokens: Array.from(tokens) };
   };
-  const generate = async (options = {}) => {
-    const request = checkedRequest(options, ["prompt"]);
-    await client.ready;
-    return written(request);
-  };
+  const generate = (options = {}) => write(options, ["prompt"], () => ({}));
   const chat = async (messages, options = {}) => {
     if (!facts.chat) throw new TypeError("chat: the model was not trained on dialogues and has no roles; it continues text: use generate");
-    const request = checkedRequest(options, []), checked = checkedMessages(messages);
-    await client.ready;
-    const { prompt, maxNewTokens } = await client.fit({ messages: checked, maxNewTokens: options.maxNewTokens ?? null });
-    return written({ ...request, prompt, maxNewTokens });
+    const checked = checkedMessages(messages);
+    return write(options, [], () => client.request("fit", { messages: checked, maxNewTokens: options.maxNewTokens ?? null }));
   };
   const learningDates = async (text) => {
     if (typeof text !== "string") throw new TypeError("text: should be a string");

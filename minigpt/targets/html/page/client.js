@@ -127,10 +127,6 @@ class Client {
     return { ...result, lens };
   }
 
-  fit(request) {
-    return this.request("fit", request);
-  }
-
   probability(request) {
     return this.request("probability", request);
   }

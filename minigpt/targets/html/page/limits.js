@@ -5,14 +5,12 @@ function limitsOf(facts) {
 }
 
 function writingLimits(facts) {
-  const purpose = facts.chat
-    ? ["It answers in the manner of the dialogues it was trained on. It knows nothing else, and answers other questions, too."]
-    : [
-        "It continues a text in the manner of the text it was trained on. It knows nothing else.",
-        "It does not answer questions and does not follow instructions. It continues them like any other text.",
-      ];
+  const [does, seen] = facts.chat ? ["answers questions", "dialogues"] : ["continues a text", "text"];
   return [
-    ...purpose,
+    `It ${does} in the manner of the ${seen} it was trained on. It knows nothing else.`,
+    facts.chat
+      ? "It also answers questions whose answer it does not know."
+      : "It does not answer questions and does not follow instructions. It continues them like any other text.",
     "What it writes is made up. Do not rely on it for facts or advice.",
     "It may reproduce passages of its training text word for word.",
     contextLimit(facts),

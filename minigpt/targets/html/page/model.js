@@ -60,10 +60,8 @@ class Model {
   plain(content) {
     const name = this.vocabulary.added.find((added) => content.includes(added));
     if (!name) return this.engine.encode(content);
-    throw new OptionError(
-      "RangeError",
-      `content: contains ${JSON.stringify(name)}, the name of a special token, which the engine would read as this token`,
-    );
+    const problem = `contains ${JSON.stringify(name)}, the name of a special token, which the engine would read as this token`;
+    throw new OptionError("RangeError", `content: ${problem}`);
   }
 
   /* Leaves out the oldest questions and answers of a dialogue that do not fit into the context together with an answer, as
@@ -72,15 +70,14 @@ class Model {
   fit({ messages, maxNewTokens }) {
     const { maxLen } = this, first = Number(messages[0].role === "system");
     const room = maxLen - Math.min(maxNewTokens ?? Math.floor(maxLen / 4), Math.floor(maxLen / 2));
-    for (let leftOut = 0; ; leftOut += 2) {
-      const prompt = [...messages.slice(0, first), ...messages.slice(first + leftOut)], count = this.ids(prompt).length;
+    let count = Infinity;
+    for (let leftOut = 0; leftOut < messages.length - first; leftOut += 2) {
+      const prompt = [...messages.slice(0, first), ...messages.slice(first + leftOut)];
+      count = this.ids(prompt).length;
       if (count <= room) return { prompt, leftOut, count, maxNewTokens: maxNewTokens ?? maxLen - count };
-      if (prompt.length - first > 1) continue;
-      throw new OptionError(
-        "RangeError",
-        `the last message: the prompt has ${count} tokens; should have at most ${room}, so that an answer fits into the context of ${maxLen}`,
-      );
     }
+    const limit = `should have at most ${room}, so that an answer fits into the context of ${maxLen}`;
+    throw new OptionError("RangeError", `the last message: the prompt has ${count} tokens; ${limit}`);
   }
 
   /* Returns the ids of a source, end token included; what is beyond the context is left out. */

@@ -20,7 +20,10 @@ class SettingsForm {
     const [temperature, ...others] = SAMPLING_SETTINGS.toSorted((one, other) => place(one) - place(other));
     byId("settings-row").prepend(this.field(temperature));
     byId("fields").append(...others.map((setting) => this.field(setting)));
-    if (facts.chat) byId("fields").append(systemField());
+    if (facts.chat) {
+      const system = make("textarea", { id: "system", rows: 2, dir: "auto", autocomplete: "off" });
+      byId("fields").after(make("div", { class: "field" }, make("label", { for: "system" }, "System message"), system));
+    }
     byId("glossary").append(
       ...[temperature, ...others].flatMap(({ label, description }) => [make("dt", {}, label), make("dd", {}, description)]),
       make("dt", {}, "Keep"),
@@ -123,7 +126,8 @@ class SettingsForm {
   }
 
   // Fills the form with the text that the fragment of the address names. Returns {prompt, path, token}, or null without
-  // one. prompt: messages, on the page of a model that was trained on dialogues. path: the settings of the text, then those of each branch on the way to the one that is meant, with `kept` and `id`.
+  // one. prompt: a text, or messages. path: the settings of the text, then those of each branch on the way to the one that is
+  // meant, with `kept` and `id`.
   readAddress() {
     const state = new URLSearchParams(location.hash.slice(1));
     const prompt = this.facts.chat ? messagesIn(state) : state.get("prompt");
@@ -139,7 +143,7 @@ class SettingsForm {
       if (setting && isAllowed(setting, numberIn(value))) path.at(-1).settings[name] = numberIn(value);
       if (name === "off") Object.assign(path.at(-1).settings, this.partsIn(value));
     }
-    if (this.facts.chat) byId("system").value = systemOf(prompt)[0]?.content ?? "";
+    if (this.facts.chat) byId("system").value = prompt[0].role === "system" ? prompt[0].content : "";
     else byId("prompt").value = prompt;
     for (const setting of SAMPLING_SETTINGS) this.set(setting, String(path.at(-1).settings[setting.option]));
     const { withoutHeads, withoutLayers } = path.at(-1).settings;

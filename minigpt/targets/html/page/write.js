@@ -15,7 +15,7 @@ class Writer {
     });
     this.panel = new TokenPanel({
       onChoose: (branch, index, alternative) => this.branch(branch, index, alternative),
-      onPin: (index) => this.pin(index),
+      onPin: (index) => this.choose(index),
       onClose: () => this.tokens.focus(),
       draw: (branch, index, ids) => this.draw(branch, index, ids),
       inside: new InsideView({
@@ -98,10 +98,9 @@ class Writer {
   }
 
   // Writes the text of a link and its branches, and chooses its token.
-  async follow(link) {
-    const { path: [, ...steps], token } = link;
+  async follow({ prompt, turn, path: [{ settings }, ...steps], token }) {
     clearError();
-    let branch = await this.linked(link);
+    let branch = new Branch({ prompt, turn, settings, learnedSteps: this.client.learnedSteps });
     for (let next = branch; next; next = forkOf(branch, steps.shift())) {
       branch = next;
       await this.write(branch);
@@ -110,10 +109,6 @@ class Writer {
     if (!branch.tokens[token]) return;
     this.typing.showAll();
     this.choose(token);
-  }
-
-  linked({ prompt, path: [{ settings }] }) {
-    return new Branch({ prompt, settings, learnedSteps: this.client.learnedSteps });
   }
 
   // Writes on from the tokens before the index and the alternative in its place.
@@ -221,7 +216,11 @@ class Writer {
   }
 
   showPrompt({ prompt }) {
-    showPrompt(prompt);
+    const end = shownPrompt(prompt);
+    byId("prompt-start").textContent = end;
+    const note = byId("prompt-note");
+    note.hidden = end.length === prompt.length;
+    note.textContent = `The end of the prompt: the last ${formatInteger(end.length)} of ${formatInteger(prompt.length)} characters.`;
   }
 
   // Shows the tokens of the prompt, as soon as the model has read it.
@@ -261,11 +260,6 @@ class Writer {
       `${gone === 1 ? "has" : "have"} left its context. From there on, each token takes a new pass over the whole context: it writes more slowly.`;
   }
 
-  // Chooses the token that the panel shows.
-  pin(index) {
-    this.choose(index);
-  }
-
   choosePrompt(index, moveFocus = false) {
     this.shown.chosen = null;
     this.tokens.mark(null);
@@ -298,12 +292,17 @@ class Writer {
 
   setAddress() {
     clearTimeout(this.addressing);
-    this.settings.writeAddress(this.shown.path, this.shown.chosen);
+    if (this.shown) this.settings.writeAddress(this.shown.path, this.shown.chosen);
+    else replaceFragment("");
+  }
+
+  get copied() {
+    return this.shown.prompt + this.shown.continuation;
   }
 
   async copy() {
     this.typing.showAll();
-    const copied = await copyToClipboard(this.shown.prompt + this.shown.continuation);
+    const copied = await copyToClipboard(this.copied);
     this.status.say(copied ? "Copied" : "The browser does not allow copying. Select the text instead.");
   }
 }
@@ -370,14 +369,6 @@ function shownPrompt(prompt) {
   return typeof prompt === "string" ? endOfText(prompt, SHOWN_PROMPT) : `${prompt.at(-1).content}\n`;
 }
 
-function showPrompt(prompt) {
-  const end = endOfText(prompt, SHOWN_PROMPT);
-  byId("prompt-start").textContent = end;
-  const note = byId("prompt-note");
-  note.hidden = end.length === prompt.length;
-  note.textContent = `The end of the prompt: the last ${formatInteger(end.length)} of ${formatInteger(prompt.length)} characters.`;
-}
-
 // isTyping: whether tokens are still shown one by one.
 function showWriting(isWriting, isTyping = false) {
   const focused = document.activeElement;
@@ -415,7 +406,7 @@ function listenToAddress(desk) {
 
 function listenToColors() {
   byId("colors").addEventListener("change", (event) => {
-    setAttribute(byId("text"), "data-plain", !event.target.checked);
+    setAttribute(byId("sheet"), "data-plain", !event.target.checked);
     setAttribute(byId("legend"), "data-plain", !event.target.checked);
   });
 }
