@@ -180,6 +180,37 @@ def test_undo_and_a_new_dialogue(dialogues, open_page):
     assert tab.messages == []
 
 
+def test_an_answer_that_is_stopped(dialogues, open_page):
+    """It is a message of the dialogue as it is. Until then the next question has to wait."""
+    tab = opened(open_page(dialogues.page, motion=True))
+    set_value(tab, "length", 100_000)
+    set_value(tab, "prompt", "Who sat?")
+    tab.evaluate("() => document.getElementById('write-form').requestSubmit()")
+    tab.wait_for("() => document.getElementById('pause').checkVisibility()")
+    tab.evaluate("() => document.getElementById('at-once').click()")
+    tab.wait_for("() => document.getElementById('stop').checkVisibility()")
+    set_value(tab, "prompt", "Béla?")
+    tab.evaluate("() => document.getElementById('write-form').requestSubmit()")
+    status = "() => document.getElementById('status').textContent"
+    assert tab.evaluate(status) == "The model is still answering."
+    assert tab.evaluate("() => document.getElementById('prompt').value") == "Béla?"
+    tab.wait_for("() => !document.getElementById('context-note').hidden")
+    tab.evaluate("() => document.getElementById('stop').click()")
+    tab.wait_for(f"() => ({status})().startsWith('Stopped after')")
+    note = tab.evaluate("() => document.getElementById('context-note').textContent")
+    assert "more tokens no longer fit." in note
+    text = tab.evaluate(MESSAGES)[-1][1]
+    set_value(tab, "length", 5)
+    tab.evaluate("() => document.getElementById('write-form').requestSubmit()")
+    tab.wait_for(f"() => ({QUESTIONS})() === 3")
+    assert tab.evaluate(MESSAGES)[3] == ["assistant", text]
+    # The stopped answer is longer than the context: only the last question is left.
+    tab.wait_for(ANSWERED)
+    answer = dialogues.portable().chat("Béla?", **sampling(max_new_tokens=5))
+    assert tab.evaluate(MESSAGES)[-1][1] == answer
+    assert tab.messages == []
+
+
 def test_the_oldest_turns_are_left_out(dialogues, open_page):
     tab, model = opened(open_page(dialogues.page)), dialogues.portable()
     set_value(tab, "seed", 5)

@@ -22,7 +22,7 @@ class SettingsForm {
     byId("fields").append(...others.map((setting) => this.field(setting)));
     if (facts.chat) {
       const system = make("textarea", { id: "system", rows: 2, dir: "auto", autocomplete: "off" });
-      byId("fields").after(make("div", { class: "field" }, make("label", { for: "system" }, "System message"), system));
+      byId("fields").before(make("div", { class: "field" }, make("label", { for: "system" }, "System message"), system));
     }
     byId("glossary").append(
       ...[temperature, ...others].flatMap(({ label, description }) => [make("dt", {}, label), make("dd", {}, description)]),
