@@ -54,7 +54,10 @@ class Writer {
     listenToAddress(this);
     byId("stop").addEventListener("click", () => this.job?.stop());
     byId("continue").addEventListener("click", () => this.continue());
-    byId("copy").addEventListener("click", () => this.copy());
+    byId("copy").addEventListener("click", () => {
+      this.typing.showAll();
+      this.status.copy(this.copied);
+    });
     listenToColors();
   }
 
@@ -298,12 +301,6 @@ class Writer {
 
   get copied() {
     return this.shown.prompt + this.shown.continuation;
-  }
-
-  async copy() {
-    this.typing.showAll();
-    const copied = await copyToClipboard(this.copied);
-    this.status.say(copied ? "Copied" : "The browser does not allow copying. Select the text instead.");
   }
 }
 

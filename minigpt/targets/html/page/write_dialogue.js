@@ -106,9 +106,9 @@ class Dialogue extends Writer {
       let before = null;
       for (const [at, { role, content }] of messages.entries()) {
         if (role !== "assistant") continue;
-        // Not written with these settings; perhaps with a shorter length.
-        const fitted = (more) => this.fitted(messages.slice(0, at), { ...settings, ...more, isGiven: true }, before);
-        const branch = new Branch(await fitted({}).catch(() => fitted({ maxNewTokens: 0 })));
+        // Perhaps written with another length, and not with these settings.
+        const given = { ...settings, maxNewTokens: 0, isGiven: true };
+        const branch = new Branch(await this.fitted(messages.slice(0, at), given, before));
         const { tokens, count } = await this.client.readPrompt([...branch.prompt, messageOf(role, content)]);
         const first = Math.max(0, branch.turn.count - (count - tokens.length));
         before = Object.assign(branch, { tokens: tokens.slice(first), text: content, end: "end" });
@@ -219,21 +219,26 @@ function messagesOf({ turn, continuation }) {
   return [...turn.messages, messageOf("assistant", continuation)];
 }
 
+// Changes what the page of a model that continues text says.
 function nameDialogue() {
-  const answers = "answers the last question above, after the messages before it";
-  const names = {
-    "#write-heading, #nav-write": "Dialogue",
-    "#prompt-label": "Question",
-    "#start": "Ask",
-    "#shortcut": "Enter",
-    "#copy": "Copy dialogue",
-    "#branches-heading": "Answers",
-    "#compare .note": `Each ${answers}, with the settings and the seed of the form. Only the temperature and the state of training are their own.`,
-    "#learning .lead": `The model can learn from a text of yours, in this page: nothing is sent. It learns to continue the text as it is, not to answer. While it learns, it ${answers}.`,
-    "#training .lead": `The page also contains the model as it was earlier in its training, with weights rounded to 4 bits. Each state ${answers}, with the settings and the seed of the form. Words that differ from the answer shown before are underlined.`,
-    "#matches .lead": "The page also contains the dialogues that the model was trained on. Parts of the last answer above that occur in one of their messages, the longest matches, are underlined: choose one to see where. A match is not the cause of what was written.",
-  };
-  for (const [selector, text] of Object.entries(names)) document.querySelectorAll(selector).forEach((node) => (node.textContent = text));
+  const phrases = [
+    ["#write-heading", "Write", "Dialogue"],
+    ["#nav-write", "Write", "Dialogue"],
+    ["#prompt-label", "Prompt", "Question"],
+    ["#start", "Write", "Ask"],
+    ["#shortcut", /.* /, ""],
+    ["#copy", "text", "dialogue"],
+    ["#branches-heading", "Texts", "Answers"],
+    ["#compare .note", "continue the prompt", "answer the last question"],
+    ["#learning .lead", "nothing is sent.", "nothing is sent. It learns to continue the text, not to answer."],
+    ["#learning .lead", "with the prompt", "with the last question"],
+    ["#training .lead", "with the prompt", "with the last question"],
+    ["#matches .lead", "Parts of the text above", "Parts of the last answer above"],
+  ];
+  for (const [selector, phrase, other] of phrases) {
+    const node = document.querySelector(selector);
+    node.textContent = node.textContent.replace(phrase, other);
+  }
   byId("write").classList.add("of-dialogue");
   byId("chips").setAttribute("aria-label", "Example questions");
 }
