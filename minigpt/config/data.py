@@ -133,6 +133,7 @@ class DialoguesConfig(DataConfig):
         description="files of dialogues, one a row, folders (every such file below), glob patterns; the "
         "bundled questions about small worlds if empty",
     )
+    val_paths: ValPaths = Field([])
 
 
 class PairsConfig(DataConfig):
