@@ -34,14 +34,15 @@ class Dialogues(TextFiles):
 
     Args:
       paths: files, folders and globs; the bundled dialogues if empty.
+      val_paths: those of the validation text, which come first.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = tuple(
         suffix for suffix in TextFiles.suffixes if not suffix.startswith((".txt", ".md"))
     )
 
-    def __init__(self, paths: Sequence[str | Path]) -> None:
-        super().__init__(paths or [bundled_file("dialogues.jsonl.zst")])
+    def __init__(self, paths: Sequence[str | Path], val_paths: Sequence[str | Path] = ()) -> None:
+        super().__init__([*val_paths, *(paths or [bundled_file("dialogues.jsonl.zst")])])
 
     def log_notes(self) -> None:
         """Logs which files are skipped."""

@@ -63,7 +63,7 @@ def open_source(data: DataConfig) -> Source:
         case PairsConfig():
             return PairFiles(data.paths)
         case DialoguesConfig():
-            return Dialogues(data.paths)
+            return Dialogues(data.paths, data.val_paths)
         case ImdbConfig():
             return Imdb(data.url, data.sha256)
         case ShakespeareConfig():

@@ -10,6 +10,7 @@ import pytest
 from minigpt.config import load_config
 from minigpt.corpus.batches import training_batch
 from minigpt.corpus.fit import fit_to_text
+from minigpt.corpus.sources import open_source
 from minigpt.corpus.token_ids import decode_documents
 from minigpt.corpus.token_store import open_corpus, reopen_corpus
 from minigpt.errors import UserError
@@ -68,6 +69,21 @@ def test_problems_of_both_texts_at_once(tmp_path, cache):
         "/a.jsonl:",
         "/b.jsonl:",
     ]
+
+
+def test_dialogues_have_a_validation_text_too(tmp_path, cache):
+    def dialogues(name, texts):
+        rows = [{"instruction": text, "output": text.upper()} for text in texts]
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return str(path)
+
+    paths = [dialogues("a.jsonl", TEXTS[:9]), dialogues("b.jsonl", TEXTS[9:])]
+    val = dialogues("val.jsonl", ["new", *TEXTS[:3]])
+    corpus = open_corpus(data_config(source="dialogues", paths=paths, val_paths=[val]), CHARACTERS)
+    assert (corpus.train.documents, corpus.val.documents) == (17, 4)
+    bundled = open_source(data_config(source="dialogues", val_paths=[val]))
+    assert bundled.path_numbers == [0, 1]
 
 
 def test_sizes_are_chosen_for_the_training_text(tmp_path, cache):
