@@ -55,7 +55,7 @@ class Faults:
     def check(self) -> None:
         """Raises a `UserError` with all problems, one line each."""
         found = [
-            f"{self._path}: row {row:,}{f' and {n - 1:,} more' if n > 1 else ''}: "
+            f"{self._path}: row {row:,}{f' and {n - 1:,} more row' + 's' * (n > 2) if n > 1 else ''}: "
             + (f"{reason}: {details}" if details else reason)
             for reason, (row, details, n) in self.of_rows.items()
         ]

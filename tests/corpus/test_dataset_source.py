@@ -61,7 +61,9 @@ def test_pictures_and_numbers_are_no_texts(tmp_path, cache):
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "train.jsonl").write_text('{"text": 3, "label": [1]}\n{"text": null}')
-    with pytest.raises(UserError, match=r"jsonl.zst: row 1 and 1 more: 'text' should be a string"):
+    with pytest.raises(
+        UserError, match=r"jsonl.zst: row 1 and 1 more row: 'text' should be a string"
+    ):
         read(source(folder))
 
 

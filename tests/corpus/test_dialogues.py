@@ -74,7 +74,7 @@ def test_all_problems_of_a_file_are_reported_together(tmp_path):
         list(Dialogues([str(file), str(text)]).pieces())
     found = [problem.removeprefix(f"{tmp_path}/") for problem in caught.value.problems]
     assert [problem[:31] for problem in found] == [
-        "a.jsonl: row 2 and 1 more rows:",
+        "a.jsonl: row 2 and 1 more row: ",
         "a.jsonl: row 3: not valid JSON:",
         "a.jsonl: row 4: message 1: shou",
         "b.txt: should be a file with ro",

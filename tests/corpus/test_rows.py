@@ -149,7 +149,7 @@ def test_a_column_that_is_not_there_or_not_the_only_one(tmp_path):
     # Objects of JSON need not have the same names.
     lines = write(tmp_path / "a.jsonl", '{"a": "x"}\n{"c": "y"}\n{"a": "z"}\n')
     assert problems(lines, field="c") == [
-        "a.jsonl: row 1 and 1 more: 'c' should be a string: missing"
+        "a.jsonl: row 1 and 1 more row: 'c' should be a string: missing"
     ]
 
 
@@ -183,16 +183,16 @@ def test_all_problems_of_all_files_at_once(tmp_path):
     paths = [write(tmp_path / name, content) for name, content in files.items()]
     found = problems(*paths, tmp_path / "u.parquet")
     expected = [
-        "many.jsonl: row 1 and 312 more: 'text' should be a string: None",
+        "many.jsonl: row 1 and 312 more rows: 'text' should be a string: None",
         "bad.jsonl: row 1: not valid UTF-8: 'utf-8' codec can't decode byte 0xff in position 10",
         'bad.jsonl: row 3: should be an object like {"text": "..."}: [1]',
-        "bad.jsonl: row 4 and 1 more: 'text' should contain no NUL and no half of a surrogate pair",
+        "bad.jsonl: row 4 and 1 more row: 'text' should contain no NUL and no half of a surrogate pair",
         "bad.jsonl: row 6: not valid JSON: Expecting ':' delimiter: column 8",
         "empty.jsonl: has no rows; should contain text",
         "empty.csv: empty; should contain text",
         "header.csv: has no rows; should contain text",
         "open.csv: row 3: a quote is not closed",
-        "ragged.csv: row 2 and 1 more: has more or fewer values than the header: 1, not 2",
+        "ragged.csv: row 2 and 1 more row: has more or fewer values than the header: 1, not 2",
         "ragged.csv: row 5: ',' expected after '\"'",
         "twice.csv: the header names a column twice: ['text', 'text']",
         "nul.csv: binary file: NUL at byte 7 (line 2); should be text in UTF-8",
