@@ -1,13 +1,20 @@
 """Decoder: continues prompts of token ids, by sampling or by beam search."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import tensorflow as tf
 
 from minigpt.generation.beam_search import continue_by_beam_search
-from minigpt.generation.loop import DecodeState, decode, initial_state, is_unfinished, new_ids
+from minigpt.generation.loop import (
+    DecodeState,
+    add_token,
+    decode,
+    initial_state,
+    is_unfinished,
+    new_ids,
+)
 from minigpt.generation.sampling import SAMPLING_SPEC, penalize_repetition, sample
 from minigpt.generation.step_models import CachedGPT, StepModel
 from minigpt.models import GPT
@@ -164,6 +171,35 @@ class Decoder(tf.Module):
             return tf.where(tf.reduce_all(banned), self.end_id, chosen)
 
         return decode(state, _with_bans(step, banned), choose, self.end_id, continues)
+
+    # These two are traced when they are first used, so that exports do not contain them.
+    @cached_property
+    def score(self) -> Any:
+        """(state, settings, banned_tokens) → float32[B, V], the logits after penalties; and the caches."""
+
+        def score(state, settings, banned_tokens):  # type: ignore[no-untyped-def]
+            step = _with_bans(self.model.next_logits, self._banned(banned_tokens))
+            logits, caches = step(state.token_ids, state.lengths + state.step, state.caches)
+            return penalize_repetition(logits, state.seen, settings.repetition_penalty), caches
+
+        return tf.function(score, autograph=False)
+
+    @cached_property
+    def add_drawn(self) -> Any:
+        """(state, logits float32[B, V], caches, settings, seeds) → the state with one token more.
+
+        A row without a logit above -inf ends.
+        """
+
+        def add_drawn(state, logits, caches, settings, seeds):  # type: ignore[no-untyped-def]
+            def choose(logits, state):  # type: ignore[no-untyped-def]
+                chosen = sample(logits, seeds, state.step, settings)
+                has_choice = tf.reduce_any(logits > -float("inf"), 1)
+                return tf.where(has_choice, chosen, self.end_id)
+
+            return add_token(state, lambda *_: (logits, caches), choose, self.end_id)
+
+        return tf.function(add_drawn, autograph=False)
 
     def extend_until_stopped(
         self,

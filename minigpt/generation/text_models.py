@@ -18,8 +18,10 @@ from minigpt.evaluation import Evaluation, PairEvaluation, score
 from minigpt.evaluation.pairs import evaluate_pairs
 from minigpt.evaluation.text import Evaluator
 from minigpt.generation.base import BaseTextModel, BaseTranslationModel, Sample
+from minigpt.generation.controls import Controls
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
+from minigpt.generation.loop import padded
 from minigpt.generation.prompts import (
     WHITE_SPACE,
     as_list,
@@ -63,15 +65,39 @@ class TextModel(BaseTextModel):
         return sampling_config(**values)
 
     def _samples(
-        self, prompts: list[str], seeds: list[int], settings: Any, num_samples: int
+        self,
+        prompts: list[str],
+        seeds: list[int],
+        settings: Any,
+        num_samples: int,
+        controls: Controls | None,
     ) -> Iterator[Sample]:
-        return generate(self._decoder, self.tokenizer, prompts, seeds, settings, num_samples)
+        return generate(
+            self._decoder,
+            self.tokenizer,
+            prompts,
+            seeds,
+            settings,
+            num_samples,
+            controls=controls,
+        )
 
-    def _pieces(self, prompt: str, seed: int, settings: Any) -> Iterator[str]:
-        return stream(self._decoder, self.tokenizer, prompt, seed, settings)
+    def _pieces(
+        self, prompt: str, seed: int, settings: Any, controls: Controls | None
+    ) -> Iterator[str]:
+        return stream(self._decoder, self.tokenizer, prompt, seed, settings, controls)
 
     def _logits(self, token_ids: np.ndarray) -> np.ndarray:
         return self.model(token_ids).numpy()
+
+    def _mean_latents(self, windows: Sequence[np.ndarray]) -> np.ndarray:
+        means = []
+        for first in range(0, len(windows), 32):
+            ids, lengths = padded(windows[first : first + 32])
+            # The model is causal: what is padded does not change the tokens before it.
+            latents = self.latents(ids)
+            means += [row[:n].mean(0) for row, n in zip(latents, lengths.numpy(), strict=True)]
+        return np.stack(means)
 
     def latents(self, token_ids: Any) -> np.ndarray:
         """Computes the latents: the input of the head.

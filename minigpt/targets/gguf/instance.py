@@ -33,6 +33,7 @@ _DTYPES = {0: "u1", 4: "<u4", 5: "<i4", 6: "<f4", 7: "?"}
 _STRING = 8
 # Functions that return addresses.
 _ADDRESSES = {
+    "adjusted_logits",
     "allocate",
     "current_file",
     "describe_text",
@@ -188,11 +189,29 @@ class Engine:
 
     def add_tokens(self, count: int) -> list[int]:
         """Adds up to `count` tokens; fewer if the text ends. Returns the ids of the new ones."""
-        added = self._call("add_tokens", count)
+        return self._added(self._call("add_tokens", count))
+
+    def _added(self, added: int) -> list[int]:
         if added < 0:
             raise EngineError(f"{self._path}: {self._message()}")
         end = self._call("new_tokens_end")
         return self._view(end - 4 * added, 4 * added).view("<i4").tolist()
+
+    def adjusted_logits(self, vocab_size: int) -> np.ndarray:
+        """Returns float32[V], the logits of the next token after penalties and bans."""
+        self._logits = self._checked("adjusted_logits")
+        return self._view(self._logits, 4 * vocab_size).view("<f4").copy()
+
+    def add_drawn(self, logits: np.ndarray) -> list[int]:
+        """Adds a token that is drawn from logits. The call before was `adjusted_logits`.
+
+        Args:
+          logits: float32[V], not all of them -inf.
+        Returns:
+          The id of the token; nothing if it ends the text.
+        """
+        self._view(self._logits, logits.nbytes)[:] = logits.view("u1")
+        return self._added(self._call("add_drawn"))
 
     def score(self, ids: Sequence[int] | np.ndarray, vocab_size: int) -> np.ndarray:
         """Scores every next token of a text.

@@ -12,6 +12,7 @@ import numpy as np
 import minigpt
 from minigpt.errors import ArgumentProblem, UserError, as_integer, as_path
 from minigpt.generation.base import BaseTextModel, BaseTranslationModel, ModelWithTokenizer, Sample
+from minigpt.generation.controls import Controls
 from minigpt.generation.prompts import (
     banned_token_problems,
     check_prompt,
@@ -257,32 +258,41 @@ class PortableTextModel(PortableModel, BaseTextModel):
         return settings
 
     def _samples(
-        self, prompts: list[str], seeds: list[int], settings: Settings, num_samples: int
+        self,
+        prompts: list[str],
+        seeds: list[int],
+        settings: Settings,
+        num_samples: int,
+        controls: Controls | None,
     ) -> Iterator[Sample]:
         check_seeds(seeds, num_samples)
         return (
-            self._sample(prompt, first + i, settings)
+            self._sample(prompt, first + i, settings, controls)
             for prompt, first in zip(prompts, seeds, strict=True)
             for i in range(num_samples)
         )
 
-    def _pieces(self, prompt: str, seed: int, settings: Settings) -> Iterator[str]:
+    def _pieces(
+        self, prompt: str, seed: int, settings: Settings, controls: Controls | None
+    ) -> Iterator[str]:
         check_seeds([seed], 1)
-        return self._written(self._text(prompt, settings), prompt, seed, settings, stride=1)
+        tokens = self._tokens(prompt, seed, settings, 1, controls)
+        return self._written(self._text(prompt, settings), tokens)
 
-    def _sample(self, prompt: str, seed: int, settings: Settings) -> Sample:
+    def _sample(
+        self, prompt: str, seed: int, settings: Settings, controls: Controls | None
+    ) -> Sample:
         text = self._text(prompt, settings)
-        written = "".join(self._written(text, prompt, seed, settings, _STRIDE))
+        tokens = self._tokens(prompt, seed, settings, _STRIDE, controls)
+        written = "".join(self._written(text, tokens))
         return Sample(prompt, written, seed, text.tokens)
 
     def _text(self, prompt: str, settings: Settings) -> ContinuationText:
         return ContinuationText(self.tokenizer, self.tokenizer.encode(prompt), settings.stop)
 
-    def _written(
-        self, text: ContinuationText, prompt: str, seed: int, settings: Settings, stride: int
-    ) -> Iterator[str]:
+    def _written(self, text: ContinuationText, parts: Iterator[list[int]]) -> Iterator[str]:
         """Yields the parts of a continuation as soon as they are certain, and collects its tokens."""
-        for tokens in self._tokens(prompt, seed, settings, stride):
+        for tokens in parts:
             if ready := text.push(tokens):
                 yield ready
             if text.stopped:
@@ -291,20 +301,41 @@ class PortableTextModel(PortableModel, BaseTextModel):
             yield held
 
     def _tokens(
-        self, prompt: str, seed: int, settings: Settings, stride: int
+        self, prompt: str, seed: int, settings: Settings, stride: int, controls: Controls | None
     ) -> Iterator[list[int]]:
         """Yields the new tokens, up to `stride` at a time."""
         ids, added = self.tokenizer.encode(prompt).tolist(), 0
         text = object()
-        while True:
+
+        def resume() -> bool:
+            """Returns whether the engine had to read the text again. The lock is held."""
+            if self._current is text:
+                return False
+            # The engine has one text at a time: another one has been started since.
+            self._current = None
+            self._engine.set_sampling(settings, seed)
+            self._engine.start(ids, settings.max_new_tokens, added)
+            self._current = text
+            return True
+
+        process = controls and controls.start(self.tokenizer, np.array(ids, np.int32))
+        while process is None or added < settings.max_new_tokens:
+            if process is not None:
+                with self._lock:
+                    resume()
+                    logits = self._engine.adjusted_logits(self.vocab_size)
+                # Without the lock: the function may use the model.
+                logits = process(np.array(ids, np.int32), logits)
+                if np.isneginf(logits).all():
+                    return
             with self._lock:
-                if self._current is not text:
-                    # The engine has one text at a time: another one has been started since.
-                    self._current = None
-                    self._engine.set_sampling(settings, seed)
-                    self._engine.start(ids, settings.max_new_tokens, added)
-                    self._current = text
-                tokens = self._engine.add_tokens(stride)
+                is_read_again = resume()
+                if process is None:
+                    tokens = self._engine.add_tokens(stride)
+                else:
+                    if is_read_again:
+                        self._engine.adjusted_logits(self.vocab_size)
+                    tokens = self._engine.add_drawn(logits)
             if not tokens:
                 return
             ids += tokens
@@ -316,6 +347,11 @@ class PortableTextModel(PortableModel, BaseTextModel):
             self._current = None
             rows = [self._engine.score(row, self.vocab_size) for row in token_ids]
         return np.stack(rows) if rows else np.zeros((*token_ids.shape, self.vocab_size), np.float32)
+
+    def _mean_latents(self, windows: Sequence[np.ndarray]) -> np.ndarray:
+        with self._lock:
+            self._current = None
+            return np.stack([self._engine.mean_latent(ids) for ids in windows])
 
 
 class PortableTranslationModel(PortableModel, BaseTranslationModel):
