@@ -3,11 +3,12 @@
 import random
 import sys
 import warnings
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, command
+from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, command, given_path
 from minigpt.cli.opening import OpenedModel
 from minigpt.cli.sampling_options import option_names, with_sampling_options
 from minigpt.cli.terminal import (
@@ -20,7 +21,7 @@ from minigpt.cli.terminal import (
     read_lines,
 )
 from minigpt.config.sampling import SETTINGS
-from minigpt.errors import UserError
+from minigpt.errors import ArgumentProblem, UserError
 from minigpt.generation.prompts import shortened, unknown_tokens_message
 
 _SETTINGS = [setting for setting in SETTINGS if setting.role != "training"]
@@ -31,9 +32,12 @@ _NOT_FOR_BEAMS = [
     if s.name == "seed" or (s.role == "distribution" and s.name != "repetition_penalty")
 ]
 OPTION_NAMES = option_names(_SETTINGS)
+_FORMS = {"grammar": "--grammar", "regex": "--regex", "json_schema": "--json-schema"}
 
 
-@command({"run": "RUN", "prompt": "--prompt", **OPTION_NAMES, "num_samples": "--num-samples"})
+@command(
+    {"run": "RUN", "prompt": "--prompt", **OPTION_NAMES, **_FORMS, "num_samples": "--num-samples"}
+)
 @with_sampling_options(_SETTINGS, before="num_samples")
 def sample(
     run: ModelArgument,
@@ -43,6 +47,22 @@ def sample(
     num_samples: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Samples per prompt; sample i uses seed + i.")
     ] = 1,
+    grammar: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            parser=given_path,
+            help="Grammar of llama.cpp (GBNF) for the text, without the prompt.",
+        ),
+    ] = None,
+    regex: Annotated[
+        str | None,
+        typer.Option(metavar="PATTERN", help="Regular expression that the whole text matches."),
+    ] = None,
+    json_schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", parser=given_path, help="JSON schema of the text."),
+    ] = None,
     as_stream: Annotated[
         bool, typer.Option("--stream", help="Print text while it is generated.")
     ] = False,
@@ -59,12 +79,13 @@ def sample(
     sampling = opened.sampling_settings(options)
     first_seed = opened.sampling["seed"] if options["seed"] is None else options["seed"]
     _check_options(sampling.beams, options, as_stream, as_json)
+    form = _form({"grammar": grammar, "regex": regex, "json_schema": json_schema})
     interactive = not prompt and is_interactive()
     prompts = prompt or ([] if interactive else _piped_prompts())
     if interactive:
         print_message(f"Loading {run} ...")
     model = opened.load(sampling, verbose)
-    settings = vars(sampling)
+    settings = vars(sampling) | ({"logits_processor": form} if form else {})
     if sampling.max_new_tokens == 0:
         given = options["max_new_tokens"] is not None
         name = OPTION_NAMES["max_new_tokens"] if given else "sampling.max_new_tokens"
@@ -89,6 +110,8 @@ def sample(
             else:
                 headings.print_next(found.seed if draws else None)
                 print_text(found.prompt + found.text)
+            if form and len(found.tokens) == sampling.max_new_tokens:
+                print_message(f"{OPTION_NAMES['max_new_tokens']} may have cut this text.")
 
     def answer(text: str) -> None:
         new_seed = (
@@ -127,6 +150,22 @@ def _check_options(beams: int, options: dict[str, Any], stream: bool, as_json: b
         problems.append("--stream: cannot be used with --json, which prints whole objects")
     if problems:
         raise UserError(*problems)
+
+
+def _form(given: dict[str, Any]) -> Any:
+    """Returns the `Grammar` that one of the options `_FORMS` gives; None without one."""
+    (kind, value), *others = [pair for pair in given.items() if pair[1] is not None] or [("", None)]
+    if others:
+        raise UserError(f"{_FORMS[others[0][0]]}: cannot be combined with {_FORMS[kind]}")
+    if value is None:
+        return None
+    from minigpt.generation.grammar import Grammar
+
+    try:
+        return Grammar(kind, value) if kind == "regex" else Grammar(kind, value.read_text(), value)
+    except (OSError, UnicodeDecodeError) as error:
+        problem = getattr(error, "strerror", None) or "not valid UTF-8"
+        raise UserError(ArgumentProblem(kind, value, f"cannot be read: {problem}")) from None
 
 
 def _piped_prompts() -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minigpt.errors import UserError, as_integer
-from minigpt.generation.controls import Controls, controls_of
+from minigpt.generation.controls import Controls
 from minigpt.generation.prompts import (
     WHITE_SPACE,
     as_texts,
@@ -152,7 +152,7 @@ class BaseTextModel(ModelWithTokenizer):
         prompts = as_texts("prompts", prompts)
         seeds = seeds_of(seed, len(prompts))
         num_samples = as_integer("num_samples", num_samples)
-        controls = controls_of(settings, self.tokenizer, self.vocab_size)
+        controls = self._controls(settings)
         checked = self._settings({"max_new_tokens": max_new_tokens, **settings})
         samples = self._samples(prompts, seeds, checked, num_samples, controls)
         self._warn_of_unknown(prompts, stacklevel=4)
@@ -171,7 +171,7 @@ class BaseTextModel(ModelWithTokenizer):
         """
         check_prompt(prompt)
         (seed,) = seeds_of(seed, 1)
-        controls = controls_of(settings, self.tokenizer, self.vocab_size)
+        controls = self._controls(settings)
         checked = self._settings({"max_new_tokens": max_new_tokens, **settings})
         pieces = self._pieces(prompt, seed, checked, controls)
         self._warn_of_unknown([prompt], stacklevel=3)
@@ -238,13 +238,17 @@ class BaseTextModel(ModelWithTokenizer):
         encoded = [self.tokenizer.encode(text) for text in texts]
         if not encoded or not all(map(len, encoded)):
             raise UserError("texts: should be at least one text, each with at least one token")
-        starts = [(i, at) for i, ids in enumerate(encoded) for at in range(0, len(ids), self.max_len)]
-        windows = [encoded[i][at : at + self.max_len] for i, at in starts]
-        means = self._mean_latents(windows)
-        sums = np.zeros((len(texts), means.shape[1]))
-        for (i, _), window, mean in zip(starts, windows, means, strict=True):
-            sums[i] += len(window) / len(encoded[i]) * mean
-        return sums.astype(np.float32)
+        size = self.max_len
+        windows = [[ids[at : at + size] for at in range(0, len(ids), size)] for ids in encoded]
+        means = iter(self._mean_latents([window for parts in windows for window in parts]))
+        return np.stack(
+            [np.average([next(means) for _ in p], 0, list(map(len, p))) for p in windows]
+        ).astype(np.float32)
+
+    def _controls(self, settings: dict[str, Any]) -> Controls | None:
+        """Takes the arguments of `Controls` out of settings; None if there are none."""
+        taken = {name: settings.pop(name, None) for name in ("logits_processor", "logit_bias")}
+        return Controls(taken, self.tokenizer, self.vocab_size) if any(taken.values()) else None
 
     @abc.abstractmethod
     def _settings(self, values: dict[str, Any]) -> Any:

@@ -1,7 +1,7 @@
 """Decoder: continues prompts of token ids, by sampling or by beam search."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -172,34 +172,22 @@ class Decoder(tf.Module):
 
         return decode(state, _with_bans(step, banned), choose, self.end_id, continues)
 
-    # These two are traced when they are first used, so that exports do not contain them.
-    @cached_property
-    def score(self) -> Any:
-        """(state, settings, banned_tokens) → float32[B, V], the logits after penalties; and the caches."""
+    @tf.function(autograph=False)
+    def score(self, state, settings, banned_tokens):  # type: ignore[no-untyped-def]
+        """Returns float32[B, V], the logits of the next tokens after the penalties, and new caches."""
+        step = _with_bans(self.model.next_logits, self._banned(banned_tokens))
+        logits, caches = step(state.token_ids, state.lengths + state.step, state.caches)
+        return penalize_repetition(logits, state.seen, settings.repetition_penalty), caches
 
-        def score(state, settings, banned_tokens):  # type: ignore[no-untyped-def]
-            step = _with_bans(self.model.next_logits, self._banned(banned_tokens))
-            logits, caches = step(state.token_ids, state.lengths + state.step, state.caches)
-            return penalize_repetition(logits, state.seen, settings.repetition_penalty), caches
+    @tf.function(autograph=False)
+    def add_drawn(self, state, logits, caches, settings, seeds):  # type: ignore[no-untyped-def]
+        """Adds to each row a token that is drawn from float32[B, V]; a row of -inf ends."""
 
-        return tf.function(score, autograph=False)
+        def choose(logits, state):  # type: ignore[no-untyped-def]
+            chosen = sample(logits, seeds, state.step, settings)
+            return tf.where(tf.reduce_all(tf.math.is_inf(logits), 1), self.end_id, chosen)
 
-    @cached_property
-    def add_drawn(self) -> Any:
-        """(state, logits float32[B, V], caches, settings, seeds) → the state with one token more.
-
-        A row without a logit above -inf ends.
-        """
-
-        def add_drawn(state, logits, caches, settings, seeds):  # type: ignore[no-untyped-def]
-            def choose(logits, state):  # type: ignore[no-untyped-def]
-                chosen = sample(logits, seeds, state.step, settings)
-                has_choice = tf.reduce_any(logits > -float("inf"), 1)
-                return tf.where(has_choice, chosen, self.end_id)
-
-            return add_token(state, lambda *_: (logits, caches), choose, self.end_id)
-
-        return tf.function(add_drawn, autograph=False)
+        return add_token(state, lambda *_: (logits, caches), choose, self.end_id)
 
     def extend_until_stopped(
         self,
