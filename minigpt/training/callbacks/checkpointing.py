@@ -30,14 +30,14 @@ MIN_INTERVAL = 50
 
 
 class BestEpoch(Callback):
-    """Tracks the best epoch by validation loss, and stops training when it no longer improves.
+    """Tracks the best state by validation loss, and stops training when it no longer improves.
 
     Args:
       clock: counts the steps, and has the settings.
 
     Attributes:
-      best: the best epoch; None before the first has ended.
-      epochs_since: epochs that have ended since then.
+      best: the best state; None before the first validation.
+      epochs_since: validations since then, one at the end of each epoch.
     """
 
     stage = Stage.JUDGE
@@ -47,6 +47,7 @@ class BestEpoch(Callback):
         self.clock = clock
         self.best: Best | None = None
         self.epochs_since = 0
+        self._epoch, self._judged_step = 0, -1
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -63,14 +64,25 @@ class BestEpoch(Callback):
         patience = self.clock.config.early_stopping_patience
         return patience is not None and self.epochs_since >= patience
 
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._epoch = epoch + 1
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        if logs and "val_loss" in logs:
+            self._judge(logs["val_loss"], checkpoint_name(self.clock.step))
+
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
-        loss = logs["val_loss"]
-        self.epochs_since += 1
-        if math.isfinite(loss) and (self.best is None or loss < self.best.val_loss):
+        self._judge(logs["val_loss"], checkpoint_name(self.clock.step, epoch + 1))
+
+    def _judge(self, loss: float, name: str) -> None:
+        # An epoch that is ended early may end at a state that was judged before, under another name.
+        is_new, self._judged_step = self._judged_step != self.clock.step, self.clock.step
+        is_best = self.best is None or loss < self.best.val_loss
+        self.epochs_since += is_new
+        if math.isfinite(loss) and (is_best or not (is_new or self.epochs_since)):
             self.epochs_since = 0
-            name = checkpoint_name(self.clock.step, epoch + 1)
-            self.best = Best(val_loss=loss, epoch=epoch + 1, checkpoint=name)
+            self.best = Best(val_loss=loss, epoch=self._epoch, checkpoint=name)
         if self.is_out_of_patience:
             self.model.stop_training = True
 
@@ -148,6 +160,19 @@ class Checkpointing(Callback):
         training = self.config.training
         return training.updates_per_epoch * training.accumulate_steps
 
+    def epochs_after(self, batches: int) -> float:
+        """Returns the number of epochs that are done after some batches of this one: 1.25."""
+        return round(self.epoch + batches / self.batches_per_epoch, 6)
+
+    def is_time(self, every: int) -> bool:
+        """Whether another `every` updates have ended, for callbacks before this one; not with 0.
+
+        The same in all workers. False at the end of an epoch.
+        """
+        done, accumulated = self.batch + 1, self.config.training.accumulate_steps
+        is_within = done % accumulated == 0 and done < self.batches_per_epoch
+        return bool(every) and is_within and self.clock.step % every == 0
+
     @property
     def is_within_epoch(self) -> bool:
         """Whether a weight update has ended and is not the last one of its epoch.
@@ -175,16 +200,11 @@ class Checkpointing(Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         # Not `batch`: Keras counts from 0 in an epoch that is resumed.
         self.batch += 1
-        if self.is_within_epoch and self._is_due():
+        if self.is_within_epoch and (self._is_best or self._is_due()):
             self.save()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.epoch, self.batch = epoch + 1, 0
-        if self.writes and self.best.best and self.best.best.epoch == self.epoch:
-            # If training was extended, the model.keras written earlier is no longer the best. It is removed
-            # before the checkpoint that records this is written: if the process is killed in between,
-            # the best model is that of the previous checkpoint.
-            self.run.model_file.unlink(missing_ok=True)
         self.save()
 
     def save(self) -> None:
@@ -200,7 +220,12 @@ class Checkpointing(Callback):
         arrays = arrays_of(self.model)
         if not all(np.isfinite(a).all() for a in arrays.values() if a.dtype.kind == "f"):
             raise diverged(self.run, self.config.training, self.clock.step, float("nan"))
-        name = checkpoint_name(self.clock.step, None if self.batch else self.epoch)
+        name = self._name
+        if self._is_best:
+            # If training was extended, the model.keras written earlier is no longer the best. It is removed
+            # before the checkpoint that records this is written: if the process is killed in between,
+            # the best model is that of the previous checkpoint.
+            self.run.model_file.unlink(missing_ok=True)
         for prepare in self.before_saving:
             prepare()
         write_checkpoint(self.run.checkpoints_folder, name, arrays, self._progress())
@@ -226,6 +251,15 @@ class Checkpointing(Callback):
         # Training may be resumed from each of them, which requires the best checkpoint as of that step.
         best_ones = (best_checkpoint_name(self.run.checkpoints_folder / name) for name in kept)
         remove_checkpoints(self.run.checkpoints_folder, {*kept, *filter(None, best_ones)})
+
+    @property
+    def _name(self) -> str:
+        return checkpoint_name(self.clock.step, None if self.batch else self.epoch)
+
+    @property
+    def _is_best(self) -> bool:
+        """Whether the present state is the best one: its checkpoint is needed."""
+        return self.best.best is not None and self.best.best.checkpoint == self._name
 
     def _is_due(self) -> bool:
         training = self.config.training
