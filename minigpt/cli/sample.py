@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, command, given_path
+from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, command
 from minigpt.cli.opening import OpenedModel
 from minigpt.cli.sampling_options import option_names, with_sampling_options
 from minigpt.cli.terminal import (
@@ -47,22 +47,9 @@ def sample(
     num_samples: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Samples per prompt; sample i uses seed + i.")
     ] = 1,
-    grammar: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            parser=given_path,
-            help="Grammar of llama.cpp (GBNF) for the text, without the prompt.",
-        ),
-    ] = None,
-    regex: Annotated[
-        str | None,
-        typer.Option(metavar="PATTERN", help="Regular expression that the whole text matches."),
-    ] = None,
-    json_schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", parser=given_path, help="JSON schema of the text."),
-    ] = None,
+    grammar: Annotated[Path | None, typer.Option(help="Grammar of the text (GBNF).")] = None,
+    regex: Annotated[str | None, typer.Option(help="Regular expression of the text.")] = None,
+    json_schema: Annotated[Path | None, typer.Option(help="JSON schema of the text.")] = None,
     as_stream: Annotated[
         bool, typer.Option("--stream", help="Print text while it is generated.")
     ] = False,
@@ -79,7 +66,7 @@ def sample(
     sampling = opened.sampling_settings(options)
     first_seed = opened.sampling["seed"] if options["seed"] is None else options["seed"]
     _check_options(sampling.beams, options, as_stream, as_json)
-    form = _form({"grammar": grammar, "regex": regex, "json_schema": json_schema})
+    form = _form(grammar=grammar, regex=regex, json_schema=json_schema)
     interactive = not prompt and is_interactive()
     prompts = prompt or ([] if interactive else _piped_prompts())
     if interactive:
@@ -152,20 +139,21 @@ def _check_options(beams: int, options: dict[str, Any], stream: bool, as_json: b
         raise UserError(*problems)
 
 
-def _form(given: dict[str, Any]) -> Any:
-    """Returns the `Grammar` that one of the options `_FORMS` gives; None without one."""
-    (kind, value), *others = [pair for pair in given.items() if pair[1] is not None] or [("", None)]
-    if others:
-        raise UserError(f"{_FORMS[others[0][0]]}: cannot be combined with {_FORMS[kind]}")
-    if value is None:
-        return None
-    from minigpt.generation.grammar import Grammar
+def _form(**given: Any) -> Any:
+    """Returns the `Grammar` that an option gives; None without one."""
+    options = {name: value for name, value in given.items() if value is not None}
+    if len(options) > 1:
+        raise UserError(f"{' and '.join(_FORMS[name] for name in options)}: only one is possible")
+    for kind, value in options.items():
+        from minigpt.generation.grammar import Grammar
 
-    try:
-        return Grammar(kind, value) if kind == "regex" else Grammar(kind, value.read_text(), value)
-    except (OSError, UnicodeDecodeError) as error:
-        problem = getattr(error, "strerror", None) or "not valid UTF-8"
-        raise UserError(ArgumentProblem(kind, value, f"cannot be read: {problem}")) from None
+        try:
+            source = value if kind == "regex" else value.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            problem = f"cannot be read: {getattr(error, 'strerror', 'not valid UTF-8')}"
+            raise UserError(ArgumentProblem(kind, value, problem)) from None
+        return Grammar(kind, source, value)
+    return None
 
 
 def _piped_prompts() -> list[str]:

@@ -256,12 +256,7 @@ class BaseTextModel(ModelWithTokenizer):
 
     @abc.abstractmethod
     def _samples(
-        self,
-        prompts: list[str],
-        seeds: list[int],
-        settings: Any,
-        num_samples: int,
-        controls: Controls | None,
+        self, prompts: list[str], seeds: list[int], settings: Any, num_samples: int, controls: Any
     ) -> Iterator[Sample]:
         """Continues each prompt `num_samples` times.
 
@@ -270,9 +265,7 @@ class BaseTextModel(ModelWithTokenizer):
         """
 
     @abc.abstractmethod
-    def _pieces(
-        self, prompt: str, seed: int, settings: Any, controls: Controls | None
-    ) -> Iterator[str]:
+    def _pieces(self, prompt: str, seed: int, settings: Any, controls: Any) -> Iterator[str]:
         """Yields a continuation as it is generated; exceptions are those of `_samples`."""
 
     @abc.abstractmethod

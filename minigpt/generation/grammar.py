@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,9 @@ from minigpt.errors import ArgumentProblem, UserError
 from minigpt.generation.controls import LogitsProcessor, Processor
 from minigpt.tokenizers.vocabulary import Vocabulary
 
+# White space in JSON as `json.dumps` writes it. Otherwise, it may be anywhere and of any length.
+_JSON: Any = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+
 
 class Grammar(LogitsProcessor):
     """Has a model write only what a grammar allows. The text ends when it is complete.
@@ -20,30 +22,23 @@ class Grammar(LogitsProcessor):
       kind: "grammar": one of llama.cpp (GBNF); "regex": a regular expression that the whole text matches,
         in the syntax of Rust's crate `regex`; "json_schema": a schema of JSON.
       source: the grammar, the expression, or the schema as JSON.
-      file: where it is from, for messages.
+      given: what messages show in its place, such as a file.
     Raises:
       UserError: it cannot be read, or llguidance is not installed.
     """
 
-    def __init__(self, kind: str, source: str, file: Path | None = None) -> None:
+    def __init__(self, kind: str, source: str, given: Any = None) -> None:
         try:
             import llguidance
             from llguidance.gbnf_to_lark import gbnf_to_lark
         except ModuleNotFoundError:
-            problem = f"llguidance is not installed: {install_command('grammar')}"
-            raise UserError(f"{kind}: {problem}") from None
+            raise UserError(f"llguidance is not installed: {install_command('grammar')}") from None
         self._library: Any = llguidance
+        matcher = llguidance.LLMatcher
         try:
-            matcher = llguidance.LLMatcher
             if kind == "json_schema":
                 json.loads(source)
-                # White space as `json.dumps` writes it. Any other one would also be allowed without this.
-                spaces = {
-                    "whitespace_flexible": False,
-                    "item_separator": ", ",
-                    "key_separator": ": ",
-                }
-                self._grammar = matcher.grammar_from_json_schema(source, overrides=spaces)
+                self._grammar = matcher.grammar_from_json_schema(source, overrides=_JSON)
             elif kind == "grammar":
                 self._grammar = matcher.grammar_from_lark(gbnf_to_lark(source))
             else:
@@ -54,16 +49,16 @@ class Grammar(LogitsProcessor):
         ) as error:  # The library raises errors of several types, such as IndexError.
             problem = str(error)
         if problem and not problem.startswith("WARNING"):
-            problem = f"not a valid {kind.replace('_', ' ')}: {_in_one_line(problem)}"
-            raise UserError(ArgumentProblem(kind, file or source, problem))
+            problem = f"not a valid {kind.replace('_', ' ')}: {_reason(problem)}"
+            raise UserError(ArgumentProblem(kind, given or source, problem))
         self._tokens: tuple[Any, Any] = None, None
 
     def start(self, tokenizer: Vocabulary, prompt_ids: np.ndarray) -> Processor:
         if tokenizer.separator:
             raise UserError("a vocabulary of words cannot follow a grammar; train with another one")
         if self._tokens[0] is not tokenizer:
-            wrapper = self._library.TokenizerWrapper(_Tokens(tokenizer))
-            self._tokens = tokenizer, self._library.LLTokenizer(wrapper)
+            tokens = self._library.TokenizerWrapper(_Tokens(tokenizer))
+            self._tokens = tokenizer, self._library.LLTokenizer(tokens)
         matcher = self._library.LLMatcher(self._tokens[1], self._grammar, log_level=0)
         read = len(prompt_ids)
 
@@ -73,14 +68,12 @@ class Grammar(LogitsProcessor):
             read = len(ids)
             allowed = np.zeros(len(logits), bool)
             found = np.frombuffer(matcher.compute_logit_bias(), np.uint8)
-            allowed[: len(found)] = found[: len(logits)] > 0
+            allowed[: len(found)] = found > 0
             if matcher.is_error():
-                raise UserError(f"the grammar: {_in_one_line(matcher.get_error())}")
+                raise UserError(f"the grammar: {_reason(matcher.get_error())}")
             if not np.isfinite(logits[allowed]).any():
-                raise UserError(
-                    "the grammar: no token of the vocabulary can continue "
-                    f"{tokenizer.decode(ids[len(prompt_ids) :])!r}"
-                )
+                text = tokenizer.decode(ids[len(prompt_ids) :])
+                raise UserError(f"the grammar: no token of the vocabulary can follow {text!r}")
             return np.where(allowed, logits, -np.inf)
 
         return masked
@@ -100,7 +93,7 @@ class _Tokens:
         return self._encode(text).tolist()
 
 
-def _in_one_line(problem: str) -> str:
+def _reason(problem: str) -> str:
     """Returns the reason in an error of several lines."""
     reason = re.search("^error: (.*)", problem, re.M)
-    return reason[1] if reason else re.sub(r"^at \d+\(\d+\): ", "", problem).splitlines()[0]
+    return reason[1] if reason else re.sub(r"^at \d+\(\d+\): ", "", problem).partition("\n")[0]

@@ -209,11 +209,11 @@ class _Sampler:
     def extension(
         self, prompt_ids: Sequence[np.ndarray], extend: Callable[..., DecodeState]
     ) -> Callable[..., DecodeState]:
-        """Returns a function like `Decoder.extend` that has the controls change the logits of new texts.
+        """Returns `extend`; with controls, a function like it that lets them change the logits.
 
         Args:
           prompt_ids: int32[P] of each row.
-          extend: is returned if there are no controls.
+          extend: a function of the decoder.
         """
         if self.controls is None:
             return extend
@@ -223,8 +223,7 @@ class _Sampler:
             state: DecodeState, count: Any, settings: Any, seeds: Any, banned: Any
         ) -> DecodeState:
             for _ in range(min(int(count), int(state.limit - state.step))):
-                unfinished = np.flatnonzero(~state.finished.numpy())
-                if not unfinished.size:
+                if not (unfinished := np.flatnonzero(~state.finished.numpy()).tolist()):
                     break
                 logits, caches = self.decoder.score(state, settings, banned)
                 changed, new = np.array(logits), _new_ids(state)

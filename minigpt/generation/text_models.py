@@ -18,7 +18,6 @@ from minigpt.evaluation import Evaluation, PairEvaluation, score
 from minigpt.evaluation.pairs import evaluate_pairs
 from minigpt.evaluation.text import Evaluator
 from minigpt.generation.base import BaseTextModel, BaseTranslationModel, Sample
-from minigpt.generation.controls import Controls
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
 from minigpt.generation.loop import padded
@@ -65,26 +64,12 @@ class TextModel(BaseTextModel):
         return sampling_config(**values)
 
     def _samples(
-        self,
-        prompts: list[str],
-        seeds: list[int],
-        settings: Any,
-        num_samples: int,
-        controls: Controls | None,
+        self, prompts: list[str], seeds: list[int], settings: Any, num_samples: int, controls: Any
     ) -> Iterator[Sample]:
-        return generate(
-            self._decoder,
-            self.tokenizer,
-            prompts,
-            seeds,
-            settings,
-            num_samples,
-            controls=controls,
-        )
+        arguments = prompts, seeds, settings, num_samples
+        return generate(self._decoder, self.tokenizer, *arguments, controls=controls)
 
-    def _pieces(
-        self, prompt: str, seed: int, settings: Any, controls: Controls | None
-    ) -> Iterator[str]:
+    def _pieces(self, prompt: str, seed: int, settings: Any, controls: Any) -> Iterator[str]:
         return stream(self._decoder, self.tokenizer, prompt, seed, settings, controls)
 
     def _logits(self, token_ids: np.ndarray) -> np.ndarray:

@@ -203,13 +203,7 @@ class Engine:
         return self._view(self._logits, 4 * vocab_size).view("<f4").copy()
 
     def add_drawn(self, logits: np.ndarray) -> list[int]:
-        """Adds a token that is drawn from logits. The call before was `adjusted_logits`.
-
-        Args:
-          logits: float32[V], not all of them -inf.
-        Returns:
-          The id of the token; nothing if it ends the text.
-        """
+        """Adds a token that is drawn from float32[V], after `adjusted_logits`; see `add_tokens`."""
         self._view(self._logits, logits.nbytes)[:] = logits.view("u1")
         return self._added(self._call("add_drawn"))
 

@@ -258,12 +258,7 @@ class PortableTextModel(PortableModel, BaseTextModel):
         return settings
 
     def _samples(
-        self,
-        prompts: list[str],
-        seeds: list[int],
-        settings: Settings,
-        num_samples: int,
-        controls: Controls | None,
+        self, prompts: list[str], seeds: list[int], settings: Any, num_samples: int, controls: Any
     ) -> Iterator[Sample]:
         check_seeds(seeds, num_samples)
         return (
@@ -272,16 +267,12 @@ class PortableTextModel(PortableModel, BaseTextModel):
             for i in range(num_samples)
         )
 
-    def _pieces(
-        self, prompt: str, seed: int, settings: Settings, controls: Controls | None
-    ) -> Iterator[str]:
+    def _pieces(self, prompt: str, seed: int, settings: Any, controls: Any) -> Iterator[str]:
         check_seeds([seed], 1)
         tokens = self._tokens(prompt, seed, settings, 1, controls)
         return self._written(self._text(prompt, settings), tokens)
 
-    def _sample(
-        self, prompt: str, seed: int, settings: Settings, controls: Controls | None
-    ) -> Sample:
+    def _sample(self, prompt: str, seed: int, settings: Settings, controls: Any) -> Sample:
         text = self._text(prompt, settings)
         tokens = self._tokens(prompt, seed, settings, _STRIDE, controls)
         written = "".join(self._written(text, tokens))
@@ -308,7 +299,7 @@ class PortableTextModel(PortableModel, BaseTextModel):
         text = object()
 
         def resume() -> bool:
-            """Returns whether the engine had to read the text again. The lock is held."""
+            """Returns whether the engine has to read the text again."""
             if self._current is text:
                 return False
             # The engine has one text at a time: another one has been started since.
@@ -318,22 +309,18 @@ class PortableTextModel(PortableModel, BaseTextModel):
             self._current = text
             return True
 
-        process = controls and controls.start(self.tokenizer, np.array(ids, np.int32))
+        process = controls.start(self.tokenizer, np.array(ids, np.int32)) if controls else None
         while process is None or added < settings.max_new_tokens:
-            if process is not None:
-                with self._lock:
-                    resume()
-                    logits = self._engine.adjusted_logits(self.vocab_size)
-                # Without the lock: the function may use the model.
-                logits = process(np.array(ids, np.int32), logits)
-                if np.isneginf(logits).all():
-                    return
             with self._lock:
-                is_read_again = resume()
+                resume()
                 if process is None:
                     tokens = self._engine.add_tokens(stride)
                 else:
-                    if is_read_again:
+                    logits = self._engine.adjusted_logits(self.vocab_size)
+                    logits = process(np.array(ids, np.int32), logits)
+                    if np.isneginf(logits).all():
+                        return
+                    if resume():  # The function has used the model.
                         self._engine.adjusted_logits(self.vocab_size)
                     tokens = self._engine.add_drawn(logits)
             if not tokens:
