@@ -21,7 +21,7 @@ from minigpt.cli.terminal import (
     read_lines,
 )
 from minigpt.config.sampling import SETTINGS
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import UserError
 from minigpt.generation.prompts import shortened, unknown_tokens_message
 
 _SETTINGS = [setting for setting in SETTINGS if setting.role != "training"]
@@ -147,11 +147,8 @@ def _form(**given: Any) -> Any:
     for kind, value in options.items():
         from minigpt.generation.grammar import Grammar
 
-        try:
-            source = value if kind == "regex" else value.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            problem = f"cannot be read: {getattr(error, 'strerror', 'not valid UTF-8')}"
-            raise UserError(ArgumentProblem(kind, value, problem)) from None
+        is_file = kind != "regex"
+        source = "\n".join(read_lines(value, _FORMS[kind])) if is_file else value
         return Grammar(kind, source, value)
     return None
 

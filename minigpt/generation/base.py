@@ -211,9 +211,8 @@ class BaseTextModel(ModelWithTokenizer):
         for start in range(0, len(ids) - 1, self.max_len):
             targets = ids[start + 1 : start + 1 + self.max_len]
             logits = self._logits(ids[None, start : start + len(targets)])[0].astype(np.float64)
-            logits -= logits.max(1, keepdims=True)
             own = np.take_along_axis(logits, targets[:, None], 1)[:, 0]
-            parts.append(own - np.log(np.exp(logits).sum(1)))
+            parts.append(own - np.logaddexp.reduce(logits, 1))
         return np.concatenate(parts).astype(np.float32)
 
     def embed(self, texts: str | Sequence[str]) -> np.ndarray:
@@ -238,12 +237,11 @@ class BaseTextModel(ModelWithTokenizer):
         encoded = [self.tokenizer.encode(text) for text in texts]
         if not encoded or not all(map(len, encoded)):
             raise UserError("texts: should be at least one text, each with at least one token")
-        size = self.max_len
-        windows = [[ids[at : at + size] for at in range(0, len(ids), size)] for ids in encoded]
-        means = iter(self._mean_latents([window for parts in windows for window in parts]))
-        return np.stack(
-            [np.average([next(means) for _ in p], 0, list(map(len, p))) for p in windows]
-        ).astype(np.float32)
+        means, size = [], self.max_len
+        for ids in encoded:
+            parts = [ids[at : at + size] for at in range(0, len(ids), size)]
+            means.append(np.average([*map(self._mean_latent, parts)], 0, [*map(len, parts)]))
+        return np.stack(means).astype(np.float32)
 
     def _controls(self, settings: dict[str, Any]) -> Controls | None:
         """Takes the arguments of `Controls` out of settings; None if there are none."""
@@ -273,8 +271,8 @@ class BaseTextModel(ModelWithTokenizer):
         """int32[B, T] → float32[B, T, V]."""
 
     @abc.abstractmethod
-    def _mean_latents(self, windows: Sequence[np.ndarray]) -> np.ndarray:
-        """int[T] each, 1 ≤ T ≤ max_len → float32[N, D], the mean of the latents of each."""
+    def _mean_latent(self, ids: np.ndarray) -> np.ndarray:
+        """int[T], 1 ≤ T ≤ max_len → float32[D], the mean of the latents."""
 
     def _warn_of_unknown(self, prompts: Sequence[str], stacklevel: int) -> None:
         for prompt in prompts:

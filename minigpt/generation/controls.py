@@ -48,10 +48,6 @@ class Controls:
     ) -> None:
         self._processor: Any = arguments.get("logits_processor")
         self._bias = np.zeros(vocab_size, np.float32)
-        if self._processor is not None and not callable(
-            getattr(self._processor, "start", self._processor)
-        ):
-            raise TypeError(f"`logits_processor` must be a function. Received: {self._processor!r}")
         problems = []
         for key, value in dict(arguments.get("logit_bias") or {}).items():
             ids = tokenizer.encode(key) if isinstance(key, str) else [as_integer("logit_bias", key)]
@@ -76,10 +72,8 @@ class Controls:
             if process is not None:
                 found = np.asarray(process(ids, found))
                 if found.shape != logits.shape or not (found < math.inf).all():
-                    expected = f"numbers of the shape {logits.shape}, without nan and inf"
-                    raise ValueError(
-                        f"`logits_processor` must return {expected}. Received: {found!r}"
-                    )
+                    expected = f"`logits_processor` must return {len(logits)} numbers or -inf"
+                    raise ValueError(f"{expected}. Received: {found!r}")
             # A banned token stays banned.
             return np.where(np.isneginf(logits), logits, found).astype(np.float32)
 

@@ -7,14 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from minigpt.generation.beam_search import continue_by_beam_search
-from minigpt.generation.loop import (
-    DecodeState,
-    add_token,
-    decode,
-    initial_state,
-    is_unfinished,
-    new_ids,
-)
+from minigpt.generation.loop import DecodeState, decode, initial_state, is_unfinished, new_ids
 from minigpt.generation.sampling import SAMPLING_SPEC, penalize_repetition, sample
 from minigpt.generation.step_models import CachedGPT, StepModel
 from minigpt.models import GPT
@@ -187,7 +180,8 @@ class Decoder(tf.Module):
             chosen = sample(logits, seeds, state.step, settings)
             return tf.where(tf.reduce_all(tf.math.is_inf(logits), 1), self.end_id, chosen)
 
-        return add_token(state, lambda *_: (logits, caches), choose, self.end_id)
+        scored, is_next = lambda *_: (logits, caches), lambda new: new.step == state.step
+        return decode(state, scored, choose, self.end_id, is_next)
 
     def extend_until_stopped(
         self,

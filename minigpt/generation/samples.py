@@ -209,12 +209,7 @@ class _Sampler:
     def extension(
         self, prompt_ids: Sequence[np.ndarray], extend: Callable[..., DecodeState]
     ) -> Callable[..., DecodeState]:
-        """Returns `extend`; with controls, a function like it that lets them change the logits.
-
-        Args:
-          prompt_ids: int32[P] of each row.
-          extend: a function of the decoder.
-        """
+        """Returns `extend` of the decoder; with controls, one that has them change the logits."""
         if self.controls is None:
             return extend
         processors = [self.controls.start(self.tokenizer, ids) for ids in prompt_ids]

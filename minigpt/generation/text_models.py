@@ -20,7 +20,6 @@ from minigpt.evaluation.text import Evaluator
 from minigpt.generation.base import BaseTextModel, BaseTranslationModel, Sample
 from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
-from minigpt.generation.loop import padded
 from minigpt.generation.prompts import (
     WHITE_SPACE,
     as_list,
@@ -75,14 +74,8 @@ class TextModel(BaseTextModel):
     def _logits(self, token_ids: np.ndarray) -> np.ndarray:
         return self.model(token_ids).numpy()
 
-    def _mean_latents(self, windows: Sequence[np.ndarray]) -> np.ndarray:
-        means = []
-        for first in range(0, len(windows), 32):
-            ids, lengths = padded(windows[first : first + 32])
-            # The model is causal: what is padded does not change the tokens before it.
-            latents = self.latents(ids)
-            means += [row[:n].mean(0) for row, n in zip(latents, lengths.numpy(), strict=True)]
-        return np.stack(means)
+    def _mean_latent(self, ids: np.ndarray) -> np.ndarray:
+        return self.latents(ids[None])[0].mean(0)
 
     def latents(self, token_ids: Any) -> np.ndarray:
         """Computes the latents: the input of the head.

@@ -313,16 +313,15 @@ class PortableTextModel(PortableModel, BaseTextModel):
         while process is None or added < settings.max_new_tokens:
             with self._lock:
                 resume()
-                if process is None:
-                    tokens = self._engine.add_tokens(stride)
-                else:
+                logits = None
+                if process is not None:
                     logits = self._engine.adjusted_logits(self.vocab_size)
                     logits = process(np.array(ids, np.int32), logits)
                     if np.isneginf(logits).all():
                         return
                     if resume():  # The function has used the model.
                         self._engine.adjusted_logits(self.vocab_size)
-                    tokens = self._engine.add_drawn(logits)
+                tokens = self._engine.add_tokens(stride, logits)
             if not tokens:
                 return
             ids += tokens
@@ -335,10 +334,10 @@ class PortableTextModel(PortableModel, BaseTextModel):
             rows = [self._engine.score(row, self.vocab_size) for row in token_ids]
         return np.stack(rows) if rows else np.zeros((*token_ids.shape, self.vocab_size), np.float32)
 
-    def _mean_latents(self, windows: Sequence[np.ndarray]) -> np.ndarray:
+    def _mean_latent(self, ids: np.ndarray) -> np.ndarray:
         with self._lock:
             self._current = None
-            return np.stack([self._engine.mean_latent(ids) for ids in windows])
+            return self._engine.mean_latent(ids)
 
 
 class PortableTranslationModel(PortableModel, BaseTranslationModel):

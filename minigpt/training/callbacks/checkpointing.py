@@ -75,12 +75,17 @@ class BestEpoch(Callback):
         assert logs is not None
         self._judge(logs["val_loss"], checkpoint_name(self.clock.step, epoch + 1))
 
+    @property
+    def is_reached(self) -> bool:
+        """Whether the present state is the best one."""
+        return self._judged_step == self.clock.step and not self.epochs_since
+
     def _judge(self, loss: float, name: str) -> None:
         # An epoch that is ended early may end at a state that was judged before, under another name.
-        is_new, self._judged_step = self._judged_step != self.clock.step, self.clock.step
-        is_best = self.best is None or loss < self.best.val_loss
-        self.epochs_since += is_new
-        if math.isfinite(loss) and (is_best or not (is_new or self.epochs_since)):
+        is_best = self.best is None or loss < self.best.val_loss or self.is_reached
+        self.epochs_since += self._judged_step != self.clock.step
+        self._judged_step = self.clock.step
+        if math.isfinite(loss) and is_best:
             self.epochs_since = 0
             self.best = Best(val_loss=loss, epoch=self._epoch, checkpoint=name)
         if self.is_out_of_patience:
@@ -165,10 +170,7 @@ class Checkpointing(Callback):
         return round(self.epoch + batches / self.batches_per_epoch, 6)
 
     def is_time(self, every: int) -> bool:
-        """Whether another `every` updates have ended, for callbacks before this one; not with 0.
-
-        The same in all workers. False at the end of an epoch.
-        """
+        """Whether `every` more updates have ended within an epoch; asked before this is called."""
         done, accumulated = self.batch + 1, self.config.training.accumulate_steps
         is_within = done % accumulated == 0 and done < self.batches_per_epoch
         return bool(every) and is_within and self.clock.step % every == 0
@@ -200,7 +202,7 @@ class Checkpointing(Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         # Not `batch`: Keras counts from 0 in an epoch that is resumed.
         self.batch += 1
-        if self.is_within_epoch and (self._is_best or self._is_due()):
+        if self.is_within_epoch and (self.best.is_reached or self._is_due()):
             self.save()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -220,8 +222,8 @@ class Checkpointing(Callback):
         arrays = arrays_of(self.model)
         if not all(np.isfinite(a).all() for a in arrays.values() if a.dtype.kind == "f"):
             raise diverged(self.run, self.config.training, self.clock.step, float("nan"))
-        name = self._name
-        if self._is_best:
+        name = checkpoint_name(self.clock.step, None if self.batch else self.epoch)
+        if self.best.is_reached:
             # If training was extended, the model.keras written earlier is no longer the best. It is removed
             # before the checkpoint that records this is written: if the process is killed in between,
             # the best model is that of the previous checkpoint.
@@ -251,15 +253,6 @@ class Checkpointing(Callback):
         # Training may be resumed from each of them, which requires the best checkpoint as of that step.
         best_ones = (best_checkpoint_name(self.run.checkpoints_folder / name) for name in kept)
         remove_checkpoints(self.run.checkpoints_folder, {*kept, *filter(None, best_ones)})
-
-    @property
-    def _name(self) -> str:
-        return checkpoint_name(self.clock.step, None if self.batch else self.epoch)
-
-    @property
-    def _is_best(self) -> bool:
-        """Whether the present state is the best one: its checkpoint is needed."""
-        return self.best.best is not None and self.best.best.checkpoint == self._name
 
     def _is_due(self) -> bool:
         training = self.config.training
