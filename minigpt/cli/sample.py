@@ -147,8 +147,7 @@ def _form(**given: Any) -> Any:
     for kind, value in options.items():
         from minigpt.generation.grammar import Grammar
 
-        is_file = kind != "regex"
-        source = "\n".join(read_lines(value, _FORMS[kind])) if is_file else value
+        source = value if kind == "regex" else "\n".join(read_lines(value, _FORMS[kind]))
         return Grammar(kind, source, value)
     return None
 

@@ -39,7 +39,6 @@ def sweep(
 
     The same command continues a sweep that was interrupted. A value with a comma is quoted: "a, b".
     """
-    # As the runs record them.
     text = [str(Path(path).absolute()) for path in text or []]
     trials = combinations(config, text, overrides, output)
     for number, (path, settings) in enumerate(trials.items(), 1):

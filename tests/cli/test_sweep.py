@@ -113,7 +113,7 @@ def test_an_interrupted_sweep_continues(folder, launched, monkeypatch):
 def test_a_run_that_fails_costs_a_line(folder, launched):
     done = swept(folder, "training.learning_rate=1e30,1e-2", "training.clip_norm=none")
     assert done.returncode == 0
-    assert done.stderr == "s/learning_rate=1e_30: failed; the sweep goes on\n".replace("_", "+")
+    assert done.stderr == "s/learning_rate=1e+30: failed; the sweep goes on\n"
     assert table(done.stdout) == ["learning_rate=0.01"] and len(launched) == 2
 
 
@@ -129,15 +129,18 @@ def test_a_process_for_each_run(folder):
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        (["training.learning_rat=1,2"], ["--set training.learning_rat = 1: unknown setting"] * 2),
+        (["training.learning_rat=1,2"], ["--set training.learning_rat = 1: unknown setting"]),
         (["training.epochs=1,-2"], ["--set training.epochs = -2: should be greater than"]),
-        (["training.epochs"], ["--set training.epochs=: should be", "--set training.epochs = ''"]),
+        (["training.epochs"], ["--set training.epochs = '': should be a valid integer"]),
         (
             ["training.epochs=1", "training.epochs=2"],
             ["--set training.epochs=2: training.epochs is"],
         ),
         (["training.epochs=1,2,1"], ["--set: a value is given twice"]),
-        (["model.num_heads=3,2"], ["--set model.num_heads"]),
+        (
+            ["training.min_learning_rate=0.1", "training.learning_rate=0.2,0.01"],
+            ["--set training.min_learning_rate = 0.1: should not exceed"],
+        ),
         (["nothing.epochs=1"], ["--set nothing.epochs=1: unknown section 'nothing'"]),
     ],
 )
@@ -158,7 +161,7 @@ def test_values_with_commas(tmp_path):
         'sampling.stop=["!", "?"]',
         "sampling.stop=[]",
     ]
-    found = combinations(None, [], ['data.license="by, sa",MIT', "training.seed=1,2"], tmp_path)
+    found = combinations(None, [], ['data.license="by, sa","MIT"', "training.seed=1,2"], tmp_path)
     assert len(found) == 4 and ['data.license="by, sa"', "training.seed=1"] in found.values()
     found = combinations(
         None, [], ["training.clip_norm=none,1.0", "training.schedule=wsd,cosine"], tmp_path
