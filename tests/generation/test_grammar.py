@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import minigpt
+from minigpt import CharacterTokenizer, WordTokenizer
 from minigpt.environment import install_command
 from minigpt.errors import UserError
 from minigpt.generation.grammar import Grammar
 from minigpt.models import GPT
 from minigpt.targets.gguf.run_file import write_run_file
-from minigpt.tokenizers import CharacterTokenizer, WordTokenizer
 from tests.cli.running import called, refused
 from tests.test_documentation import ROOT
 
