@@ -20,6 +20,7 @@ COMMANDS = {
     "train": ("train", "train"),
     "sweep": ("sweep", "sweep"),
     "sample": ("sample", "sample"),
+    "chat": ("chat", "chat"),
     "translate": ("translate", "translate"),
     "tokenize": ("tokenize", "tokenize"),
     "evaluate": ("examining", "evaluate"),

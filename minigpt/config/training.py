@@ -107,6 +107,10 @@ class TrainingConfig(Section):
     sample_every_steps: Steps = Field(
         0, description="show samples after every so many updates within an epoch too; 0: do not"
     )
+    loss_on: Literal["answers", "all"] = Field(
+        "answers",
+        description="for dialogues: the tokens that are learned; answers: those of the assistant",
+    )
     early_stopping_patience: Positive | None = Field(
         None, description="stop after this many validations without a lower validation loss"
     )

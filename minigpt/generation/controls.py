@@ -32,7 +32,7 @@ class LogitsProcessor(abc.ABC):
         """
 
 
-class Controls:
+class Controls(LogitsProcessor):
     """The arguments `logit_bias`, which is added first, and `logits_processor` of a text model.
 
     Args:
@@ -62,7 +62,6 @@ class Controls:
             raise UserError(*problems)
 
     def start(self, tokenizer: Vocabulary, prompt_ids: np.ndarray) -> Processor:
-        """Begins a text, as `LogitsProcessor.start`."""
         process = self._processor
         if isinstance(process, LogitsProcessor):
             process = process.start(tokenizer, prompt_ids)

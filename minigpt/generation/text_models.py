@@ -22,6 +22,7 @@ from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
 from minigpt.generation.prompts import (
     WHITE_SPACE,
+    Prompt,
     as_list,
     as_texts,
     as_token_ids,
@@ -63,12 +64,12 @@ class TextModel(BaseTextModel):
         return sampling_config(**values)
 
     def _samples(
-        self, prompts: list[str], seeds: list[int], settings: Any, num_samples: int, controls: Any
+        self, prompts: list[Prompt], seeds: list[int], settings: Any, number: int, controls: Any
     ) -> Iterator[Sample]:
-        arguments = prompts, seeds, settings, num_samples
-        return generate(self._decoder, self.tokenizer, *arguments, controls=controls)
+        arguments = prompts, seeds, settings, number, controls
+        return generate(self._decoder, self.tokenizer, *arguments)
 
-    def _pieces(self, prompt: str, seed: int, settings: Any, controls: Any) -> Iterator[str]:
+    def _pieces(self, prompt: Prompt, seed: int, settings: Any, controls: Any) -> Iterator[str]:
         return stream(self._decoder, self.tokenizer, prompt, seed, settings, controls)
 
     def _logits(self, token_ids: np.ndarray) -> np.ndarray:

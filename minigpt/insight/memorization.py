@@ -302,6 +302,8 @@ def measure_memorization(
     if state not in ("best", "last"):
         raise UserError(ArgumentProblem("state", state, "should be best or last"))
     tokens = as_integer("tokens", tokens, 1)
+    if run.config.data.source == "dialogues":
+        raise run_error(run.path, "was trained on dialogues; memorization is measured for texts")
     corpus = corpus or known_run_corpus(run)
     token_bytes = TokenBytes(corpus.tokenizer)
     is_pairs = run.config.data.source == "pairs"
@@ -371,13 +373,13 @@ def _passage(
 
 
 def _file(run: Run, text: str) -> str:
-    """Returns the name of the first file of the user that contains a text, and the line."""
+    """Returns the name of the first file of the user that contains a text, and the line or row."""
     source = open_source(run.config.data)
     try:
         found = source.find(text.encode()) if isinstance(source, TextFiles) else None
     except UserError:
         return ""  # It has been removed since. The token ids are in the cache.
-    return f" ({found[0].name}, line {found[1]:,})" if found else ""
+    return f" ({found[0].name}, {found[1]})" if found else ""
 
 
 def _copied(

@@ -69,8 +69,8 @@ class WordGraph(GraphTokenizer):
     def __init__(self, tokenizer: WordTokenizer) -> None:
         super().__init__(tokenizer)
         # A table cannot be empty. No text contains the empty word.
-        words = [b"", *tokenizer.pieces[SPECIAL_TOKENS:]]
-        ids = [tokenizer.unknown_id, *range(SPECIAL_TOKENS, tokenizer.vocab_size)]
+        words = [b"", *tokenizer.text_pieces[SPECIAL_TOKENS:]]
+        ids = [tokenizer.unknown_id, *range(SPECIAL_TOKENS, len(tokenizer.text_pieces))]
         self._table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(words, ids, tf.string, tf.int32),
             default_value=tokenizer.unknown_id,

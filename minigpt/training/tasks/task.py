@@ -3,15 +3,15 @@
 import abc
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from minigpt.config import Config, FilesConfig, PairsConfig
+from minigpt.config import Config
 from minigpt.corpus.datasets import batch_dataset
+from minigpt.corpus.text_files import recorded_path
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.breakdown import LossBreakdown
 from minigpt.evaluation.text import Replicas
@@ -54,9 +54,9 @@ class Task(abc.ABC):
         # One pass over the training text, unless set.
         steps = max(1, self.batches_in_pass // training.accumulate_steps)
         data = config.data
-        if isinstance(data, FilesConfig | PairsConfig):
-            paths = [str(Path(path).absolute()) for path in data.paths]
-            data = data.model_copy(update={"paths": paths})
+        settings = {"paths", "val_paths"} & set(type(data).model_fields)
+        paths = {name: list(map(recorded_path, getattr(data, name))) for name in settings}
+        data = data.model_copy(update=paths)
         config = config.with_training(steps_per_epoch=training.steps_per_epoch or steps)
         return config.model_copy(update={"data": data, "model": config.model.resolved()})
 
