@@ -19,19 +19,29 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.config import DataConfig, GPT2Config, PairsConfig, TokenizerConfig
+from minigpt.config import (
+    DataConfig,
+    GivenConfig,
+    GPT2Config,
+    IdsConfig,
+    PairsConfig,
+    RunTokenizerConfig,
+    TokenizerConfig,
+)
 from minigpt.corpus.documents import Documents, format_size, ingest
+from minigpt.corpus.id_files import IdFiles, Ids, tokenizer_of_ids, write_given_ids
 from minigpt.corpus.shards import SHARD_BYTES, write_sharded_ids
 from minigpt.corpus.sources import open_source, source_name
 from minigpt.corpus.split import count_duplicates, split_corpus
 from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.token_ids import Part, PartSizes, map_ids, part_sizes, write_ids
-from minigpt.errors import UserError
+from minigpt.errors import UserError, gathering
 from minigpt.interrupts import Interrupted
 from minigpt.storage.atomic import atomic_folder, publish_folder, replace_file, resumable_folder
 from minigpt.storage.downloads import download
 from minigpt.storage.files import cache_folder, sha256_of
 from minigpt.tokenizers import KINDS, Tokenizer, learn_tokenizer, load_tokenizer
+from minigpt.tokenizers.given import GivenTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
 FORMAT_VERSION = 3
@@ -93,7 +103,7 @@ def open_corpus(
         # No text contains the token, so the stored ids are the same with and without it.
         corpus = replace(corpus, tokenizer=corpus.tokenizer.with_start())
     found = corpus.tokenizer.vocab_size - len(corpus.tokenizer.byte_ids)
-    if existing is None and found < tokenizer.vocab_size:
+    if existing is None and found < tokenizer.vocab_size and not isinstance(data, IdsConfig):
         logger.info(
             f"the text yields only {found:,} tokens; using {found:,} instead of "
             f"{tokenizer.vocab_size:,}"
@@ -158,13 +168,22 @@ class _Store:
         self.data = data
         self.shard_bytes = shard_bytes
         self.config = config
-        self.source = open_source(data)
-        if existing is None and isinstance(config, GPT2Config):
-            existing = published_tokenizer(config)
-            if isinstance(data, PairsConfig):
+        problems: list[str] = []
+        self.ids = IdFiles(data.paths) if isinstance(data, IdsConfig) else None
+        if existing is None:
+            with gathering(problems):
+                if isinstance(data, IdsConfig):
+                    config = tokenizer_of_ids(data, config)
+                existing = given_tokenizer(config)
+            if existing and isinstance(data, PairsConfig):
                 existing = existing.with_start()
+        if self.ids and (self.ids.problems or problems):
+            problems += self.ids.problems + (self.ids.check_ids(existing) if existing else [])
+        if problems:
+            raise UserError(*problems)
         self.existing = existing
-        self.source_fingerprint = self.source.fingerprint()
+        self.source = open_source(data)
+        self.source_fingerprint = (self.ids or self.source).fingerprint()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -199,11 +218,21 @@ class _Store:
         """Returns the corpus; creates the store if it is not there."""
         return read_store(self.folder) or self._make()
 
+    def _parts(self) -> tuple[tuple[Documents, Documents] | tuple[Ids, Ids], int]:
+        """Returns both sides of the split, and the number of duplicates."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        if self.ids:
+            assert self.existing
+            if problems := self.ids.check_ids(self.existing):
+                raise UserError(*problems)
+            return self.ids.split(self.data.val_fraction, self.existing.end_id), 0
+        documents = self._read_text()
+        duplicates = count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
+        return split_corpus(documents, self.data), duplicates
+
     def _read_text(self) -> Documents:
         logger.info("reading the text")
-        folder = self.folder.parent
-        folder.mkdir(parents=True, exist_ok=True)
-        documents = ingest(self.source.pieces(), folder)
+        documents = ingest(self.source.pieces(), self.folder.parent)
         if self.source.fingerprint() != self.source_fingerprint:
             raise UserError("the text changed while it was being read; start again")
         if not len(documents):
@@ -212,20 +241,22 @@ class _Store:
 
     def _make(self) -> Corpus:
         """Writes the store."""
-        documents = self._read_text()
-        parts = split_corpus(documents, self.data)
+        parts, duplicates = self._parts()
         folder = self.folder
         if folder.exists():
             logger.warning("%s was damaged and is rewritten", folder)
-        duplicates = count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
         meta = {"settings": self.settings, "duplicates": duplicates}
-        if max(part.bytes for part in parts) > self.shard_bytes:
+        if isinstance(parts[0], Ids):
+            assert self.existing
+            tokenizer = self.existing
+        elif max(part.bytes for part in parts) > self.shard_bytes:
             return self._make_large(folder, parts, meta)
-        tokenizer = self._tokenizer(parts[0])
+        else:
+            tokenizer = self._tokenizer(parts[0])
         for attempts_left in (2, 1, 0):
             try:
                 with atomic_folder(folder, replace=folder.exists()) as unfinished:
-                    write_store(unfinished, *parts, tokenizer, meta, self.shard_bytes)
+                    write_store(unfinished, parts[0], parts[1], tokenizer, meta, self.shard_bytes)
                     # The files are mapped first: once published, another process may replace them.
                     corpus = read_store(unfinished)
             except OSError as error:
@@ -279,8 +310,8 @@ def _key(settings: dict[str, Any]) -> str:
 
 def write_store(
     folder: Path,
-    train: Documents,
-    val: Documents,
+    train: Documents | Ids,
+    val: Documents | Ids,
     tokenizer: Tokenizer,
     meta: dict[str, Any],
     shard_bytes: int,
@@ -289,18 +320,21 @@ def write_store(
 
     Args:
       folder: empty, or with the files of a call that was interrupted.
-      train, val: the documents of both sides.
-      tokenizer: encodes them.
+      train, val: the documents of both sides, or their ids.
+      tokenizer: encodes documents.
       meta: additional entries of `meta.json`.
       shard_bytes: a side with more bytes of text is tokenized by several processes. Their files, in
         `folder/shards-SIDE`, can be removed afterwards.
     """
     tokenizer.save(folder / "tokenizer")
-    logger.info("tokenizing %s", format_size(train.bytes + val.bytes))
+    if isinstance(train, Documents) and isinstance(val, Documents):
+        logger.info("tokenizing %s", format_size(train.bytes + val.bytes))
     meta = meta | {"tokenizer": tokenizer.fingerprint()}
     for name, part in (("train", train), ("val", val)):
         with open(folder / f"{name}.bin", "wb") as file:
-            if part.bytes > shard_bytes:
+            if isinstance(part, Ids):
+                sizes, counts = write_given_ids(file, part, tokenizer)
+            elif part.bytes > shard_bytes:
                 shards = folder / f"shards-{name}"
                 counts = write_sharded_ids(file, shards, part, tokenizer, shard_bytes)
                 sizes = part_sizes(part, tokenizer, counts)
@@ -371,6 +405,35 @@ def even_sample(documents: Documents, limit: int) -> Iterator[str]:
         if kept + size <= seen * share:
             kept += size
             yield documents.text[start:stop].decode()
+
+
+def given_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
+    """Returns the tokenizer that a configuration names; None if it is learned from text.
+
+    Raises:
+      UserError: it cannot be read, or does not have `config.vocab_size` entries.
+    """
+    if isinstance(config, GPT2Config):
+        return published_tokenizer(config)
+    if not isinstance(config, GivenConfig):
+        return None
+    path = Path(config.path)
+    if not config.path or not path.exists():
+        reason = "does not exist" if config.path else f"should name the file of the {config.kind}"
+        raise UserError(f"tokenizer.path = {config.path!r}: {reason}")
+    if isinstance(config, RunTokenizerConfig):
+        folder = path / "tokenizer"
+        tokenizer = load_tokenizer(folder if folder.is_dir() else path)
+    else:
+        kind = KINDS[config.kind]
+        assert issubclass(kind, GivenTokenizer)
+        tokenizer = kind.from_file(path)
+    if config.vocab_size not in (0, tokenizer.vocab_size):
+        raise UserError(
+            f"tokenizer.vocab_size = {config.vocab_size}: should be {tokenizer.vocab_size}, the number "
+            f"of entries of {path}"
+        )
+    return tokenizer
 
 
 def published_tokenizer(config: GPT2Config) -> GPT2Tokenizer:

@@ -9,11 +9,18 @@ from minigpt.tokenizers.base import Tokenizer, read_state, state_path
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.listed import ListedTokenizer
 from minigpt.tokenizers.word import WordTokenizer
 
 KINDS: dict[str, type[Tokenizer]] = {
     tokenizer.kind: tokenizer
-    for tokenizer in (WordTokenizer, CharacterTokenizer, BytePairTokenizer, GPT2Tokenizer)
+    for tokenizer in (
+        WordTokenizer,
+        CharacterTokenizer,
+        BytePairTokenizer,
+        GPT2Tokenizer,
+        ListedTokenizer,
+    )
 }
 
 

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from minigpt.config import Config, FilesConfig, PairsConfig
+from minigpt.config import Config
 from minigpt.corpus.datasets import batch_dataset
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.breakdown import LossBreakdown
@@ -53,12 +53,15 @@ class Task(abc.ABC):
         config, training = self.config, self.config.training
         # One pass over the training text, unless set.
         steps = max(1, self.batches_in_pass // training.accumulate_steps)
-        data = config.data
-        if isinstance(data, FilesConfig | PairsConfig):
-            paths = [str(Path(path).absolute()) for path in data.paths]
+        data, tokenizer = config.data, config.tokenizer
+        if paths := getattr(data, "paths", None):
+            paths = [str(Path(path).absolute()) for path in paths]
             data = data.model_copy(update={"paths": paths})
+        if path := getattr(tokenizer, "path", None):
+            tokenizer = tokenizer.model_copy(update={"path": str(Path(path).absolute())})
         config = config.with_training(steps_per_epoch=training.steps_per_epoch or steps)
-        return config.model_copy(update={"data": data, "model": config.model.resolved()})
+        changes = {"data": data, "tokenizer": tokenizer, "model": config.model.resolved()}
+        return config.model_copy(update=changes)
 
     @abc.abstractmethod
     def prepare(self) -> None:
