@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -12,6 +13,8 @@ from minigpt.tokenizers.base import Tokenizer, read_checked_file, read_file
 # What tokenizers call the token that ends a document, and the one for what is unknown. The first name that
 # a vocabulary has is meant.
 END_NAMES = ["<|endoftext|>", "<end>", "</s>", "<eos>", "[EOS]", "<|end_of_text|>", "[SEP]"]
+# Parts of a text would be encoded as texts of their own, which begin with a space.
+NEVER = re.compile("(?!)")
 UNKNOWN_NAMES = ["[UNK]", "<unk>", "<UNK>"]
 
 

@@ -9,7 +9,9 @@ from minigpt.tokenizers.base import Tokenizer, read_state, state_path
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.huggingface import HuggingFaceTokenizer
 from minigpt.tokenizers.listed import ListedTokenizer
+from minigpt.tokenizers.sentencepiece_model import SentencePieceTokenizer
 from minigpt.tokenizers.word import WordTokenizer
 
 KINDS: dict[str, type[Tokenizer]] = {
@@ -20,6 +22,8 @@ KINDS: dict[str, type[Tokenizer]] = {
         BytePairTokenizer,
         GPT2Tokenizer,
         ListedTokenizer,
+        SentencePieceTokenizer,
+        HuggingFaceTokenizer,
     )
 }
 

@@ -14,12 +14,16 @@ from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.gpt2_files import byte_alphabet
+from minigpt.tokenizers.listed import ListedTokenizer
 from minigpt.tokenizers.splitting import AddedToken
+from minigpt.tokenizers.unicode_tables import ranges
 from minigpt.tokenizers.vocabulary import SPACE
 from minigpt.tokenizers.word import WordTokenizer
 
 END, PADDING = "<end>", "[PAD]"
 # Flags of added tokens, with their names in tokenizer.json.
+# The kinds of a portable file that look names up: in a text with or without spaces between them.
+LISTED_AS = {b" ": "word", b"": "character"}
 FLAGS = {"single_word": 1, "lstrip": 2, "rstrip": 4, "normalized": 8}
 
 
@@ -29,6 +33,10 @@ def tokenizer_problem(tokenizer: Tokenizer) -> str | None:
         return f"tokenizer.kind = {tokenizer.kind!r}: has no form in a portable file"
     if isinstance(tokenizer, GPT2Tokenizer) and tokenizer.splitting != "gpt2":
         return "the tokenizer splits text as Qwen3 does: has no form in a portable file"
+    if isinstance(tokenizer, ListedTokenizer) and (name := _divided(tokenizer)):
+        return (
+            f"tokenizer.kind = 'listed': {name!r} has signs, which a portable file reads as names"
+        )
     return None
 
 
@@ -55,9 +63,10 @@ def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
     if problem := tokenizer_problem(tokenizer):
         raise UserError(problem)
     ranks, byte_ids = BUILDERS[type(tokenizer)](tokenizer)
+    is_listed = isinstance(tokenizer, ListedTokenizer)
     start_id = tokenizer.own_start_id
     return {
-        "kind": tokenizer.kind,
+        "kind": LISTED_AS[tokenizer.separator] if is_listed else tokenizer.kind,
         "lowercase": tokenizer.lowercase,
         "end_id": tokenizer.end_id,
         **({} if start_id is None else {"start_id": start_id}),
@@ -96,6 +105,18 @@ def _words(tokenizer: WordTokenizer) -> Built:
     return _in_order(tokenizer, tokenizer.end_id + 1), _byte_ids({})
 
 
+def _listed(tokenizer: ListedTokenizer) -> Built:
+    is_name = np.array([bool(piece) for piece in tokenizer.pieces])
+    return np.where(is_name, _in_order(tokenizer, 0), np.int32(-1)), _byte_ids({})
+
+
+def _divided(tokenizer: ListedTokenizer) -> str | None:
+    """Returns the first name that the words of a portable file divide; None if there is none."""
+    signs = ranges("P", "S") if tokenizer.separator else []
+    marks = {chr(c) for first, last in signs for c in range(first, last + 1)}
+    return next((piece.decode() for piece in tokenizer.pieces if marks & {*piece.decode()}), None)
+
+
 def _gpt2(tokenizer: GPT2Tokenizer) -> Built:
     ranks = np.full(tokenizer.vocab_size, -1, np.int32)
     rank = {first + second: number for number, (first, second) in enumerate(tokenizer.merges)}
@@ -120,6 +141,7 @@ BUILDERS: dict[type, Callable[[Any], Built]] = {
     BytePairTokenizer: _byte_pair,
     CharacterTokenizer: _character,
     WordTokenizer: _words,
+    ListedTokenizer: _listed,
 }
 
 

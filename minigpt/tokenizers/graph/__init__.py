@@ -8,7 +8,15 @@ from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.graph.base import GraphTokenizer
 from minigpt.tokenizers.graph.gpt2 import GPT2Graph
-from minigpt.tokenizers.graph.learned import BytePairGraph, CharacterGraph, WordGraph
+from minigpt.tokenizers.graph.learned import (
+    BytePairGraph,
+    CharacterGraph,
+    ListedGraph,
+    SentencePieceGraph,
+    WordGraph,
+)
+from minigpt.tokenizers.listed import ListedTokenizer
+from minigpt.tokenizers.sentencepiece_model import SentencePieceTokenizer
 from minigpt.tokenizers.word import WordTokenizer
 
 # A subclass of one of these tokenizers has the same graph.
@@ -17,6 +25,8 @@ GRAPHS: dict[type[Tokenizer], type[GraphTokenizer]] = {
     CharacterTokenizer: CharacterGraph,
     BytePairTokenizer: BytePairGraph,
     GPT2Tokenizer: GPT2Graph,
+    ListedTokenizer: ListedGraph,
+    SentencePieceTokenizer: SentencePieceGraph,
 }
 
 

@@ -1,4 +1,4 @@
-"""The tokenizers that are learned from text, in TensorFlow operations."""
+"""The tokenizers other than GPT-2's, in TensorFlow operations."""
 
 import tensorflow as tf
 import tensorflow_text
@@ -6,8 +6,10 @@ import tensorflow_text
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.graph.base import GraphTokenizer
+from minigpt.tokenizers.listed import ListedTokenizer
+from minigpt.tokenizers.sentencepiece_model import SentencePieceTokenizer
 from minigpt.tokenizers.vocabulary import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
-from minigpt.tokenizers.word import SEPARATE, SPECIAL_TOKENS, WHITE_SPACE, WordTokenizer
+from minigpt.tokenizers.word import SEPARATE, WHITE_SPACE, WordTokenizer
 
 
 class BytePairGraph(GraphTokenizer):
@@ -25,6 +27,21 @@ class BytePairGraph(GraphTokenizer):
         texts = tf.strings.regex_replace(texts, ESCAPE + r"\z", "")
         texts = tf.strings.regex_replace(texts, ESCAPED_SPACE, SPACE)
         return tf.strings.regex_replace(texts, ESCAPED_ESCAPE, ESCAPE)
+
+
+class SentencePieceGraph(GraphTokenizer):
+    """Runs the same sentencepiece model as `SentencePieceTokenizer`."""
+
+    def __init__(self, tokenizer: SentencePieceTokenizer) -> None:
+        super().__init__(tokenizer)
+        self._encoder = tensorflow_text.SentencepieceTokenizer(tokenizer.data, out_type=tf.int32)
+        self._space = "^ " if tokenizer.has_space else "^"
+
+    def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        return self._encoder.tokenize(texts)
+
+    def _restore(self, texts: tf.Tensor) -> tf.Tensor:
+        return tf.strings.regex_replace(texts, self._space, "", replace_global=False)
 
 
 class CharacterGraph(GraphTokenizer):
@@ -66,11 +83,11 @@ def _utf8(code_points: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 class WordGraph(GraphTokenizer):
     """Splits at white space and around punctuation marks, and looks up every word in a table."""
 
-    def __init__(self, tokenizer: WordTokenizer) -> None:
+    def __init__(self, tokenizer: WordTokenizer | ListedTokenizer) -> None:
         super().__init__(tokenizer)
+        known = {piece: i for i, piece in enumerate(tokenizer.pieces) if piece}
         # A table cannot be empty. No text contains the empty word.
-        words = [b"", *tokenizer.pieces[SPECIAL_TOKENS:]]
-        ids = [tokenizer.unknown_id, *range(SPECIAL_TOKENS, tokenizer.vocab_size)]
+        words, ids = [b"", *known], [tokenizer.unknown_id, *known.values()]
         self._table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(words, ids, tf.string, tf.int32),
             default_value=tokenizer.unknown_id,
@@ -80,3 +97,14 @@ class WordGraph(GraphTokenizer):
         texts = tf.strings.regex_replace(texts, WHITE_SPACE, " ")
         words = tf.strings.split(tf.strings.regex_replace(texts, SEPARATE, r" \0 "))
         return words.with_flat_values(self._table.lookup(words.flat_values))
+
+
+class ListedGraph(WordGraph):
+    """Looks up the names between white space, or every character."""
+
+    def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        if self._separator:
+            names = tf.strings.split(tf.strings.regex_replace(texts, WHITE_SPACE, " "))
+        else:
+            names = tf.strings.unicode_split(texts, "UTF-8")
+        return names.with_flat_values(self._table.lookup(names.flat_values))
