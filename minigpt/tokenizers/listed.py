@@ -3,7 +3,8 @@
 import io
 import pickle
 import pickletools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from minigpt.tokenizers.base import setting
 from minigpt.tokenizers.given import END_NAMES, UNKNOWN_NAMES, GivenTokenizer
+from minigpt.tokenizers.word import split_chunk
 
 
 class ListedTokenizer(GivenTokenizer):
@@ -22,6 +24,8 @@ class ListedTokenizer(GivenTokenizer):
     Attributes:
       names: the names.
       separator: what is between two names in a text: b" ", or b"" for characters.
+      are_words: whether the names are words of the word tokenizer. Then text is split as there, with every
+        sign a word of its own; otherwise at white space.
     """
 
     kind: ClassVar[str] = "listed"
@@ -52,6 +56,8 @@ class ListedTokenizer(GivenTokenizer):
         # A class variable of the other kinds.
         self.separator = b"" if are_characters else b" "  # type: ignore[misc]
         self.lossless = are_characters
+        words = [piece.decode() for piece in self.pieces if piece]
+        self.are_words = not are_characters and all(split_chunk(w, False) == [w] for w in words)
         self._ids = {piece.decode(): i for i, piece in enumerate(self.pieces) if piece}
 
     @classmethod
@@ -64,7 +70,9 @@ class ListedTokenizer(GivenTokenizer):
 
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
         get, unknown = self._ids.get, self.unknown_id
-        split = str.split if self.separator else list
+        split: Callable[[str], Iterable[str]] = str.split if self.separator else list
+        if self.are_words:
+            split = _words
         return [np.array([get(name, unknown) for name in split(text)], np.int32) for text in texts]
 
     def _files(self) -> dict[str, bytes]:
@@ -76,6 +84,10 @@ class ListedTokenizer(GivenTokenizer):
     @classmethod
     def _from_settings(cls, settings: dict[str, Any], folder: Path) -> Self:
         return cls(setting(settings, "names", list[str]), setting(settings, "are_characters", bool))
+
+
+def _words(text: str) -> Iterable[str]:
+    return chain.from_iterable(split_chunk(chunk, False) for chunk in text.split())
 
 
 class _PlainUnpickler(pickle.Unpickler):

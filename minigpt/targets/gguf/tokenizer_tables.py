@@ -16,7 +16,6 @@ from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.gpt2_files import byte_alphabet
 from minigpt.tokenizers.listed import ListedTokenizer
 from minigpt.tokenizers.splitting import AddedToken
-from minigpt.tokenizers.unicode_tables import ranges
 from minigpt.tokenizers.vocabulary import SPACE
 from minigpt.tokenizers.word import WordTokenizer
 
@@ -33,10 +32,8 @@ def tokenizer_problem(tokenizer: Tokenizer) -> str | None:
         return f"tokenizer.kind = {tokenizer.kind!r}: has no form in a portable file"
     if isinstance(tokenizer, GPT2Tokenizer) and tokenizer.splitting != "gpt2":
         return "the tokenizer splits text as Qwen3 does: has no form in a portable file"
-    if isinstance(tokenizer, ListedTokenizer) and (name := _divided(tokenizer)):
-        return (
-            f"tokenizer.kind = 'listed': {name!r} has signs, which a portable file reads as names"
-        )
+    if isinstance(tokenizer, ListedTokenizer) and tokenizer.separator and not tokenizer.are_words:
+        return "tokenizer.kind = 'listed': a name has signs, which a portable file reads as names"
     return None
 
 
@@ -108,13 +105,6 @@ def _words(tokenizer: WordTokenizer) -> Built:
 def _listed(tokenizer: ListedTokenizer) -> Built:
     is_name = np.array([bool(piece) for piece in tokenizer.pieces])
     return np.where(is_name, _in_order(tokenizer, 0), np.int32(-1)), _byte_ids({})
-
-
-def _divided(tokenizer: ListedTokenizer) -> str | None:
-    """Returns the first name that the words of a portable file divide; None if there is none."""
-    signs = ranges("P", "S") if tokenizer.separator else []
-    marks = {chr(c) for first, last in signs for c in range(first, last + 1)}
-    return next((piece.decode() for piece in tokenizer.pieces if marks & {*piece.decode()}), None)
 
 
 def _gpt2(tokenizer: GPT2Tokenizer) -> Built:

@@ -100,9 +100,15 @@ class WordGraph(GraphTokenizer):
 
 
 class ListedGraph(WordGraph):
-    """Looks up the names between white space, or every character."""
+    """Looks up words, what is between white space, or characters; see `ListedTokenizer.are_words`."""
+
+    def __init__(self, tokenizer: ListedTokenizer) -> None:
+        super().__init__(tokenizer)
+        self._are_words = tokenizer.are_words
 
     def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        if self._are_words:
+            return super()._ids(texts)
         if self._separator:
             names = tf.strings.split(tf.strings.regex_replace(texts, WHITE_SPACE, " "))
         else:
