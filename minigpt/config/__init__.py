@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from minigpt.config.tokenizer import GivenConfig as GivenConfig
     from minigpt.config.tokenizer import GPT2Config as GPT2Config
     from minigpt.config.tokenizer import LearnedConfig as LearnedConfig
-    from minigpt.config.tokenizer import ListedConfig as ListedConfig
-    from minigpt.config.tokenizer import RunTokenizerConfig as RunTokenizerConfig
     from minigpt.config.tokenizer import TokenizerConfig as TokenizerConfig
     from minigpt.config.training import TrainingConfig as TrainingConfig
 

@@ -46,16 +46,12 @@ class TextSize:
       different_characters: needed for fewer than `CHARACTERS_BELOW` bytes.
       training_share: share of the characters that the split leaves for training; None if the text has not
         been split.
-      tokens: the number of token ids, if they are given; `bytes` is then this number too.
-      vocab_size: V of a tokenizer that is given.
     """
 
     bytes: int
     characters: int
     different_characters: int = 0
     training_share: float | None = None
-    tokens: int | None = None
-    vocab_size: int | None = None
 
 
 def settings_to_fit(config: Config) -> set[str]:
@@ -167,10 +163,12 @@ class _Choice:
         tokenizer = self.tokenizer()
         kind = tokenizer["kind"]
         vocab_size = tokenizer.get("vocab_size", self.config.tokenizer.vocab_size)
-        vocab_size = self.text.vocab_size or self.setting("tokenizer.vocab_size", vocab_size)
-        tokens = self.training_share * (self.text.tokens or _tokens(self.text, kind, vocab_size))
-        # The numbers of characters and of given ids are exact, all others are estimates.
-        is_exact = kind == "character" or self.text.tokens
+        vocab_size = self.setting("tokenizer.vocab_size", vocab_size)
+        # Given ids are counted as characters. Their number is exact, all others are estimates.
+        is_exact = kind == "character" or self.config.data.source == "ids"
+        tokens = self.training_share * _tokens(
+            self.text, "character" if is_exact else kind, vocab_size
+        )
         length, max_len, batch_size = self.batch(tokens if is_exact else tokens / 2)
         width, blocks = _model_for(self.text.bytes, self.reference_minutes)
         model = {
@@ -221,8 +219,7 @@ class _Choice:
 
         Published models are large. These settings let two cores complete a useful number of steps.
         """
-        tokens = self.text.tokens or self.text.bytes / BYTES_PER_TOKEN_OF_GPT2
-        tokens *= self.training_share
+        tokens = self.training_share * self.text.bytes / BYTES_PER_TOKEN_OF_GPT2
         length = self.setting("training.sequence_length", 128)
         batch_size = self.setting("training.batch_size", 4)
         if length is not None:

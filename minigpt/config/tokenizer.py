@@ -81,39 +81,18 @@ class GPT2Config(TokenizerConfig):
 
 
 class GivenConfig(TokenizerConfig):
-    """Settings of the kinds that are read from a file of the user, which training copies into its run."""
+    """A tokenizer that the user has. Training copies its file into the run.
 
-    path: str = Field("", description="the file, or the run")
+    "sentencepiece": a .model of sentencepiece. "huggingface": a tokenizer.json of the tokenizers package.
+    "listed": a text file with the name of each token id, one a line, or a meta.pkl of nanoGPT.
+    "run": the tokenizer of another run.
+    """
+
+    kind: Literal["sentencepiece", "huggingface", "listed", "run"] = "listed"
+    path: str = Field("", description="the file, or the folder of the run")
     vocab_size: int = Field(
-        0,
-        ge=0,
-        le=MAX_VOCAB_SIZE,
-        description="number of vocabulary entries, special tokens included; 0 for those of the file",
+        0, ge=0, le=MAX_VOCAB_SIZE, description=f"{VOCAB_SIZE}; 0 for that of the file"
     )
-
-
-class SentencePieceConfig(GivenConfig):
-    """A model of sentencepiece, in a file that ends in .model."""
-
-    kind: Literal["sentencepiece"] = "sentencepiece"
-
-
-class HuggingFaceConfig(GivenConfig):
-    """A tokenizer.json of the tokenizers package."""
-
-    kind: Literal["huggingface"] = "huggingface"
-
-
-class ListedConfig(GivenConfig):
-    """Names of token ids: a text file with one name a line, from the id 0 on, or nanoGPT's meta.pkl."""
-
-    kind: Literal["listed"] = "listed"
-
-
-class RunTokenizerConfig(GivenConfig):
-    """The tokenizer of another run."""
-
-    kind: Literal["run"] = "run"
 
 
 AnyTokenizer = Annotated[
@@ -121,9 +100,9 @@ AnyTokenizer = Annotated[
     | Annotated[CharacterConfig, Tag("character")]
     | Annotated[WordConfig, Tag("word")]
     | Annotated[GPT2Config, Tag("gpt2")]
-    | Annotated[SentencePieceConfig, Tag("sentencepiece")]
-    | Annotated[HuggingFaceConfig, Tag("huggingface")]
-    | Annotated[ListedConfig, Tag("listed")]
-    | Annotated[RunTokenizerConfig, Tag("run")],
+    | Annotated[GivenConfig, Tag("sentencepiece")]
+    | Annotated[GivenConfig, Tag("huggingface")]
+    | Annotated[GivenConfig, Tag("listed")]
+    | Annotated[GivenConfig, Tag("run")],
     selected_by("kind", "byte_pair"),
 ]

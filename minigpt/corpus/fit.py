@@ -3,19 +3,19 @@
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
-from minigpt.config import Config, GivenConfig, IdsConfig, PairsConfig, load_config
+from minigpt.config import Config, IdsConfig, PairsConfig, load_config
 from minigpt.config.fit import CHARACTERS_BELOW, REFERENCE_SPEED, TextSize, fitted, settings_to_fit
+from minigpt.config.tokenizer import TokenizerConfig
 from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
 from minigpt.corpus.sources import open_source
 from minigpt.corpus.split import split
 from minigpt.corpus.token_store import given_tokenizer
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, gathering
 
 # The bytes of UTF-8 that do not begin a character.
 _CONTINUATION = bytes(range(0x80, 0xC0))
@@ -62,31 +62,40 @@ def fit_to_text(config: Config, *, measures_speed: bool = True) -> Config:
     Raises:
       UserError: if the text cannot be read.
     """
-    data, given = config.data, None
-    if isinstance(data, IdsConfig) and config.training.init_from is None:
-        config = config.model_copy(update={"tokenizer": tokenizer_of_ids(data, config.tokenizer)})
-    if not settings_to_fit(config):
+    problems: list[str] = []
+    with gathering(problems):
+        config = _with_given_tokenizer(config)
+    # `open_corpus` reports a problem together with those of the text.
+    if problems or not settings_to_fit(config):
         return config
-    if isinstance(config.tokenizer, GivenConfig):
-        given = given_tokenizer(config.tokenizer)
+    data = config.data
     if isinstance(data, IdsConfig):
         files = IdFiles(data.paths)
-        share = len(files.train) / files.tokens if len(files.val) else None
-        text = TextSize(files.tokens, files.tokens, training_share=share, tokens=files.tokens)
+        count = sum(map(len, (files.train | files.val).values()))
+        text = TextSize(count, count)
     else:
         val_fraction = None if isinstance(data, PairsConfig) else data.val_fraction
         text = _measure(open_source(data).pieces(), val_fraction)
-    text = replace(text, vocab_size=given.vocab_size if given else None)
     speed = REFERENCE_SPEED
     if measures_speed and not isinstance(data, PairsConfig):
         speed = training_speed(config.training.device)
     result, chosen = fitted(config, text, speed)
-    unit = "token ids" if text.tokens else "bytes of text"
+    unit = "token ids" if isinstance(data, IdsConfig) else "bytes of text"
     logger.info("Chosen for %s %s (each of these can be set):", f"{text.bytes:,}", unit)
     for section, settings in chosen.items():
         for key, value in settings.items():
             logger.info("  %s.%s = %r", section, key, value)
     return result
+
+
+def _with_given_tokenizer(config: Config) -> Config:
+    tokenizer: TokenizerConfig = config.tokenizer
+    if isinstance(config.data, IdsConfig) and config.training.init_from is None:
+        tokenizer = tokenizer_of_ids(config.data, tokenizer)
+    if not tokenizer.vocab_size and (given := given_tokenizer(tokenizer)):
+        tokenizer = tokenizer.model_copy(update={"vocab_size": given.vocab_size})
+    changed = tokenizer is not config.tokenizer
+    return config.model_copy(update={"tokenizer": tokenizer}) if changed else config
 
 
 @cache

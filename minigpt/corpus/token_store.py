@@ -15,19 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from minigpt.config import (
-    DataConfig,
-    GivenConfig,
-    GPT2Config,
-    IdsConfig,
-    PairsConfig,
-    RunTokenizerConfig,
-    TokenizerConfig,
-)
+from minigpt.config import DataConfig, GPT2Config, IdsConfig, PairsConfig
+from minigpt.config.tokenizer import GivenConfig, TokenizerConfig
 from minigpt.corpus.documents import Documents, format_size, ingest
 from minigpt.corpus.id_files import IdFiles, Ids, tokenizer_of_ids, write_given_ids
 from minigpt.corpus.shards import SHARD_BYTES, write_sharded_ids
@@ -218,14 +211,13 @@ class _Store:
         """Returns the corpus; creates the store if it is not there."""
         return read_store(self.folder) or self._make()
 
-    def _parts(self) -> tuple[tuple[Documents, Documents] | tuple[Ids, Ids], int]:
-        """Returns both sides of the split, and the number of duplicates."""
+    def _parts(self) -> tuple[tuple[Any, Any], int]:
+        """Returns both sides of the split, `Documents` or `Ids`, and the number of duplicates."""
         self.folder.parent.mkdir(parents=True, exist_ok=True)
-        if self.ids:
-            assert self.existing
+        if self.ids and self.existing:
             if problems := self.ids.check_ids(self.existing):
                 raise UserError(*problems)
-            return self.ids.split(self.data.val_fraction, self.existing.end_id), 0
+            return self.ids.split(self.data.val_fraction), 0
         documents = self._read_text()
         duplicates = count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
         return split_corpus(documents, self.data), duplicates
@@ -246,17 +238,13 @@ class _Store:
         if folder.exists():
             logger.warning("%s was damaged and is rewritten", folder)
         meta = {"settings": self.settings, "duplicates": duplicates}
-        if isinstance(parts[0], Ids):
-            assert self.existing
-            tokenizer = self.existing
-        elif max(part.bytes for part in parts) > self.shard_bytes:
+        if not self.ids and max(part.bytes for part in parts) > self.shard_bytes:
             return self._make_large(folder, parts, meta)
-        else:
-            tokenizer = self._tokenizer(parts[0])
+        tokenizer = self._tokenizer(parts[0])
         for attempts_left in (2, 1, 0):
             try:
                 with atomic_folder(folder, replace=folder.exists()) as unfinished:
-                    write_store(unfinished, parts[0], parts[1], tokenizer, meta, self.shard_bytes)
+                    write_store(unfinished, *parts, tokenizer, meta, self.shard_bytes)
                     # The files are mapped first: once published, another process may replace them.
                     corpus = read_store(unfinished)
             except OSError as error:
@@ -327,12 +315,12 @@ def write_store(
         `folder/shards-SIDE`, can be removed afterwards.
     """
     tokenizer.save(folder / "tokenizer")
-    if isinstance(train, Documents) and isinstance(val, Documents):
-        logger.info("tokenizing %s", format_size(train.bytes + val.bytes))
+    if size := sum(part.bytes for part in (train, val) if isinstance(part, Documents)):
+        logger.info("tokenizing %s", format_size(size))
     meta = meta | {"tokenizer": tokenizer.fingerprint()}
     for name, part in (("train", train), ("val", val)):
         with open(folder / f"{name}.bin", "wb") as file:
-            if isinstance(part, Ids):
+            if not isinstance(part, Documents):
                 sizes, counts = write_given_ids(file, part, tokenizer)
             elif part.bytes > shard_bytes:
                 shards = folder / f"shards-{name}"
@@ -408,48 +396,32 @@ def even_sample(documents: Documents, limit: int) -> Iterator[str]:
 
 
 def given_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
-    """Returns the tokenizer that a configuration names; None if it is learned from text.
+    """Returns the tokenizer that a configuration names, downloaded if necessary.
 
+    Returns:
+      The tokenizer; None if it is learned from text.
     Raises:
-      UserError: it cannot be read, or does not have `config.vocab_size` entries.
+      UserError: a file is unavailable or damaged, or does not have `config.vocab_size` entries.
     """
     if isinstance(config, GPT2Config):
-        return published_tokenizer(config)
-    if not isinstance(config, GivenConfig):
-        return None
-    path = Path(config.path)
-    if not config.path or not path.exists():
-        reason = "does not exist" if config.path else f"should name the file of the {config.kind}"
-        raise UserError(f"tokenizer.path = {config.path!r}: {reason}")
-    if isinstance(config, RunTokenizerConfig):
-        folder = path / "tokenizer"
-        tokenizer = load_tokenizer(folder if folder.is_dir() else path)
+        encoder = download(config.encoder_url, config.encoder_sha256).read_bytes()
+        merges = download(config.merges_url, config.merges_sha256).read_bytes()
+        name, names = config.encoder_url, (config.encoder_url, config.merges_url)
+        tokenizer: Tokenizer = GPT2Tokenizer.from_files(encoder, merges, names)
+    elif isinstance(config, GivenConfig):
+        name, path = config.path, Path(config.path)
+        if not path.exists() or not name:
+            raise UserError(f"tokenizer.path = {name!r}: does not exist; should be a file or a run")
+        if config.kind == "run":
+            folder = path / "tokenizer"
+            tokenizer = load_tokenizer(folder if folder.is_dir() else path)
+        else:
+            tokenizer = cast(type[GivenTokenizer], KINDS[config.kind]).from_file(path)
     else:
-        kind = KINDS[config.kind]
-        assert issubclass(kind, GivenTokenizer)
-        tokenizer = kind.from_file(path)
+        return None
     if config.vocab_size not in (0, tokenizer.vocab_size):
         raise UserError(
-            f"tokenizer.vocab_size = {config.vocab_size}: should be {tokenizer.vocab_size}, the number "
-            f"of entries of {path}"
-        )
-    return tokenizer
-
-
-def published_tokenizer(config: GPT2Config) -> GPT2Tokenizer:
-    """Returns the tokenizer of the two files that a configuration names, downloaded if necessary.
-
-    Raises:
-      UserError: a file is unavailable, has a wrong checksum, does not match the other one, or the
-        vocabulary does not have `config.vocab_size` entries.
-    """
-    encoder = download(config.encoder_url, config.encoder_sha256).read_bytes()
-    merges = download(config.merges_url, config.merges_sha256).read_bytes()
-    names = (config.encoder_url, config.merges_url)
-    tokenizer = GPT2Tokenizer.from_files(encoder, merges, names)
-    if tokenizer.vocab_size != config.vocab_size:
-        raise UserError(
             f"tokenizer.vocab_size = {config.vocab_size}: should be {tokenizer.vocab_size}, "
-            f"the number of entries in {config.encoder_url}"
+            f"the number of entries in {name}"
         )
     return tokenizer

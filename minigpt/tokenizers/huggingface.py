@@ -5,6 +5,7 @@ all exports. The tokenizers package encodes with all others.
 """
 
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,25 +15,13 @@ import numpy as np
 from minigpt.environment import install_command
 from minigpt.errors import UserError
 from minigpt.tokenizers.base import Tokenizer
-from minigpt.tokenizers.given import END_NAMES, NEVER, GivenTokenizer
+from minigpt.tokenizers.given import END_NAMES, UNKNOWN_NAMES, GivenTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.gpt2_files import MAX_IDS, added_bytes, byte_alphabet
 from minigpt.tokenizers.splitting import PATTERNS, AddedToken, Splitting, read_added_tokens
 
 NAMES: dict[Splitting, str] = {"gpt2": "GPT-2", "qwen2": "Qwen3"}
-# The decoders whose text is the joined text of the tokens.
-_DECODERS = [
-    *(
-        "ByteLevel",
-        "Metaspace",
-        "Replace",
-        "ByteFallback",
-        "Fuse",
-        "Strip",
-        "WordPiece",
-        "BPEDecoder",
-    )
-]
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 class HuggingFaceTokenizer(GivenTokenizer):
@@ -44,22 +33,15 @@ class HuggingFaceTokenizer(GivenTokenizer):
 
     kind: ClassVar[str] = "huggingface"
     file_name: ClassVar[str] = "huggingface.json"
-    cut_after = NEVER
+    unknown_id = None
 
     def __init__(self, data: bytes) -> None:
-        """
-        Args:
-          data: the content of a tokenizer.json.
-        Raises:
-          ValueError: the tokenizers package cannot read it, or its text is not that of its tokens.
-          UserError: the package is not installed.
-        """
         try:
             from tokenizers import Tokenizer as Library
         except ImportError:
+            command = install_command("huggingface")
             raise UserError(
-                f"tokenizer.kind = 'huggingface': tokenizers not installed: "
-                f"{install_command('huggingface')}"
+                f"tokenizer.kind = 'huggingface': needs tokenizers: {command}"
             ) from None
         try:
             library = Library.from_str(data.decode())
@@ -69,120 +51,61 @@ class HuggingFaceTokenizer(GivenTokenizer):
         library.no_truncation()
         library.encode_special_tokens = True
         self._library = library
-        described = json.loads(library.to_str())
         self.ids = ids = library.get_vocab(with_added_tokens=True)
-        special = {t["content"] for t in described["added_tokens"] if t["special"]}
-        end = next((name for name in END_NAMES if name in ids), None)
-        unknown = _unknown(described["model"], ids)
-        self.end_id = max(ids.values(), default=-1) + 1 if end is None else ids[end]
-        size = max(self.end_id, *ids.values()) + 1
-        if size > MAX_IDS:
-            raise ValueError(f"has the id {size - 1:,}; should be below {MAX_IDS:,}")
-        pieces, texts = [b""] * size, _Texts(described)
-        added = {token["content"] for token in described["added_tokens"]}
-        for token, i in ids.items():
-            if token not in special and i not in (self.end_id, unknown):
-                pieces[i] = token.encode() if token in added else texts.of(token)
+        described = json.loads(library.to_str())
+        largest = max(ids.values(), default=-1)
+        self.end_id = next((ids[name] for name in END_NAMES if name in ids), largest + 1)
+        if largest >= MAX_IDS:
+            raise ValueError(f"has the id {largest:,}; should be below {MAX_IDS:,}")
+        is_bytes = byte_alphabet().keys() <= ids.keys()
+        unknown = described["model"].get("unk_token")
+        names = [unknown] if unknown else UNKNOWN_NAMES
+        if not is_bytes and not described["model"].get("byte_fallback"):
+            self.unknown_id = next((ids[name] for name in names if name in ids), None)
+        special = {token["id"] for token in described["added_tokens"] if token["special"]}
+        silent = {self.end_id, self.unknown_id, *special}
+        pieces = [b""] * (max(largest, self.end_id) + 1)
+        # The text of a token is what it adds to another one: the first token of a text may lose a space.
+        texts = {i: token for token, i in ids.items() if i not in silent}
+        first = [i for i, text in texts.items() if text.isalpha()][:1]
+        begin, decode = len(library.decode(first)), library.decode
+        for i, token in texts.items():
+            if is_bytes:
+                pieces[i] = added_bytes(token)
+            elif byte := _BYTE.fullmatch(token):
+                pieces[i] = bytes.fromhex(byte[1])
+            else:
+                text = decode([*first, i])[begin:]
+                self.has_space |= text.startswith(" ") and not decode([i]).startswith(" ")
+                pieces[i] = text.encode()
         super().__init__(data, pieces)
-        self.unknown_id = unknown
         self.never_sampled_ids = tuple(
             i for i, p in enumerate(pieces) if not p and i != self.end_id
         )
-        self._has_space = texts.has_space
-        is_exact = texts.is_byte_level and not described["normalizer"]
         adds_space = '"add_prefix_space": true' in json.dumps(described["pre_tokenizer"])
-        self.lossless = is_exact and not adds_space
+        self.lossless = is_bytes and not described["normalizer"] and not adds_space
 
     @classmethod
-    def _from_data(cls, data: bytes, path: Path) -> Tokenizer:
-        try:
-            described = json.loads(data)
-        except RecursionError:
-            raise ValueError("not a tokenizer.json") from None
-        if isinstance(described, dict):
-            # Another kind of tokenizer raises it.
-            with suppress(UserError):
-                return _gpt2(path, described)
+    def from_data(cls, data: bytes, path: Path) -> Tokenizer:
+        # Other kinds of tokenizers than GPT-2's and Qwen3's.
+        with suppress(UserError, ValueError, TypeError, RecursionError):
+            # No special tokens are added to a text.
+            described = {**json.loads(data), "post_processor": None}
+            splitting = splitting_of(path, described)
+            tokens, merges = bpe_tables(path, described)
+            added = added_tokens(path, described.get("added_tokens") or [])
+            ids = {token.content: token.id for token in added}
+            end = next((ids[name] for name in END_NAMES if name in ids), None)
+            # Special tokens are not found in a text that a user types.
+            added, names = [token for token in added if not token.special], (str(path), str(path))
+            return GPT2Tokenizer.from_tables(
+                tokens, merges, names, ids, end, added=added, splitting=splitting
+            )
         return cls(data)
-
-    def decode_bytes(self, data: bytes) -> str:
-        text = super().decode_bytes(data)
-        return text.removeprefix(" ") if self._has_space else text
 
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
         encode = self._library.encode
         return [np.array(encode(t, add_special_tokens=False).ids, np.int32) for t in texts]
-
-
-class _Texts:
-    """The text of each token, by the decoder of a tokenizer.json.
-
-    Attributes:
-      is_byte_level: whether a token is bytes in GPT-2's alphabet.
-      has_space: whether the first token of a text has a space that the text does not have.
-    """
-
-    def __init__(self, described: dict[str, Any]) -> None:
-        decoder = described["decoder"] or {"type": None}
-        self._decoders = {d["type"]: d for d in decoder.get("decoders", [decoder])}
-        self._replaced = [d for d in decoder.get("decoders", [decoder]) if d["type"] == "Replace"]
-        if other := self._decoders.keys() - {*_DECODERS, None}:
-            raise ValueError(f"decoder.type = {min(other)!r}: should be {', '.join(_DECODERS)}")
-        self.is_byte_level = "ByteLevel" in self._decoders
-        metaspace = self._decoders.get("Metaspace", {"prepend_scheme": "never"})
-        self.has_space = (
-            metaspace["prepend_scheme"] != "never"
-            or self._decoders.keys() & {"WordPiece", None} != set()
-            or self._decoders.get("Strip", {"start": 0})["start"] > 0
-        )
-
-    def of(self, token: str) -> bytes:
-        """Returns the bytes that a token adds to a text."""
-        names = self._decoders.keys()
-        if self.is_byte_level:
-            return added_bytes(token)
-        if "ByteFallback" in names and len(token) == 6 and token[:3] + token[5] == "<0x>":
-            return bytes([int(token[3:5], 16)])
-        if "WordPiece" in names:
-            prefix = self._decoders["WordPiece"]["prefix"]
-            token = token.removeprefix(prefix) if token.startswith(prefix) else f" {token}"
-        elif None in names:
-            token = f" {token}"
-        if "Metaspace" in names:
-            token = token.replace(self._decoders["Metaspace"]["replacement"], " ")
-        if "BPEDecoder" in names:
-            token = token.replace(self._decoders["BPEDecoder"]["suffix"], " ")
-        for each in self._replaced:
-            token = token.replace(each["pattern"].get("String", ""), each["content"])
-        return token.encode()
-
-
-def _unknown(model: dict[str, Any], ids: dict[str, int]) -> int | None:
-    """Returns the id that is encoded for what is not in the vocabulary; None if all texts are."""
-    if model.get("byte_fallback") or byte_alphabet().keys() <= ids.keys():
-        return None
-    found: int | None = (
-        model.get("unk_id") if model["type"] == "Unigram" else ids.get(str(model.get("unk_token")))
-    )
-    return found
-
-
-def _gpt2(path: Path, described: dict[str, Any]) -> GPT2Tokenizer:
-    """Returns the tokenizer of a tokenizer.json of GPT-2's or Qwen3's kind.
-
-    Raises:
-      UserError: it is of another kind, or has no end token.
-    """
-    # No special tokens are added to a text.
-    splitting = splitting_of(path, {**described, "post_processor": None})
-    tokens, merges = bpe_tables(path, described)
-    added = added_tokens(path, described.get("added_tokens") or [])
-    ids = {token.content: token.id for token in added}
-    end = next((ids[name] for name in END_NAMES if name in ids), None)
-    # Special tokens are not found in a text that a user types.
-    found = [token for token in added if not token.special]
-    names = (str(path), str(path))
-    return GPT2Tokenizer.from_tables(tokens, merges, names, ids, end, None, found, splitting)
 
 
 def bpe_tables(

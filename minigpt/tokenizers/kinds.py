@@ -14,18 +14,9 @@ from minigpt.tokenizers.listed import ListedTokenizer
 from minigpt.tokenizers.sentencepiece_model import SentencePieceTokenizer
 from minigpt.tokenizers.word import WordTokenizer
 
-KINDS: dict[str, type[Tokenizer]] = {
-    tokenizer.kind: tokenizer
-    for tokenizer in (
-        WordTokenizer,
-        CharacterTokenizer,
-        BytePairTokenizer,
-        GPT2Tokenizer,
-        ListedTokenizer,
-        SentencePieceTokenizer,
-        HuggingFaceTokenizer,
-    )
-}
+_LEARNED = WordTokenizer, CharacterTokenizer, BytePairTokenizer
+_GIVEN = GPT2Tokenizer, SentencePieceTokenizer, HuggingFaceTokenizer, ListedTokenizer
+KINDS: dict[str, type[Tokenizer]] = {kind.kind: kind for kind in (*_LEARNED, *_GIVEN)}
 
 
 def learn_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:

@@ -1,7 +1,4 @@
-"""A sentencepiece model of the user: unigram or byte pairs, with a normalizer of its own.
-
-Kudo and Richardson (2018), "SentencePiece"; Kudo (2018), "Subword Regularization".
-"""
+"""A sentencepiece model of the user: unigram (Kudo 2018) or byte pairs, with a normalizer of its own."""
 
 from typing import ClassVar
 
@@ -10,7 +7,7 @@ import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
 from minigpt.tokenizers.byte_pair import MODEL_FILE, piece_bytes
-from minigpt.tokenizers.given import NEVER, GivenTokenizer
+from minigpt.tokenizers.given import GivenTokenizer
 
 
 class SentencePieceTokenizer(GivenTokenizer):
@@ -21,15 +18,8 @@ class SentencePieceTokenizer(GivenTokenizer):
 
     kind: ClassVar[str] = "sentencepiece"
     file_name: ClassVar[str] = MODEL_FILE
-    cut_after = NEVER
 
     def __init__(self, data: bytes) -> None:
-        """
-        Args:
-          data: the content of a .model file.
-        Raises:
-          ValueError: it is no such content, or the model writes a space at the end of words.
-        """
         try:
             proto = ModelProto.FromString(data)
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=data)
@@ -45,15 +35,9 @@ class SentencePieceTokenizer(GivenTokenizer):
         self.unknown_id = None if trainer.byte_fallback else self._processor.unk_id()
         silent = (i for i, piece in enumerate(self.pieces) if not piece)
         self.never_sampled_ids = tuple(i for i in silent if i != self.end_id)
-        # Decoding leaves out the space before the first word.
         self.has_space = normalizer.add_dummy_prefix or normalizer.remove_extra_whitespaces
-        changes = normalizer.precompiled_charsmap or normalizer.remove_extra_whitespaces
         # Except for U+2581, which sentencepiece does not distinguish from a space.
-        self.lossless = not changes
-
-    def decode_bytes(self, data: bytes) -> str:
-        text = super().decode_bytes(data)
-        return text.removeprefix(" ") if self.has_space else text
+        self.lossless = not (normalizer.precompiled_charsmap or normalizer.remove_extra_whitespaces)
 
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
         return [np.array(ids, np.int32) for ids in self._processor.encode(texts, num_threads=1)]

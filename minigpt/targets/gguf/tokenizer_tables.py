@@ -21,8 +21,6 @@ from minigpt.tokenizers.word import WordTokenizer
 
 END, PADDING = "<end>", "[PAD]"
 # Flags of added tokens, with their names in tokenizer.json.
-# The kinds of a portable file that look names up: in a text with or without spaces between them.
-LISTED_AS = {b" ": "word", b"": "character"}
 FLAGS = {"single_word": 1, "lstrip": 2, "rstrip": 4, "normalized": 8}
 
 
@@ -60,10 +58,10 @@ def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
     if problem := tokenizer_problem(tokenizer):
         raise UserError(problem)
     ranks, byte_ids = BUILDERS[type(tokenizer)](tokenizer)
-    is_listed = isinstance(tokenizer, ListedTokenizer)
+    listed_as = "word" if tokenizer.separator else "character"
     start_id = tokenizer.own_start_id
     return {
-        "kind": LISTED_AS[tokenizer.separator] if is_listed else tokenizer.kind,
+        "kind": tokenizer.kind if tokenizer.kind != "listed" else listed_as,
         "lowercase": tokenizer.lowercase,
         "end_id": tokenizer.end_id,
         **({} if start_id is None else {"start_id": start_id}),

@@ -81,10 +81,11 @@ def _utf8(code_points: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 class WordGraph(GraphTokenizer):
-    """Splits at white space and around punctuation marks, and looks up every word in a table."""
+    """Looks up words, what is between white space, or characters; see `ListedTokenizer.are_words`."""
 
     def __init__(self, tokenizer: WordTokenizer | ListedTokenizer) -> None:
         super().__init__(tokenizer)
+        self._are_words = getattr(tokenizer, "are_words", True)
         known = {piece: i for i, piece in enumerate(tokenizer.pieces) if piece}
         # A table cannot be empty. No text contains the empty word.
         words, ids = [b"", *known], [tokenizer.unknown_id, *known.values()]
@@ -94,23 +95,10 @@ class WordGraph(GraphTokenizer):
         )
 
     def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        texts = tf.strings.regex_replace(texts, WHITE_SPACE, " ")
-        words = tf.strings.split(tf.strings.regex_replace(texts, SEPARATE, r" \0 "))
-        return words.with_flat_values(self._table.lookup(words.flat_values))
-
-
-class ListedGraph(WordGraph):
-    """Looks up words, what is between white space, or characters; see `ListedTokenizer.are_words`."""
-
-    def __init__(self, tokenizer: ListedTokenizer) -> None:
-        super().__init__(tokenizer)
-        self._are_words = tokenizer.are_words
-
-    def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        if self._are_words:
-            return super()._ids(texts)
-        if self._separator:
-            names = tf.strings.split(tf.strings.regex_replace(texts, WHITE_SPACE, " "))
+        if not self._separator:
+            words = tf.strings.unicode_split(texts, "UTF-8")
         else:
-            names = tf.strings.unicode_split(texts, "UTF-8")
-        return names.with_flat_values(self._table.lookup(names.flat_values))
+            texts = tf.strings.regex_replace(texts, WHITE_SPACE, " ")
+            marked = tf.strings.regex_replace(texts, SEPARATE, r" \0 ")
+            words = tf.strings.split(marked if self._are_words else texts)
+        return words.with_flat_values(self._table.lookup(words.flat_values))
