@@ -41,7 +41,8 @@ def all_moves() -> list[str]:
 
 def random_game(generator: random.Random, length: int) -> list[str]:
     """Plays random legal moves from the first position, at most `length` of them."""
-    board, moves = chess.Board(), []
+    board = chess.Board()
+    moves: list[str] = []
     while len(moves) < length and (legal := list(board.legal_moves)):
         move = generator.choice(legal)
         moves.append(move.uci())
