@@ -6,6 +6,7 @@ all exports. The tokenizers package encodes with all others.
 
 import json
 import re
+import uuid
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -45,14 +46,11 @@ class HuggingFaceTokenizer(GivenTokenizer):
             ) from None
         try:
             library = Library.from_str(data.decode())
+            described = json.loads(library.to_str())
+            self._library = Library.from_str(json.dumps(_without_special(described)))
         except Exception as error:  # The package raises exceptions of this class.
             raise ValueError(f"not a tokenizer.json: {error}") from None
-        library.no_padding()
-        library.no_truncation()
-        library.encode_special_tokens = True
-        self._library = library
         self.ids = ids = library.get_vocab(with_added_tokens=True)
-        described = json.loads(library.to_str())
         largest = max(ids.values(), default=-1)
         self.end_id = next((ids[name] for name in END_NAMES if name in ids), largest + 1)
         if largest >= MAX_IDS:
@@ -104,8 +102,24 @@ class HuggingFaceTokenizer(GivenTokenizer):
         return cls(data)
 
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
-        encode = self._library.encode
-        return [np.array(encode(t, add_special_tokens=False).ids, np.int32) for t in texts]
+        return [np.array(self._library.encode(text).ids, np.int32) for text in texts]
+
+
+def _without_special(described: dict[str, Any]) -> dict[str, Any]:
+    """Returns a tokenizer.json that finds no special token in a text and adds none to it."""
+    special = {token["content"] for token in described["added_tokens"] if token["special"]}
+    # Some models would find the name of a token that is in their vocabulary. No text has this name.
+    names = {name: f"\ufffe{uuid.uuid4()}" for name in special}
+    model = dict(described["model"])
+    vocab, unknown = model["vocab"], model.get("unk_token")
+    if isinstance(vocab, dict):
+        model["vocab"] = {names.get(token, token): i for token, i in vocab.items()}
+        model |= {"unk_token": names.get(unknown, unknown)}
+    else:
+        model["vocab"] = [[names.get(token, token), score] for token, score in vocab]
+    added = [token for token in described["added_tokens"] if not token["special"]]
+    parts = {"added_tokens": added, "padding": None, "truncation": None, "post_processor": None}
+    return {**described, **parts, "model": model}
 
 
 def bpe_tables(

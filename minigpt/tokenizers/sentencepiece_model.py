@@ -24,6 +24,8 @@ class SentencePieceTokenizer(GivenTokenizer):
             proto = ModelProto.FromString(data)
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=data)
             end = self._processor.eos_id()
+            if not proto.pieces:
+                raise ValueError("it has no pieces")
         except Exception as error:  # protobuf and sentencepiece have exceptions of their own.
             raise ValueError(f"not a model of sentencepiece ({error})") from None
         trainer, normalizer = proto.trainer_spec, proto.normalizer_spec
