@@ -3,7 +3,10 @@
 import json
 import os
 import pickle
+import re
+import shlex
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from tests.conftest import TINY_SETTINGS, nothing_compiled
 from tests.corpus.stores import decoded
 from tests.settings import tokenizer_config
 
+ROOT = Path(__file__).resolve().parents[2]
 TEXT = "Čas is short,\nart is long.\n" * 60
 
 
@@ -203,3 +207,27 @@ def test_a_run_does_not_need_the_files(cache, tmp_path, monkeypatch):
     tokenizer = tokenizer_config(kind="run", path="run", vocab_size=3)
     with pytest.raises(UserError, match=r"tokenizer.vocab_size = 3: should be 1\d, the number"):
         open_corpus(load_config({"data": {"source": "python"}}).data, tokenizer)
+
+
+def test_the_commands_of_the_page_work(cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    prepare(tmp_path / "data")
+    tiny = ["model.embed_dim=8", "model.num_layers=1", "training.epochs=1", "model.num_heads=2"]
+    tiny += ["training.steps_per_epoch=2", "sampling.max_new_tokens=4"]
+    page = (ROOT / "docs" / "token-ids.md").read_text(encoding="utf-8")
+    samples = []
+    for language, block in re.findall(r"```(python|sh)\n(.*?)```", page, re.DOTALL):
+        if language == "python":
+            exec(block, {})
+            continue
+        for line in block.splitlines():
+            program, name, *arguments = shlex.split(line)
+            assert program == "minigpt"
+            more = [part for setting in tiny for part in ("--set", setting)]
+            with nothing_compiled():
+                done = called(name, *arguments, *(more if name == "train" else []))
+            assert done.returncode == 0, done.stderr
+            samples += [done.stdout] if name == "sample" else []
+    assert [sample.split(" ")[0] for sample in samples] == ["art", "A"]
+    bases = json.loads((Run("dna").tokenizer_folder / "names.json").read_text())
+    assert bases == [[*"ACGT", "<end>"], False]
