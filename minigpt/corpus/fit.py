@@ -19,6 +19,8 @@ from minigpt.errors import ArgumentProblem, UserError, gathering
 
 # The bytes of UTF-8 that do not begin a character.
 _CONTINUATION = bytes(range(0x80, 0xC0))
+# The characters of so many bytes are counted.
+_MOST_SEARCHED = 10_000_000
 
 # A product of matrices is measured for this time.
 _MEASURED_SECONDS = 0.2
@@ -134,8 +136,9 @@ def _measure(pieces: Iterable[Piece], val_fraction: float | None) -> TextSize:
     for piece in pieces:
         size += len(piece.text)
         characters += _characters(piece.text)
-        if size < CHARACTERS_BELOW:
+        if size < _MOST_SEARCHED:
             different.update(piece.text.decode(errors="ignore"))
+        if size < CHARACTERS_BELOW:
             kept.append(piece)
     share = None
     if size < CHARACTERS_BELOW and val_fraction is not None:
