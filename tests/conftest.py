@@ -3,6 +3,7 @@
 import ctypes
 import fcntl
 import gc
+import json
 import os
 import random
 import shutil
@@ -227,6 +228,41 @@ def tiny_run(tiny_file: Path, tmp_path_factory: pytest.TempPathFactory) -> minig
             "tiny",
             lambda path: minigpt.train(tiny_settings(tiny_file, sampling=SAMPLED), path),
         )
+    return minigpt.Run(path)
+
+
+def tiny_dialogues(count: int = 120) -> list[dict]:
+    """Dialogues of one to three questions, in the form of OpenAI."""
+    draw = random.Random(0)
+    found = []
+    for _ in range(count):
+        messages = []
+        for _ in range(draw.randint(1, 3)):
+            who, number = draw.choice("ABCD"), draw.choice(("two", "six"))
+            messages.append({"role": "user", "content": f"{who} has {number}. {who}?"})
+            messages.append({"role": "assistant", "content": f"{number}."})
+        found.append({"messages": messages})
+    return found
+
+
+@pytest.fixture(scope="session")
+def dialogue_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("dialogues") / "tiny.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in tiny_dialogues()))
+    return file
+
+
+@pytest.fixture(scope="session")
+def chat_run(dialogue_file: Path, tmp_path_factory: pytest.TempPathFactory) -> minigpt.Run:
+    """A finished run of a model that was trained on dialogues."""
+    settings = tiny_settings(
+        dialogue_file,
+        data={"source": "dialogues"},
+        tokenizer={"kind": "character", "vocab_size": 64},
+        model={"max_len": 64},
+    )
+    with saved_models():
+        path = made_once(tmp_path_factory, "chat", lambda path: minigpt.train(settings, path))
     return minigpt.Run(path)
 
 

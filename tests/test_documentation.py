@@ -24,7 +24,11 @@ PAGES = [
     ROOT / "examples/README.md",
 ]
 # Folders that only an installed package has.
-INSTALLED = {"minigpt/data/stories.txt.zst", "minigpt/configs"}
+INSTALLED = {
+    "minigpt/data/stories.txt.zst",
+    "minigpt/data/dialogues.jsonl.zst",
+    "minigpt/configs",
+}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

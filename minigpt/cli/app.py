@@ -19,6 +19,7 @@ from minigpt.interrupts import INTERRUPTED
 COMMANDS = {
     "train": ("train", "train"),
     "sample": ("sample", "sample"),
+    "chat": ("chat", "chat"),
     "translate": ("translate", "translate"),
     "tokenize": ("tokenize", "tokenize"),
     "evaluate": ("examining", "evaluate"),

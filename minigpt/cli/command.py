@@ -45,7 +45,8 @@ TextOption = Annotated[
     typer.Option(
         "--text",
         metavar="PATH",
-        help="Text file, folder of *.txt files, or glob; .gz is read too. Repeatable.",
+        help="File (.txt, .md, .jsonl, .csv, .tsv, .parquet, .arrow; .gz, .zst), folder, glob, or - for "
+        "standard input. Repeatable.",
     ),
 ]
 

@@ -15,8 +15,10 @@ from minigpt.cli.command import (
     given_path,
     program_name,
 )
+from minigpt.cli.runs import print_table
 from minigpt.cli.terminal import print_json, print_text
 from minigpt.errors import ArgumentProblem, UserError
+from minigpt.evaluation.runs import evaluate_files
 from minigpt.insight.analysis import runnable
 from minigpt.insight.report.report import REPORT_FILE, is_own_report, write_report
 from minigpt.insight.verbatim import MIN_CHARACTERS, MIN_WORDS
@@ -47,6 +49,10 @@ TokensOption = Annotated[
 @command({"run": "RUN", "paths": "--text", "text": "--text", "stride": "--stride"})
 def evaluate(
     run: RunArgument,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE...", help="Files to score one by one, in a table."),
+    ] = None,
     text: TextOption = None,
     stride: Annotated[
         int | None,
@@ -60,12 +66,22 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Score a model on its validation text, or on other text."""
+    if files and text:
+        raise UserError("--text: scores all paths as one text; cannot be combined with FILE")
+    if files:
+        found = evaluate_files(run, files, stride=stride)
+        if as_json:
+            print_json([{"file": f} | s.as_dict() for f, s in zip(files, found, strict=True)])
+        else:
+            rows = [_row(file, scores) for file, scores in zip(files, found, strict=True)]
+            print_table([("file", "bits/byte", "loss", "tokens", "bytes"), *rows])
+        return
     scores = minigpt.evaluate_run(minigpt.Run(run), text, stride=stride)
     if as_json:
         print_json(scores.as_dict())
         return
     pairs = isinstance(scores, minigpt.PairEvaluation)
-    bits = "–" if scores.bits_per_byte is None else f"{scores.bits_per_byte:.4f}"
+    bits = _row("", scores)[1]
     line = (
         f"loss {scores.loss:.4f} nats per {'target ' * pairs}token, "
         f"perplexity {scores.perplexity:.4g}, {bits} bits per byte, "
@@ -76,6 +92,11 @@ def evaluate(
         beams = f"{scores.beams} beam{'s' * (scores.beams > 1)}"
         line += f"; BLEU {bleu} with {beams}, over {scores.pairs:,} pairs"
     print(line)
+
+
+def _row(file: str, scores: "minigpt.Evaluation | minigpt.PairEvaluation") -> tuple[str, ...]:
+    bits = "–" if scores.bits_per_byte is None else f"{scores.bits_per_byte:.4f}"
+    return file, bits, f"{scores.loss:.4f}", f"{scores.tokens:,}", f"{scores.bytes:,}"
 
 
 @command({"run": "RUN"})

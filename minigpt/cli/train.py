@@ -152,7 +152,7 @@ def _settings(
 
 def _name(config: str | None, text: list[str]) -> str:
     if text and not config:
-        return re.sub(r"[^\w.-]+", "", Path(text[0]).stem) or "text"
+        return re.sub(r"[^\w.-]+", "", Path(text[0]).stem).strip("-") or "text"
     return Path(config or "default").stem
 
 

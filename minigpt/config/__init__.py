@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     # An alias marks a name as public for type checkers.
     from minigpt.config.data import DataConfig as DataConfig
+    from minigpt.config.data import DatasetsConfig as DatasetsConfig
+    from minigpt.config.data import DialoguesConfig as DialoguesConfig
     from minigpt.config.data import FilesConfig as FilesConfig
     from minigpt.config.data import IdsConfig as IdsConfig
     from minigpt.config.data import ImdbConfig as ImdbConfig

@@ -1,8 +1,8 @@
 """Settings of `[data]`: where the text comes from and how it is split. One class for each source."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, Tag
+from pydantic import AfterValidator, Field, Tag, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from minigpt.config.section import SHA256_PATTERN, Fraction, Positive, Section, selected_by
@@ -29,6 +29,17 @@ Sha256 = Annotated[
 Separator = Annotated[
     str | None, Field(min_length=1, description="text between two documents of a file")
 ]
+TextColumn = Annotated[
+    str | None,
+    Field(
+        min_length=1,
+        description="column of the texts, for files with rows; if unset, `text` or the only one of strings",
+    ),
+]
+ValPaths = Annotated[
+    list[str],
+    Field(description="as paths: the validation text, in place of a held-out part of the text"),
+]
 
 
 class DataConfig(Section):
@@ -53,14 +64,42 @@ class StoriesConfig(DataConfig):
 
 
 class FilesConfig(DataConfig):
-    """Text files of the user."""
+    """Files of the user: text, or rows with a column of texts."""
 
     source: Literal["files"] = "files"
     paths: Paths = Field(
         [],
-        description="text files, folders (every *.txt below), glob patterns, .gz files; at least one",
+        description="files of text, of rows (.jsonl, .csv, .tsv, .json, .parquet, .arrow) or compressed "
+        "(.gz, .zst), folders, glob patterns, - for standard input; at least one",
     )
+    field: TextColumn = None
     document_separator: Separator = None
+    val_paths: ValPaths = Field([])
+    weights: list[Annotated[float, Field(gt=0)]] | None = Field(
+        None,
+        description="the rate at which each path is read, such as [3, 1]; by size if unset",
+    )
+
+    @field_validator("weights")
+    @classmethod
+    def _one_for_each_path(cls, weights: Any, info: ValidationInfo) -> Any:
+        if weights is not None and len(weights) != len(info.data.get("paths", weights)):
+            raise PydanticCustomError(
+                "weights", "should have as many numbers as data.paths has paths"
+            )
+        return weights
+
+
+class DatasetsConfig(DataConfig):
+    """A data set that the package datasets reads: of the Hugging Face hub, or of a folder."""
+
+    source: Literal["datasets"] = "datasets"
+    name: str = Field(
+        min_length=1,
+        description="its name on the hub, with a colon before the name of a configuration, or a folder",
+    )
+    split: str = Field("train", min_length=1, description="the part of the data set that is read")
+    field: TextColumn = None
 
 
 class ImdbConfig(DataConfig):
@@ -84,6 +123,18 @@ class PythonConfig(DataConfig):
     """The source files of the Python standard library."""
 
     source: Literal["python"] = "python"
+
+
+class DialoguesConfig(DataConfig):
+    """Dialogues, in files of the user, or those of the package."""
+
+    source: Literal["dialogues"] = "dialogues"
+    paths: list[str] = Field(
+        [],
+        description="files of dialogues, one a row, folders (every such file below), glob patterns; the "
+        "bundled questions about small worlds if empty",
+    )
+    val_paths: ValPaths = Field([])
 
 
 class PairsConfig(DataConfig):
@@ -118,10 +169,12 @@ class IdsConfig(DataConfig):
 AnyData = Annotated[
     Annotated[StoriesConfig, Tag("stories")]
     | Annotated[FilesConfig, Tag("files")]
+    | Annotated[DatasetsConfig, Tag("datasets")]
     | Annotated[ImdbConfig, Tag("imdb")]
     | Annotated[ShakespeareConfig, Tag("shakespeare")]
     | Annotated[PythonConfig, Tag("python")]
     | Annotated[PairsConfig, Tag("pairs")]
+    | Annotated[DialoguesConfig, Tag("dialogues")]
     | Annotated[IdsConfig, Tag("ids")],
     selected_by("source", "stories"),
 ]

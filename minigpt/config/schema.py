@@ -154,6 +154,8 @@ def _conflict_with(source: str, section: Section) -> tuple[str, str] | None:
                 "sequence_length",
                 "has no effect with data.source = 'pairs', whose sentences are not cut to one length",
             )
+        if source != "dialogues" and section.loss_on != "answers":
+            return "loss_on", f"has no effect with data.source = {source!r}; should be left out"
         if not is_pairs and section.label_smoothing:
             return "label_smoothing", f"should be 0 for data.source = {source!r}"
     if isinstance(section, SamplingConfig):

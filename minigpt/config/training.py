@@ -100,6 +100,10 @@ class TrainingConfig(Section):
     label_smoothing: Rate = Field(
         0.0, description="for pairs: share of a target's probability spread over all tokens"
     )
+    loss_on: Literal["answers", "all"] = Field(
+        "answers",
+        description="for dialogues: the tokens that are learned; answers: those of the assistant",
+    )
     early_stopping_patience: Positive | None = Field(
         None, description="stop after this many epochs without a lower validation loss"
     )

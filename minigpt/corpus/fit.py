@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -78,6 +79,8 @@ def fit_to_text(config: Config, *, measures_speed: bool = True) -> Config:
     else:
         val_fraction = None if isinstance(data, PairsConfig) else data.val_fraction
         text = _measure(open_source(data).pieces(), val_fraction)
+    if getattr(data, "val_paths", None):
+        text = replace(text, training_share=1.0)
     speed = REFERENCE_SPEED
     if measures_speed and not isinstance(data, PairsConfig):
         speed = training_speed(config.training.device)

@@ -3,6 +3,8 @@
 import codecs
 import gzip
 import hashlib
+import json
+import logging
 import re
 import sysconfig
 import tarfile
@@ -10,20 +12,31 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Any, Protocol
+
+import zstandard
 
 from minigpt.config import (
     DataConfig,
+    DatasetsConfig,
+    DialoguesConfig,
     FilesConfig,
     ImdbConfig,
     PairsConfig,
     PythonConfig,
     ShakespeareConfig,
 )
+from minigpt.corpus.dialogues import Dialogues
 from minigpt.corpus.documents import Piece
+from minigpt.corpus.rows import TEXT_COLUMN, Faults, Row, open_texts, text_column
 from minigpt.corpus.text_files import PairFiles, TextFiles
+from minigpt.environment import install_command
 from minigpt.errors import UserError
+from minigpt.storage.atomic import atomic_file
 from minigpt.storage.downloads import download
+from minigpt.storage.files import bundled_file, cache_folder
+
+logger = logging.getLogger(__name__)
 
 
 class Source(Protocol):
@@ -42,9 +55,13 @@ def open_source(data: DataConfig) -> Source:
     """Returns the source that `data.source` names."""
     match data:
         case FilesConfig():
-            return TextFiles(data.paths, data.document_separator)
+            return TextFiles(data.paths, data.document_separator, data.field)
+        case DatasetsConfig():
+            return DatasetRows(data.name, data.split, data.field)
         case PairsConfig():
             return PairFiles(data.paths)
+        case DialoguesConfig():
+            return Dialogues(data.paths)
         case ImdbConfig():
             return Imdb(data.url, data.sha256)
         case ShakespeareConfig():
@@ -55,11 +72,76 @@ def open_source(data: DataConfig) -> Source:
             return Stories()
 
 
+def open_val_source(data: DataConfig) -> Source | None:
+    """Returns the source of the user's own validation text; None if a part of the text is held out."""
+    paths = getattr(data, "val_paths", None)
+    return open_source(data.model_copy(update={"paths": paths})) if paths else None
+
+
 def source_name(data: DataConfig) -> str:
     """Returns the name of the text for messages: its paths, or `data.source = '...'`."""
     if paths := getattr(data, "paths", None):
         return ", ".join(paths)
     return f"data.source = {data.source!r}"
+
+
+class DatasetRows:
+    """The texts of a data set, read once through the package `datasets` and kept in the cache folder."""
+
+    def __init__(self, name: str, split: str, field: str | None):
+        self._name, self._split, self._field = name, split, field
+
+    def fingerprint(self) -> str:
+        return self._copy().fingerprint()
+
+    def pieces(self) -> Iterator[Piece]:
+        return self._copy().pieces()
+
+    def _copy(self) -> TextFiles:
+        files = [path for path in sorted(Path(self._name).rglob("*")) if path.is_file()]
+        # A folder may change. What is on the hub is read again if the copy is removed.
+        states = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+        key = json.dumps([self._name, self._split, self._field, states])
+        name = hashlib.sha256(key.encode()).hexdigest()
+        path = cache_folder() / "datasets" / f"{name}.jsonl.zst"
+        if not path.is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_file(path) as unfinished, zstandard.open(unfinished, "wb") as copy:
+                self._write(copy)
+        return TextFiles([path], field=TEXT_COLUMN)
+
+    def _write(self, copy: IO[bytes]) -> None:
+        name, faults = Path(self._name), Faults(Path(self._name))
+        column = text_column(name, self._field, self._rows)
+        logger.info("%s: the texts are those of the column %r", name, column)
+        for _, text in open_texts(name, column, faults, self._rows):
+            copy.write(json.dumps({TEXT_COLUMN: text.decode()}).encode() + b"\n")
+        faults.check()
+
+    def _rows(self, path: Path, faults: Faults, columns: Any) -> Iterator[Row]:
+        setting = f"data.name = {self._name!r}, data.split = {self._split!r}"
+        try:
+            import datasets
+        except ModuleNotFoundError:
+            command = install_command("datasets")
+            raise UserError(f"{setting}: datasets is not installed: {command}") from None
+        datasets.disable_progress_bars()
+        try:
+            rows = self._open(datasets)
+            yield from enumerate(rows.select_columns(columns) if columns else rows, start=1)
+        except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise UserError(f"{setting}: {reason}") from None
+
+    def _open(self, datasets: Any) -> Any:
+        if any(Path(self._name, name).is_file() for name in ("state.json", "dataset_dict.json")):
+            found = datasets.load_from_disk(self._name)
+            if isinstance(found, dict) and self._split not in found:
+                raise ValueError(f"should be one of {list(found)}")
+            return found[self._split] if isinstance(found, dict) else found
+        is_folder = Path(self._name).is_dir()
+        name, _, part = (self._name, "", "") if is_folder else self._name.partition(":")
+        return datasets.load_dataset(name, part or None, split=self._split, streaming=True)
 
 
 class Stories:
@@ -213,10 +295,8 @@ SEPARATOR = "\n\n"
 
 
 def text_file() -> Path:
-    """Returns the compressed text, in the installed package or next to it in a checkout."""
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "data" / "stories.txt.zst"
-    return installed if installed.is_file() else package.parent / "data" / "stories.txt.zst"
+    """Returns the compressed text."""
+    return bundled_file("stories.txt.zst")
 
 
 def stories() -> Iterator[str]:
@@ -224,7 +304,5 @@ def stories() -> Iterator[str]:
 
     A story has one or more paragraphs, one per line, and no final newline.
     """
-    import zstandard
-
     text = zstandard.ZstdDecompressor().decompress(text_file().read_bytes())
     yield from text.decode("ascii").split(SEPARATOR)

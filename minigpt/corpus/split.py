@@ -1,6 +1,8 @@
 """Splits a corpus into training and validation documents. Copies of a document are on one side."""
 
 import hashlib
+import logging
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,16 +16,52 @@ FEW_DOCUMENTS = 10
 _SEED = 20_170_612
 _DIGESTS_AT_ONCE = 10_000
 
+logger = logging.getLogger(__name__)
 
-def split_corpus(documents: Documents, data: DataConfig) -> tuple[Documents, Documents]:
+
+def split_corpus(
+    documents: Documents,
+    data: DataConfig,
+    val: Documents | None = None,
+    path_bytes: Sequence[int] = (),
+) -> tuple[Documents, Documents]:
     """Returns training and validation documents, both in the order of the source.
 
+    Args:
+      documents: those of the text.
+      data: the settings.
+      val: the user's own validation documents; their copies are not trained on.
+      path_bytes: the sizes of the parts of the text that are read by weight; each is split alone.
     Raises:
       UserError: the text is too short for two parts, or `data.val_pairs` cannot be met.
     """
     if isinstance(data, PairsConfig):
         return split_pairs(documents, data.val_fraction, data.val_pairs)
-    return split(documents, data.val_fraction)
+    if val is None and not path_bytes:
+        return split(documents, data.val_fraction)
+    train = documents
+    if val is None:
+        numbers = text_numbers(documents, path_bytes)
+        texts = [documents.select(np.flatnonzero(numbers == n)) for n in range(len(path_bytes))]
+        parts = zip(*(split(text, data.val_fraction) for text in texts), strict=True)
+        train, val = (
+            replace(documents, spans=np.concatenate([part.spans for part in side]))
+            for side in parts
+        )
+    # 64 bits of different documents are the same in one of 10 million pairs of a million documents each.
+    copies = np.isin(_digests(train)[:, 0], _digests(val)[:, 0])
+    if copies.all():
+        raise UserError("all documents of the training text are also in the validation text")
+    if number := copies.sum():
+        logger.info(
+            "%s documents are also in the validation text; they are left out", f"{number:,}"
+        )
+    return train.select(np.flatnonzero(~copies)), val
+
+
+def text_numbers(documents: Documents, path_bytes: Sequence[int]) -> np.ndarray:
+    """Returns the number of the text that contains each document, int64[N], by the texts' sizes."""
+    return np.searchsorted(np.cumsum(path_bytes), documents.spans[:, 0], side="right")
 
 
 def split(documents: Documents, val_fraction: float) -> tuple[Documents, Documents]:

@@ -3,23 +3,28 @@
 All problems are reported at once.
 """
 
-import codecs
+import functools
 import glob
-import gzip
 import hashlib
 import itertools
+import json
 import logging
 import os
-import shlex
-import zlib
+import shutil
+import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, ClassVar, cast
+from typing import ClassVar
 
+from minigpt.corpus.blocks import COMPRESSIONS, blocks, checked_blocks, lines
 from minigpt.corpus.documents import Documents, Piece, ingest
+from minigpt.corpus.rows import Faults, format_of, open_texts, text_column
 from minigpt.errors import ArgumentProblem, UserError
+from minigpt.storage.atomic import scratch_folder
+from minigpt.storage.files import cache_folder, fsync, sha256_of
 
-_BLOCK_BYTES = 1 << 20
+STANDARD_INPUT = "-"
 _WILDCARDS = frozenset("*?[")
 _NOT_REGULAR = "not a regular file"
 
@@ -27,27 +32,40 @@ logger = logging.getLogger(__name__)
 
 
 class TextFiles:
-    """Files, folders (every `*.txt` below) and globs; `.gz` files are decompressed while being read.
+    """Files, folders and globs; `.gz` and `.zst` files are decompressed while being read.
 
-    Every file is one document; with a separator, the text between two separators is one.
+    A file of text is one document; with a separator, the text between two separators is one. A row of
+    JSON Lines, CSV, Parquet and Arrow is one document; see `rows`. "-" is standard input.
 
-    In a folder, hidden files (their name, or that of a sub-folder, begins with a dot) are skipped, and so
-    are links that lead out of it. The matches of a glob must not lead out of the folder before its first
-    wildcard. A file or link that is named itself is read.
+    In a folder, the files with one of `suffixes` are read; in one that `datasets.save_to_disk` wrote, the
+    files of Arrow that its state.json names. Hidden files (their name, or that of a sub-folder, begins with
+    a dot) are skipped, and so are links that lead out of the folder. The matches of a glob must not lead
+    out of the folder before its first wildcard. A file or link that is named itself is read.
 
     Args:
       paths: files, folders and globs.
-      separator: text between two documents of a file.
+      separator: text between two documents of a file of text.
+      field: the column of the texts; None for the one that `rows.text_column` finds.
+    Attributes:
+      path_numbers: the number of the path that leads to each file.
+      path_bytes: bytes of the documents of each path, known after `pieces`.
     Raises:
-      UserError: `paths` is a single string or path.
+      UserError: `paths` is a single string or path, or standard input cannot be read.
     """
 
-    # File names read from a folder.
-    suffixes: ClassVar[tuple[str, ...]] = (".txt",)
-    # Formats whose names, quotes and separators would be learned as text.
-    structured: ClassVar[tuple[str, ...]] = (".json", ".jsonl", ".ndjson", ".csv", ".tsv")
+    # File names read from a folder. Files of settings, too, are called .json: it is read if it is named.
+    suffixes: ClassVar[tuple[str, ...]] = (
+        *(".txt", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".arrow"),
+        *map("".join, itertools.product((".txt", ".md", ".jsonl", ".csv", ".tsv"), COMPRESSIONS)),
+    )
+    has_rows: ClassVar[bool] = True
 
-    def __init__(self, paths: Sequence[str | Path], separator: str | None = None):
+    def __init__(
+        self,
+        paths: Sequence[str | Path],
+        separator: str | None = None,
+        field: str | None = None,
+    ):
         if (
             isinstance(paths, str | bytes)
             or not isinstance(paths, Sequence)
@@ -57,11 +75,14 @@ class TextFiles:
                 ArgumentProblem("paths", paths, "should be a list of paths, such as ['book.txt']")
             )
         self._separator = separator.encode() if separator else None
+        self._field = field
         self._files: list[Path] = []
+        self.path_numbers: list[int] = []
+        self.path_bytes = [0] * len(paths)
         self._problems: list[str] = []
         self._skipped = _Skipped()
         seen = set()
-        for path in paths:
+        for number, path in enumerate(paths):
             skipped = _Skipped()
             found = _find(str(path), self.suffixes, skipped)
             self._skipped.add(skipped)
@@ -75,31 +96,36 @@ class TextFiles:
                 seen.add(real)
                 if file.is_file():
                     self._files.append(file)
-                else:
+                    self.path_numbers.append(number)
+                elif file.exists():
                     # A pipe cannot be read twice: once for the fingerprint, once for the text.
-                    broken = file.is_symlink() and not file.exists()
-                    self._problems.append(f"{file}: {'a broken link' if broken else _NOT_REGULAR}")
+                    self._problems.append(f"{file}: {_NOT_REGULAR}")
+                else:
+                    missing = "a broken link" if file.is_symlink() else "no such file"
+                    self._problems.append(f"{file}: {missing}")
         # A link to a folder is not among the files.
         self._skipped.remove(seen | {_real(Path(path).expanduser()) for path in paths})
 
     def log_notes(self) -> None:
-        """Logs which files are skipped, and which ones have a format that is not interpreted."""
+        """Logs which files are skipped, and which columns are read.
+
+        Raises:
+          UserError: with all problems of the files, one line each, because a column is missing.
+        """
+        columns: dict[str, list[Path]] = {}
+        for path in filter(self._format, self._files):
+            try:
+                columns.setdefault(text_column(path, self._field), []).append(path)
+            except UserError:
+                self._check()
         if self._skipped:
             logger.info("%s", self._skipped)
-        names = (str(file).lower().removesuffix(".gz") for file in self._files)
-        files = [
-            file
-            for file, name in zip(self._files, names, strict=True)
-            if name.endswith(self.structured)
-        ]
-        if files:
+        for column, files in columns.items() if self._field is None else ():
             more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
-            logger.warning(
-                "%s%s: read as plain text, with all names, quotes and separators of the format; to train "
-                "on its texts only, write them to a .txt file",
-                files[0],
-                more,
-            )
+            logger.info("%s%s: the texts are those of the column %r", files[0], more, column)
+
+    def _format(self, path: Path) -> str | None:
+        return format_of(path) if self.has_rows else None
 
     def check_found(self) -> None:
         """Checks that every path leads to a file, without reading any.
@@ -111,7 +137,7 @@ class TextFiles:
             raise UserError(*self._problems)
 
     def fingerprint(self) -> str:
-        """Returns the SHA-256 of the files' bytes and order, and of the suffix `.gz` of their names.
+        """Returns the SHA-256 of the files' bytes, order and formats, and of the column of the texts.
 
         Raises:
           UserError: with all problems of the files, one line each.
@@ -120,13 +146,16 @@ class TextFiles:
         try:
             for path in self._files:
                 with open(path, "rb") as file:
-                    total.update(b"gz" if _is_gzip(path) else b"plain")
+                    kind = path.suffix if path.suffix in COMPRESSIONS else ".plain"
+                    total.update((self._format(path) or kind[1:]).encode())
                     total.update(hashlib.file_digest(file, "sha256").digest())
         except OSError as error:
             self._check()
             raise UserError(f"{error.filename}: {error.strerror}") from None
         if self._problems:
             self._check()
+        if self._field and any(map(self._format, self._files)):
+            total.update(self._field.encode())
         return total.hexdigest()
 
     def pieces(self) -> Iterator[Piece]:
@@ -136,32 +165,48 @@ class TextFiles:
           UserError: at the end, with all problems of the files, one line each.
         """
         problems = list(self._problems)
-        for path in self._files:
+        self.path_bytes = [0] * len(self.path_bytes)
+        for path, number in zip(self._files, self.path_numbers, strict=True):
             try:
-                yield from self._documents(path)
+                for piece in self._documents(path):
+                    self.path_bytes[number] += len(piece.text)
+                    yield piece
             except UserError as error:
                 problems += error.problems
         if problems:
-            raise UserError(*problems)
+            # Every file that needs a missing package gives the same line.
+            raise UserError(*dict.fromkeys(problems))
 
-    def find(self, text: bytes) -> tuple[Path, int] | None:
-        """Returns the first file that contains a text, and the line, from 1, where it begins.
+    def find(self, text: bytes) -> tuple[Path, str] | None:
+        """Returns the first file that contains a text, and where it begins, such as "line 3" or "row 3".
 
         Raises:
           UserError: a file cannot be read.
         """
         for path in self._files:
-            lines, rest = 1, b""
-            for block in _blocks(path):
+            if self._format(path):
+                for number, row in open_texts(path, self._field, Faults(path)):
+                    if text in row:
+                        return path, f"row {number:,}"
+                continue
+            line, rest = 1, b""
+            for block in blocks(path):
                 block = rest + block
                 if (position := block.find(text)) >= 0:
-                    return path, lines + block.count(b"\n", 0, position)
+                    line += block.count(b"\n", 0, position)
+                    return path, f"line {line:,}"
                 rest = block[max(0, len(block) - len(text) + 1) :]
-                lines += block.count(b"\n", 0, len(block) - len(rest))
+                line += block.count(b"\n", 0, len(block) - len(rest))
         return None
 
     def _documents(self, path: Path) -> Iterator[Piece]:
         """Yields the documents of one file; raises UserError with all its problems."""
+        if self._format(path):
+            faults = Faults(path)
+            for _, row in open_texts(path, self._field, faults):
+                yield Piece(row, True)
+            faults.check()
+            return
         blocks = checked_blocks(path)
         if self._separator:
             yield from _separated(blocks, self._separator)
@@ -174,13 +219,15 @@ class TextFiles:
             pass
 
 
-def read_texts(paths: Sequence[str | Path], separator: str | None = None) -> Documents:
+def read_texts(
+    paths: Sequence[str | Path], separator: str | None = None, field: str | None = None
+) -> Documents:
     """Returns the documents of the user's files, as `data.source = "files"` reads them.
 
     Raises:
       UserError: with all problems of the files, one line each, or because they contain no text.
     """
-    files = TextFiles(paths, separator)
+    files = TextFiles(paths, separator, field)
     files.log_notes()
     documents = ingest(files.pieces())
     if not len(documents):
@@ -221,6 +268,8 @@ class _Skipped:
 
 def _find(path: str, suffixes: tuple[str, ...], skipped: _Skipped) -> list[Path]:
     """Returns the files of a path, and adds to `skipped` those that are not read."""
+    if path == STANDARD_INPUT:
+        return [standard_input()]
     expanded = Path(path).expanduser()
     # Path("") would be the working folder.
     if path and os.path.exists(expanded):
@@ -250,6 +299,10 @@ def _below(folder: Path, suffixes: tuple[str, ...], skipped: _Skipped) -> list[P
     for parent, folders, names in os.walk(folder):
         linked = [name for name in folders if os.path.islink(os.path.join(parent, name))]
         candidates = [name for name in names if name.endswith(suffixes)]
+        if "state.json" in names and ".arrow" in suffixes:
+            # Other files of Arrow are copies that `datasets` keeps there.
+            saved = _saved_data_files(Path(parent, "state.json"))
+            candidates = saved + [name for name in candidates if not name.endswith(".arrow")]
         for path in (Path(parent, name) for name in linked + candidates):
             if path.is_symlink() and not _real(path).is_relative_to(real_folder):
                 skipped.links.add(path)
@@ -262,6 +315,48 @@ def _below(folder: Path, suffixes: tuple[str, ...], skipped: _Skipped) -> list[P
     return sorted(files)
 
 
+def _saved_data_files(state: Path) -> list[str]:
+    """Returns the names that the state.json of `datasets.save_to_disk` lists; [] for another file."""
+    try:
+        names = [file["filename"] for file in json.loads(state.read_bytes())["_data_files"]]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return []
+    return [name for name in names if isinstance(name, str) and Path(name).name == name]
+
+
+@functools.cache
+def standard_input() -> Path:
+    """Returns a file of the cache folder with the content of standard input, which can be read only once.
+
+    Its name is the SHA-256 of the content. JSON Lines are recognized by their first line.
+    """
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UserError("-: standard input is a terminal; should be a text from a pipe or a file")
+    folder = cache_folder() / "stdin"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with scratch_folder(folder) as scratch:
+            with open(scratch / "text", "wb+") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+                file.seek(0)
+                first, suffix = file.readline(1 << 20), ".txt"
+            with suppress(ValueError, RecursionError):
+                suffix = ".jsonl" if isinstance(json.loads(first), dict) else ".txt"
+            if not first:
+                raise UserError("-: standard input is empty; should contain text")
+            path = folder / (sha256_of(scratch / "text") + suffix)
+            fsync(scratch / "text")
+            os.replace(scratch / "text", path)
+    except OSError as error:
+        raise UserError(f"-: cannot be copied to {folder}: {error.strerror or error}") from None
+    return path
+
+
+def recorded_path(path: str) -> str:
+    """Returns the absolute path with which a run finds the same text again."""
+    return str(standard_input() if path == STANDARD_INPUT else Path(path).absolute())
+
+
 def _real(path: Path) -> Path:
     # Unlike this, `Path.resolve` fails if links form a circle.
     return Path(os.path.realpath(path))
@@ -271,79 +366,11 @@ def _nothing_found(path: str, suffixes: tuple[str, ...]) -> str:
     if not path:
         return ArgumentProblem("paths", path, "should name a file, a folder or a glob")
     if os.path.isdir(Path(path).expanduser()):
-        kinds = " or ".join(f"*{suffix}" for suffix in suffixes)
-        return f"{path}: a folder without any {kinds} below it"
+        *others, last = (f"*{suffix}" for suffix in suffixes if not suffix.endswith(COMPRESSIONS))
+        return f"{path}: a folder without any {', '.join(others)} or {last} below it"
     if _WILDCARDS.intersection(path):
         return f"{path}: no file matches"
     return f"{path}: no such file or folder"
-
-
-def _is_gzip(path: Path) -> bool:
-    return path.suffix == ".gz"
-
-
-def checked_blocks(path: Path) -> Iterator[bytes]:
-    """Yields the text of a file in blocks, none empty; raises UserError at the first problem."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    n_bytes = n_lines = 0
-    for block in _blocks(path):
-        if n_bytes == 0 and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise UserError(f"{path}: not valid UTF-8 at byte 0 (line 1){_utf16_hint(path)}")
-        if (position := block.find(b"\0")) >= 0:
-            line = n_lines + block.count(b"\n", 0, position) + 1
-            hint = _utf16_hint(path) if _looks_like_utf16(block) else "; should be text in UTF-8"
-            raise UserError(
-                f"{path}: binary file: NUL at byte {n_bytes + position} (line {line}){hint}"
-            )
-        pending = decoder.getstate()[0]
-        try:
-            decoder.decode(block)
-        except UnicodeDecodeError as error:
-            position = n_bytes - len(pending) + error.start
-            raise _not_utf8(path, position, n_lines, error) from None
-        yield block.removeprefix(codecs.BOM_UTF8) if n_bytes == 0 else block
-        n_bytes += len(block)
-        n_lines += block.count(b"\n")
-    try:
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        position = n_bytes - len(error.object) + error.start
-        raise _not_utf8(path, position, n_lines, error) from None
-    if n_bytes == 0:
-        raise UserError(f"{path}: empty; should contain text")
-
-
-def _not_utf8(path: Path, position: int, n_lines: int, error: UnicodeDecodeError) -> UserError:
-    line = n_lines + error.object.count(b"\n", 0, error.start) + 1
-    return UserError(
-        f"{path}: not valid UTF-8 at byte {position} (line {line}): {error.reason};"
-        " convert it, for example with iconv -t UTF-8"
-    )
-
-
-def _utf16_hint(path: Path) -> str:
-    file, new = shlex.quote(str(path)), shlex.quote(str(path.with_suffix(".utf-8.txt")))
-    read = f"gzip -dc {file} | iconv" if _is_gzip(path) else f"iconv {file}"
-    return f"; it looks like UTF-16: convert it with: {read} -f UTF-16 -t UTF-8 > {new}"
-
-
-def _looks_like_utf16(block: bytes) -> bool:
-    """Returns whether most even or most odd bytes are NUL, as in UTF-16 of a Latin script."""
-    head = block[:1000]
-    return any(2 * head[odd::2].count(0) > len(head[odd::2]) > 0 for odd in (0, 1)) and not (
-        head.count(0) * 4 > len(head) * 3
-    )
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
-    try:
-        with gzip.open(path) if _is_gzip(path) else open(path, "rb") as file:
-            while block := cast(IO[bytes], file).read(_BLOCK_BYTES):
-                yield block
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: broken .gz file: {error}") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
 def _separated(blocks: Iterable[bytes], separator: bytes) -> Iterator[Piece]:
@@ -369,12 +396,12 @@ class PairFiles(TextFiles):
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".tsv", ".txt")
-    structured: ClassVar[tuple[str, ...]] = ()  # A line without a tab is refused.
+    has_rows: ClassVar[bool] = False
 
     def _documents(self, path: Path) -> Iterator[Piece]:
         faults: dict[str, list[int]] = {}
         lines_with_more_columns = 0
-        for number, line in enumerate(_lines(checked_blocks(path)), start=1):
+        for number, line in enumerate(lines(checked_blocks(path)), start=1):
             columns = line.split(b"\t")
             source, target = (column.strip() for column in [*columns, b""][:2])
             if source and target:
@@ -404,15 +431,6 @@ def read_pairs(paths: Sequence[str | Path]) -> Documents:
     files = PairFiles(paths)
     files.log_notes()
     return ingest(files.pieces())
-
-
-def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    rest = b""
-    for block in blocks:
-        *lines, rest = (rest + block).split(b"\n")
-        yield from lines
-    if rest:
-        yield rest
 
 
 def _fault(path: Path, fault: str, lines: list[int]) -> str:

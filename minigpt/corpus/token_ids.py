@@ -8,7 +8,7 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -20,6 +20,8 @@ from minigpt.tokenizers import Tokenizer
 ENCODE_CHARACTERS = 4_000_000
 _ENCODE_TEXTS = 50_000
 _SECONDS_BETWEEN_MESSAGES = 15
+
+Encode = Callable[[list[str]], list[np.ndarray]]
 
 logger = logging.getLogger(__name__)
 
@@ -81,10 +83,15 @@ def decode_documents(ids: np.ndarray, tokenizer: Tokenizer) -> Iterator[str]:
 
 
 def write_ids(
-    file: IO[bytes], documents: Documents, tokenizer: Tokenizer
+    file: IO[bytes], documents: Documents, tokenizer: Tokenizer, encode: Encode | None = None
 ) -> tuple[PartSizes, np.ndarray]:
     """Writes the ids of documents.
 
+    Args:
+      file: to write to.
+      documents: the documents.
+      tokenizer: their tokenizer.
+      encode: as for `encode_pieces`.
     Returns:
       the part's sizes, and how often each token is a target, int64[V].
     """
@@ -92,7 +99,7 @@ def write_ids(
     counts = np.zeros(tokenizer.vocab_size, np.int64)
     progress = Progress(documents.bytes)
     pieces = documents.pieces()
-    for bytes_done in encode_pieces(file, pieces, tokenizer, counts, ENCODE_CHARACTERS):
+    for bytes_done in encode_pieces(file, pieces, tokenizer, counts, ENCODE_CHARACTERS, encode):
         progress.add(bytes_done)
     return part_sizes(documents, tokenizer, counts), counts
 
@@ -108,6 +115,7 @@ def encode_pieces(
     tokenizer: Tokenizer,
     counts: np.ndarray,
     group_characters: int,
+    encode: Encode | None = None,
 ) -> Iterator[int]:
     """Writes the ids of pieces, and an end token after each piece that ends a document.
 
@@ -117,14 +125,16 @@ def encode_pieces(
       tokenizer: encodes them.
       counts: int64[V]; the number of occurrences of each id is added.
       group_characters: about how many characters are encoded at a time. Does not change the ids.
+      encode: encodes texts; None: `tokenizer.encode_many`.
     Yields:
       the UTF-8 bytes of each group of pieces that is written.
     """
     dtype = ids_dtype(tokenizer)
     end = np.array([tokenizer.end_id], np.int32)
+    encode = encode or tokenizer.encode_many
     for texts, ends in _groups(pieces, group_characters):
         rows = []
-        for ids, ends_document in zip(tokenizer.encode_many(texts), ends, strict=True):
+        for ids, ends_document in zip(encode(texts), ends, strict=True):
             rows += [ids, end] if ends_document else [ids]
         block = np.concatenate(rows)
         counts += np.bincount(block, minlength=len(counts))
@@ -169,6 +179,15 @@ def map_ids(file: IO[bytes], tokenizer: Tokenizer, sizes: PartSizes) -> Part:
     if len(ids) != sizes.tokens + 1:
         raise ValueError(f"{len(ids)} ids; expected {sizes.tokens + 1}")
     return Part(ids, sizes.documents, sizes.bytes, sizes.unknown_tokens)
+
+
+def text_ends(ids: np.ndarray, end_id: int, documents: Sequence[int]) -> tuple[int, ...]:
+    """Returns the positions in `ids` of the last end tokens of texts, by their numbers of documents."""
+    if not documents:
+        return ()
+    parts = range(0, len(ids), 1 << 22)
+    ends = [np.flatnonzero(ids[start : start + (1 << 22)] == end_id) + start for start in parts]
+    return tuple(np.concatenate(ends)[np.cumsum(documents)].tolist())
 
 
 def ids_dtype(tokenizer: Tokenizer) -> type:

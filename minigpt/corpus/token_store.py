@@ -11,23 +11,27 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from minigpt.config import DataConfig, GPT2Config, IdsConfig, PairsConfig
+from minigpt.config import DataConfig, DialoguesConfig, FilesConfig, GPT2Config, PairsConfig
+from minigpt.config.data import IdsConfig
 from minigpt.config.tokenizer import GivenConfig, TokenizerConfig
-from minigpt.corpus.documents import Documents, format_size, ingest
+from minigpt.corpus.dialogues import contents, encode_documents
+from minigpt.corpus.documents import PIECE_BYTES, Documents, format_size, ingest
 from minigpt.corpus.id_files import IdFiles, Ids, tokenizer_of_ids, write_given_ids
 from minigpt.corpus.shards import SHARD_BYTES, write_sharded_ids
-from minigpt.corpus.sources import open_source, source_name
-from minigpt.corpus.split import count_duplicates, split_corpus
+from minigpt.corpus.sources import Source, open_source, open_val_source, source_name
+from minigpt.corpus.split import count_duplicates, split_corpus, text_numbers
 from minigpt.corpus.text_files import TextFiles
-from minigpt.corpus.token_ids import Part, PartSizes, map_ids, part_sizes, write_ids
+from minigpt.corpus.token_ids import Part, PartSizes, map_ids, part_sizes, text_ends, write_ids
 from minigpt.errors import UserError, gathering
 from minigpt.interrupts import Interrupted
 from minigpt.storage.atomic import atomic_folder, publish_folder, replace_file, resumable_folder
@@ -41,6 +45,8 @@ FORMAT_VERSION = 3
 _ALREADY_EXISTS = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT)
 _LEARN_PIECE_BYTES = 64_000
 _CHECKSUMMED = ("train.bin", "val.bin", "counts.npy")
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +63,8 @@ class Corpus:
       fingerprint: hash of the text and of all settings that determine the ids.
       from_cache: whether the store existed.
       path: the store.
+      text_ends: the ends of the texts that are read by weight, as positions in `train.ids`; () for one
+        text.
     """
 
     train: Part
@@ -67,6 +75,7 @@ class Corpus:
     fingerprint: str
     from_cache: bool
     path: Path
+    text_ends: tuple[int, ...] = ()
 
 
 def open_corpus(
@@ -89,8 +98,9 @@ def open_corpus(
     """
     with _cache_errors():
         store = _Store(data, tokenizer, existing, shard_bytes)
-        if isinstance(store.source, TextFiles):
-            store.source.log_notes()
+        for source in store.sources:
+            if isinstance(source, TextFiles):
+                source.log_notes()
         corpus = store.open()
     if isinstance(data, PairsConfig) and corpus.tokenizer.own_start_id is None:
         # No text contains the token, so the stored ids are the same with and without it.
@@ -159,7 +169,6 @@ class _Store:
         shard_bytes: int = SHARD_BYTES,
     ) -> None:
         self.data = data
-        self.shard_bytes = shard_bytes
         self.config = config
         problems: list[str] = []
         self.ids = IdFiles(data.paths) if isinstance(data, IdsConfig) else None
@@ -174,9 +183,27 @@ class _Store:
             problems += self.ids.problems + (self.ids.check_ids(existing) if existing else [])
         if problems:
             raise UserError(*problems)
+        val_source = open_val_source(data)
+        self.sources: list[Any] = [self.ids or open_source(data)]
+        self.sources += [val_source] if val_source else []
+        self.is_dialogues = isinstance(data, DialoguesConfig)
+        # Several processes would not know the format of dialogues.
+        self.shard_bytes = sys.maxsize if self.is_dialogues else shard_bytes
+        if existing and self.is_dialogues and existing.chat is None:
+            existing = existing.with_chat()
         self.existing = existing
-        self.source = open_source(data)
-        self.source_fingerprint = (self.ids or self.source).fingerprint()
+        self.fingerprints = self._of_sources(lambda source: source.fingerprint())
+
+    def _of_sources(self, function: Callable[[Source], T]) -> list[T]:
+        """Returns the results for the text and for the validation text, if there is one."""
+        problems: list[str] = []
+        results = []
+        for source in self.sources:
+            with gathering(problems):
+                results.append(function(source))
+        if problems:
+            raise UserError(*problems)
+        return results
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -184,7 +211,7 @@ class _Store:
         data = self.data
         settings: dict[str, Any] = {
             "format": FORMAT_VERSION,
-            "source": self.source_fingerprint,
+            "source": self.fingerprints[0],
             "document_separator": getattr(data, "document_separator", None),
             "val_fraction": data.val_fraction,
             "pairs": isinstance(data, PairsConfig) and (data.val_pairs or True),
@@ -194,6 +221,12 @@ class _Store:
                 else self.config.model_dump(exclude_none=True)
             ),
         }
+        if self.is_dialogues:
+            settings["dialogues"] = True
+        if self.fingerprints[1:]:
+            settings["val_source"] = self.fingerprints[1]
+        if isinstance(data, FilesConfig) and data.weights:
+            settings["path_numbers"] = self.sources[0].path_numbers
         if not self.existing and (number := KINDS[self.config.kind].format) > 1:
             settings["tokenizer_format"] = number
         return settings
@@ -211,40 +244,51 @@ class _Store:
         """Returns the corpus; creates the store if it is not there."""
         return read_store(self.folder) or self._make()
 
-    def _parts(self) -> tuple[tuple[Any, Any], int]:
-        """Returns both sides of the split, `Documents` or `Ids`, and the number of duplicates."""
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        if self.ids and self.existing:
-            if problems := self.ids.check_ids(self.existing):
-                raise UserError(*problems)
-            return self.ids.split(self.data.val_fraction), 0
-        documents = self._read_text()
-        duplicates = count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
-        return split_corpus(documents, self.data), duplicates
+    def _id_parts(self, files: IdFiles) -> tuple[Ids, Ids]:
+        """Returns both sides of the split of given ids."""
+        if problems := files.check_ids(cast(Tokenizer, self.existing)):
+            raise UserError(*problems)
+        return files.split(self.data.val_fraction)
 
-    def _read_text(self) -> Documents:
+    def _read_texts(self) -> list[Documents]:
         logger.info("reading the text")
-        documents = ingest(self.source.pieces(), self.folder.parent)
-        if self.source.fingerprint() != self.source_fingerprint:
+        folder = self.folder.parent
+        texts = self._of_sources(lambda source: ingest(source.pieces(), folder))
+        if self._of_sources(lambda source: source.fingerprint()) != self.fingerprints:
             raise UserError("the text changed while it was being read; start again")
-        if not len(documents):
-            raise UserError(f"{source_name(self.data)}: only white space; should contain text")
-        return documents
+        names = [source_name(self.data), ", ".join(getattr(self.data, "val_paths", []))]
+        blank = [name for name, text in zip(names, texts, strict=False) if not len(text)]
+        if blank:
+            raise UserError(*(f"{name}: only white space; should contain text" for name in blank))
+        return texts
 
     def _make(self) -> Corpus:
         """Writes the store."""
-        parts, duplicates = self._parts()
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        path_bytes: list[int] = []
+        duplicates = 0
+        parts: Any
+        if self.ids:
+            parts = self._id_parts(self.ids)
+        else:
+            documents, *own_val = self._read_texts()
+            path_bytes = self.sources[0].path_bytes if "path_numbers" in self.settings else []
+            parts = split_corpus(documents, self.data, own_val[0] if own_val else None, path_bytes)
+            duplicates = count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
         folder = self.folder
         if folder.exists():
             logger.warning("%s was damaged and is rewritten", folder)
         meta = {"settings": self.settings, "duplicates": duplicates}
+        if path_bytes:
+            numbers = text_numbers(parts[0], path_bytes)
+            meta["text_documents"] = np.bincount(numbers, minlength=len(path_bytes)).tolist()
         if not self.ids and max(part.bytes for part in parts) > self.shard_bytes:
             return self._make_large(folder, parts, meta)
         tokenizer = self._tokenizer(parts[0])
         for attempts_left in (2, 1, 0):
             try:
                 with atomic_folder(folder, replace=folder.exists()) as unfinished:
-                    write_store(unfinished, *parts, tokenizer, meta, self.shard_bytes)
+                    write_store(unfinished, parts[0], parts[1], tokenizer, meta, self.shard_bytes)
                     # The files are mapped first: once published, another process may replace them.
                     corpus = read_store(unfinished)
             except OSError as error:
@@ -289,7 +333,10 @@ class _Store:
         return corpus
 
     def _tokenizer(self, train: Documents) -> Tokenizer:
-        return self.existing or learn_from(train, self.config)
+        if self.existing:
+            return self.existing
+        learned = learn_from(train, self.config, self.is_dialogues)
+        return learned.with_chat() if self.is_dialogues else learned
 
 
 def _key(settings: dict[str, Any]) -> str:
@@ -327,7 +374,9 @@ def write_store(
                 counts = write_sharded_ids(file, shards, part, tokenizer, shard_bytes)
                 sizes = part_sizes(part, tokenizer, counts)
             else:
-                sizes, counts = write_ids(file, part, tokenizer)
+                is_dialogues = meta.get("settings", {}).get("dialogues")
+                encode = partial(encode_documents, tokenizer) if is_dialogues else None
+                sizes, counts = write_ids(file, part, tokenizer, encode)
         meta[name] = asdict(sizes)
         if name == "train":
             np.save(folder / "counts.npy", counts)
@@ -360,18 +409,25 @@ def read_store(folder: Path) -> Corpus | None:
             with open(folder / f"{side}.bin", "rb") as file:
                 parts.append(map_ids(file, tokenizer, PartSizes(**meta[side])))
         duplicates = int(meta["duplicates"])
+        ends = text_ends(parts[0].ids, tokenizer.end_id, meta.get("text_documents", []))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UserError):
         return None
     if not intact:
         return None
     train, val = parts
     return Corpus(
-        train, val, tokenizer, counts, duplicates, folder.name, from_cache=True, path=folder
+        train, val, tokenizer, counts, duplicates, folder.name, True, path=folder, text_ends=ends
     )
 
 
-def learn_from(train: Documents, config: TokenizerConfig) -> Tokenizer:
-    """Returns a tokenizer learned from the training documents, or from an even sample of them."""
+def learn_from(train: Documents, config: TokenizerConfig, dialogues: bool = False) -> Tokenizer:
+    """Returns a tokenizer learned from the training documents, or from an even sample of them.
+
+    Args:
+      train: the documents.
+      config: the kind of tokenizer.
+      dialogues: whether they are dialogues; their messages are learned from.
+    """
     limit = KINDS[config.kind].max_learn_bytes
     sample = f", an even sample of {format_size(train.bytes)}" if limit < train.bytes else ""
     logger.info(
@@ -380,14 +436,17 @@ def learn_from(train: Documents, config: TokenizerConfig) -> Tokenizer:
         format_size(min(train.bytes, limit)),
         sample,
     )
-    return learn_tokenizer(even_sample(train, limit), config)
+    sample_of = even_sample(train, limit, PIECE_BYTES if dialogues else _LEARN_PIECE_BYTES)
+    return learn_tokenizer(contents(sample_of) if dialogues else sample_of, config)
 
 
-def even_sample(documents: Documents, limit: int) -> Iterator[str]:
+def even_sample(
+    documents: Documents, limit: int, piece_bytes: int = _LEARN_PIECE_BYTES
+) -> Iterator[str]:
     """Yields pieces spread evenly over the documents, at most `limit` bytes; all pieces if they fit."""
     share = limit / documents.bytes if documents.bytes > limit else 1.0
     seen = kept = 0
-    for start, stop, _ in documents.piece_spans(_LEARN_PIECE_BYTES):
+    for start, stop, _ in documents.piece_spans(piece_bytes):
         size = stop - start
         seen += size
         if kept + size <= seen * share:

@@ -35,7 +35,7 @@ from minigpt.training.strategy import (
 from minigpt.training.tasks.task import Task
 
 # Paths, which may differ between machines. The text and the weights are compared by their contents.
-_OWN = {"data.paths", "training.init_from"}
+_OWN = {"data.paths", "data.val_paths", "training.init_from"}
 # The number of devices that earlier training in this process used together.
 _used_together: int | None = None
 

@@ -49,13 +49,20 @@ class LossBreakdown:
         """Adds a batch.
 
         Args:
-          inputs: of a language model int32[B, T]; of a translation model (source_ids int32[B, S],
-            source_lengths int32[B], target_ids int32[B, T]).
+          inputs: of a language model int32[B, T]; of one that learns dialogues (ids int32[B, T], starts
+            int32[B, T]); of a translation model (source_ids int32[B, S], source_lengths int32[B],
+            target_ids int32[B, T]).
           targets: int32[B, T].
           weights: float32[B, T], 1 for tokens that count and 0 for padding.
           losses: float32[B, T], nats.
         """
-        sums = np.stack([(losses * weights).sum(0, np.float64), weights.sum(0, np.float64)])
+        if isinstance(inputs, tuple) and len(inputs) == 2:
+            # Where each token is in its dialogue.
+            places = (np.arange(targets.shape[1]) - inputs[1]).ravel()
+            of_each = (losses * weights).ravel(), weights.ravel()
+            sums = np.stack([np.bincount(places, values) for values in of_each])
+        else:
+            sums = np.stack([(losses * weights).sum(0, np.float64), weights.sum(0, np.float64)])
         missing = sums.shape[1] - self._by_position.shape[1]
         if missing > 0:
             self._by_position = np.pad(self._by_position, ((0, 0), (0, missing)))
@@ -64,7 +71,9 @@ class LossBreakdown:
         size = self._by_group.shape[1]
         self._by_group[0] += np.bincount(groups, (losses * weights).ravel(), size)
         self._by_group[1] += np.bincount(groups, weights.ravel(), size)
-        passages = _windows if isinstance(inputs, np.ndarray) else _sentences
+        passages = {1: _windows, 2: _answers, 3: _sentences}[
+            1 if isinstance(inputs, np.ndarray) else len(inputs)
+        ]
         found = list(passages(inputs, targets, weights, losses))
         self._hardest = sorted([*self._hardest, *found], key=lambda each: -each.loss)[:PASSAGES]
         self._easiest = sorted([*self._easiest, *found], key=lambda each: each.loss)[:PASSAGES]
@@ -135,6 +144,22 @@ def _windows(
             row = complete[index]
             tokens, found = targets[row, columns].copy(), losses[row, columns].copy()
             yield _Passage(float(means[index]), tokens, found, None)
+
+
+def _answers(
+    inputs: Any, targets: np.ndarray, weights: np.ndarray, losses: np.ndarray
+) -> Iterator[_Passage]:
+    """Yields the candidates of a batch of dialogues: answers, with what precedes them."""
+    ids, starts = inputs
+    edges = np.diff(np.pad(weights, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    rows, begins = np.nonzero(edges > 0)
+    ends = np.nonzero(edges < 0)[1]
+    for row, begin, end in zip(rows, begins, ends, strict=True):
+        if end - begin >= MIN_TARGET_TOKENS:
+            columns = slice(begin, end)
+            source = ids[row, starts[row, begin] : begin + 1].copy()
+            tokens, found = targets[row, columns].copy(), losses[row, columns].copy()
+            yield _Passage(float(found.mean()), tokens, found, source)
 
 
 def _sentences(

@@ -6,7 +6,7 @@ from pathlib import Path
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.text_files import read_pairs, read_texts
 from minigpt.corpus.token_ids import Part, encode_texts
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.evaluation.scores import Evaluation, PairEvaluation, score
 from minigpt.runs.layout import run_error
 from minigpt.runs.run import Run, as_run, open_run_corpus
@@ -33,6 +33,32 @@ def evaluate_run(
     run = as_run(run)
     tokenizer = run.load_tokenizer()
     part = _held_out(run) if paths is None else _read(run, paths, tokenizer)
+    return _scores(run, tokenizer, [part], stride)[0]
+
+
+def evaluate_files(
+    run: Run | str | Path, files: Sequence[str], *, stride: int | None = None
+) -> list[Evaluation | PairEvaluation]:
+    """Scores a run's best model on each of several files alone; see `evaluate_run`.
+
+    Raises:
+      UserError: with the problems of all files, or as `evaluate_run`.
+    """
+    run = as_run(run)
+    tokenizer = run.load_tokenizer()
+    problems: list[str] = []
+    parts = []
+    for file in files:
+        with gathering(problems):
+            parts.append(_read(run, [file], tokenizer))
+    if problems:
+        raise UserError(*problems)
+    return _scores(run, tokenizer, parts, stride)
+
+
+def _scores(
+    run: Run, tokenizer: Tokenizer, parts: Sequence[Part], stride: int | None
+) -> list[Evaluation | PairEvaluation]:
     model = run.load_model()
     # Imported here because they import TensorFlow.
     from minigpt.evaluation.pairs import evaluate_pairs
@@ -44,24 +70,21 @@ def evaluate_run(
             raise UserError(
                 ArgumentProblem("stride", stride, "is for models of text, not of pairs")
             )
-        config = run.config
-        return evaluate_pairs(
-            model,
-            tokenizer,
-            Pairs(part.ids, tokenizer.end_id, model.max_len, tokenizer.start_id),
-            config.training.batch_size,
-            config.sampling.beams,
-            config.sampling.length_penalty,
-        )
-    return score(Evaluator(model).loss(part.ids, stride=stride), part, tokenizer.lossless)
+        sampling, batch_size = run.config.sampling, run.config.training.batch_size
+        settings = (batch_size, sampling.beams, sampling.length_penalty)
+        ends = (tokenizer.end_id, model.max_len, tokenizer.start_id)
+        pairs = [Pairs(part.ids, *ends) for part in parts]
+        return [evaluate_pairs(model, tokenizer, part, *settings) for part in pairs]
+    loss = Evaluator(model).loss
+    return [score(loss(part.ids, stride=stride), part, tokenizer.lossless) for part in parts]
 
 
 def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
     data = run.config.data
     if data.source == "pairs":
         return encode_texts(read_pairs(paths), tokenizer)
-    separator = getattr(data, "document_separator", None)
-    return encode_texts(read_texts(paths, separator), tokenizer)
+    separator, field = (getattr(data, name, None) for name in ("document_separator", "field"))
+    return encode_texts(read_texts(paths, separator, field), tokenizer)
 
 
 def _held_out(run: Run) -> Part:

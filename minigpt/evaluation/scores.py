@@ -106,7 +106,7 @@ def baselines(part: Part, token_counts: np.ndarray) -> tuple[float, float]:
     for start in range(1, len(part.ids), _CHUNK):
         ids = np.asarray(part.ids[start : start + _CHUNK], np.int64)
         held_out += np.bincount(ids, minlength=len(token_counts))
-    return _baselines(held_out, token_counts)
+    return count_baselines(held_out, token_counts)
 
 
 def pair_baselines(train: Pairs, val: Pairs, vocab_size: int) -> tuple[float, float]:
@@ -118,9 +118,10 @@ def pair_baselines(train: Pairs, val: Pairs, vocab_size: int) -> tuple[float, fl
         )
         for pairs in (train, val)
     ]
-    return _baselines(counts[1], counts[0])
+    return count_baselines(counts[1], counts[0])
 
 
-def _baselines(held_out: np.ndarray, train: np.ndarray) -> tuple[float, float]:
+def count_baselines(held_out: np.ndarray, train: np.ndarray) -> tuple[float, float]:
+    """Returns `baselines` from how often each token is a target, int64[V] each."""
     log_frequency = np.log((train + 1) / (train.sum() + len(train)))
     return math.log(len(train)), float(-(held_out @ log_frequency) / held_out.sum())

@@ -124,4 +124,10 @@ class Evaluator:
             raise UserError(
                 ArgumentProblem("stride", stride, f"should be 1 to max_len = {max_len}")
             )
-        return self._mean_loss(eval_windows(ids, max_len, self.batch_size, stride), record)
+        return self.loss_of(eval_windows(ids, max_len, self.batch_size, stride), record)
+
+    def loss_of(
+        self, batches: Iterable[tuple[Any, Any, Any]], record: Record | None = None
+    ) -> float:
+        """Returns the mean loss in nats over batches of inputs, targets and weights."""
+        return self._mean_loss(batches, record)

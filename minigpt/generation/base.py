@@ -15,14 +15,17 @@ import numpy as np
 from minigpt.errors import as_integer
 from minigpt.generation.prompts import (
     WHITE_SPACE,
+    Prompt,
     as_texts,
     as_token_ids,
+    chat_prompt,
     check_prompt,
     check_search,
     seeds_of,
     translation_limit,
     unknown_tokens_message,
 )
+from minigpt.tokenizers.chat import Messages
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,8 @@ class BaseTextModel(ModelWithTokenizer):
         seeds = seeds_of(seed, len(prompts))
         num_samples = as_integer("num_samples", num_samples)
         checked = self._settings({"max_new_tokens": max_new_tokens, **settings})
-        samples = self._samples(prompts, seeds, checked, num_samples)
+        encoded = [self._prompt(prompt) for prompt in prompts]
+        samples = self._samples(encoded, seeds, checked, num_samples)
         self._warn_of_unknown(prompts, stacklevel=4)
         return samples
 
@@ -167,9 +171,52 @@ class BaseTextModel(ModelWithTokenizer):
         check_prompt(prompt)
         (seed,) = seeds_of(seed, 1)
         checked = self._settings({"max_new_tokens": max_new_tokens, **settings})
-        pieces = self._pieces(prompt, seed, checked)
+        pieces = self._pieces(self._prompt(prompt), seed, checked)
         self._warn_of_unknown([prompt], stacklevel=3)
         return pieces
+
+    def chat(
+        self,
+        messages: str | Messages,
+        max_new_tokens: int | None = None,
+        *,
+        seed: int = 0,
+        **settings: Any,
+    ) -> str:
+        """Answers the last question of a dialogue. Needs a model that was trained on dialogues.
+
+        Args:
+          messages: a question; or mappings with `role` ("system", "user" or "assistant") and `content`:
+            perhaps a system message, then questions and answers in turn, a question at the end. The oldest
+            are left out if they do not fit into the context.
+          max_new_tokens: maximum number of tokens of the answer; None: as many as fit.
+          seed, **settings: as for `samples`.
+        Returns:
+          The answer.
+        Raises:
+          UserError: the model was not trained on dialogues, or the messages or a setting cannot be used.
+        """
+        return "".join(self.stream_chat(messages, max_new_tokens, seed=seed, **settings))
+
+    def stream_chat(
+        self,
+        messages: str | Messages,
+        max_new_tokens: int | None = None,
+        *,
+        seed: int = 0,
+        **settings: Any,
+    ) -> Iterator[str]:
+        """Yields what `chat` returns in pieces as it is generated; arguments are those of `chat`."""
+        prompt = chat_prompt(messages, self.tokenizer, self.max_len, max_new_tokens)
+        (seed,) = seeds_of(seed, 1)
+        if max_new_tokens is None:
+            max_new_tokens = self.max_len - len(prompt.ids)
+        checked = self._settings({"max_new_tokens": max_new_tokens, **settings})
+        return self._pieces(prompt, seed, checked)
+
+    def _prompt(self, text: str) -> Prompt:
+        check_prompt(text)
+        return Prompt(text, self.tokenizer.encode(text))
 
     def logits(self, token_ids: Any) -> np.ndarray:
         """Scores every next token.
@@ -190,7 +237,7 @@ class BaseTextModel(ModelWithTokenizer):
 
     @abc.abstractmethod
     def _samples(
-        self, prompts: list[str], seeds: list[int], settings: Any, num_samples: int
+        self, prompts: list[Prompt], seeds: list[int], settings: Any, num_samples: int
     ) -> Iterator[Sample]:
         """Continues each prompt `num_samples` times.
 
@@ -199,7 +246,7 @@ class BaseTextModel(ModelWithTokenizer):
         """
 
     @abc.abstractmethod
-    def _pieces(self, prompt: str, seed: int, settings: Any) -> Iterator[str]:
+    def _pieces(self, prompt: Prompt, seed: int, settings: Any) -> Iterator[str]:
         """Yields a continuation as it is generated; exceptions are those of `_samples`."""
 
     @abc.abstractmethod

@@ -10,6 +10,7 @@ import numpy as np
 
 from minigpt.config.sampling import BY_NAME
 from minigpt.errors import ArgumentProblem, UserError, as_integer
+from minigpt.tokenizers.chat import check_messages
 from minigpt.tokenizers.vocabulary import Vocabulary
 
 # White space that is stripped from sentences, here, in pair files and in exported graphs.
@@ -92,6 +93,43 @@ def _as_prompt(name: str, value: Any, tokenizer: Vocabulary) -> Prompt:
         return Prompt(text, np.array(ids or tokenizer.encode(text), np.int32))
     except ValueError as error:
         raise ValueError(f"`{name}`: {error}") from error
+
+
+def chat_prompt(
+    messages: Any, tokenizer: Vocabulary, max_len: int, max_new_tokens: int | None
+) -> Prompt:
+    """Returns the prompt of the next answer of a dialogue, whose text is the last question.
+
+    Args:
+      messages: as for `BaseTextModel.chat`. The oldest questions and answers are left out if the dialogue
+        and an answer do not fit into the context.
+      tokenizer: the model's tokenizer.
+      max_len: the context, in tokens.
+      max_new_tokens: tokens of the answer; None: as many as fit, at least a quarter of the context.
+    Raises:
+      UserError: the model was not trained on dialogues, the messages cannot be used, or the last question
+        is too long.
+    """
+    if tokenizer.chat is None:
+        raise UserError(
+            "the model was not trained on dialogues and has no roles; it continues text, "
+            "with `generate` or `minigpt sample`"
+        )
+    checked = check_messages(as_list(messages), ends_with="user")
+    for message in checked:
+        check_prompt(message["content"], "content")
+    room = max_len - min(max_len // 4 if max_new_tokens is None else max_new_tokens, max_len // 2)
+    while True:
+        (ids,) = tokenizer.encode_dialogues([checked])
+        first = int(checked[0]["role"] == "system")
+        if len(ids) <= room:
+            return Prompt(checked[-1]["content"], ids)
+        if len(checked) - first == 1:
+            raise UserError(
+                f"the last message: the prompt has {len(ids):,} tokens; should have at most {room:,}, so "
+                f"that an answer fits into the context of {max_len:,}"
+            )
+        del checked[first : first + 2]
 
 
 def _is_ids(value: Any) -> bool:

@@ -14,7 +14,7 @@ from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.generation.base import Sample
 from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
 from minigpt.generation.loop import DecodeState, padded
-from minigpt.generation.prompts import banned_token_problems, check_prompt, check_seeds
+from minigpt.generation.prompts import Prompt, banned_token_problems, check_seeds
 from minigpt.generation.sampling import SamplingSettings
 from minigpt.models.memory_estimate import machine_bytes
 from minigpt.tokenizers.continuation import ContinuationText
@@ -33,11 +33,10 @@ class _Row(NamedTuple):
 def generate(
     decoder: Decoder,
     tokenizer: Vocabulary,
-    prompts: Sequence[str],
+    prompts: Sequence[Prompt],
     seeds: Sequence[int],
     sampling: SamplingConfig,
     num_samples: int = 1,
-    prompt_ids: Sequence[np.ndarray] | None = None,
 ) -> Iterator[Sample]:
     """Continues prompts, each with its own seed, in batches that fit into memory.
 
@@ -48,7 +47,6 @@ def generate(
       seeds: one per prompt.
       sampling: the settings; `prompts`, `seed` and `print_every` have no effect.
       num_samples: samples per prompt; sample i uses seed + i. With beams, the best num_samples.
-      prompt_ids: int32[P] of each prompt; by default, the prompts are encoded.
     Yields:
       The first prompt's samples, then the second one's, and so on.
     Raises:
@@ -56,19 +54,17 @@ def generate(
         number of beams, or one sample does not fit into memory.
     """
     sampler = _Sampler(decoder, tokenizer, sampling, num_samples)
-    sampler.check(prompts, seeds)
-    if prompt_ids is None:
-        prompt_ids = [tokenizer.encode(prompt) for prompt in prompts]
-    batch_rows = sampler.rows_in_memory(max(map(len, prompt_ids), default=0))
-    inputs = zip(prompts, prompt_ids, seeds, strict=True)
-    rows = (_Row(prompt, ids, int(seed)) for prompt, ids, seed in inputs)
+    sampler.check(seeds)
+    batch_rows = sampler.rows_in_memory(max((len(p.ids) for p in prompts), default=0))
+    inputs = zip(prompts, seeds, strict=True)
+    rows = (_Row(*prompt, int(seed)) for prompt, seed in inputs)
     if sampling.beams == 1:
         rows = (row._replace(seed=row.seed + i) for row in rows for i in range(num_samples))
     return sampler.samples(rows, batch_rows)
 
 
 def stream(
-    decoder: Decoder, tokenizer: Vocabulary, prompt: str, seed: int, sampling: SamplingConfig
+    decoder: Decoder, tokenizer: Vocabulary, prompt: Prompt, seed: int, sampling: SamplingConfig
 ) -> Iterator[str]:
     """Yields the text of `generate` in pieces as it is generated, in constant time per token.
 
@@ -79,11 +75,11 @@ def stream(
       UserError: a banned token is outside the vocabulary, or there are several beams.
     """
     sampler = _Sampler(decoder, tokenizer, sampling)
-    sampler.check([prompt], [seed])
+    sampler.check([seed])
     if sampling.beams > 1:
         problem = "cannot be streamed: the best text is known only at the end"
         raise UserError(ArgumentProblem("beams", sampling.beams, problem))
-    return sampler.pieces(tokenizer.encode(prompt), seed)
+    return sampler.pieces(prompt.ids, seed)
 
 
 class _Sampler:
@@ -112,7 +108,7 @@ class _Sampler:
         """int32[N], the banned tokens, which are checked before."""
         return tf.constant(self.sampling.banned_tokens, tf.int32)
 
-    def check(self, prompts: Sequence[str], seeds: Sequence[int]) -> None:
+    def check(self, seeds: Sequence[int]) -> None:
         """Raises a `UserError` if the arguments of `generate` cannot be used."""
         sampling, number = self.sampling, self.num_samples
         problems = banned_token_problems(sampling.banned_tokens, self.tokenizer.vocab_size)
@@ -123,8 +119,6 @@ class _Sampler:
             check_seeds(seeds, number)
         if problems:
             raise UserError(*problems)
-        for prompt in prompts:
-            check_prompt(prompt)
 
     def rows_in_memory(self, prompt_length: int) -> int:
         """Returns the number of prompts or samples per batch.

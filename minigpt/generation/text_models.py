@@ -22,6 +22,7 @@ from minigpt.generation.decoding import Decoder
 from minigpt.generation.given_models import build_decoder
 from minigpt.generation.prompts import (
     WHITE_SPACE,
+    Prompt,
     as_list,
     as_texts,
     as_token_ids,
@@ -63,11 +64,11 @@ class TextModel(BaseTextModel):
         return sampling_config(**values)
 
     def _samples(
-        self, prompts: list[str], seeds: list[int], settings: Any, num_samples: int
+        self, prompts: list[Prompt], seeds: list[int], settings: Any, num_samples: int
     ) -> Iterator[Sample]:
         return generate(self._decoder, self.tokenizer, prompts, seeds, settings, num_samples)
 
-    def _pieces(self, prompt: str, seed: int, settings: Any) -> Iterator[str]:
+    def _pieces(self, prompt: Prompt, seed: int, settings: Any) -> Iterator[str]:
         return stream(self._decoder, self.tokenizer, prompt, seed, settings)
 
     def _logits(self, token_ids: np.ndarray) -> np.ndarray:

@@ -371,13 +371,13 @@ def _passage(
 
 
 def _file(run: Run, text: str) -> str:
-    """Returns the name of the first file of the user that contains a text, and the line."""
+    """Returns the name of the first file of the user that contains a text, and the line or row."""
     source = open_source(run.config.data)
     try:
         found = source.find(text.encode()) if isinstance(source, TextFiles) else None
     except UserError:
         return ""  # It has been removed since. The token ids are in the cache.
-    return f" ({found[0].name}, line {found[1]:,})" if found else ""
+    return f" ({found[0].name}, {found[1]})" if found else ""
 
 
 def _copied(

@@ -108,18 +108,31 @@ class GPT(LanguageModel):
             self.build()
 
     def call(self, token_ids: Any, training: bool | None = None) -> Any:
-        """int32[B, T] → float32[B, T, V]: logits of the token at t + 1."""
+        """int32[B, T] → float32[B, T, V]: logits of the token at t + 1.
+
+        Instead of the ids, a pair may be given: the ids, and int32[B, T], where the text of each token
+        begins in its row. Texts in one row do not see each other.
+        """
         return self.logits(self.latents(token_ids, training=training))
 
     def latents(self, token_ids: Any, /, training: bool | None = None) -> Any:
         """Computes the input of the head: int32[B, T] → float[B, T, D].
 
-        It is the output of the last block or, except with post-norm, of the final norm.
+        It is the output of the last block or, except with post-norm, of the final norm. The input may be a
+        pair, as for `call`.
         """
-        return self.call_with_cache(token_ids, training=training)[0]
+        starts = None
+        if isinstance(token_ids, tuple | list):
+            token_ids, starts = token_ids
+        return self.call_with_cache(token_ids, training=training, starts=starts)[0]
 
     def call_with_cache(
-        self, token_ids: Any, caches: Any = None, index: Any = None, training: bool | None = None
+        self,
+        token_ids: Any,
+        caches: Any = None,
+        index: Any = None,
+        training: bool | None = None,
+        starts: Any = None,
     ) -> tuple[Any, Any]:
         """Computes the forward pass from token ids to latents, with or without a cache.
 
@@ -127,18 +140,22 @@ class GPT(LanguageModel):
           token_ids: int32[B, T].
           caches: None, or those from `empty_caches` or an earlier call.
           index: int32[B], position of the first token of each row.
+          starts: int32[B, T], where the text of each token begins in its row; None: each row is one text.
+            Only without caches.
         Returns:
           float[B, T, D], and the caches with these tokens added (None without caches).
         """
-        x = self.embedding(token_ids, index, training=training)
+        x = self.embedding(token_ids, index, training=training, starts=starts)
         ids, *of_blocks = caches or [None] * (len(self.blocks) + 1)
         if self.ngram_embedding is not None:
-            ngrams, ids = self.ngram_embedding(token_ids, ids, index, training=training)
+            ngrams, ids = self.ngram_embedding(
+                token_ids, ids, index, training=training, starts=starts
+            )
             x = x + ngrams
         updated, first_values = [ids], None
         for block, cache in zip(self.blocks, of_blocks, strict=True):
             x, cache, values = block.call_with_cache(
-                x, cache, index, training, first_values=first_values
+                x, cache, index, training, first_values=first_values, starts=starts
             )
             first_values = values if first_values is None else first_values
             updated.append(cache)

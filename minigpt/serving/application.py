@@ -26,11 +26,13 @@ from starlette.types import Receive, Scope, Send
 
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
-from minigpt.serving.completions import read_completion, results_of
+from minigpt.serving.chat import read_chat
+from minigpt.serving.completions import Completion, read_completion, results_of
 from minigpt.serving.generation import Generation, Part, parts_of
 from minigpt.serving.guard import Guard, Metrics
 from minigpt.serving.scheduler import Computation, Scheduler, Work
 from minigpt.serving.schema import (
+    ChatBody,
     CompletionBody,
     EmbeddingBody,
     RequestError,
@@ -62,7 +64,16 @@ class Server:
     async def completions(self, request: Request) -> Response:
         body = await read_body(request, CompletionBody, self._bounds.body_bytes)
         self._check_model(body.model)
-        completion = await read_completion(body, self._model, self._bounds)
+        return await self._answered(request, await read_completion(body, self._model, self._bounds))
+
+    async def chat_completions(self, request: Request) -> Response:
+        body = await read_body(request, ChatBody, self._bounds.body_bytes)
+        self._check_model(body.model)
+        return await self._answered(request, await read_chat(body, self._model, self._bounds))
+
+    async def _answered(self, request: Request, completion: Completion) -> Response:
+        """Generates the texts of a request."""
+        body = completion.body
         event = asyncio.Event()
         generations = [
             Generation(text, self._model.tokenizer, event, streams=bool(body.stream))
@@ -212,11 +223,17 @@ def build_application(
         await asyncio.to_thread(scheduler.close)
 
     routes = [
-        Route("/v1/completions", server.completions, methods=["POST"]),
+        # Some programs for llama.cpp omit the version.
+        *(Route(f"{v}/completions", server.completions, methods=["POST"]) for v in ("/v1", "")),
+        *(
+            Route(f"{v}/chat/completions", server.chat_completions, methods=["POST"])
+            for v in ("/v1", "")
+        ),
         Route("/v1/embeddings", server.embeddings, methods=["POST"]),
         Route("/v1/models", server.models),
         Route("/v1/models/{name:path}", server.one_model),
         Route("/healthz", server.health),
+        Route("/health", server.health),
         Route("/metrics", server.show_metrics),
         Route("/", server.page),
     ]

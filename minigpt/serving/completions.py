@@ -41,7 +41,11 @@ class Completion:
     Attributes:
       requests: what to generate: `count` texts for each prompt, one prompt after the other.
       computations: what else the answer needs of an engine.
+      prefix: the beginning of the answer's id.
+      kind, streamed_kind: the `object` of an answer, and of an event.
     """
+
+    prefix, kind, streamed_kind = "cmpl", "text_completion", "text_completion"
 
     def __init__(
         self, body: CompletionBody, model: ServedModel, prompts: list[list[int]], settings: Settings
@@ -50,7 +54,9 @@ class Completion:
         self.n = body.n or 1
         self._model = model
         self._count = body.best_of or self.n
-        self._id, self._created = f"cmpl-{secrets.token_hex(12)}", int(time.time())
+        self._id, self._created = f"{self.prefix}-{secrets.token_hex(12)}", int(time.time())
+        # The texts that a stream has begun.
+        self._begun: set[int] = set()
         # What describes the tokens of the prompts, if the answer lists their probabilities.
         self.computations = [
             Computation(methodcaller("describe", prompt))
@@ -129,7 +135,8 @@ class Completion:
         used = 0
 
         def event(number: int, part: Part) -> str:
-            envelope = self._envelope([self._choice(number, part, offsets[number])])
+            choice = self._choice(number, part, offsets[number], streamed=True)
+            envelope = self._envelope([choice])
             offsets[number] += sum(token.length for token in part.tokens)
             return _event({**envelope, "usage": None} if shows_usage else envelope)
 
@@ -161,13 +168,16 @@ class Completion:
         prompt = self._echoed[number // self._count]
         return replace(part, text=prompt.text + part.text, tokens=prompt.tokens + part.tokens)
 
-    def _choice(self, index: int, part: Part, offset: int = 0) -> dict[str, Any]:
+    def _choice(
+        self, index: int, part: Part, offset: int = 0, streamed: bool = False
+    ) -> dict[str, Any]:
         """Returns an object of `choices`.
 
         Args:
           index: the number of the text in the answer.
           part: the text, or a part of it.
           offset: how many characters of the tokens of the text are before the part.
+          streamed: whether it belongs to a stream.
         """
         logprobs = None if self.body.logprobs is None else _logprobs(part, offset)
         return {
@@ -181,7 +191,7 @@ class Completion:
         """Returns an answer, or an event of a stream."""
         return {
             "id": self._id,
-            "object": "text_completion",
+            "object": self.streamed_kind if self.body.stream else self.kind,
             "created": self._created,
             "model": self._model.name,
             "system_fingerprint": self._model.fingerprint,
@@ -197,8 +207,10 @@ class Completion:
         }
 
 
-async def read_completion(body: CompletionBody, model: ServedModel, bounds: Bounds) -> Completion:
-    """Checks a request.
+async def read_completion(
+    body: CompletionBody, model: ServedModel, bounds: Bounds, kind: type[Completion] = Completion
+) -> Completion:
+    """Checks a request, and returns it as an object of a kind.
 
     Raises:
       RequestError: a field cannot be used.
@@ -223,7 +235,7 @@ async def read_completion(body: CompletionBody, model: ServedModel, bounds: Boun
     if (count := len(prompts) * max(n, best_of or 1)) > MOST_TEXTS:
         message = f"{count} texts are asked for; should be at most {MOST_TEXTS}"
         raise RequestError(400, message, "n")
-    return Completion(body, model, prompts, _settings(body, model, bounds))
+    return kind(body, model, prompts, _settings(body, model, bounds))
 
 
 def _settings(body: CompletionBody, model: ServedModel, bounds: Bounds) -> Settings:

@@ -78,6 +78,7 @@ MOST_STOPS = 16
 # Field → what it should be, where pydantic describes one alternative of several.
 _UNIONS = {
     "prompt": "should be a string, a list of strings, a list of token ids, or a list of such lists",
+    "messages": "should be a list of objects with role and content, a string",
     "input": "should be a string, a list of strings, a list of token ids, or a list of such lists",
     "stop": "should be a string or a list of strings",
 }
@@ -128,6 +129,56 @@ class CompletionBody(_Distribution):
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
 
 
+class TextPart(BaseModel):
+    """A part of a message; others than texts are not supported."""
+
+    model_config = ConfigDict(strict=True)
+
+    type: Literal["text"]
+    text: str
+
+
+class Message(BaseModel):
+    """A message of a dialogue."""
+
+    model_config = ConfigDict(strict=True)
+
+    role: str
+    content: str | list[TextPart]
+
+    def plain(self) -> dict[str, str]:
+        """Returns the message with one text."""
+        content = self.content
+        if not isinstance(content, str):
+            content = "".join(part.text for part in content)
+        return {"role": "system" if self.role == "developer" else self.role, "content": content}
+
+
+class ResponseFormat(BaseModel):
+    """The form of an answer."""
+
+    type: Literal["text"]
+
+
+class ChatBody(_Distribution):
+    """The body of `/v1/chat/completions`; see `CompletionBody`."""
+
+    messages: Annotated[list[Message], Field(min_length=1, max_length=10_000)]
+    max_tokens: Annotated[int, Field(ge=0)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=0)] | None = None
+    n: Annotated[int, Field(ge=1, le=MOST_TEXTS)] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=10)] | None = None
+    stop: str | _Strings | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    logit_bias: dict[str, Any] | None = None
+    response_format: ResponseFormat | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+
+
 class EmbeddingBody(_Body):
     """The body of `/v1/embeddings`."""
 
@@ -170,10 +221,11 @@ async def read_body(request: Request, schema: type[Body], most_bytes: int) -> Bo
 
 def _check_names(content: dict[str, Any], schema: type[BaseModel], prefix: str = "") -> None:
     """Refuses unknown fields: one that has no effect would not be noticed."""
-    for name in content:
-        if name not in schema.model_fields:
-            shown = prefix + name[:MOST_CHARACTERS]
-            raise RequestError(400, f"{shown}: unknown field", shown)
+    unknown = [prefix + n[:MOST_CHARACTERS] for n in content if n not in schema.model_fields]
+    if unknown:
+        shown = ", ".join(unknown[:MOST_STOPS])
+        message = "unknown field" if len(unknown) == 1 else "unknown fields"
+        raise RequestError(400, f"{shown}: {message}", unknown[0])
     options = content.get("stream_options")
     if not prefix and isinstance(options, dict):
         _check_names(options, StreamOptions, "stream_options.")

@@ -56,6 +56,13 @@ def is_newer(file: Path, others: Iterable[Path]) -> bool:
         return False
 
 
+def bundled_file(name: str) -> Path:
+    """Returns a file of `data/`, in the installed package or next to it in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "data" / name
+    return installed if installed.is_file() else package.parent / "data" / name
+
+
 def cache_folder() -> Path:
     """Returns `$MINIGPT_CACHE`, `$XDG_CACHE_HOME/minigpt` or `~/.cache/minigpt`; it may not exist yet."""
     if path := os.environ.get("MINIGPT_CACHE"):

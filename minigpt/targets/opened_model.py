@@ -8,6 +8,7 @@ import numpy as np
 
 from minigpt.config import sampling_config
 from minigpt.generation.decoding import Decoder
+from minigpt.generation.prompts import Prompt
 from minigpt.generation.samples import generate
 from minigpt.generation.step_models import CachedGPT
 from minigpt.generation.text_models import TranslationModel
@@ -62,7 +63,8 @@ def opened_model(
             return translator.translate(list(prompts), max_new_tokens=max_new_tokens)
         sampling = sampling_config(max_new_tokens=max_new_tokens, temperature=0.0)
         seeds = [0] * len(prompts)
-        samples = generate(decoder(), tokenizer, list(prompts), seeds, sampling, 1)
+        encoded = [Prompt(prompt, tokenizer.encode(prompt)) for prompt in prompts]
+        samples = generate(decoder(), tokenizer, encoded, seeds, sampling, 1)
         return [sample.text for sample in samples]
 
     return Opened(

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -19,6 +20,7 @@ from minigpt.errors import UserError, as_path
 from minigpt.storage import files
 from minigpt.storage.atomic import replace_file
 from minigpt.tokenizers import grouping
+from minigpt.tokenizers.chat import ChatFormat, role_format
 from minigpt.tokenizers.vocabulary import Vocabulary
 
 
@@ -74,6 +76,26 @@ class Tokenizer(Vocabulary):
             tokenizer.own_start_id = 0
         return tokenizer
 
+    def with_chat(self, chat: ChatFormat | None = None) -> Self:
+        """Returns a copy that encodes dialogues.
+
+        Args:
+          chat: the format of dialogues; by default a token for each role is added to the vocabulary.
+        """
+        tokenizer = copy.copy(self)
+        if chat is None:
+            chat = role_format(self.vocab_size, self.end_id, self.end_name)
+        tokenizer.chat = chat
+        added = range(self.vocab_size, self.vocab_size + len(chat.added))
+        tokenizer.pieces = self.pieces + (b"",) * len(chat.added)
+        tokenizer.never_sampled_ids = (*self.never_sampled_ids, *added)
+        return tokenizer
+
+    @property
+    def end_name(self) -> str:
+        """The name of the end token in the files of other programs."""
+        return "<end>"
+
     def encode(self, text: str) -> np.ndarray:
         """Returns the token ids of a text, without an end token.
 
@@ -98,6 +120,9 @@ class Tokenizer(Vocabulary):
             next(encoded) if len(parts) == 1 else np.concatenate(list(islice(encoded, len(parts))))
             for parts in cut_texts
         ]
+
+    def encode_plain(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return self.encode_many(texts)
 
     @abc.abstractmethod
     def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
@@ -130,8 +155,10 @@ class Tokenizer(Vocabulary):
             "lowercase": self.lowercase,
             **self._settings(),
         }
-        # Only vocabularies for pairs have it.
-        return state if self.own_start_id is None else {**state, "start_id": self.own_start_id}
+        # Only vocabularies for pairs, and those for dialogues, have these.
+        if self.own_start_id is not None:
+            state["start_id"] = self.own_start_id
+        return state if self.chat is None else {**state, "chat": asdict(self.chat)}
 
     def save(self, folder: str | Path) -> None:
         """Writes the tokenizer's files into `folder`, and creates the folder if it does not exist.
@@ -180,6 +207,9 @@ class Tokenizer(Vocabulary):
                 tokenizer.own_start_id = setting(state, "start_id", int)
                 if tokenizer.own_start_id not in tokenizer.never_sampled_ids:
                     raise ValueError("start_id is not a reserved id")
+            if "chat" in state:
+                chat = ChatFormat.of_state(setting(state, "chat", dict[str, Any]))
+                tokenizer = tokenizer.with_chat(chat)
             fingerprint = tokenizer.fingerprint()
             if state.get("fingerprint", fingerprint) != fingerprint:
                 raise ValueError("does not match its fingerprint")

@@ -78,7 +78,7 @@ class CharacterTokenizer(Tokenizer):
     @property
     def characters(self) -> list[str]:
         """The characters that have a token, in the order of their ids."""
-        return [piece.decode() for piece in self.pieces[SPECIAL_TOKENS + len(self.byte_ids) :]]
+        return [piece.decode() for piece in self.text_pieces[SPECIAL_TOKENS + len(self.byte_ids) :]]
 
     def count_unknown(self, text: str) -> int:
         return int((look_up(self.table, code_points(text, self.lowercase)) < 0).sum())

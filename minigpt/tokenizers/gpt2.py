@@ -203,6 +203,13 @@ class GPT2Tokenizer(Tokenizer):
             joined.append(np.concatenate([np.zeros(0, np.int32), *ids]))
         return joined
 
+    def encode_plain(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return super().encode_many(texts)
+
+    @property
+    def end_name(self) -> str:
+        return next(name for name, i in self.special.items() if i == self.end_id)
+
     def with_start(self) -> Self:
         """Returns a copy whose last id is a beginning-of-sentence token: no published id is free."""
         special = self.special | {START: self.vocab_size}
@@ -235,7 +242,7 @@ class GPT2Tokenizer(Tokenizer):
             },
             "special": self.special,
             "end_id": self.end_id,
-            "size": self.vocab_size,
+            "size": len(self.text_pieces),
         }
         # A tokenizer like the published GPT-2 does not have these.
         if self.added:

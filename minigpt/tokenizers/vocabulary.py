@@ -3,9 +3,11 @@
 import abc
 import codecs
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+
+from minigpt.tokenizers.chat import ChatFormat, Messages
 
 _UTF_8 = codecs.getincrementaldecoder("utf-8")
 
@@ -27,6 +29,7 @@ class Vocabulary(abc.ABC):
         to it, and it is never drawn. None if there is none.
       byte_ids: the ids of bytes that the setting `vocab_size` does not count. They encode characters
         without a token of their own.
+      chat: how dialogues are encoded; None if the model was not trained on dialogues.
     """
 
     separator: ClassVar[bytes] = b""
@@ -36,6 +39,7 @@ class Vocabulary(abc.ABC):
     padding_id: int | None = None
     own_start_id: int | None = None
     byte_ids: tuple[int, ...] = ()
+    chat: ChatFormat | None = None
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self.pieces = tuple(pieces)
@@ -48,6 +52,38 @@ class Vocabulary(abc.ABC):
     def encode(self, text: str) -> np.ndarray:
         """Returns int32[T], the token ids of a text, without an end token."""
 
+    def encode_plain(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Encodes each text as `encode`, but never to special tokens, whatever a text contains."""
+        return [self.encode(text) for text in texts]
+
+    def encode_dialogues(self, dialogues: Sequence[Messages]) -> list[np.ndarray]:
+        """Encodes dialogues.
+
+        Args:
+          dialogues: the messages of each, as `chat.check_messages` returns them. If the last message is a
+            question, the ids that precede an answer follow it.
+        Returns:
+          int32[T] each.
+        """
+        chat = self.chat
+        assert chat is not None, "The tokenizer has no format for dialogues."
+        contents = [message["content"] for messages in dialogues for message in messages]
+        encoded = iter(self.encode_plain(contents))
+        found = []
+        for messages in dialogues:
+            parts: list[Any] = [] if messages[0]["role"] == "system" else [chat.start]
+            for message in messages:
+                parts += [chat.before[message["role"]], next(encoded), chat.after[message["role"]]]
+            if messages[-1]["role"] == "user":
+                parts.append(chat.before["assistant"])
+            found.append(np.concatenate([np.asarray(part, np.int32) for part in parts]))
+        return found
+
+    @property
+    def text_pieces(self) -> tuple[bytes, ...]:
+        """The pieces without the tokens that were added for roles."""
+        return self.pieces[: len(self.pieces) - len(self.chat.added if self.chat else ())]
+
     @property
     def start_id(self) -> int:
         """The token before the first one of a target: `own_start_id`, or the end token without one."""
@@ -57,6 +93,8 @@ class Vocabulary(abc.ABC):
         """Returns a readable form of a token: its text, a name such as "<end>", or bytes as "<E2 82>"."""
         if token == self.own_start_id:
             return "<start>"
+        if self.chat and token >= len(self.text_pieces):
+            return self.chat.added[token - len(self.text_pieces)]
         if token in (self.unknown_id, self.end_id):
             return "[UNK]" if token == self.unknown_id else "<end>"
         try:

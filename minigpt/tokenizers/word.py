@@ -75,7 +75,7 @@ class WordTokenizer(Tokenizer):
         ]
 
     def _settings(self) -> dict[str, Any]:
-        return {"vocabulary": [word.decode() for word in self.pieces[SPECIAL_TOKENS:]]}
+        return {"vocabulary": [word.decode() for word in self.text_pieces[SPECIAL_TOKENS:]]}
 
     @classmethod
     def _from_settings(cls, settings: dict[str, Any], folder: Path) -> Self:

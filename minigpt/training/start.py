@@ -36,7 +36,7 @@ from minigpt.runs.lock import run_lock
 from minigpt.runs.records import Facts, cut_lines
 from minigpt.runs.run import Run, open_run_corpus
 from minigpt.training.callbacks.checkpointing import Checkpointing
-from minigpt.training.fine_tuning import load_gpt, source_run, with_sizes_of
+from minigpt.training.fine_tuning import copy_weights, load_gpt, source_run, with_sizes_of
 from minigpt.training.tasks.task import Task
 
 logger = logging.getLogger(__name__)
@@ -365,8 +365,7 @@ def initial_model(task: Task, is_resumed: bool = False) -> keras.Model:
     finished = load_gpt(source) if source else None
     model = build_model(config.model, task.corpus.tokenizer.vocab_size, config.training.precision)
     if finished:
-        for weight, value in zip(model.weights, finished.weights, strict=True):
-            weight.assign(value)
+        copy_weights(finished, model)
     if config.training.lora_rank:
         assert isinstance(model, GPT)
         enable_lora(model, config.training.lora_rank)

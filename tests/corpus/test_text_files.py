@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minigpt.corpus import text_files
+from minigpt.corpus import blocks
 from minigpt.corpus.documents import ingest
 from minigpt.corpus.text_files import TextFiles, read_texts
 from minigpt.errors import UserError
@@ -30,11 +30,15 @@ def write(path: Path, content: bytes | str) -> Path:
     return path
 
 
-def test_a_folder_gives_every_txt_below_sorted(tmp_path):
+def test_a_folder_gives_every_text_below_sorted(tmp_path):
     write(tmp_path / "b.txt", "bee")
     write(tmp_path / "a" / "deep" / "z.txt", "zed")
-    write(tmp_path / "a" / "skipped.md", "no")
-    assert read(tmp_path) == ["zed", "bee"]
+    write(tmp_path / "a" / "notes.md", "em")
+    write(tmp_path / "a" / "rows.jsonl.gz", gzip.compress(b'{"text": "row"}'))
+    # Files of settings are called .json, too.
+    for name in ("skipped.html", "settings.json", "text.gz"):
+        write(tmp_path / "a" / name, "no")
+    assert read(tmp_path) == ["zed", "em", "row", "bee"]
 
 
 def test_globs_and_repeated_names(tmp_path):
@@ -106,8 +110,8 @@ def test_the_matches_of_a_glob_do_not_lead_out_of_its_folder(private, monkeypatc
 def test_a_folder_of_hidden_files_says_why_it_gives_nothing(tmp_path):
     write(tmp_path / ".hidden.txt", "hidden")
     assert problems(tmp_path) == (
-        f"{tmp_path}: a folder without any *.txt below it; 1 hidden file is skipped; to read one, give its"
-        " own path",
+        f"{tmp_path}: a folder without any *.txt, *.md, *.jsonl, *.ndjson, *.csv, *.tsv, *.parquet or "
+        "*.arrow below it; 1 hidden file is skipped; to read one, give its own path",
     )
 
 
@@ -119,24 +123,6 @@ def test_broken_links(tmp_path):
     assert problems(tmp_path) == expected
     link(tmp_path / ".d.txt", "missing.txt")
     assert problems(tmp_path) == expected
-
-
-@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.ndjson", "a.CSV", "a.tsv", "a.jsonl.gz"])
-def test_a_structured_file_is_said_to_be_read_as_plain_text(tmp_path, messages, name):
-    text = b'{"text": "a"}'
-    path = write(tmp_path / name, gzip.compress(text) if name.endswith(".gz") else text)
-    assert read_texts([path]).bytes == len(text)
-    (line,) = messages()
-    assert line.startswith(f"{path}: read as plain text") and "write them to a .txt file" in line
-
-
-def test_several_structured_files_get_one_line(tmp_path, messages):
-    files = [
-        write(tmp_path / name, "x") for name in ("a.csv", "b.txt", "c.json", "csv", "d.csv.md")
-    ]
-    read_texts(files)
-    (line,) = messages()
-    assert line.startswith(f"{files[0]} and 1 more: read as plain text")
 
 
 def test_a_file_name_may_contain_glob_characters(tmp_path):
@@ -154,7 +140,7 @@ def test_byte_order_mark_is_dropped(tmp_path):
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 1000])
 def test_separator_for_any_block_size(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(text_files, "_BLOCK_BYTES", block)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", block)
     path = write(tmp_path / "a.txt", "<|e|>öne<|e|><|e|>two <|e<|e|>\n<|e|>three")
     assert read(path, separator="<|e|>") == ["öne", "two <|e", "three"]
     assert read(path) == [path.read_text("utf-8")]
@@ -186,7 +172,7 @@ def test_all_problems_are_reported_together(tmp_path):
 
 @pytest.mark.parametrize("block", [1, 2, 3, 5, 1000])
 def test_position_of_a_fault_for_any_block_size(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(text_files, "_BLOCK_BYTES", block)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", block)
     (line,) = problems(write(tmp_path / "a.txt", "é\né€\n".encode() + b"\xe2\x82x"))
     assert "byte 9 (line 3)" in line
     (line,) = problems(write(tmp_path / "a.txt", "é\n€".encode()[:-1]))
@@ -194,7 +180,7 @@ def test_position_of_a_fault_for_any_block_size(tmp_path, monkeypatch, block):
 
 
 def test_valid_text_in_small_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_files, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1)
     assert read(write(tmp_path / "a.txt", "a€😀")) == ["a€😀"]
 
 
@@ -208,7 +194,7 @@ def test_unreadable_and_irregular_files(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(text_files, "open", refuse, raising=False)
+    monkeypatch.setattr(blocks, "open", refuse, raising=False)
     (line,) = problems(path)
     assert "cannot be read: Permission denied" in line
 

@@ -260,6 +260,7 @@ class SelfAttention(Attention):
         training: bool | None = None,
         mask: Any = None,
         first_values: Any = None,
+        starts: Any = None,
     ) -> tuple[Any, Any, Any]:
         """Returns the output float[B, T, D], None and None; raises a ValueError if a cache is given."""
         if cache is not None:
@@ -301,6 +302,7 @@ class CausalSelfAttention(SelfAttention):
         training: bool | None = None,
         mask: Any = None,
         first_values: Any = None,
+        starts: Any = None,
     ) -> tuple[Any, Any, Any]:
         """Attends to the tokens of `x` and to earlier tokens in a cache.
 
@@ -312,6 +314,8 @@ class CausalSelfAttention(SelfAttention):
           mask: as for `call`; only without a cache.
           first_values: float[B, G, T, U], values of the tokens of `x` in the first block; only read with
             `value_residual = True`.
+          starts: int32[B, T], where the text of each token begins in its row; tokens before it are not
+            attended to. None: each row is one text. Only without a cache.
         Returns:
           float[B, T, D]; the cache with the tokens of `x` added (None without a cache); and the values
           of these tokens, float[B, G, T, U].
@@ -343,6 +347,7 @@ class CausalSelfAttention(SelfAttention):
                     positions[:, block],
                     mask,
                     training,
+                    None if starts is None else starts[:, block],
                 )
                 for block in blocks
             ],
@@ -351,12 +356,21 @@ class CausalSelfAttention(SelfAttention):
         return self.project_output(attended), cache, values
 
     def _attend_to_earlier(
-        self, query: Any, key: Any, value: Any, positions: Any, mask: Any, training: bool | None
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        positions: Any,
+        mask: Any,
+        training: bool | None,
+        starts: Any,
     ) -> Any:
         """Attends from queries at `positions` to the slots at the same and at earlier positions."""
         # Each row has at least one True: a token attends to itself.
         slots = ops.arange(ops.shape(key)[2])
         visible = _masked(slots <= positions[:, None, :, None], mask)
+        if starts is not None:
+            visible = ops.logical_and(visible, slots >= starts[:, None, :, None])
         bias = self.score_bias(positions, slots)
         return attend(query, key, value, visible, self.dropout, training, bias)
 

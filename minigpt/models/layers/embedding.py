@@ -79,13 +79,16 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         POSITIONS[self.position].build(self)
         self.built = True
 
-    def call(self, token_ids: Any, index: Any = None, training: bool | None = None) -> Any:
+    def call(
+        self, token_ids: Any, index: Any = None, training: bool | None = None, starts: Any = None
+    ) -> Any:
         """Embeds token ids.
 
         Args:
           token_ids: int32[B, T], T ≤ max_len, each in 0..V-1.
           index: int32[B], position of the first token of each row; 0 if None. Positions of max_len or more
             are not checked.
+          starts: int32[B, T], where the text of each token begins in its row; 0 if None.
         Returns:
           float[B, T, D].
         Raises:
@@ -103,7 +106,9 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
         table = POSITIONS[self.position].table(self)
         if table is not None:
             length = ops.shape(token_ids)[1]
-            if index is None:
+            if starts is not None:
+                x = x + ops.take(table, ops.arange(length)[None] - starts, axis=0)
+            elif index is None:
                 x = x + table[:length]
             else:
                 x = x + ops.take(table, index[:, None] + ops.arange(length), axis=0)

@@ -13,7 +13,9 @@ from minigpt.models.layers.dense import own_initializer
 from minigpt.models.layers.dropout import Dropout
 
 
-def earlier(x: Any, count: int, cache: Any = None, index: Any = None) -> tuple[list[Any], Any]:
+def earlier(
+    x: Any, count: int, cache: Any = None, index: Any = None, starts: Any = None
+) -> tuple[list[Any], Any]:
     """Returns the entries of the tokens before those of `x`: zeros before the first token of a text.
 
     Args:
@@ -21,6 +23,7 @@ def earlier(x: Any, count: int, cache: Any = None, index: Any = None) -> tuple[l
       count: the number of tokens before each one.
       cache: None, or [B, 1, S, N] of earlier tokens.
       index: int32[B], cache slot of the first token of each row.
+      starts: int32[B, T], where the text of each token begins; 0 if None. Only without a cache.
     Returns:
       `count` arrays of the shape of `x`: of the token before, of that before it, ...; and the cache with
       the tokens of `x` added (None without a cache).
@@ -28,7 +31,14 @@ def earlier(x: Any, count: int, cache: Any = None, index: Any = None) -> tuple[l
     length = ops.shape(x)[1]
     if cache is None:
         padded = ops.pad(x, [[0, 0], [count, 0], [0, 0]])
-        return [padded[:, count - k : count - k + length] for k in range(1, count + 1)], None
+        before = [padded[:, count - k : count - k + length] for k in range(1, count + 1)]
+        if starts is not None:
+            places = ops.arange(length)[None] - starts
+            zeros = ops.zeros_like(x)
+            before = [
+                ops.where((places >= k)[..., None], b, zeros) for k, b in enumerate(before, 1)
+            ]
+        return before, None
     positions = index[:, None] + ops.arange(length)
     cache = ops.scatter_update(cache, cache_entries(positions, 1), x[:, None])
     batch, _, capacity, size = ops.shape(cache)
@@ -62,17 +72,19 @@ class CausalConvolution(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, x: Any, cache: Any = None, index: Any = None) -> tuple[Any, Any]:
+    def call(
+        self, x: Any, cache: Any = None, index: Any = None, starts: Any = None
+    ) -> tuple[Any, Any]:
         """Computes the sums.
 
         Args:
           x: float[B, T, D].
-          cache, index: as for `earlier`.
+          cache, index, starts: as for `earlier`.
         Returns:
           float[B, T, D], and the cache with the tokens of `x` added (None without a cache).
         """
         kernel = ops.cast(self.kernel, x.dtype)
-        vectors, cache = earlier(x, self.taps - 1, cache, index)
+        vectors, cache = earlier(x, self.taps - 1, cache, index, starts)
         total = x + kernel[0] * x
         for k, vector in enumerate(vectors, 1):
             total = total + kernel[k] * vector
@@ -122,20 +134,25 @@ class NGramEmbedding(keras.layers.Layer):
         self.built = True
 
     def call(
-        self, token_ids: Any, cache: Any = None, index: Any = None, training: bool | None = None
+        self,
+        token_ids: Any,
+        cache: Any = None,
+        index: Any = None,
+        training: bool | None = None,
+        starts: Any = None,
     ) -> tuple[Any, Any]:
         """Embeds the n-grams.
 
         Args:
           token_ids: int32[B, T].
           cache: None, or float32[B, 1, S, 1], earlier token ids, each plus 1.
-          index: as for `earlier`.
+          index, starts: as for `earlier`.
         Returns:
           float[B, T, D], and the cache with these tokens added (None without a cache).
         """
         # In float32, as all other caches of an export; 0 stands for no token.
         ids = ops.cast(token_ids[..., None], "float32") + 1
-        before, cache = earlier(ids, max(self.orders) - 1, cache, index)
+        before, cache = earlier(ids, max(self.orders) - 1, cache, index, starts)
         numbers = [ops.cast(found[..., 0], "int32") - 1 for found in [ids, *before]]
         table = ops.cast(self.table, self.compute_dtype)
         total: Any = 0.0

@@ -241,6 +241,7 @@ class TransformerBlock(Block):
         training: bool | None = None,
         mask: Any = None,
         first_values: Any = None,
+        starts: Any = None,
     ) -> tuple[Any, Any, Any]:
         """Computes the block with earlier tokens in a cache.
 
@@ -249,7 +250,7 @@ class TransformerBlock(Block):
           cache: from `empty_cache` or an earlier call; None without a cache.
           index: int32[B], cache slot of the first token of each row.
           mask: as for `SelfAttention`; only without a cache.
-          first_values: as for `CausalSelfAttention.call_with_cache`.
+          first_values, starts: as for `CausalSelfAttention.call_with_cache`.
         Returns:
           float[B, T, D]; the new cache (None without a cache); and the values of these tokens.
         Raises:
@@ -257,13 +258,13 @@ class TransformerBlock(Block):
         """
         attention_cache, before1, before2 = cache or (None, None, None)
         inputs = self.sublayer_input(x, self.norm1)
-        inputs, before1 = convolve(self.convolution1, inputs, before1, index, mask)
+        inputs, before1 = convolve(self.convolution1, inputs, before1, index, mask, starts)
         attended, attention_cache, values = self.attention.call_with_cache(
-            inputs, attention_cache, index, training, mask, first_values
+            inputs, attention_cache, index, training, mask, first_values, starts
         )
         x = self.residual(x, self.dropout1(attended, training=training), self.norm1)
         inputs = self.sublayer_input(x, self.norm2)
-        inputs, before2 = convolve(self.convolution2, inputs, before2, index, mask)
+        inputs, before2 = convolve(self.convolution2, inputs, before2, index, mask, starts)
         output = self.feed_forward(inputs, training)
         x = self.residual(x, self.dropout2(output, training=training), self.norm2)
         return x, cache and (attention_cache, before1, before2), values
@@ -282,14 +283,14 @@ class TransformerBlock(Block):
 
 
 def convolve(
-    convolution: CausalConvolution | None, x: Any, cache: Any, index: Any, mask: Any
+    convolution: CausalConvolution | None, x: Any, cache: Any, index: Any, mask: Any, starts: Any
 ) -> tuple[Any, Any]:
     """Applies the convolution, if there is one, to a sublayer's input; masked tokens count as zeros."""
     if convolution is None:
         return x, cache
     if mask is not None:
         x = ops.where(ops.cast(mask, "bool")[..., None], x, ops.zeros_like(x))
-    return convolution(x, cache, index)
+    return convolution(x, cache, index, starts)
 
 
 # Files of Keras models contain the names of these classes, also in the paths of weights.

@@ -13,6 +13,7 @@ import minigpt
 from minigpt.errors import ArgumentProblem, UserError, as_integer, as_path
 from minigpt.generation.base import BaseTextModel, BaseTranslationModel, ModelWithTokenizer, Sample
 from minigpt.generation.prompts import (
+    Prompt,
     banned_token_problems,
     check_prompt,
     check_seeds,
@@ -21,6 +22,7 @@ from minigpt.generation.prompts import (
 from minigpt.storage.atomic import replace_file
 from minigpt.targets.gguf.instance import Engine
 from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
+from minigpt.tokenizers.chat import ChatFormat
 from minigpt.tokenizers.continuation import ContinuationText
 from minigpt.tokenizers.grouping import checked, strings
 from minigpt.tokenizers.vocabulary import Vocabulary, unescaped
@@ -70,6 +72,12 @@ class PortableTokenizer(Vocabulary):
         byte_ids = key("byte_ids")
         self.byte_ids = tuple(sorted(byte_ids[byte_ids >= 0].tolist())) if has_bytes else ()
         self.lossless = not self.lowercase and self.kind != "word"
+        chat = key("chat")
+        self.chat = None if chat is None else ChatFormat.of_state(json.loads(str(chat)))
+        # A file without added tokens has no such key.
+        added, ends = key("added"), key("added_ends")
+        ends = [] if ends is None else ends.tolist()
+        self._added = [bytes(added[a:b]).decode() for a, b in zip([0, *ends], ends, strict=False)]
 
     def encode(self, text: str) -> np.ndarray:
         """Returns int32[T], the token ids of a text, without an end token.
@@ -85,6 +93,15 @@ class PortableTokenizer(Vocabulary):
     def encode_many(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes every text as `encode` does."""
         return [self.encode(text) for text in strings(texts)]
+
+    def encode_plain(self, texts: Sequence[str]) -> list[np.ndarray]:
+        for text in texts:
+            if name := next((name for name in self._added if name in text), None):
+                raise UserError(
+                    f"content: contains {name!r}, the name of a special token, which the engine would read "
+                    "as this token; minigpt.load reads it as text"
+                )
+        return self.encode_many(texts)
 
     def count_unknown(self, text: str) -> int:
         """Returns the number of words or characters of a text that the vocabulary does not contain."""
@@ -257,7 +274,7 @@ class PortableTextModel(PortableModel, BaseTextModel):
         return settings
 
     def _samples(
-        self, prompts: list[str], seeds: list[int], settings: Settings, num_samples: int
+        self, prompts: list[Prompt], seeds: list[int], settings: Settings, num_samples: int
     ) -> Iterator[Sample]:
         check_seeds(seeds, num_samples)
         return (
@@ -266,20 +283,20 @@ class PortableTextModel(PortableModel, BaseTextModel):
             for i in range(num_samples)
         )
 
-    def _pieces(self, prompt: str, seed: int, settings: Settings) -> Iterator[str]:
+    def _pieces(self, prompt: Prompt, seed: int, settings: Settings) -> Iterator[str]:
         check_seeds([seed], 1)
         return self._written(self._text(prompt, settings), prompt, seed, settings, stride=1)
 
-    def _sample(self, prompt: str, seed: int, settings: Settings) -> Sample:
+    def _sample(self, prompt: Prompt, seed: int, settings: Settings) -> Sample:
         text = self._text(prompt, settings)
         written = "".join(self._written(text, prompt, seed, settings, _STRIDE))
-        return Sample(prompt, written, seed, text.tokens)
+        return Sample(prompt.text, written, seed, text.tokens)
 
-    def _text(self, prompt: str, settings: Settings) -> ContinuationText:
-        return ContinuationText(self.tokenizer, self.tokenizer.encode(prompt), settings.stop)
+    def _text(self, prompt: Prompt, settings: Settings) -> ContinuationText:
+        return ContinuationText(self.tokenizer, prompt.ids, settings.stop)
 
     def _written(
-        self, text: ContinuationText, prompt: str, seed: int, settings: Settings, stride: int
+        self, text: ContinuationText, prompt: Prompt, seed: int, settings: Settings, stride: int
     ) -> Iterator[str]:
         """Yields the parts of a continuation as soon as they are certain, and collects its tokens."""
         for tokens in self._tokens(prompt, seed, settings, stride):
@@ -291,10 +308,10 @@ class PortableTextModel(PortableModel, BaseTextModel):
             yield held
 
     def _tokens(
-        self, prompt: str, seed: int, settings: Settings, stride: int
+        self, prompt: Prompt, seed: int, settings: Settings, stride: int
     ) -> Iterator[list[int]]:
         """Yields the new tokens, up to `stride` at a time."""
-        ids, added = self.tokenizer.encode(prompt).tolist(), 0
+        ids, added = prompt.ids.tolist(), 0
         text = object()
         while True:
             with self._lock:

@@ -1,7 +1,8 @@
 """The tables of a tokenizer in a portable file (docs/portable-file.md), and those that llama.cpp reads."""
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import gguf
@@ -52,12 +53,17 @@ def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
       added_ends: uint32[A], where the text of each ends.
       added_ids: int32[A].
       added_flags: uint8[A], sums of `FLAGS`.
+      chat: str, the `ChatFormat` of a tokenizer for dialogues as JSON; missing if there is none.
     Raises:
       UserError: the file format does not support this kind of tokenizer.
     """
     if problem := tokenizer_problem(tokenizer):
         raise UserError(problem)
     ranks, byte_ids = BUILDERS[type(tokenizer)](tokenizer)
+    # Role tokens are not pieces of text.
+    ranks = np.pad(ranks, (0, tokenizer.vocab_size - len(ranks)), constant_values=-1)
+    ranks[len(tokenizer.text_pieces) :] = -1
+    chat = {} if tokenizer.chat is None else {"chat": json.dumps(asdict(tokenizer.chat))}
     listed_as = "word" if tokenizer.separator else "character"
     start_id = tokenizer.own_start_id
     return {
@@ -71,6 +77,7 @@ def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
         "piece_ends": np.cumsum([len(piece) for piece in tokenizer.pieces], dtype=np.uint32),
         "ranks": ranks,
         "byte_ids": byte_ids,
+        **chat,
         **_added(tokenizer.added if isinstance(tokenizer, GPT2Tokenizer) else ()),
     }
 
@@ -162,12 +169,19 @@ class LlamaVocabulary:
 
     def write(self, writer: gguf.GGUFWriter, tokenizer: Tokenizer) -> None:
         """Adds the keys to a file."""
+        chat = tokenizer.chat
+        roles = list(chat.added) if chat else []
+        tokens = self.tokens[: len(tokenizer.text_pieces)] + roles
+        types = self.types[: len(tokenizer.text_pieces)]
         writer.add_tokenizer_model(self.model)
         writer.add_tokenizer_pre("gpt-2" if self.model == "gpt2" else "default")
-        writer.add_token_list(self.tokens)
-        writer.add_token_types(self.types)
+        writer.add_token_list(tokens)
+        writer.add_token_types(types + [gguf.TokenType.CONTROL] * len(roles))
+        if chat:
+            writer.add_chat_template(chat.template)
         if self.scores is not None:
-            writer.add_token_scores(self.scores)
+            scores = self.scores[: len(tokenizer.text_pieces)]
+            writer.add_token_scores(scores + [0.0] * len(roles))
             writer.add_unk_token_id(0)
             writer.add_add_space_prefix(False)
             writer.add_remove_extra_whitespaces(False)

@@ -41,11 +41,16 @@ def tokenizer_files(tokenizer: Tokenizer, max_len: int) -> dict[str, str]:
       max_len: the length of the model's context, in tokens.
     """
     described, special = BUILDERS[type(tokenizer)](tokenizer)
+    chat = tokenizer.chat
+    for i, name in enumerate(chat.added if chat else (), len(tokenizer.text_pieces)):
+        described["added_tokens"].append(AddedToken(i, name, special=True).described())
     settings: dict[str, Any] = {
         "clean_up_tokenization_spaces": False,
         "model_max_length": max_len,
         # Otherwise the literal "<end>" in a text would be read as the end token.
-        "split_special_tokens": True,
+        # The text of a chat template contains such names, as in all models for dialogues.
+        "split_special_tokens": chat is None,
+        **({"chat_template": chat.template} if chat else {}),
         "tokenizer_class": "PreTrainedTokenizerFast",
         "bos_token": END,
         "eos_token": END,

@@ -86,8 +86,8 @@ class WordGraph(GraphTokenizer):
     def __init__(self, tokenizer: WordTokenizer | ListedTokenizer) -> None:
         super().__init__(tokenizer)
         self._are_words = getattr(tokenizer, "are_words", True)
-        known = {piece: i for i, piece in enumerate(tokenizer.pieces) if piece}
         # A table cannot be empty. No text contains the empty word.
+        known = {piece: i for i, piece in enumerate(tokenizer.text_pieces) if piece}
         words, ids = [b"", *known], [tokenizer.unknown_id, *known.values()]
         self._table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(words, ids, tf.string, tf.int32),

@@ -161,10 +161,9 @@ class TextGenerator(Callback):
         samples = generate(
             self._build_decoder(),
             self.tokenizer,
-            [prompt.text for prompt in self.prompts],
+            self.prompts,
             [self.seed] * len(self.prompts),
             self.sampling,
-            prompt_ids=[prompt.ids for prompt in self.prompts],
         )
         for sample in samples:
             self.show(sample.prompt, sample.text)

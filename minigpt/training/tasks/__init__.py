@@ -1,7 +1,8 @@
 """The tasks that a model can be trained for, one per file."""
 
-from minigpt.config import Config
+from minigpt.config import Config, DialoguesConfig
 from minigpt.corpus.token_store import Corpus
+from minigpt.training.tasks.dialogue import Dialogue
 from minigpt.training.tasks.language_modeling import LanguageModeling
 from minigpt.training.tasks.task import Task
 from minigpt.training.tasks.translation import Translation
@@ -15,4 +16,6 @@ def build_task(config: Config, corpus: Corpus) -> Task:
     Raises:
       UserError: the text is too short for a batch, or a setting cannot be used with its tokenizer.
     """
+    if isinstance(config.data, DialoguesConfig):
+        return Dialogue(config, corpus)
     return TASKS[config.model.kind](config, corpus)

@@ -4,10 +4,17 @@ from functools import cached_property
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from minigpt.corpus.batches import check_fills_batch, training_batch, windows_in_pass
+from minigpt.corpus.batches import (
+    check_fills_batch,
+    training_batch,
+    weighted_batch,
+    windows_in_pass,
+)
 from minigpt.corpus.sources import source_name
+from minigpt.errors import UserError
 from minigpt.evaluation import baselines, score
 from minigpt.evaluation.text import Evaluator, Replicas
 from minigpt.generation.prompts import unknown_tokens_message
@@ -35,6 +42,15 @@ class LanguageModeling(Task):
             ),
             text=source_name(self.config.data),
         )
+        self.weights = getattr(self.config.data, "weights", None)
+        sizes = np.diff((0, *self.corpus.text_ends)).tolist()
+        problems = [
+            f"{path}: {size:,} tokens are available for training; a window has {length}"
+            for path, size in zip(getattr(self.config.data, "paths", []), sizes, strict=False)
+            if size < length
+        ]
+        if problems:
+            raise UserError(*problems)
         windows = windows_in_pass(self.corpus.train.tokens, length)
         self.batches_in_pass = windows // training.batch_size
         self.tokens_per_batch = training.batch_size * length
@@ -42,7 +58,10 @@ class LanguageModeling(Task):
     def batch(self, number: int) -> Batch:
         training = self.config.training
         ids, length = self.corpus.train.ids, self.config.sequence_length
-        return *training_batch(ids, length, training.batch_size, training.seed, number), None
+        place = (length, training.batch_size, training.seed, number)
+        if self.weights:
+            return *weighted_batch(ids, self.corpus.text_ends, self.weights, *place), None
+        return *training_batch(ids, *place), None
 
     @property
     def batch_signature(self) -> Any:

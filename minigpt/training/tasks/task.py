@@ -3,7 +3,6 @@
 import abc
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -12,6 +11,7 @@ import tensorflow as tf
 
 from minigpt.config import Config
 from minigpt.corpus.datasets import batch_dataset
+from minigpt.corpus.text_files import recorded_path
 from minigpt.corpus.token_store import Corpus
 from minigpt.evaluation.breakdown import LossBreakdown
 from minigpt.evaluation.text import Replicas
@@ -54,11 +54,11 @@ class Task(abc.ABC):
         # One pass over the training text, unless set.
         steps = max(1, self.batches_in_pass // training.accumulate_steps)
         data, tokenizer = config.data, config.tokenizer
-        if paths := getattr(data, "paths", None):
-            paths = [str(Path(path).absolute()) for path in paths]
-            data = data.model_copy(update={"paths": paths})
+        settings = {"paths", "val_paths"} & set(type(data).model_fields)
+        paths = {name: list(map(recorded_path, getattr(data, name))) for name in settings}
+        data = data.model_copy(update=paths)
         if path := getattr(tokenizer, "path", None):
-            tokenizer = tokenizer.model_copy(update={"path": str(Path(path).absolute())})
+            tokenizer = tokenizer.model_copy(update={"path": recorded_path(path)})
         config = config.with_training(steps_per_epoch=training.steps_per_epoch or steps)
         changes = {"data": data, "tokenizer": tokenizer, "model": config.model.resolved()}
         return config.model_copy(update=changes)

@@ -1,0 +1,151 @@
+"""`minigpt chat`: a dialogue with a model."""
+
+import json
+import random
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, command
+from minigpt.cli.opening import OpenedModel
+from minigpt.cli.sampling_options import option_names, with_sampling_options
+from minigpt.cli.terminal import (
+    is_interactive,
+    print_json,
+    print_message,
+    print_text,
+    prompt_loop,
+    read_lines,
+)
+from minigpt.config.sampling import SETTINGS
+from minigpt.errors import UserError
+
+# An answer is printed while it is generated.
+_SETTINGS = [
+    s for s in SETTINGS if s.role != "training" and s.name not in ("beams", "length_penalty")
+]
+HINT = "Type a question and press Enter. /undo takes back the last one, /save FILE adds the dialogue to it."
+
+
+@command({"run": "RUN", "system": "--system", **option_names(_SETTINGS)})
+@with_sampling_options(_SETTINGS, before="as_json")
+def chat(
+    run: ModelArgument,
+    system: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="A message before the first question.")
+    ] = None,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
+    **options: Any,
+) -> None:
+    """Chat with a model that was trained on dialogues.
+
+    From a pipe, each line is a question of one dialogue, and the answer is printed in one line. An empty
+    line begins another dialogue.
+    """
+    opened = OpenedModel(run, "gpt")
+    sampling = opened.sampling_settings(options)
+    settings = {name: value for name, value in vars(sampling).items() if name != "max_new_tokens"}
+    settings["max_new_tokens"] = options["max_new_tokens"]
+    interactive = is_interactive() and not as_json
+    if interactive:
+        print_message(f"Loading {run} ...")
+    model = opened.load(sampling, verbose)
+    dialogue = _Dialogue(model, system, settings)
+    seed = opened.sampling["seed"] if options["seed"] is None else options["seed"]
+    if interactive:
+        dialogue.check()
+
+        def answer(line: str) -> None:
+            if line.startswith("/"):
+                dialogue.obey(line)
+                return
+            drawn = random.randrange(2**31 - 1) if options["seed"] is None else seed
+            dialogue.answer(line, drawn, show=lambda piece: print_text(piece, end=""))
+            print()
+
+        prompt_loop(HINT, answer)
+        return
+    for line in read_lines():
+        if not line.strip():
+            dialogue.messages.clear()
+            continue
+        text = dialogue.answer(line, seed)
+        if as_json:
+            print_json({"question": line, "answer": text, "seed": seed})
+        else:
+            print_text(" ".join(text.splitlines()))
+
+
+class _Dialogue:
+    """The messages of a dialogue.
+
+    Args:
+      model: answers.
+      system: the message before the first question, if there is one.
+      settings: sampling settings.
+    Attributes:
+      messages: questions and answers in turn.
+    """
+
+    def __init__(self, model: Any, system: str | None, settings: dict[str, Any]) -> None:
+        self._model, self._settings = model, settings
+        self._system = [] if system is None else [{"role": "system", "content": system}]
+        self.messages: list[dict[str, str]] = []
+
+    def check(self) -> None:
+        """Raises a `UserError` if the model was not trained on dialogues."""
+        if self._model.tokenizer.chat is None:
+            self._model.chat("")
+
+    def answer(self, question: str, seed: int, show: Any = None) -> str:
+        """Returns the answer to a question, and adds both to the messages.
+
+        With `show`, Ctrl-C ends the answer.
+
+        Args:
+          question: the question.
+          seed: of the draws.
+          show: called with each piece of the answer.
+        """
+        asked = {"role": "user", "content": question}
+        pieces = []
+        messages = [*self._system, *self.messages, asked]
+        try:
+            for piece in self._model.stream_chat(messages, seed=seed, **self._settings):
+                pieces.append(piece)
+                if show is not None:
+                    show(piece)
+        except KeyboardInterrupt:
+            # On a terminal, Ctrl-C ends the answer, not the dialogue.
+            if show is None:
+                raise
+        answer = "".join(pieces)
+        self.messages += [asked, {"role": "assistant", "content": answer}]
+        return answer
+
+    def obey(self, line: str) -> None:
+        """Follows a command of the user.
+
+        Raises:
+          UserError: there is no such command, or it cannot be followed.
+        """
+        name, _, argument = line.partition(" ")
+        argument = argument.strip()
+        if name == "/undo" and not argument:
+            if not self.messages:
+                raise UserError("/undo: there is no question yet")
+            print_message(f"Took back: {self.messages[-2]['content']}")
+            del self.messages[-2:]
+        elif name == "/save" and argument:
+            record = {"messages": [*self._system, *self.messages]}
+            content = json.dumps(record, ensure_ascii=False) + "\n"
+            try:
+                with Path(argument).expanduser().open("a", encoding="utf-8") as file:
+                    file.write(content)
+            except OSError as error:
+                raise UserError(f"/save {argument}: {error.strerror or error}") from None
+            print_message(f"Added to {argument}, a file that data.source = 'dialogues' reads.")
+        else:
+            raise UserError(f"{line}: should be /undo or /save FILE; other lines are questions")

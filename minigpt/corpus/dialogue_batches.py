@@ -1,0 +1,186 @@
+"""Batches of dialogues; each batch is a pure function of (seed, step).
+
+Several dialogues are packed into a row. They do not see each other: the batch says where the dialogue of
+each token begins. A pass visits all rows once, in a pseudo-random order.
+"""
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from minigpt.errors import UserError
+from minigpt.tokenizers.chat import ChatFormat, answers, find
+
+# (ids, starts), targets, weights: int32[B, T] each, and float32[B, T].
+DialogueBatch = tuple[tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray]
+LossOn = Literal["answers", "all"]
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Parts of dialogues that fit into a row: whole dialogues, or those of longer ones.
+
+    Attributes:
+      spans: int64[N, 2], the first id of each and the end.
+      left_out: the number of ids of messages that are in no segment.
+      divided: the number of dialogues that were divided.
+    """
+
+    spans: np.ndarray
+    left_out: int
+    divided: int
+
+
+class PackedDialogues:
+    """The dialogues of one part of a corpus.
+
+    Args:
+      ids: uint16 or uint32[n + 1]: an end token, then dialogues, each followed by an end token.
+      chat: the format of the dialogues.
+      end_id: the end token.
+      length: T, targets in a row.
+      loss_on: whether the tokens of the answers have a weight, with the token that ends them, or all.
+
+    Attributes:
+      segments: what is trained on.
+      rows: for each row, the indices of its segments.
+      weights: bool[n + 1], whether each id has a weight as a target.
+    """
+
+    def __init__(
+        self, ids: np.ndarray, chat: ChatFormat, end_id: int, length: int, loss_on: LossOn
+    ) -> None:
+        self.ids = ids.view(np.ndarray)
+        self.length = length
+        # Beyond the end token that closes an answer, a dialogue is followed by one of its own.
+        closing = (*chat.after["assistant"], end_id)
+        ends = find(self.ids, closing) + len(closing) - 1
+        begins = np.concatenate([[1], ends + 1])[: len(ends)]
+        answer_starts, answer_ends = answers(self.ids, chat)
+        self._answer_starts = answer_starts
+        self.weights = np.full(len(self.ids), loss_on == "all")
+        if loss_on == "answers":
+            change = np.zeros(len(self.ids) + 1, np.int8)
+            change[answer_starts] += 1
+            change[answer_ends] -= 1
+            self.weights = np.cumsum(change[:-1]).astype(bool)
+        self.weights[ends] = self.weights[:1] = False
+        self.segments = _segments(
+            np.stack([begins, ends], 1), answer_ends + len(chat.after["assistant"]) - 1, length
+        )
+        self.rows = pack(np.diff(self.segments.spans)[:, 0] - 1, length)
+
+    @property
+    def dialogues(self) -> int:
+        """The number of dialogues and of parts of divided ones."""
+        return len(self.segments.spans)
+
+    def target_counts(self, vocab_size: int) -> np.ndarray:
+        """Returns how often each token is a target with a weight, int64[V]."""
+        return np.bincount(self.ids[self.weights], minlength=vocab_size)
+
+    def questions(self, count: int) -> list[np.ndarray]:
+        """Returns the ids up to the first answer of the first segments, at most `count`."""
+        begins = self.segments.spans[:count, 0]
+        ends = self._answer_starts[np.searchsorted(self._answer_starts, begins)]
+        return [self.ids[begin:end] for begin, end in zip(begins, ends, strict=True)]
+
+    def batch(self, rows: np.ndarray, batch_size: int) -> DialogueBatch:
+        """Returns some rows; what is missing in a row or in the batch has id 0 and weight 0."""
+        ids = np.zeros((batch_size, self.length), np.int32)
+        targets, starts = np.zeros_like(ids), np.zeros_like(ids)
+        weights = np.zeros(ids.shape, np.float32)
+        for number, row in enumerate(rows):
+            place = 0
+            for segment in self.rows[row]:
+                first, end = self.segments.spans[segment]
+                part = slice(place, place + end - first - 1)
+                ids[number, part] = self.ids[first : end - 1]
+                targets[number, part] = self.ids[first + 1 : end]
+                weights[number, part] = self.weights[first + 1 : end]
+                starts[number, part] = place
+                place = part.stop
+            starts[number, place:] = place
+        return (ids, starts), targets, weights
+
+    def training_batch(self, batch_size: int, seed: int, step: int) -> DialogueBatch:
+        """Returns the batch of one step: row j is row step · B + j of an endless sequence of passes."""
+        numbers = [divmod(step * batch_size + row, len(self.rows)) for row in range(batch_size)]
+        orders = [_order(seed, number, len(self.rows)) for number, _ in numbers]
+        rows = [order[place] for order, (_, place) in zip(orders, numbers, strict=True)]
+        return self.batch(np.array(rows), batch_size)
+
+    def once(self, batch_size: int) -> Iterator[DialogueBatch]:
+        """Yields every row once."""
+        for first in range(0, len(self.rows), batch_size):
+            rows = np.arange(first, min(first + batch_size, len(self.rows)))
+            yield self.batch(rows, batch_size)
+
+
+def _segments(spans: np.ndarray, turn_ends: np.ndarray, length: int) -> Segments:
+    """Divides dialogues of more than `length` + 1 ids where a turn ends, `turn_ends`.
+
+    A question with its answer that is longer than that is left out.
+    """
+    fits = np.diff(spans)[:, 0] <= length + 1
+    parts, left_out = spans[fits].tolist(), 0
+    for start, end in spans[~fits].tolist():
+        first, last = np.searchsorted(turn_ends, [start, end], side="right")
+        cuts = turn_ends[first:last].tolist()
+        while cuts:
+            fitting = sum(cut - start <= length + 1 for cut in cuts)
+            cut = cuts[max(fitting, 1) - 1]
+            if fitting:
+                parts.append([start, cut])
+            else:
+                left_out += cut - start
+            start, cuts = cut, cuts[max(fitting, 1) :]
+    joined = np.array(sorted(parts), np.int64).reshape(-1, 2)
+    return Segments(joined, left_out, int((~fits).sum()))
+
+
+def pack(lengths: np.ndarray, capacity: int) -> list[list[int]]:
+    """Returns rows of items whose lengths sum up to at most the capacity: best fit, the longest first.
+
+    Args:
+      lengths: int[N], each from 1 to the capacity.
+      capacity: of each row.
+    Returns:
+      the indices of the items of each row.
+    """
+    rows: list[list[int]] = []
+    # The rows with each number of free places.
+    free: list[list[int]] = [[] for _ in range(capacity + 1)]
+    for index in np.argsort(-lengths, kind="stable").tolist():
+        size = int(lengths[index])
+        room = next((room for room in range(size, capacity + 1) if free[room]), None)
+        if room is None:
+            rows.append([])
+            row, room = len(rows) - 1, capacity
+        else:
+            row = free[room].pop()
+        rows[row].append(index)
+        free[room - size].append(row)
+    return rows
+
+
+def check_fills_batch(dialogues: PackedDialogues, batch_size: int, text: str) -> None:
+    """Raises a `UserError` if there are fewer rows than in a batch."""
+    if len(dialogues.rows) < batch_size:
+        raise UserError(
+            f"{text}: {dialogues.dialogues:,} dialogues fill {len(dialogues.rows):,} rows of "
+            f"{dialogues.length} tokens; training.batch_size = {batch_size} needs at least that many: "
+            "lower training.batch_size, or add dialogues"
+        )
+
+
+# Two entries, because a batch can span the end of a pass.
+@functools.lru_cache(maxsize=2)
+def _order(seed: int, pass_index: int, rows: int) -> np.ndarray:
+    """Returns a pseudo-random permutation of the rows."""
+    # The raw stream of a bit generator is the same in every version of NumPy.
+    raw = np.random.PCG64([seed, pass_index]).random_raw(rows)
+    return np.argsort(raw, kind="stable")

@@ -1,0 +1,137 @@
+"""Dialogues: messages of rows in the shapes that people have, as documents in one form.
+
+A document is a JSON list of pairs, `[["user", "..."], ["assistant", "..."]]`.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from minigpt.corpus.documents import PIECE_BYTES, Piece
+from minigpt.corpus.rows import Faults, format_of, open_rows
+from minigpt.corpus.text_files import TextFiles
+from minigpt.errors import UserError
+from minigpt.storage.files import bundled_file
+from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.chat import check_messages
+
+logger = logging.getLogger(__name__)
+
+SHAPES = (
+    "messages (objects with role and content), conversations (objects with from and value), or "
+    "instruction and output"
+)
+# The names of the roles in ShareGPT's files, and those that mean the same in OpenAI's.
+ROLE_NAMES = {"human": "user", "gpt": "assistant", "developer": "system"}
+
+
+class Dialogues(TextFiles):
+    """The dialogues of files, each row one dialogue.
+
+    Args:
+      paths: files, folders and globs; the bundled dialogues if empty.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]] = tuple(
+        suffix for suffix in TextFiles.suffixes if not suffix.startswith((".txt", ".md"))
+    )
+
+    def __init__(self, paths: Sequence[str | Path]) -> None:
+        super().__init__(paths or [bundled_file("dialogues.jsonl.zst")])
+
+    def log_notes(self) -> None:
+        """Logs which files are skipped."""
+        if self._skipped:
+            logger.info("%s", self._skipped)
+
+    def _documents(self, path: Path) -> Iterator[Piece]:
+        if format_of(path) is None:
+            raise UserError(
+                f"{path}: should be a file with rows, such as .jsonl; each is a dialogue"
+            )
+        faults = Faults(path)
+        for number, row in open_rows(path, faults):
+            try:
+                yield Piece(document(row), True)
+            except UserError as error:
+                faults.add(number, str(error.problems[0]))
+        faults.check()
+
+
+def document(row: Mapping[str, Any]) -> bytes:
+    """Returns the document of a row.
+
+    What follows the last answer is left out.
+
+    Raises:
+      UserError: the row has another shape, its roles are in a wrong order, or it has no answer.
+    """
+    messages = _messages(row)
+    while messages and isinstance(messages[-1], dict) and messages[-1].get("role") == "user":
+        messages.pop()
+    if not messages:
+        raise UserError("contains no answer; should contain at least a question and an answer")
+    checked = check_messages(messages, ends_with="assistant")
+    if empty := [i for i, m in enumerate(checked, 1) if m["role"] == "user" and not m["content"]]:
+        raise UserError(f"message {empty[0]}: is empty; should be a question")
+    text = json.dumps([[m["role"], m["content"]] for m in checked], ensure_ascii=False)
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise UserError("contains half of a surrogate pair; should be valid Unicode") from None
+    if len(data) > PIECE_BYTES:
+        raise UserError(f"has more than {PIECE_BYTES:,} bytes; should be divided")
+    return data
+
+
+def _messages(row: Mapping[str, Any]) -> list[Any]:
+    """Returns the messages of a row, each with role and content if it has the right form."""
+    if isinstance(turns := row.get("messages"), list):
+        names = "role", "content"
+    elif isinstance(turns := row.get("conversations"), list):
+        names = "from", "value"
+    elif row.get("instruction") is not None and row.get("output") is not None:
+        given = [row[n] for n in ("instruction", "input") if row.get(n)]
+        if not all(isinstance(text, str) for text in given):
+            raise UserError("instruction, input: should be texts")
+        question = "\n\n".join(given)
+        system = [{"role": "system", "content": row["system"]}] if row.get("system") else []
+        return [
+            *system,
+            {"role": "user", "content": question},
+            {"role": "assistant", "content": row["output"]},
+        ]
+    else:
+        found = ", ".join(map(str, row)) or "nothing"
+        raise UserError(f"has the fields {found}; should have {SHAPES}")
+    return [
+        {"role": _role(turn.get(names[0])), "content": turn.get(names[1])}
+        if isinstance(turn, dict)
+        else turn
+        for turn in turns
+    ]
+
+
+def _role(name: Any) -> Any:
+    return ROLE_NAMES.get(name, name) if isinstance(name, str) else name
+
+
+def as_messages(text: str) -> list[dict[str, str]]:
+    """Returns the messages of a document, as `chat.check_messages` does."""
+    return [{"role": role, "content": content} for role, content in json.loads(text)]
+
+
+def encode_documents(tokenizer: Tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
+    """Returns the token ids of documents, int32[T] each."""
+    return tokenizer.encode_dialogues([as_messages(text) for text in texts])
+
+
+def contents(documents: Iterable[str]) -> Iterator[str]:
+    """Yields the texts of the messages of documents, to learn a tokenizer from."""
+    for text in documents:
+        for _, content in json.loads(text):
+            yield content

@@ -1,0 +1,136 @@
+"""How the messages of a dialogue become token ids. Needs NumPy only."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minigpt.errors import UserError
+
+# Each with the keys `role` and `content`.
+Messages = Sequence[Mapping[str, str]]
+
+ROLES = ("system", "user", "assistant")
+# The roles that a message of each role may follow; "" is the beginning.
+_BEFORE = {"system": ("",), "user": ("", "system", "assistant"), "assistant": ("user",)}
+# The names of the tokens that minigpt adds to a vocabulary, one for each role.
+ROLE_TOKENS = tuple(f"<|{role}|>" for role in ROLES)
+
+# The same format for other programs, in Jinja. Only answers end with the end token.
+TEMPLATE = (
+    "{%- for message in messages -%}"
+    "{{- '<|' + message['role'] + '|>' + message['content'] -}}"
+    "{%- if message['role'] == 'assistant' -%}{{- 'END' -}}{%- endif -%}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{- '<|assistant|>' -}}{%- endif -%}"
+)
+
+
+@dataclass(frozen=True)
+class ChatFormat:
+    """The token ids around the text of a message, and the same as a template.
+
+    Attributes:
+      before: role → ids before the text of a message.
+      after: role → ids after it. That of an answer begins with the end token.
+      template: the Jinja template of a chat, as in `tokenizer_config.json` of Hugging Face.
+      start: ids before the first message of a dialogue without a system message.
+      added: the names of the last tokens of the vocabulary, if they were added for the roles.
+    """
+
+    before: Mapping[str, tuple[int, ...]]
+    after: Mapping[str, tuple[int, ...]]
+    template: str
+    start: tuple[int, ...] = ()
+    added: tuple[str, ...] = ()
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> "ChatFormat":
+        """Builds a format from its attributes as JSON types. KeyError and TypeError mean damage."""
+
+        def ids(name: str) -> dict[str, tuple[int, ...]]:
+            return {role: tuple(map(int, state[name][role])) for role in ROLES}
+
+        start = tuple(map(int, state["start"]))
+        return cls(
+            ids("before"), ids("after"), str(state["template"]), start, tuple(state["added"])
+        )
+
+
+def role_format(first_id: int, end_id: int, end: str) -> ChatFormat:
+    """Returns the format of a vocabulary to which `ROLE_TOKENS` are added.
+
+    A role token precedes each message, and the end token follows each answer.
+
+    Args:
+      first_id: the id of the first role token.
+      end_id: the id of the end token.
+      end: the name of the end token.
+    """
+    before = {role: (first_id + i,) for i, role in enumerate(ROLES)}
+    after = {role: (end_id,) if role == "assistant" else () for role in ROLES}
+    template = TEMPLATE.replace("'END'", repr(end))
+    return ChatFormat(before, after, template, added=ROLE_TOKENS)
+
+
+def check_messages(messages: Any, *, ends_with: str) -> list[dict[str, str]]:
+    """Returns messages, each with role and content.
+
+    Args:
+      messages: one text, a question; or a sequence of mappings with `role` and `content`: perhaps a system
+        message, then questions and answers in turn.
+      ends_with: the role of the last message.
+    Raises:
+      UserError: they have another form, or the roles are in another order.
+    """
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    if not isinstance(messages, Sequence) or not messages:
+        raise UserError("messages: should be a list with at least one message")
+    checked: list[dict[str, str]] = []
+    for number, message in enumerate(messages, 1):
+        if not isinstance(message, Mapping):
+            raise UserError(f"message {number}: should be an object with role and content")
+        role, content = message.get("role"), message.get("content")
+        if role not in ROLES:
+            raise UserError(
+                f"message {number}: role = {role!r}: should be system, user or assistant"
+            )
+        if not isinstance(content, str):
+            raise UserError(f"message {number}: content: should be text")
+        if (checked[-1]["role"] if checked else "") not in _BEFORE[role]:
+            raise UserError(
+                f"message {number}: role = {role!r}: should be a system message, if there is one, then "
+                "user and assistant in turn"
+            )
+        checked.append({"role": role, "content": content})
+    if checked[-1]["role"] != ends_with:
+        raise UserError(f"the last message: should be of the role {ends_with!r}")
+    return checked
+
+
+def answers(ids: np.ndarray, chat: ChatFormat) -> tuple[np.ndarray, np.ndarray]:
+    """Returns where answers begin and end in the ids of dialogues.
+
+    Args:
+      ids: int[N], dialogues of answered questions.
+      chat: their format.
+    Returns:
+      int64[A], the index of the first id after `before["assistant"]`; and int64[A], the index after the end
+      token of the answer.
+    """
+    starts = find(ids, chat.before["assistant"]) + len(chat.before["assistant"])
+    ends = find(ids, chat.after["assistant"][:1])
+    return starts, ends[np.searchsorted(ends, starts)] + 1 if len(starts) else starts
+
+
+def find(ids: np.ndarray, part: Sequence[int]) -> np.ndarray:
+    """Returns the indices at which a part begins in ids, int64[n]."""
+    last = len(ids) - len(part) + 1
+    if last <= 0:
+        return np.zeros(0, np.int64)
+    found = np.ones(last, bool)
+    for offset, token in enumerate(part):
+        found &= ids[offset : offset + last] == token
+    return np.flatnonzero(found)

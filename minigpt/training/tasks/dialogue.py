@@ -1,0 +1,128 @@
+"""The task of a GPT that answers: to predict the next token of the answers of dialogues."""
+
+from functools import cached_property
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from minigpt.corpus.dialogue_batches import PackedDialogues, check_fills_batch
+from minigpt.corpus.sources import source_name
+from minigpt.corpus.token_ids import Part
+from minigpt.evaluation.scores import bits_per_byte, count_baselines, perplexity
+from minigpt.generation.prompts import unknown_tokens_message
+from minigpt.training.callbacks.progress import Display
+from minigpt.training.callbacks.samples import TextGenerator, check_banned_tokens
+from minigpt.training.console import count
+from minigpt.training.tasks.language_modeling import LanguageModeling
+from minigpt.training.tasks.task import Batch, Record
+
+# Held-out questions that are answered after an epoch, if no prompts are set.
+QUESTIONS = 3
+
+
+class Dialogue(LanguageModeling):
+    """Packed dialogues; the targets with a weight are the tokens of the answers, or all."""
+
+    def prepare(self) -> None:
+        config, training = self.config, self.config.training
+        check_banned_tokens(
+            config.sampling.banned_tokens, self.corpus.tokenizer, "sampling.banned_tokens"
+        )
+        self.sequence_length = config.sequence_length
+        self.train, self.val = map(self._packed, (self.corpus.train, self.corpus.val))
+        check_fills_batch(self.train, training.batch_size, source_name(config.data))
+        check_fills_batch(self.val, 1, f"the held-out part of {source_name(config.data)}")
+        vocab_size = self.corpus.tokenizer.vocab_size
+        self.train_counts = self.train.target_counts(vocab_size)
+        self.val_counts = self.val.target_counts(vocab_size)
+        self.batches_in_pass = len(self.train.rows) // training.batch_size
+        tokens = np.diff(self.train.segments.spans).sum() - self.train.dialogues
+        self.tokens_per_batch = training.batch_size * float(tokens) / len(self.train.rows)
+
+    def _packed(self, part: Part) -> PackedDialogues:
+        config, tokenizer = self.config, self.corpus.tokenizer
+        assert tokenizer.chat is not None, "Token stores of dialogues have a format for them."
+        described = tokenizer.chat, tokenizer.end_id, config.sequence_length
+        return PackedDialogues(part.ids, *described, config.training.loss_on)
+
+    def batch(self, number: int) -> Batch:
+        training = self.config.training
+        return self.train.training_batch(training.batch_size, training.seed, number)
+
+    @property
+    def batch_signature(self) -> Any:
+        shape = (self.config.training.batch_size, self.config.sequence_length)
+        ids = tf.TensorSpec(shape, tf.int32)
+        return (ids, ids), ids, tf.TensorSpec(shape, tf.float32)
+
+    def objective(self) -> dict[str, Any]:
+        mean = "mean_with_sample_weight"
+        return {
+            "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=mean)
+        }
+
+    @property
+    def split(self) -> str:
+        train, val = self.corpus.train.documents, self.corpus.val.documents
+        return f"{count(train, 'dialogue')} for training, {val:,} held out"
+
+    @cached_property
+    def baselines(self) -> tuple[float, float]:
+        return count_baselines(self.val_counts, self.train_counts)
+
+    def describe(self) -> dict[str, str]:
+        train, tokenizer = self.train, self.corpus.tokenizer
+        uniform, unigram = self.baselines
+        learned = self.train_counts.sum() / self.corpus.train.tokens
+        places = len(train.rows) * train.length
+        padding = 1 - self.tokens_per_batch * len(train.rows) / (
+            self.config.training.batch_size * places
+        )
+        segments = train.segments
+        prompts = [
+            unknown_tokens_message(repr(prompt), number, tokenizer)
+            for prompt in dict.fromkeys(self.config.sampling.prompts)
+            if (number := tokenizer.count_unknown(prompt))
+        ]
+        divided = (
+            f"{count(segments.divided, 'dialogue')} of more than {train.length + 1:,} tokens, divided "
+            f"between turns; {segments.left_out:,} tokens of longer turns are not trained on"
+        )
+        return {
+            "Text": self.split,
+            "Tokens": f"{self.corpus.train.tokens:,} and {self.corpus.val.tokens:,}; {tokenizer.kind} "
+            f"vocabulary of {tokenizer.vocab_size:,}; {learned:.0%} of them are learned "
+            f"(training.loss_on = {self.config.training.loss_on!r})",
+            "Rows": f"{len(train.rows):,} of {train.length:,} tokens, {padding:.0%} padding",
+            **({"Divided": divided} if segments.divided else {}),
+            **({"Prompts": "; ".join(prompts)} if prompts else {}),
+            "Baselines": f"validation loss, nats per learned token: uniform {uniform:.3f}, unigram "
+            f"{unigram:.3f}",
+        }
+
+    def loss(self) -> float:
+        batches = self.val.once(self.evaluator.batch_size)
+        return self.evaluator.loss_of(batches, self.new_breakdown().add)
+
+    def scores(self) -> dict[str, float | None]:
+        loss, tokenizer = self.loss(), self.corpus.tokenizer
+        sizes = np.array([len(piece) for piece in tokenizer.pieces])
+        tokens, size = int(self.val_counts.sum()), int(sizes @ self.val_counts)
+        bits = bits_per_byte(loss, tokens, size) if tokenizer.lossless and size else None
+        return {"val_loss": loss, "val_perplexity": perplexity(loss), "val_bits_per_byte": bits}
+
+    def samples(self, display: Display, record: Record) -> TextGenerator:
+        tokenizer = self.corpus.tokenizer
+        sampling = self.config.sampling.model_dump(exclude={"translations", "prompts"})
+        given = [text for text in self.config.sampling.prompts if text]
+        questions = [[{"role": "user", "content": text}] for text in given]
+        prompts = tokenizer.encode_dialogues(questions) or self.val.questions(QUESTIONS)
+        return TextGenerator(
+            tokenizer,
+            [ids.tolist() for ids in prompts],
+            show=lambda question, answer: display.show_sample(f"{question}\n", answer),
+            record=record,
+            **sampling,
+        )

@@ -1,0 +1,102 @@
+"""`minigpt chat`: from a pipe and on a terminal."""
+
+import json
+import re
+
+import pytest
+
+import minigpt
+from minigpt.cli import chat, terminal
+from tests.cli.running import called, refused
+
+
+@pytest.fixture(scope="module")
+def model(chat_run) -> minigpt.PortableTextModel:
+    return minigpt.load_portable(chat_run.portable_file)
+
+
+GREEDY = ("--temperature", "0", "--max-new-tokens", "8")
+
+
+def asked(model, *contents: str, system: str | None = None) -> list[str]:
+    """The answers to questions of one dialogue."""
+    messages = [] if system is None else [{"role": "system", "content": system}]
+    found = []
+    for content in contents:
+        messages.append({"role": "user", "content": content})
+        found.append(model.chat(messages, 8, temperature=0))
+        messages.append({"role": "assistant", "content": found[-1]})
+    return found
+
+
+def test_each_line_of_a_pipe_is_answered_in_one_line(chat_run, model):
+    lines = "A has six. A?\nB?\n\nB?\n"
+    expected = [*asked(model, "A has six. A?", "B?"), *asked(model, "B?")]
+    for path in (chat_run.path, chat_run.portable_file):
+        done = called("chat", path, *GREEDY, input=lines)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines() == [" ".join(text.splitlines()) for text in expected]
+
+
+def test_json_has_question_answer_and_seed(chat_run, model):
+    done = called("chat", chat_run.path, *GREEDY, "--json", "--system", "hi", input="A?\n")
+    (answer,) = asked(model, "A?", system="hi")
+    assert json.loads(done.stdout) == {"question": "A?", "answer": answer, "seed": 0}
+
+
+def test_a_model_of_text_is_refused(tiny_run, tmp_path):
+    done = called("chat", tiny_run.path, input="A?\n")
+    assert done.returncode == 2
+    assert re.fullmatch("minigpt: the model was not trained on dialogues.*\n", done.stderr)
+    assert "beams" in refused("chat", tiny_run.path, "--beams", "2", cwd=tmp_path)[0]
+
+
+@pytest.fixture
+def typed(chat_run, monkeypatch, capsys):
+    """Types lines on a terminal; returns what is printed on standard output and standard error."""
+
+    def run(*lines: str) -> tuple[str, str]:
+        left = iter(lines)
+
+        def read(prompt: str) -> str:
+            try:
+                return next(left)
+            except StopIteration:
+                raise EOFError from None
+
+        monkeypatch.setattr(chat, "is_interactive", lambda: True)
+        monkeypatch.setattr(terminal, "input", read, raising=False)
+        done = called("chat", chat_run.portable_file, *GREEDY)
+        assert done.returncode == 0, done.stderr
+        return done.stdout, done.stderr
+
+    return run
+
+
+def test_undo_takes_back_the_last_question(typed, model):
+    out, err = typed("A?", "B?", "/undo", "C?")
+    first, second = asked(model, "A?", "B?")
+    third = asked(model, "A?", "C?")[1]
+    assert out.split() == f"{first}\n{second}\n{third}".split()
+    assert "Took back: B?" in err
+
+
+def test_save_adds_a_dialogue_that_can_be_trained_on(typed, model, tmp_path):
+    file = tmp_path / "saved.jsonl"
+    typed("A?", f"/save {file}", f"/save {file}")
+    (answer,) = asked(model, "A?")
+    expected = [{"role": "user", "content": "A?"}, {"role": "assistant", "content": answer}]
+    assert [json.loads(line) for line in file.read_text().splitlines()] == [
+        {"messages": expected}
+    ] * 2
+
+
+def test_commands_that_cannot_be_followed_are_one_line(typed, tmp_path):
+    _, err = typed("/undo", "/what", "/save", f"/save {tmp_path}/no/file")
+    for problem in (
+        "/undo: there is no question yet",
+        "/what: should be /undo or /save FILE",
+        "/save: should be /undo or /save FILE",
+        f"/save {tmp_path}/no/file: No such file or directory",
+    ):
+        assert problem in err

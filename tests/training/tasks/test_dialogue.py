@@ -1,0 +1,116 @@
+"""Training on dialogues: the loss, the samples, and runs that start from others."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import minigpt
+from minigpt.corpus.token_store import open_corpus
+from minigpt.errors import UserError
+from minigpt.tokenizers.chat import answers
+from minigpt.training.callbacks.clock import LearningRate
+from tests.conftest import tiny_dialogues, tiny_settings
+from tests.run_files import records
+from tests.training.interrupting import killed
+
+
+@pytest.fixture(autouse=True)
+def uncompiled(without_xla) -> None:
+    """Models of 16 numbers."""
+
+
+def chat_settings(file, **sections) -> dict:
+    sections["data"] = {"source": "dialogues"} | sections.get("data", {})
+    sections["tokenizer"] = {"kind": "character", "vocab_size": 64}
+    sections["model"] = {"max_len": 64} | sections.get("model", {})
+    return tiny_settings(file, **sections)
+
+
+def test_the_loss_is_that_of_the_answers_one_dialogue_after_the_other(chat_run):
+    model, tokenizer = chat_run.load_model(), chat_run.load_tokenizer()
+    corpus = open_corpus(chat_run.config.data, chat_run.config.tokenizer)
+    chat = tokenizer.chat
+    ids = np.asarray(corpus.val.ids)
+    # Dialogues end with an end token of their own, after that of the last answer.
+    ends = np.flatnonzero((ids[1:] == tokenizer.end_id) & (ids[:-1] == tokenizer.end_id)) + 1
+    losses = []
+    for begin, end in zip([1, *ends[:-1] + 1], ends, strict=True):
+        dialogue = ids[begin:end].astype(np.int32)
+        logits = model(dialogue[None, :-1])
+        of_targets = tf.nn.sparse_softmax_cross_entropy_with_logits(dialogue[None, 1:], logits)[0]
+        for first, last in zip(*answers(dialogue, chat), strict=True):
+            losses += of_targets.numpy()[first - 1 : last - 1].tolist()
+    best = min(record["val_loss"] for record in records(chat_run.metrics_file))
+    assert np.mean(losses) == pytest.approx(best, rel=1e-5)
+
+
+def test_held_out_questions_are_answered_after_each_epoch(chat_run):
+    samples = records(chat_run.samples_file)
+    assert [sample["epoch"] for sample in samples] == [1, 1, 1, 2, 2, 2]
+    contents = [d["messages"][0]["content"] for d in tiny_dialogues()]
+    assert all(sample["prompt"] in contents for sample in samples)
+
+
+def test_prompts_are_questions(dialogue_file, tmp_path):
+    sampling = {"prompts": ["A has six. A?"], "max_new_tokens": 3}
+    training = {"epochs": 1, "steps_per_epoch": 2}
+    settings = chat_settings(dialogue_file, sampling=sampling, training=training)
+    run = minigpt.train(settings, tmp_path / "run")
+    (sample,) = records(run.samples_file)
+    model = minigpt.load(run)
+    assert sample["text"] == model.chat(
+        sample["prompt"], 3, seed=sample["seed"], **vars_of(run, "temperature", "top_k")
+    )
+
+
+def vars_of(run: minigpt.Run, *names: str) -> dict:
+    return {name: getattr(run.config.sampling, name) for name in names}
+
+
+def test_interrupted_training_resumes_with_the_same_weights(dialogue_file, tmp_path):
+    training = {"epochs": 2, "steps_per_epoch": 4, "checkpoint_every_steps": 1}
+    settings = chat_settings(dialogue_file, training=training)
+    whole = minigpt.train(settings, tmp_path / "whole")
+    path = tmp_path / "resumed"
+    killed(lambda: minigpt.train(settings, path), LearningRate, "on_train_batch_begin", 6)
+    resumed = minigpt.resume(path)
+    weights = [run.load_model().get_weights() for run in (whole, resumed)]
+    for value, other in zip(*weights, strict=True):
+        np.testing.assert_allclose(value, other, atol=1e-6)
+
+
+def test_a_model_of_text_learns_dialogues(tiny_run, dialogue_file, tmp_path):
+    settings = {
+        "data": {"source": "dialogues", "paths": [str(dialogue_file)]},
+        "training": {"init_from": str(tiny_run.path), "epochs": 1, "steps_per_epoch": 3}
+        | {"batch_size": 4, "sequence_length": 16, "loss_on": "all"},
+        "sampling": {"max_new_tokens": 3},
+    }
+    run = minigpt.train(settings, tmp_path / "run")
+    start, tuned = minigpt.load(tiny_run), minigpt.load(run)
+    assert tuned.vocab_size == start.vocab_size + 3
+    assert isinstance(tuned.chat("A?", 3), str)
+    assert tuned.tokenizer.encode("Ana").tolist() == start.tokenizer.encode("Ana").tolist()
+
+
+def test_loss_on_is_for_dialogues(tiny_file, tmp_path):
+    settings = tiny_settings(tiny_file, training={"loss_on": "all"})
+    with pytest.raises(UserError, match="loss_on"):
+        minigpt.train(settings, tmp_path / "run")
+
+
+def test_a_validation_file_of_ones_own(dialogue_file, tmp_path):
+    val = tmp_path / "val.jsonl"
+    rows = tiny_dialogues(130)[120:]
+    val.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    settings = chat_settings(
+        dialogue_file,
+        data={"val_paths": [str(val)]},
+        training={"epochs": 1, "steps_per_epoch": 2},
+    )
+    run = minigpt.train(settings, tmp_path / "run")
+    corpus = open_corpus(run.config.data, run.config.tokenizer)
+    assert corpus.val.documents <= len(rows)
+    assert corpus.train.documents + corpus.val.documents > 100
