@@ -177,7 +177,7 @@ def row(section: str, variant: type[Section], name: str) -> Row:
     return (
         f"`{section}.{name}`",
         type_name(field.annotation),
-        toml(field.default),
+        "required" if field.is_required() else toml(field.default),
         allowed(field.annotation, field.metadata),
         described(field.description or ""),
     )
