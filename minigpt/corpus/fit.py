@@ -9,7 +9,14 @@ from functools import cache
 import numpy as np
 
 from minigpt.config import Config, IdsConfig, PairsConfig, load_config
-from minigpt.config.fit import CHARACTERS_BELOW, REFERENCE_SPEED, TextSize, fitted, settings_to_fit
+from minigpt.config.fit import (
+    CHARACTERS_BELOW,
+    LONG_TEXT,
+    REFERENCE_SPEED,
+    TextSize,
+    fitted,
+    settings_to_fit,
+)
 from minigpt.config.tokenizer import TokenizerConfig
 from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
@@ -20,8 +27,6 @@ from minigpt.errors import ArgumentProblem, UserError, gathering
 
 # The bytes of UTF-8 that do not begin a character.
 _CONTINUATION = bytes(range(0x80, 0xC0))
-# The characters of so many bytes are counted.
-_MOST_SEARCHED = 10_000_000
 
 # A product of matrices is measured for this time.
 _MEASURED_SECONDS = 0.2
@@ -139,7 +144,7 @@ def _measure(pieces: Iterable[Piece], val_fraction: float | None) -> TextSize:
     for piece in pieces:
         size += len(piece.text)
         characters += _characters(piece.text)
-        if size < _MOST_SEARCHED:
+        if size < LONG_TEXT:
             different.update(piece.text.decode(errors="ignore"))
         if size < CHARACTERS_BELOW:
             kept.append(piece)

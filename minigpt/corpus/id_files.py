@@ -59,8 +59,10 @@ class IdFiles:
                     )
         return list(problems.values())
 
-    def split(self, val_fraction: float) -> tuple[Ids, Ids]:
+    def split(self, val_fraction: float, tokenizer: Tokenizer) -> tuple[Ids, Ids]:
         """Returns the ids for training and validation: without files for it, the last ids."""
+        if problems := self.check_ids(tokenizer):
+            raise UserError(*problems)
         train, sizes = [*self.train.values()], [len(ids) for ids in self.train.values()]
         if self.val:
             return train, [*self.val.values()]

@@ -244,12 +244,6 @@ class _Store:
         """Returns the corpus; creates the store if it is not there."""
         return read_store(self.folder) or self._make()
 
-    def _id_parts(self, files: IdFiles) -> tuple[Ids, Ids]:
-        """Returns both sides of the split of given ids."""
-        if problems := files.check_ids(cast(Tokenizer, self.existing)):
-            raise UserError(*problems)
-        return files.split(self.data.val_fraction)
-
     def _read_texts(self) -> list[Documents]:
         logger.info("reading the text")
         folder = self.folder.parent
@@ -266,10 +260,9 @@ class _Store:
         """Writes the store."""
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         path_bytes: list[int] = []
-        duplicates = 0
-        parts: Any
-        if self.ids:
-            parts = self._id_parts(self.ids)
+        duplicates, parts = 0, cast(Any, None)
+        if self.ids and self.existing:
+            parts = self.ids.split(self.data.val_fraction, self.existing)
         else:
             documents, *own_val = self._read_texts()
             path_bytes = self.sources[0].path_bytes if "path_numbers" in self.settings else []
