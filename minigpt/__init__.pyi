@@ -29,6 +29,7 @@ from minigpt.app import train as train
 from minigpt.app import verify as verify
 from minigpt.evaluation import Evaluation as Evaluation
 from minigpt.evaluation import PairEvaluation as PairEvaluation
+from minigpt.evaluation import evaluate_files as evaluate_files
 from minigpt.evaluation import evaluate_run as evaluate_run
 from minigpt.generation.text_models import TextModel as TextModel
 from minigpt.generation.text_models import TranslationModel as TranslationModel

@@ -204,8 +204,8 @@ class World:
 
 
 def _yes_or_no(is_right: bool, fact: str) -> str:
-    fact = fact if fact.split()[0] in NAMES else fact[0].lower() + fact[1:]
-    return f"{'Yes' if is_right else 'No'}, {fact}"
+    # The fact comes first: a model then compares what it has written.
+    return f"{fact[:-1]}, so {'yes' if is_right else 'no'}."
 
 
 def _capitalized(name: str) -> str:

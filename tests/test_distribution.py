@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 # What users install for a feature.
-FEATURES = ["huggingface", "litert", "onnx", "serve", "tensorboard"]
+FEATURES = ["data", "datasets", "huggingface", "litert", "onnx", "serve", "tensorboard"]
 FOLDERS = ["minigpt", "scripts", "examples", "tests", "docs", "configs", "data"]
 KINDS = {".md", ".py", ".toml", ".ipynb", ".js", ".html", ".cjs"}
 TEXTS = [

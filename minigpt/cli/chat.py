@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, command
+from minigpt.cli.command import AdapterOption, JsonOption, ModelArgument, VerboseOption, command
 from minigpt.cli.opening import OpenedModel
 from minigpt.cli.sampling_options import option_names, with_sampling_options
 from minigpt.cli.terminal import (
@@ -28,13 +28,14 @@ _SETTINGS = [
 HINT = "Type a question and press Enter. /undo takes back the last one, /save FILE adds the dialogue to it."
 
 
-@command({"run": "RUN", "system": "--system", **option_names(_SETTINGS)})
+@command({"run": "RUN", "adapter": "--adapter", "system": "--system", **option_names(_SETTINGS)})
 @with_sampling_options(_SETTINGS, before="as_json")
 def chat(
     run: ModelArgument,
     system: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A message before the first question.")
     ] = None,
+    adapter: AdapterOption = None,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
     **options: Any,
@@ -51,7 +52,7 @@ def chat(
     interactive = is_interactive() and not as_json
     if interactive:
         print_message(f"Loading {run} ...")
-    model = opened.load(sampling, verbose)
+    model = opened.load(sampling, verbose, adapter)
     dialogue = _Dialogue(model, system, settings)
     seed = opened.sampling["seed"] if options["seed"] is None else options["seed"]
     if interactive:

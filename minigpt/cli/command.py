@@ -39,6 +39,10 @@ ModelArgument = Annotated[
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", help="Print whether the engine or TensorFlow runs the model.")
 ]
+AdapterOption = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Add an adapter of export --adapter to the model of the run."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 TextOption = Annotated[
     list[str] | None,

@@ -18,7 +18,6 @@ from minigpt.cli.command import (
 from minigpt.cli.runs import print_table
 from minigpt.cli.terminal import print_json, print_text
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.evaluation.runs import evaluate_files
 from minigpt.insight.analysis import runnable
 from minigpt.insight.report.report import REPORT_FILE, is_own_report, write_report
 from minigpt.insight.verbatim import MIN_CHARACTERS, MIN_WORDS
@@ -69,7 +68,7 @@ def evaluate(
     if files and text:
         raise UserError("--text: scores all paths as one text; cannot be combined with FILE")
     if files:
-        found = evaluate_files(run, files, stride=stride)
+        found = minigpt.evaluate_files(run, files, stride=stride)
         if as_json:
             print_json([{"file": f} | s.as_dict() for f, s in zip(files, found, strict=True)])
         else:

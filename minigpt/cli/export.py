@@ -10,7 +10,7 @@ import minigpt
 from minigpt.cli.command import RunArgument, command
 from minigpt.cli.verify import print_certificate
 from minigpt.errors import UserError
-from minigpt.targets.export import check_output
+from minigpt.targets.export import check_output, write_adapter_folder
 from minigpt.targets.targets import STORED, TARGETS, target_named
 
 # Their modules import no TensorFlow.
@@ -46,8 +46,22 @@ def export(
             "model writes.",
         ),
     ] = False,
+    adapter: Annotated[
+        bool,
+        typer.Option(
+            "--adapter", help="Write what LoRA has added, a directory for the library peft."
+        ),
+    ] = False,
 ) -> None:
     """Export a run's best model for other programs, and check it against the run."""
+    if adapter:
+        if format is not DEFAULT or weights or with_text:
+            raise UserError("--adapter: is a form of its own, without other options than --output")
+        reason = write_adapter_folder(minigpt.Run(run), output)
+        print(
+            f"Wrote {output}" + (f" with minigpt's names, not peft's: {reason}" if reason else "")
+        )
+        return
     if weights is not None and format not in WITH_WEIGHTS:
         raise UserError(
             f"--weights {weights.value}: has an effect only with --format {THEIR_NAMES}"

@@ -64,12 +64,13 @@ class OpenedModel:
             raise UserError(ArgumentProblem("length_penalty", penalty, problem))
         return settings
 
-    def load(self, settings: Settings, verbose: bool) -> Any:
+    def load(self, settings: Settings, verbose: bool, adapter: Path | None = None) -> Any:
         """Loads the model.
 
         Args:
           settings: how texts are generated. Settings that the engine does not have need TensorFlow.
           verbose: whether to print what runs the model.
+          adapter: the folder of an adapter, which needs TensorFlow and the run.
         Returns:
           A `TextModel` or `PortableTextModel`; or a `TranslationModel` or `PortableTranslationModel`.
         Raises:
@@ -78,8 +79,13 @@ class OpenedModel:
         problems = engine_problems(vars(settings), ", but its run has")
         if self._is_file and problems:
             raise UserError(*problems)
+        if self._is_file and adapter:
+            problem = f"needs the run directory of the model, not {self._path}"
+            raise UserError(ArgumentProblem("adapter", adapter, problem))
         reason, run = None, None
-        if problems:
+        if adapter:
+            reason, run = "an adapter", open_run(self._path, self._kind)
+        elif problems:
             reason = "beam search" if problems[0].name == "beams" else problems[0].name
             run = open_run(self._path, self._kind)
         elif self._portable is None:
@@ -97,7 +103,10 @@ class OpenedModel:
         if run is None:
             return self._portable
         if reason:
-            return minigpt.load(run)
+            model: Any = minigpt.load(run)
+            if adapter:
+                model.load_adapter(adapter)
+            return model
         try:
             with tempfile.TemporaryDirectory() as folder:
                 return minigpt.load_portable(_portable_file(run, Path(folder)))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from minigpt.cli.command import JsonOption, ModelArgument, VerboseOption, command
+from minigpt.cli.command import AdapterOption, JsonOption, ModelArgument, VerboseOption, command
 from minigpt.cli.opening import OpenedModel
 from minigpt.cli.sampling_options import option_names, with_sampling_options
 from minigpt.cli.terminal import (
@@ -30,7 +30,7 @@ _NOT_FOR_BEAMS = [
     for s in _SETTINGS
     if s.name == "seed" or (s.role == "distribution" and s.name != "repetition_penalty")
 ]
-OPTION_NAMES = option_names(_SETTINGS)
+OPTION_NAMES = {**option_names(_SETTINGS), "adapter": "--adapter"}
 
 
 @command({"run": "RUN", "prompt": "--prompt", **OPTION_NAMES, "num_samples": "--num-samples"})
@@ -46,6 +46,7 @@ def sample(
     as_stream: Annotated[
         bool, typer.Option("--stream", help="Print text while it is generated.")
     ] = False,
+    adapter: AdapterOption = None,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
     **options: Any,
@@ -63,7 +64,7 @@ def sample(
     prompts = prompt or ([] if interactive else _piped_prompts())
     if interactive:
         print_message(f"Loading {run} ...")
-    model = opened.load(sampling, verbose)
+    model = opened.load(sampling, verbose, adapter)
     settings = vars(sampling)
     if sampling.max_new_tokens == 0:
         given = options["max_new_tokens"] is not None

@@ -84,9 +84,7 @@ class FilesConfig(DataConfig):
     @classmethod
     def _one_for_each_path(cls, weights: Any, info: ValidationInfo) -> Any:
         if weights is not None and len(weights) != len(info.data.get("paths", weights)):
-            raise PydanticCustomError(
-                "weights", "should have as many numbers as data.paths has paths"
-            )
+            raise PydanticCustomError("weights", "should have a number for each of data.paths")
         return weights
 
 
@@ -95,6 +93,7 @@ class DatasetsConfig(DataConfig):
 
     source: Literal["datasets"] = "datasets"
     name: str = Field(
+        "",
         min_length=1,
         description="its name on the hub, with a colon before the name of a configuration, or a folder",
     )

@@ -287,10 +287,14 @@ class _Choice:
             max_len, batch_size = 512, 4
         if _is_large(self.text.bytes, self.reference_minutes):
             max_len, batch_size = 256, 32
+        is_dialogues = self.config.data.source == "dialogues"
+        if is_dialogues:
+            # A turn that is longer is not trained on.
+            max_len = max(max_len, 256)
         max_len = self.setting("model.max_len", max_len)
         batch_size = self.setting("training.batch_size", batch_size)
         length = min(self.config.training.sequence_length or max_len, max_len)
-        is_fixed = self.is_set("model.max_len") or length < max_len
+        is_fixed = self.is_set("model.max_len") or length < max_len or is_dialogues
         length, batch_size = self.filled(tokens, length, batch_size, is_fixed)
         # With a table of positions, those after `length` would not be trained.
         if not is_fixed or self.config.model.position == "learned":

@@ -51,20 +51,40 @@ def check_fills_batch(
 
 
 def training_batch(
-    ids: np.ndarray, max_len: int, batch_size: int, seed: int, step: int
+    ids: np.ndarray,
+    max_len: int,
+    batch_size: int,
+    seed: int,
+    step: int,
+    weights: Sequence[float] | None = None,
+    ends: Sequence[int] = (),
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the batch of one step.
+
+    With weights there are no passes. Every window is drawn independently: its text with a probability in
+    proportion to the weight, and its first token uniformly from those with `max_len` targets in the text.
 
     Args:
       ids: uint16 or uint32[n + 1], usually memory-mapped.
       seed: non-negative.
       step: non-negative, of any size.
+      weights: one for each of several texts in `ids`; None for one text.
+      ends: the position in `ids` of the last end token of each of these texts.
     Returns:
       inputs and targets, int32[B, T]; targets are the inputs shifted by one token.
     """
     windows = windows_in_pass(len(ids) - 1, max_len)
     starts = np.empty(batch_size, np.int64)
     row = 0
+    if weights:
+        draws, places = np.random.PCG64([seed, int(step)]).random_raw(2 * batch_size).reshape(2, -1)
+        # The upper 53 bits, as a number below 1.
+        shares = np.cumsum(weights)[:-1] / sum(weights)
+        texts = np.searchsorted(shares, (draws >> np.uint64(11)) * 2.0**-53, side="right")
+        begins = np.array([0, *ends[:-1]])
+        possible = (np.array(ends) - begins - max_len + 1).astype(np.uint64)
+        starts = begins[texts] + (places % possible[texts]).astype(np.int64)
+        row = batch_size
     while row < batch_size:
         # Python integers do not overflow.
         pass_index, position = divmod(int(step) * batch_size + row, windows)
@@ -74,37 +94,6 @@ def training_batch(
         starts[row : row + count] = chosen * max_len + draw % max_len
         row += count
     # A plain array view avoids the overhead of memmap for every derived array.
-    rows = ids.view(np.ndarray)[starts[:, None] + np.arange(max_len + 1)].astype(np.int32)
-    return rows[:, :-1], rows[:, 1:]
-
-
-def weighted_batch(
-    ids: np.ndarray,
-    ends: Sequence[int],
-    weights: Sequence[float],
-    max_len: int,
-    batch_size: int,
-    seed: int,
-    step: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the batch of one step of several texts with weights.
-
-    Every window is drawn independently: its text with a probability in proportion to the weight, and its
-    first token uniformly from those of the text that have `max_len` targets after them.
-
-    Args:
-      ids: uint16 or uint32[n + 1], the texts one after the other.
-      ends: the position in `ids` of the last end token of each text.
-      weights: positive, one for each text.
-      max_len, batch_size, seed, step: as for `training_batch`, which returns the same types.
-    """
-    draws, places = np.random.PCG64([seed, int(step)]).random_raw(2 * batch_size).reshape(2, -1)
-    # The upper 53 bits, as a number from 0 to 1.
-    shares = np.cumsum(weights) / np.sum(weights)
-    texts = np.searchsorted(shares[:-1], (draws >> np.uint64(11)) * 2.0**-53, side="right")
-    begins = np.array([0, *ends[:-1]])
-    possible = np.array(ends) - begins - max_len + 1
-    starts = begins[texts] + (places % possible[texts].astype(np.uint64)).astype(np.int64)
     rows = ids.view(np.ndarray)[starts[:, None] + np.arange(max_len + 1)].astype(np.int32)
     return rows[:, :-1], rows[:, 1:]
 

@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 
 from minigpt.errors import UserError
-from minigpt.tokenizers.chat import ChatFormat, answers, find
+from minigpt.tokenizers.chat import answers, find
+from minigpt.tokenizers.vocabulary import Vocabulary
 
 # (ids, starts), targets, weights: int32[B, T] each, and float32[B, T].
 DialogueBatch = tuple[tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray]
@@ -39,8 +40,7 @@ class PackedDialogues:
 
     Args:
       ids: uint16 or uint32[n + 1]: an end token, then dialogues, each followed by an end token.
-      chat: the format of the dialogues.
-      end_id: the end token.
+      tokenizer: their tokenizer.
       length: T, targets in a row.
       loss_on: whether the tokens of the answers have a weight, with the token that ends them, or all.
 
@@ -51,8 +51,10 @@ class PackedDialogues:
     """
 
     def __init__(
-        self, ids: np.ndarray, chat: ChatFormat, end_id: int, length: int, loss_on: LossOn
+        self, ids: np.ndarray, tokenizer: Vocabulary, length: int, loss_on: LossOn = "answers"
     ) -> None:
+        chat, end_id = tokenizer.chat, tokenizer.end_id
+        assert chat is not None, "Token stores of dialogues have a format for them."
         self.ids = ids.view(np.ndarray)
         self.length = length
         # Beyond the end token that closes an answer, a dialogue is followed by one of its own.
@@ -170,10 +172,16 @@ def pack(lengths: np.ndarray, capacity: int) -> list[list[int]]:
 def check_fills_batch(dialogues: PackedDialogues, batch_size: int, text: str) -> None:
     """Raises a `UserError` if there are fewer rows than in a batch."""
     if len(dialogues.rows) < batch_size:
+        segments = dialogues.segments
+        long = (
+            f"; {segments.divided:,} dialogues have longer turns: raise model.max_len"
+            if segments.left_out
+            else ""
+        )
         raise UserError(
             f"{text}: {dialogues.dialogues:,} dialogues fill {len(dialogues.rows):,} rows of "
             f"{dialogues.length} tokens; training.batch_size = {batch_size} needs at least that many: "
-            "lower training.batch_size, or add dialogues"
+            f"lower training.batch_size, or add dialogues{long}"
         )
 
 

@@ -83,7 +83,9 @@ def fit_to_text(config: Config, *, measures_speed: bool = True) -> Config:
         text = TextSize(count, count)
     else:
         val_fraction = None if isinstance(data, PairsConfig) else data.val_fraction
-        text = _measure(open_source(data).pieces(), val_fraction)
+        # The user's own validation text is not trained on.
+        trained = data.model_copy(update={"val_paths": []})
+        text = _measure(open_source(trained).pieces(), val_fraction)
     if getattr(data, "val_paths", None):
         text = replace(text, training_share=1.0)
     speed = REFERENCE_SPEED

@@ -1,35 +1,40 @@
-"""Rows of files with columns: JSON Lines, CSV, Parquet and Arrow, read one after the other.
+"""Files read in blocks of bytes, or row by row: JSON Lines, CSV, Parquet and Arrow.
 
-A row has the number that its file shows for it: the line of JSON Lines; the row of CSV, of which the header
-is the first; the row of Parquet and Arrow, from 1.
+`.gz` and `.zst` are decompressed. A row has the number that its file shows for it: the line of JSON Lines;
+the row of CSV, of which the header is the first; the row of Parquet and Arrow, from 1.
 """
 
 import codecs
 import csv
+import gzip
 import itertools
 import json
 import re
 import reprlib
+import shlex
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
-from minigpt.corpus.blocks import COMPRESSIONS, blocks, checked_blocks, lines
+import zstandard
+
 from minigpt.environment import install_command
-from minigpt.errors import UserError
+from minigpt.errors import UserError, gathering
 
+BLOCK_BYTES = 1 << 20
+# Few, because a block can decompress to thousands of times its size.
+_ZSTD_BYTES = 1 << 14
+COMPRESSIONS = (".gz", ".zst")
 Row = tuple[int, dict[str, Any]]
 TEXT_COLUMN = "text"
 # Rows of Parquet and Arrow that become Python objects at once.
 _ROWS_AT_ONCE = 256
-# Rows that are read to find the column of texts.
-_ROWS_EXAMINED = 100
 # A quote that is never closed should not read a large file into memory.
 _MAX_VALUE = 100_000_000
-_MAX_ARRAY = 1_000_000_000
-# Surrogates that Python encodes; in JSON they are written as \\ud800 to \\udfff.
 _NUMBER = re.compile(r"[-+.,\deE]*")
+# Half of a surrogate pair, such as \\ud800 in JSON, as Python encodes it.
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")
 
 
@@ -38,73 +43,55 @@ class Faults:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._of_file: list[str] = []
+        self.of_file: list[str] = []
         # Reason → number and details of the first row, number of rows.
-        self._of_rows: dict[str, tuple[int, str, int]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._of_file or self._of_rows)
+        self.of_rows: dict[str, tuple[int, str, int]] = {}
 
     def add(self, row: int, reason: str, details: object = "") -> None:
         """Adds the problem of a row; the details are shown for the first row with this reason."""
-        first, shown, count = self._of_rows.get(reason, (row, str(details), 0))
-        self._of_rows[reason] = (first, shown, count + 1)
-
-    def add_error(self, error: UserError) -> None:
-        self._of_file += error.problems
+        first, shown, count = self.of_rows.get(reason, (row, str(details), 0))
+        self.of_rows[reason] = (first, shown, count + 1)
 
     def check(self) -> None:
         """Raises a `UserError` with all problems, one line each."""
         found = [
-            f"{self._path}: row {row:,}{f' and {n - 1:,} more rows' if n > 1 else ''}: "
+            f"{self._path}: row {row:,}{f' and {n - 1:,} more' if n > 1 else ''}: "
             + (f"{reason}: {details}" if details else reason)
-            for reason, (row, details, n) in self._of_rows.items()
+            for reason, (row, details, n) in self.of_rows.items()
         ]
-        if self:
-            raise UserError(*found, *self._of_file)
-
-
-Reader = Callable[[Path, Faults, Sequence[str] | None], Iterator[Row]]
+        if found or self.of_file:
+            raise UserError(*found, *self.of_file)
 
 
 def format_of(path: Path) -> str | None:
     """Returns the format of a file with rows, such as ".jsonl"; None for plain text."""
     name = path.name.lower()
-    for suffix in COMPRESSIONS:
-        name = name.removesuffix(suffix)
-    suffix = Path(name).suffix
+    suffix = Path(name.removesuffix(".gz").removesuffix(".zst")).suffix
     return suffix if suffix in _READERS else None
 
 
 def open_rows(path: Path, faults: Faults, columns: Sequence[str] | None = None) -> Iterator[Row]:
-    """Yields number and columns of each row of a file; raises nothing for what a file contains.
+    """Yields number and columns of each row of a file that has a format; see `format_of`.
 
     Args:
-      path: a file with a format, see `format_of`.
-      faults: receives the problems of the file, and of the rows that are left out.
+      path: the file.
+      faults: receives the problems of the file, and those of the rows that are left out.
       columns: those that are needed; others may be left out. None for all.
     """
     has_rows = False
-    try:
+    with gathering(faults.of_file):
         for row in _READERS[format_of(path) or ""](path, faults, columns):
             has_rows = True
             yield row
-        if not has_rows and not faults:
+        if not has_rows and not faults.of_rows:
             raise UserError(f"{path}: has no rows; should contain text")
-    except UserError as error:
-        faults.add_error(error)
 
 
-def open_texts(
-    path: Path, field: str | None, faults: Faults, opened: Reader = open_rows
-) -> Iterator[tuple[int, bytes]]:
+def open_texts(path: Path, field: str | None, faults: Faults) -> Iterator[tuple[int, bytes]]:
     """Yields number and text of each row: its value in the column `field`; see `text_column`."""
-    try:
-        field = text_column(path, field, opened)
-    except UserError as error:
-        faults.add_error(error)
-        return
-    for number, row in opened(path, faults, [field]):
+    with gathering(faults.of_file):
+        field = text_column(path, field)
+    for number, row in open_rows(path, faults, [field]) if not faults.of_file else ():
         value = row.get(field)
         text = value.encode(errors="surrogatepass") if isinstance(value, str) else None
         if text is None:
@@ -116,30 +103,28 @@ def open_texts(
             yield number, text
 
 
-def text_column(path: Path, field: str | None = None, opened: Reader = open_rows) -> str:
+def text_column(path: Path, field: str | None = None) -> str:
     """Returns the column of a file's texts.
 
     Args:
       path: a file with a format.
       field: the column; None for the one that is called "text", or else the only one of strings.
-      opened: reads the rows of a path, as `open_rows` does.
     Raises:
       UserError: with the problems of the file, or because there is no such column.
     """
     faults = Faults(path)
     values: dict[str, Any] = {}
-    for _, row in itertools.islice(opened(path, faults, None), _ROWS_EXAMINED):
+    for _, row in itertools.islice(open_rows(path, faults), 100):
         values |= {name: value for name, value in row.items() if values.get(name) is None}
     if not values:
         faults.check()
-        raise UserError(f"{path}: has no rows; should contain text")
     # All values of CSV are strings, of numbers too.
     names = [n for n, v in values.items() if isinstance(v, str) and not _NUMBER.fullmatch(v)]
     names = names or list(values)
     if field is None and (TEXT_COLUMN in values or len(names) == 1):
         return TEXT_COLUMN if TEXT_COLUMN in values else names[0]
     # Objects of JSON need not have the same names.
-    if field and (field in values or format_of(path) in _OF_OBJECTS):
+    if field and (field in values or "json" in str(format_of(path))):
         return field
     shown = ", ".join(map(repr, names[:20])) + ", ..." * (len(names) > 20)
     raise UserError(f"{path}: no column {field or TEXT_COLUMN!r}; data.field: one of {shown}")
@@ -153,7 +138,7 @@ def _json_lines(path: Path, faults: Faults, columns: Sequence[str] | None) -> It
             value = json.loads(line.decode())
         except (ValueError, RecursionError) as error:
             kind = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
-            faults.add(number, f"not valid {kind}", error)
+            faults.add(number, f"not valid {kind}", str(error).replace("line 1 column", "column"))
         else:
             yield from _objects(number, value, faults)
 
@@ -170,10 +155,8 @@ def _json(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator
     if not next(checked_blocks(path)).lstrip().startswith(b"["):
         yield from _json_lines(path, faults, columns)
         return
-    if path.stat().st_size > _MAX_ARRAY:
-        raise UserError(
-            f"{path}: a large array; should be JSON Lines: jq -c '.[]' {path} > FILE.jsonl"
-        )
+    if path.stat().st_size > 1_000_000_000:
+        raise UserError(f"{path}: a large array; should be JSON Lines: jq -c '.[]' writes them")
     try:
         values = json.loads(b"".join(checked_blocks(path)))
     except (ValueError, RecursionError) as error:
@@ -195,8 +178,9 @@ def _csv(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator[
         try:
             record = next(records, None)
         except csv.Error as error:
-            is_open = "unexpected end" in str(error)
-            faults.add(number, "a quote is not closed" if is_open else str(error))
+            faults.add(
+                number, str(error).replace("unexpected end of data", "a quote is not closed")
+            )
             continue
         if record is None:
             break
@@ -237,12 +221,11 @@ def _pyarrow(path: Path) -> Iterator[Any]:
     try:
         import pyarrow.parquet
     except ModuleNotFoundError:
-        command = install_command("data")
-        raise UserError(f"{kind} files need pyarrow, which is not installed: {command}") from None
+        raise UserError(f"{kind}: pyarrow is not installed: {install_command('data')}") from None
     try:
         yield pyarrow
     except (OSError, pyarrow.ArrowException) as error:
-        reason = next(iter(str(error).splitlines()), "")
+        reason, _, _ = str(error).partition("\n")
         raise UserError(f"{path}: not a readable {kind} file: {reason}") from None
 
 
@@ -261,7 +244,7 @@ def _rows(batches: Iterable[Any], faults: Faults) -> Iterator[Row]:
         number += len(part)
 
 
-_READERS: dict[str, Reader] = {
+_READERS: dict[str, Callable[[Path, Faults, Sequence[str] | None], Iterator[Row]]] = {
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
     ".json": _json,
@@ -270,4 +253,107 @@ _READERS: dict[str, Reader] = {
     ".parquet": _parquet,
     ".arrow": _arrow,
 }
-_OF_OBJECTS = (".jsonl", ".ndjson", ".json")
+
+
+def checked_blocks(path: Path) -> Iterator[bytes]:
+    """Yields the text of a file in blocks, none empty; raises UserError at the first problem."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    n_bytes = n_lines = 0
+    for block in blocks(path):
+        if (position := block.find(b"\0")) >= 0:
+            line = n_lines + block.count(b"\n", 0, position) + 1
+            hint = _utf16_hint(path) if _looks_like_utf16(block) else "; should be text in UTF-8"
+            raise UserError(
+                f"{path}: binary file: NUL at byte {n_bytes + position} (line {line}){hint}"
+            )
+        pending = decoder.getstate()[0]
+        try:
+            decoder.decode(block)
+        except UnicodeDecodeError as error:
+            position = n_bytes - len(pending) + error.start
+            raise _not_utf8(path, position, n_lines, error) from None
+        yield block.removeprefix(codecs.BOM_UTF8) if n_bytes == 0 else block
+        n_bytes += len(block)
+        n_lines += block.count(b"\n")
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        position = n_bytes - len(error.object) + error.start
+        raise _not_utf8(path, position, n_lines, error) from None
+    if n_bytes == 0:
+        raise UserError(f"{path}: empty; should contain text")
+
+
+def blocks(path: Path) -> Iterator[bytes]:
+    """Yields the bytes of a file in blocks; raises UserError if it is broken or in UTF-16."""
+    try:
+        with open(path, "rb") as file:
+            for number, block in enumerate(_decompressed(file, path.suffix)):
+                if number == 0 and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                    raise UserError(
+                        f"{path}: not valid UTF-8 at byte 0 (line 1){_utf16_hint(path)}"
+                    )
+                yield block
+    except (gzip.BadGzipFile, EOFError, zlib.error, zstandard.ZstdError) as error:
+        raise UserError(f"{path}: broken {path.suffix} file: {error}") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields the lines of a text without their line feeds."""
+    rest: list[bytes] = []
+    for block in blocks:
+        first, *others = block.split(b"\n")
+        rest.append(first)
+        if others:
+            yield b"".join(rest)
+            yield from others[:-1]
+            rest = others[-1:]
+    if last := b"".join(rest):
+        yield last
+
+
+def _decompressed(file: IO[bytes], suffix: str) -> Iterator[bytes]:
+    if suffix == ".zst":
+        yield from _zstd_blocks(file)
+        return
+    source = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if suffix == ".gz" else file
+    while block := source.read(BLOCK_BYTES):
+        yield block
+
+
+def _zstd_blocks(file: IO[bytes]) -> Iterator[bytes]:
+    # Unlike `stream_reader`, an object for each frame tells whether the frame is complete.
+    frame, compressed = None, b""
+    while compressed or (compressed := file.read(_ZSTD_BYTES)):
+        frame = frame or zstandard.ZstdDecompressor().decompressobj()
+        if block := frame.decompress(compressed):
+            yield block
+        compressed = frame.unused_data if frame.eof else b""
+        frame = None if frame.eof else frame
+    if frame:
+        raise EOFError("Compressed file ended before the end of its last frame")
+
+
+def _not_utf8(path: Path, position: int, n_lines: int, error: UnicodeDecodeError) -> UserError:
+    line = n_lines + error.object.count(b"\n", 0, error.start) + 1
+    return UserError(
+        f"{path}: not valid UTF-8 at byte {position} (line {line}): {error.reason};"
+        " convert it, for example with iconv -t UTF-8"
+    )
+
+
+def _utf16_hint(path: Path) -> str:
+    file, new = shlex.quote(str(path)), shlex.quote(str(path.with_suffix(".utf-8.txt")))
+    program = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
+    read = f"{program} -dc {file} | iconv" if program else f"iconv {file}"
+    return f"; it looks like UTF-16: convert it with: {read} -f UTF-16 -t UTF-8 > {new}"
+
+
+def _looks_like_utf16(block: bytes) -> bool:
+    """Returns whether most even or most odd bytes are NUL, as in UTF-16 of a Latin script."""
+    head = block[:1000]
+    return any(2 * head[odd::2].count(0) > len(head[odd::2]) > 0 for odd in (0, 1)) and not (
+        head.count(0) * 4 > len(head) * 3
+    )

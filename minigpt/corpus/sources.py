@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import logging
+import os
 import re
 import sysconfig
 import tarfile
@@ -12,7 +13,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Protocol
 
 import zstandard
 
@@ -28,7 +29,6 @@ from minigpt.config import (
 )
 from minigpt.corpus.dialogues import Dialogues
 from minigpt.corpus.documents import Piece
-from minigpt.corpus.rows import TEXT_COLUMN, Faults, Row, open_texts, text_column
 from minigpt.corpus.text_files import PairFiles, TextFiles
 from minigpt.environment import install_command
 from minigpt.errors import UserError
@@ -55,9 +55,11 @@ def open_source(data: DataConfig) -> Source:
     """Returns the source that `data.source` names."""
     match data:
         case FilesConfig():
-            return TextFiles(data.paths, data.document_separator, data.field)
+            # A file that both name is one of the validation text.
+            paths = [*data.val_paths, *data.paths]
+            return TextFiles(paths, data.document_separator, data.field)
         case DatasetsConfig():
-            return DatasetRows(data.name, data.split, data.field)
+            return TextFiles([dataset_path(data.name, data.split)], field=data.field)
         case PairsConfig():
             return PairFiles(data.paths)
         case DialoguesConfig():
@@ -72,12 +74,6 @@ def open_source(data: DataConfig) -> Source:
             return Stories()
 
 
-def open_val_source(data: DataConfig) -> Source | None:
-    """Returns the source of the user's own validation text; None if a part of the text is held out."""
-    paths = getattr(data, "val_paths", None)
-    return open_source(data.model_copy(update={"paths": paths})) if paths else None
-
-
 def source_name(data: DataConfig) -> str:
     """Returns the name of the text for messages: its paths, or `data.source = '...'`."""
     if paths := getattr(data, "paths", None):
@@ -85,63 +81,45 @@ def source_name(data: DataConfig) -> str:
     return f"data.source = {data.source!r}"
 
 
-class DatasetRows:
-    """The texts of a data set, read once through the package `datasets` and kept in the cache folder."""
+def dataset_path(name: str, split: str) -> Path:
+    """Returns a file or folder with the rows of a data set, as `TextFiles` reads them.
 
-    def __init__(self, name: str, split: str, field: str | None):
-        self._name, self._split, self._field = name, split, field
+    A folder that `datasets.save_to_disk` wrote is read where it is. The package `datasets` reads other
+    folders, and those of the Hugging Face hub, once into the cache folder. `NAME:PART` is a configuration.
 
-    def fingerprint(self) -> str:
-        return self._copy().fingerprint()
-
-    def pieces(self) -> Iterator[Piece]:
-        return self._copy().pieces()
-
-    def _copy(self) -> TextFiles:
-        files = [path for path in sorted(Path(self._name).rglob("*")) if path.is_file()]
-        # A folder may change. What is on the hub is read again if the copy is removed.
-        states = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-        key = json.dumps([self._name, self._split, self._field, states])
-        name = hashlib.sha256(key.encode()).hexdigest()
-        path = cache_folder() / "datasets" / f"{name}.jsonl.zst"
-        if not path.is_file():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_file(path) as unfinished, zstandard.open(unfinished, "wb") as copy:
-                self._write(copy)
-        return TextFiles([path], field=TEXT_COLUMN)
-
-    def _write(self, copy: IO[bytes]) -> None:
-        name, faults = Path(self._name), Faults(Path(self._name))
-        column = text_column(name, self._field, self._rows)
-        logger.info("%s: the texts are those of the column %r", name, column)
-        for _, text in open_texts(name, column, faults, self._rows):
-            copy.write(json.dumps({TEXT_COLUMN: text.decode()}).encode() + b"\n")
-        faults.check()
-
-    def _rows(self, path: Path, faults: Faults, columns: Any) -> Iterator[Row]:
-        setting = f"data.name = {self._name!r}, data.split = {self._split!r}"
-        try:
-            import datasets
-        except ModuleNotFoundError:
-            command = install_command("datasets")
-            raise UserError(f"{setting}: datasets is not installed: {command}") from None
-        datasets.disable_progress_bars()
-        try:
-            rows = self._open(datasets)
-            yield from enumerate(rows.select_columns(columns) if columns else rows, start=1)
-        except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
-            raise UserError(f"{setting}: {reason}") from None
-
-    def _open(self, datasets: Any) -> Any:
-        if any(Path(self._name, name).is_file() for name in ("state.json", "dataset_dict.json")):
-            found = datasets.load_from_disk(self._name)
-            if isinstance(found, dict) and self._split not in found:
-                raise ValueError(f"should be one of {list(found)}")
-            return found[self._split] if isinstance(found, dict) else found
-        is_folder = Path(self._name).is_dir()
-        name, _, part = (self._name, "", "") if is_folder else self._name.partition(":")
-        return datasets.load_dataset(name, part or None, split=self._split, streaming=True)
+    Raises:
+      UserError: the package is not installed, or cannot read the data set.
+    """
+    folder = Path(name)
+    if (folder / "dataset_dict.json").is_file():
+        return folder / split
+    if (folder / "state.json").is_file():
+        return folder
+    # A folder may change. What is on the hub is read again if the copy is removed.
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    states = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    key = hashlib.sha256(json.dumps([name, split, states]).encode()).hexdigest()
+    copy = cache_folder() / "datasets" / f"{key}.jsonl.zst"
+    if copy.is_file():
+        return copy
+    setting = f"data.name = {name!r}, data.split = {split!r}"
+    try:
+        import datasets
+    except ModuleNotFoundError:
+        raise UserError(f"{setting}: not installed: {install_command('datasets')}") from None
+    logger.info("%s: copying the rows to %s", setting, copy)
+    datasets.disable_progress_bars()
+    try:
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(copy) as unfinished, zstandard.open(unfinished, "wb") as file:
+            base, _, part = (name, "", "") if files else name.partition(":")
+            for row in datasets.load_dataset(base, part or None, split=split, streaming=True):
+                # Pictures and sounds are no text.
+                line = json.dumps(row, default=lambda value: None)
+                file.write(line.encode() + b"\n")
+    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+        raise UserError(f"{setting}: {str(error).partition(os.linesep)[0]}") from None
+    return copy
 
 
 class Stories:

@@ -20,34 +20,38 @@ logger = logging.getLogger(__name__)
 
 
 def split_corpus(
-    documents: Documents,
-    data: DataConfig,
-    val: Documents | None = None,
-    path_bytes: Sequence[int] = (),
+    documents: Documents, data: DataConfig, path_bytes: Sequence[int] = ()
 ) -> tuple[Documents, Documents]:
     """Returns training and validation documents, both in the order of the source.
 
+    Validation documents are those of `data.val_paths`, or some of the text; of every path if the paths have
+    weights. Their copies are not trained on.
+
     Args:
-      documents: those of the text.
+      documents: those of `data.val_paths` and then those of the text.
       data: the settings.
-      val: the user's own validation documents; their copies are not trained on.
-      path_bytes: the sizes of the parts of the text that are read by weight; each is split alone.
+      path_bytes: the sizes of the texts of `data.val_paths` and `data.paths`, if they have to be known.
     Raises:
       UserError: the text is too short for two parts, or `data.val_pairs` cannot be met.
     """
     if isinstance(data, PairsConfig):
         return split_pairs(documents, data.val_fraction, data.val_pairs)
-    if val is None and not path_bytes:
+    if not path_bytes:
         return split(documents, data.val_fraction)
-    train = documents
-    if val is None:
-        numbers = text_numbers(documents, path_bytes)
-        texts = [documents.select(np.flatnonzero(numbers == n)) for n in range(len(path_bytes))]
-        parts = zip(*(split(text, data.val_fraction) for text in texts), strict=True)
-        train, val = (
-            replace(documents, spans=np.concatenate([part.spans for part in side]))
-            for side in parts
-        )
+    val_paths = getattr(data, "val_paths", [])
+    numbers = path_numbers(documents, path_bytes)
+    names = [*val_paths, *getattr(data, "paths", [])]
+    blank = [name for number, name in enumerate(names) if number not in numbers]
+    if blank:
+        raise UserError(*(f"{name}: only white space; should contain text" for name in blank))
+    sides = [_select(documents, numbers < len(val_paths))]
+    if not val_paths:
+        texts = (documents.select(np.flatnonzero(numbers == n)) for n in range(len(names)))
+        sides = [split(text, data.val_fraction) for text in texts]
+    train, val = (
+        replace(documents, spans=np.concatenate([part.spans for part in parts]))
+        for parts in zip(*sides, strict=True)
+    )
     # 64 bits of different documents are the same in one of 10 million pairs of a million documents each.
     copies = np.isin(_digests(train)[:, 0], _digests(val)[:, 0])
     if copies.all():
@@ -59,8 +63,8 @@ def split_corpus(
     return train.select(np.flatnonzero(~copies)), val
 
 
-def text_numbers(documents: Documents, path_bytes: Sequence[int]) -> np.ndarray:
-    """Returns the number of the text that contains each document, int64[N], by the texts' sizes."""
+def path_numbers(documents: Documents, path_bytes: Sequence[int]) -> np.ndarray:
+    """Returns the number of the path that each document is from, int64[N], by the sizes of their texts."""
     return np.searchsorted(np.cumsum(path_bytes), documents.spans[:, 0], side="right")
 
 

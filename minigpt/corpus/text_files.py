@@ -17,12 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
-from minigpt.corpus.blocks import COMPRESSIONS, blocks, checked_blocks, lines
+from minigpt.corpus import rows
 from minigpt.corpus.documents import Documents, Piece, ingest
-from minigpt.corpus.rows import Faults, format_of, open_texts, text_column
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.storage.atomic import scratch_folder
-from minigpt.storage.files import cache_folder, fsync, sha256_of
+from minigpt.storage.files import cache_folder, sha256_of
 
 STANDARD_INPUT = "-"
 _WILDCARDS = frozenset("*?[")
@@ -56,7 +55,9 @@ class TextFiles:
     # File names read from a folder. Files of settings, too, are called .json: it is read if it is named.
     suffixes: ClassVar[tuple[str, ...]] = (
         *(".txt", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".arrow"),
-        *map("".join, itertools.product((".txt", ".md", ".jsonl", ".csv", ".tsv"), COMPRESSIONS)),
+        *map(
+            "".join, itertools.product((".txt", ".md", ".jsonl", ".csv", ".tsv"), rows.COMPRESSIONS)
+        ),
     )
     has_rows: ClassVar[bool] = True
 
@@ -97,12 +98,10 @@ class TextFiles:
                 if file.is_file():
                     self._files.append(file)
                     self.path_numbers.append(number)
-                elif file.exists():
-                    # A pipe cannot be read twice: once for the fingerprint, once for the text.
-                    self._problems.append(f"{file}: {_NOT_REGULAR}")
                 else:
+                    # A pipe cannot be read twice: once for the fingerprint, once for the text.
                     missing = "a broken link" if file.is_symlink() else "no such file"
-                    self._problems.append(f"{file}: {missing}")
+                    self._problems.append(f"{file}: {_NOT_REGULAR if file.exists() else missing}")
         # A link to a folder is not among the files.
         self._skipped.remove(seen | {_real(Path(path).expanduser()) for path in paths})
 
@@ -115,7 +114,7 @@ class TextFiles:
         columns: dict[str, list[Path]] = {}
         for path in filter(self._format, self._files):
             try:
-                columns.setdefault(text_column(path, self._field), []).append(path)
+                columns.setdefault(rows.text_column(path, self._field), []).append(path)
             except UserError:
                 self._check()
         if self._skipped:
@@ -125,7 +124,7 @@ class TextFiles:
             logger.info("%s%s: the texts are those of the column %r", files[0], more, column)
 
     def _format(self, path: Path) -> str | None:
-        return format_of(path) if self.has_rows else None
+        return rows.format_of(path) if self.has_rows else None
 
     def check_found(self) -> None:
         """Checks that every path leads to a file, without reading any.
@@ -146,7 +145,7 @@ class TextFiles:
         try:
             for path in self._files:
                 with open(path, "rb") as file:
-                    kind = path.suffix if path.suffix in COMPRESSIONS else ".plain"
+                    kind = path.suffix if path.suffix in rows.COMPRESSIONS else ".plain"
                     total.update((self._format(path) or kind[1:]).encode())
                     total.update(hashlib.file_digest(file, "sha256").digest())
         except OSError as error:
@@ -185,12 +184,12 @@ class TextFiles:
         """
         for path in self._files:
             if self._format(path):
-                for number, row in open_texts(path, self._field, Faults(path)):
+                for number, row in rows.open_texts(path, self._field, rows.Faults(path)):
                     if text in row:
                         return path, f"row {number:,}"
                 continue
             line, rest = 1, b""
-            for block in blocks(path):
+            for block in rows.blocks(path):
                 block = rest + block
                 if (position := block.find(text)) >= 0:
                     line += block.count(b"\n", 0, position)
@@ -202,12 +201,12 @@ class TextFiles:
     def _documents(self, path: Path) -> Iterator[Piece]:
         """Yields the documents of one file; raises UserError with all its problems."""
         if self._format(path):
-            faults = Faults(path)
-            for _, row in open_texts(path, self._field, faults):
+            faults = rows.Faults(path)
+            for _, row in rows.open_texts(path, self._field, faults):
                 yield Piece(row, True)
             faults.check()
             return
-        blocks = checked_blocks(path)
+        blocks = rows.checked_blocks(path)
         if self._separator:
             yield from _separated(blocks, self._separator)
         else:
@@ -345,7 +344,6 @@ def standard_input() -> Path:
             if not first:
                 raise UserError("-: standard input is empty; should contain text")
             path = folder / (sha256_of(scratch / "text") + suffix)
-            fsync(scratch / "text")
             os.replace(scratch / "text", path)
     except OSError as error:
         raise UserError(f"-: cannot be copied to {folder}: {error.strerror or error}") from None
@@ -366,7 +364,9 @@ def _nothing_found(path: str, suffixes: tuple[str, ...]) -> str:
     if not path:
         return ArgumentProblem("paths", path, "should name a file, a folder or a glob")
     if os.path.isdir(Path(path).expanduser()):
-        *others, last = (f"*{suffix}" for suffix in suffixes if not suffix.endswith(COMPRESSIONS))
+        *others, last = (
+            f"*{suffix}" for suffix in suffixes if not suffix.endswith(rows.COMPRESSIONS)
+        )
         return f"{path}: a folder without any {', '.join(others)} or {last} below it"
     if _WILDCARDS.intersection(path):
         return f"{path}: no file matches"
@@ -401,7 +401,7 @@ class PairFiles(TextFiles):
     def _documents(self, path: Path) -> Iterator[Piece]:
         faults: dict[str, list[int]] = {}
         lines_with_more_columns = 0
-        for number, line in enumerate(lines(checked_blocks(path)), start=1):
+        for number, line in enumerate(rows.lines(rows.checked_blocks(path)), start=1):
             columns = line.split(b"\t")
             source, target = (column.strip() for column in [*columns, b""][:2])
             if source and target:

@@ -58,12 +58,20 @@ class PartSizes:
     unknown_tokens: int
 
 
-def encode_texts(texts: Documents | Iterable[str], tokenizer: Tokenizer) -> Part:
-    """Encodes whole documents as a part; its ids are in an unnamed temporary file."""
+def encode_texts(
+    texts: Documents | Iterable[str], tokenizer: Tokenizer, encode: Encode | None = None
+) -> Part:
+    """Encodes whole documents as a part; its ids are in an unnamed temporary file.
+
+    Args:
+      texts: the documents.
+      tokenizer: their tokenizer.
+      encode: as for `encode_pieces`.
+    """
     if not isinstance(texts, Documents):
         texts = ingest(Piece(text.encode(), True) for text in texts)
     with tempfile.TemporaryFile() as file:
-        sizes, _ = write_ids(file, texts, tokenizer)
+        sizes, _ = write_ids(file, texts, tokenizer, encode)
         file.flush()
         return map_ids(file, tokenizer, sizes)
 

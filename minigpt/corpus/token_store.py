@@ -12,24 +12,24 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 
-from minigpt.config import DataConfig, DialoguesConfig, FilesConfig, GPT2Config, PairsConfig
+from minigpt.config import DataConfig, DialoguesConfig, GPT2Config, PairsConfig
 from minigpt.config.data import IdsConfig
 from minigpt.config.tokenizer import GivenConfig, TokenizerConfig
 from minigpt.corpus.dialogues import contents, encode_documents
 from minigpt.corpus.documents import PIECE_BYTES, Documents, format_size, ingest
 from minigpt.corpus.id_files import IdFiles, Ids, tokenizer_of_ids, write_given_ids
 from minigpt.corpus.shards import SHARD_BYTES, write_sharded_ids
-from minigpt.corpus.sources import Source, open_source, open_val_source, source_name
-from minigpt.corpus.split import count_duplicates, split_corpus, text_numbers
+from minigpt.corpus.sources import open_source, source_name
+from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus
 from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.token_ids import Part, PartSizes, map_ids, part_sizes, text_ends, write_ids
 from minigpt.errors import UserError, gathering
@@ -46,8 +46,6 @@ _ALREADY_EXISTS = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT)
 _LEARN_PIECE_BYTES = 64_000
 _CHECKSUMMED = ("train.bin", "val.bin", "counts.npy")
 
-T = TypeVar("T")
-
 logger = logging.getLogger(__name__)
 
 
@@ -63,8 +61,7 @@ class Corpus:
       fingerprint: hash of the text and of all settings that determine the ids.
       from_cache: whether the store existed.
       path: the store.
-      text_ends: the ends of the texts that are read by weight, as positions in `train.ids`; () for one
-        text.
+      text_ends: the ends of the texts that are read by weight, as positions in `train.ids`.
     """
 
     train: Part
@@ -98,9 +95,8 @@ def open_corpus(
     """
     with _cache_errors():
         store = _Store(data, tokenizer, existing, shard_bytes)
-        for source in store.sources:
-            if isinstance(source, TextFiles):
-                source.log_notes()
+        if isinstance(store.source, TextFiles):
+            store.source.log_notes()
         corpus = store.open()
     if isinstance(data, PairsConfig) and corpus.tokenizer.own_start_id is None:
         # No text contains the token, so the stored ids are the same with and without it.
@@ -183,27 +179,16 @@ class _Store:
             problems += self.ids.problems + (self.ids.check_ids(existing) if existing else [])
         if problems:
             raise UserError(*problems)
-        val_source = open_val_source(data)
-        self.sources: list[Any] = [self.ids or open_source(data)]
-        self.sources += [val_source] if val_source else []
+        self.source: Any = self.ids or open_source(data)
+        # Whether it matters which path a document is from.
+        self.has_paths = any(getattr(data, name, None) for name in ("val_paths", "weights"))
         self.is_dialogues = isinstance(data, DialoguesConfig)
         # Several processes would not know the format of dialogues.
         self.shard_bytes = sys.maxsize if self.is_dialogues else shard_bytes
         if existing and self.is_dialogues and existing.chat is None:
             existing = existing.with_chat()
         self.existing = existing
-        self.fingerprints = self._of_sources(lambda source: source.fingerprint())
-
-    def _of_sources(self, function: Callable[[Source], T]) -> list[T]:
-        """Returns the results for the text and for the validation text, if there is one."""
-        problems: list[str] = []
-        results = []
-        for source in self.sources:
-            with gathering(problems):
-                results.append(function(source))
-        if problems:
-            raise UserError(*problems)
-        return results
+        self.source_fingerprint = self.source.fingerprint()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -211,7 +196,7 @@ class _Store:
         data = self.data
         settings: dict[str, Any] = {
             "format": FORMAT_VERSION,
-            "source": self.fingerprints[0],
+            "source": self.source_fingerprint,
             "document_separator": getattr(data, "document_separator", None),
             "val_fraction": data.val_fraction,
             "pairs": isinstance(data, PairsConfig) and (data.val_pairs or True),
@@ -223,10 +208,9 @@ class _Store:
         }
         if self.is_dialogues:
             settings["dialogues"] = True
-        if self.fingerprints[1:]:
-            settings["val_source"] = self.fingerprints[1]
-        if isinstance(data, FilesConfig) and data.weights:
-            settings["path_numbers"] = self.sources[0].path_numbers
+        if self.has_paths:
+            settings["val_paths"] = len(getattr(data, "val_paths", []))
+            settings["path_numbers"] = self.source.path_numbers
         if not self.existing and (number := KINDS[self.config.kind].format) > 1:
             settings["tokenizer_format"] = number
         return settings
@@ -244,37 +228,35 @@ class _Store:
         """Returns the corpus; creates the store if it is not there."""
         return read_store(self.folder) or self._make()
 
-    def _read_texts(self) -> list[Documents]:
+    def _read_text(self) -> Documents:
         logger.info("reading the text")
         folder = self.folder.parent
-        texts = self._of_sources(lambda source: ingest(source.pieces(), folder))
-        if self._of_sources(lambda source: source.fingerprint()) != self.fingerprints:
+        documents = ingest(self.source.pieces(), folder)
+        if self.source.fingerprint() != self.source_fingerprint:
             raise UserError("the text changed while it was being read; start again")
-        names = [source_name(self.data), ", ".join(getattr(self.data, "val_paths", []))]
-        blank = [name for name, text in zip(names, texts, strict=False) if not len(text)]
-        if blank:
-            raise UserError(*(f"{name}: only white space; should contain text" for name in blank))
-        return texts
+        if not len(documents):
+            raise UserError(f"{source_name(self.data)}: only white space; should contain text")
+        return documents
 
     def _make(self) -> Corpus:
         """Writes the store."""
         self.folder.parent.mkdir(parents=True, exist_ok=True)
-        path_bytes: list[int] = []
         duplicates, parts = 0, cast(Any, None)
         if self.ids and self.existing:
             parts = self.ids.split(self.data.val_fraction, self.existing)
         else:
-            documents, *own_val = self._read_texts()
-            path_bytes = self.sources[0].path_bytes if "path_numbers" in self.settings else []
-            parts = split_corpus(documents, self.data, own_val[0] if own_val else None, path_bytes)
+            documents = self._read_text()
+            path_bytes = self.source.path_bytes if self.has_paths else []
+            parts = split_corpus(documents, self.data, path_bytes)
             duplicates = count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
         folder = self.folder
         if folder.exists():
             logger.warning("%s was damaged and is rewritten", folder)
         meta = {"settings": self.settings, "duplicates": duplicates}
-        if path_bytes:
-            numbers = text_numbers(parts[0], path_bytes)
-            meta["text_documents"] = np.bincount(numbers, minlength=len(path_bytes)).tolist()
+        if getattr(self.data, "weights", None):
+            numbers = path_numbers(parts[0], path_bytes)
+            of_paths = np.bincount(numbers, minlength=len(path_bytes))
+            meta["text_documents"] = of_paths[self.settings["val_paths"] :].tolist()
         if not self.ids and max(part.bytes for part in parts) > self.shard_bytes:
             return self._make_large(folder, parts, meta)
         tokenizer = self._tokenizer(parts[0])

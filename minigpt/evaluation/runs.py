@@ -1,8 +1,12 @@
 """The scores of a run on its own held-out text or on another text."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+from minigpt.corpus.dialogue_batches import PackedDialogues
+from minigpt.corpus.dialogues import Dialogues, encode_documents
+from minigpt.corpus.documents import ingest
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.text_files import read_pairs, read_texts
 from minigpt.corpus.token_ids import Part, encode_texts
@@ -61,6 +65,7 @@ def _scores(
 ) -> list[Evaluation | PairEvaluation]:
     model = run.load_model()
     # Imported here because they import TensorFlow.
+    from minigpt.evaluation.dialogues import evaluate_dialogues
     from minigpt.evaluation.pairs import evaluate_pairs
     from minigpt.evaluation.text import Evaluator
     from minigpt.models import EncoderDecoder
@@ -75,6 +80,12 @@ def _scores(
         ends = (tokenizer.end_id, model.max_len, tokenizer.start_id)
         pairs = [Pairs(part.ids, *ends) for part in parts]
         return [evaluate_pairs(model, tokenizer, part, *settings) for part in pairs]
+    if run.config.data.source == "dialogues":
+        if stride is not None:
+            raise UserError(ArgumentProblem("stride", stride, "is for texts, not for dialogues"))
+        evaluator, training = Evaluator(model), run.config.training
+        rows = [PackedDialogues(p.ids, tokenizer, model.max_len, training.loss_on) for p in parts]
+        return [evaluate_dialogues(evaluator, tokenizer, each) for each in rows]
     loss = Evaluator(model).loss
     return [score(loss(part.ids, stride=stride), part, tokenizer.lossless) for part in parts]
 
@@ -83,6 +94,10 @@ def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
     data = run.config.data
     if data.source == "pairs":
         return encode_texts(read_pairs(paths), tokenizer)
+    if data.source == "dialogues":
+        return encode_texts(
+            ingest(Dialogues(paths).pieces()), tokenizer, partial(encode_documents, tokenizer)
+        )
     separator, field = (getattr(data, name, None) for name in ("document_separator", "field"))
     return encode_texts(read_texts(paths, separator, field), tokenizer)
 

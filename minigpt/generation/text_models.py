@@ -13,7 +13,7 @@ from minigpt.config import SamplingConfig, sampling_config
 from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.token_ids import encode_texts
-from minigpt.errors import UserError
+from minigpt.errors import UserError, as_path
 from minigpt.evaluation import Evaluation, PairEvaluation, score
 from minigpt.evaluation.pairs import evaluate_pairs
 from minigpt.evaluation.text import Evaluator
@@ -32,6 +32,7 @@ from minigpt.generation.prompts import (
 from minigpt.generation.samples import generate, stream
 from minigpt.generation.translation import Translator, translate_ids
 from minigpt.models import GPT, EncoderDecoder
+from minigpt.models.lora import with_adapter
 from minigpt.runs.run import Run, as_run
 from minigpt.tokenizers import Tokenizer
 
@@ -48,9 +49,32 @@ class TextModel(BaseTextModel):
         self.model = model
         self.tokenizer: Tokenizer = tokenizer
         self.max_len, self.vocab_size = model.max_len, model.vocab_size
+        # Without the adapter, if one is loaded.
+        self._base: tuple[GPT, Tokenizer] | None = None
 
     def __repr__(self) -> str:
         return f"TextModel({_description(self.model, self.tokenizer)})"
+
+    def load_adapter(self, folder: str | Path) -> None:
+        """Adds an adapter, written by `minigpt export --adapter`, in place of the one that is loaded.
+
+        Raises:
+          UserError: the folder has no adapter, or it was trained on another model.
+          TypeError: `folder` is not a path.
+        """
+        base = self._base or (self.model, self.tokenizer)
+        self._use(*with_adapter(*base, as_path("folder", folder)))
+        self._base = base
+
+    def unload_adapter(self) -> None:
+        """Takes the adapter off: the weights are those before `load_adapter`."""
+        if self._base:
+            self._use(*self._base)
+
+    def _use(self, model: GPT, tokenizer: Tokenizer) -> None:
+        # Without what has been compiled for another model.
+        self.__dict__.clear()
+        TextModel.__init__(self, model, tokenizer)
 
     @cached_property
     def _decoder(self) -> Decoder:

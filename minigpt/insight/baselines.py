@@ -17,11 +17,17 @@ import numpy as np
 import pyppmd
 import zstandard
 
-from minigpt.config import Config, PairsConfig
+from minigpt.config import Config, DialoguesConfig, PairsConfig
+from minigpt.corpus.dialogue_batches import PackedDialogues
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.token_ids import decode_documents
 from minigpt.corpus.token_store import Corpus
-from minigpt.evaluation.scores import baselines, bits_per_byte, pair_baselines
+from minigpt.evaluation.scores import (
+    baselines,
+    bits_per_byte,
+    count_baselines,
+    pair_baselines,
+)
 from minigpt.tokenizers import Tokenizer
 
 # Pairs of tokens that are sorted at once, 8 bytes each.
@@ -63,6 +69,14 @@ def evaluation_baselines(corpus: Corpus, config: Config) -> dict[str, float | No
         )
         train_ids, val_ids = _target_ids(train), _target_ids(val)
         counts = np.bincount(train_ids[1:], minlength=vocab_size)
+    elif isinstance(config.data, DialoguesConfig):
+        # Counts of n-grams do not know which tokens are learned.
+        described = corpus.tokenizer, config.sequence_length, config.training.loss_on
+        rows = [PackedDialogues(part.ids, *described) for part in (corpus.val, corpus.train)]
+        losses = count_baselines(*(each.target_counts(vocab_size) for each in rows))
+        return dict.fromkeys(("bigram", *NGRAMS, *COMPRESSION)) | dict(
+            zip(("uniform", "unigram"), losses, strict=True)
+        )
     else:
         losses = baselines(corpus.val, corpus.token_counts)
         train_ids, val_ids, counts = corpus.train.ids, corpus.val.ids, corpus.token_counts

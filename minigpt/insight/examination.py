@@ -102,6 +102,8 @@ def measurements(
     def memorization_due(analysis: dict[str, Any], epoch: int, is_finished: bool) -> bool:
         known = (analysis.get("memorization") or {}).get("last") or {}
         is_current = known.get("epoch") == epoch and known.get("tokens", 0) >= tokens // 2
+        if config.data.source == "dialogues":
+            return False  # Samples would need questions.
         # Without an epoch there is no state.
         return is_finished and epoch > 0 and not is_current
 

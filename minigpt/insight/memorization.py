@@ -302,6 +302,8 @@ def measure_memorization(
     if state not in ("best", "last"):
         raise UserError(ArgumentProblem("state", state, "should be best or last"))
     tokens = as_integer("tokens", tokens, 1)
+    if run.config.data.source == "dialogues":
+        raise run_error(run.path, "was trained on dialogues; memorization is measured for texts")
     corpus = corpus or known_run_corpus(run)
     token_bytes = TokenBytes(corpus.tokenizer)
     is_pairs = run.config.data.source == "pairs"

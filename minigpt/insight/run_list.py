@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from minigpt.config import Config, FilesConfig, PairsConfig
+from minigpt.config import Config
 from minigpt.errors import ArgumentProblem, UserError, as_path
 from minigpt.runs.checkpoints import count_parameters
 from minigpt.runs.lock import is_locked
@@ -114,9 +114,9 @@ def _summary(path: Path) -> RunSummary:
 
 
 def _text(config: Config) -> str:
-    if not isinstance(config.data, FilesConfig | PairsConfig):
-        return config.data.source
-    names = [Path(path).name or path for path in config.data.paths]
+    names = [Path(path).name or path for path in getattr(config.data, "paths", [])]
+    if not names:
+        return getattr(config.data, "name", config.data.source)
     if len(names) > _MAX_FILES_NAMED:
         names[_MAX_FILES_NAMED - 1 :] = [f"{len(names) - _MAX_FILES_NAMED + 1:,} more"]
         return " and ".join([", ".join(names[:-1]), names[-1]])

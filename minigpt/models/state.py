@@ -71,6 +71,23 @@ def assign(variables: Sequence[Any], values: Sequence[np.ndarray]) -> None:
         variable.assign(value)
 
 
+def copy_weights(source: keras.Model, model: keras.Model) -> None:
+    """Copies all weights. The tokens that only `model` has, the last ones, get vectors like the others'.
+
+    The logits of other vectors could be larger than all others.
+    """
+    draw = np.random.default_rng(0)
+    for weight, copied in zip(model.weights, source.weights, strict=True):
+        value = keras.ops.convert_to_numpy(copied)
+        if (shape := tuple(weight.shape)) != value.shape:
+            (axis,) = (i for i, size in enumerate(shape) if size != value.shape[i])
+            mean, deviation = (f(axis=axis, keepdims=True) for f in (value.mean, value.std))
+            size = [n - value.shape[i] if i == axis else n for i, n in enumerate(shape)]
+            new = mean + deviation / 2 * draw.standard_normal(size, np.float32)
+            value = np.concatenate([value, new.astype(value.dtype)], axis)
+        weight.assign(value)
+
+
 def _arrays_of_group(group: str, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     return [arrays[name] for name in sorted(arrays) if name.startswith(f"{group}/")]
 

@@ -3,11 +3,13 @@
 import zipfile
 from pathlib import Path
 
+from minigpt.config import TransformerConfig
 from minigpt.errors import UserError
 from minigpt.models import GPT, EncoderDecoder, build_gpt
-from minigpt.models.lora import enable_lora, merged_weights
+from minigpt.models.lora import enable_lora
 from minigpt.models.state import assign, weight_arrays
 from minigpt.runs.checkpoints import Checkpoint
+from minigpt.tokenizers import Tokenizer
 
 
 def assign_file(model: GPT | EncoderDecoder, file: Path) -> None:
@@ -27,24 +29,28 @@ def assign_file(model: GPT | EncoderDecoder, file: Path) -> None:
         raise UserError(f"{file}: not a readable model: {reason}") from None
 
 
-def assign_checkpoint(
-    model: GPT | EncoderDecoder, checkpoint: Checkpoint, lora_rank: int | None
-) -> None:
-    """Gives a model the weights of a checkpoint; low-rank products are merged.
+def assign_checkpoint(model: GPT | EncoderDecoder, checkpoint: Checkpoint) -> None:
+    """Gives a model, perhaps with LoRA, the weights of a checkpoint.
 
     Raises:
       UserError: the arrays do not fit the model.
     """
-    values = weight_arrays(checkpoint.arrays)
     try:
-        if lora_rank:
-            assert isinstance(model, GPT)
-            # In float32 for any training precision, so that the merged weights are not rounded again.
-            adapted = build_gpt(model.config, model.vocab_size)
-            enable_lora(adapted, lora_rank)
-            assign(adapted.weights, values)
-            values = merged_weights(adapted)
-        assign(model.weights, values)
+        assign(model.weights, weight_arrays(checkpoint.arrays))
     except ValueError:
         file = checkpoint.path.parents[1] / "config.toml"
         raise UserError(f"{checkpoint.path}: its arrays do not fit the model of {file}") from None
+
+
+def adapted_model(
+    config: TransformerConfig, tokenizer: Tokenizer, rank: int, checkpoint: Checkpoint
+) -> GPT:
+    """Returns the model of a checkpoint with LoRA, in float32 for any training precision.
+
+    Raises:
+      UserError: the arrays do not fit the model.
+    """
+    model = build_gpt(config, tokenizer.vocab_size)
+    enable_lora(model, rank, tokenizer.dialogue_tokens)
+    assign_checkpoint(model, checkpoint)
+    return model

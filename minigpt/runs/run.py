@@ -239,18 +239,24 @@ class Run:
         """
         # These import TensorFlow.
         from minigpt.models import build_model
+        from minigpt.models.lora import merged_weights
         from minigpt.models.memory_estimate import check_model_fits
-        from minigpt.runs.model_loading import assign_checkpoint, assign_file
+        from minigpt.runs.model_loading import adapted_model, assign_checkpoint, assign_file
 
         if checkpoint is None and not self.model_file.is_file():
             checkpoint = self.best_checkpoint()
-        config, vocab_size = self.config, self.load_tokenizer().vocab_size
-        check_model_fits(config.model, vocab_size)
-        model = build_model(config.model, vocab_size, config.training.precision)
+        config, tokenizer = self.config, self.load_tokenizer()
+        check_model_fits(config.model, tokenizer.vocab_size)
+        model = build_model(config.model, tokenizer.vocab_size, config.training.precision)
         if checkpoint is None:
             assign_file(model, self.model_file)
+        elif rank := config.training.lora_rank:
+            # Merged in float32, so that the weights are not rounded again.
+            model.set_weights(
+                merged_weights(adapted_model(config.model, tokenizer, rank, checkpoint))
+            )
         else:
-            assign_checkpoint(model, checkpoint, config.training.lora_rank)
+            assign_checkpoint(model, checkpoint)
         return model
 
     def best_checkpoint(self) -> Checkpoint:

@@ -120,6 +120,12 @@ def problems_of(measured: dict[str, Any], tolerance: Tolerance) -> list[str]:
             found.append(
                 f"text_to_text.onnx: {different} of {prompts} greedy texts are not those of model.onnx"
             )
+    answers = measured.get("answers", {"questions": 0, "same": 0})
+    different = answers["questions"] - answers["same"]
+    if tolerance.logits and different > max(1, _DIFFERENT_TEXTS * answers["questions"]):
+        found.append(
+            f"{different} of {answers['questions']} greedy answers are not those of the run"
+        )
     gap_limit = None if logits else tolerance.gap
     if logits and logits["largest_difference"] is None:
         found.append("logits are nan or infinite")

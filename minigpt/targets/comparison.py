@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from minigpt.targets.material import Material
 from minigpt.targets.targets import Opened
 
 NEW_TOKENS = 64
+QUESTIONS = 10
 # The speed is the median of this many texts.
 _TIMED = 3
 
@@ -42,7 +44,7 @@ def compare(source: Opened, export: Opened, material: Material, max_len: int) ->
       max_len: the context. Continued texts end within it.
     Returns:
       The parts `logits`, `bits_per_byte`, `greedy`, `tokenizer` and `tokens_per_second` of a certificate,
-      and `text_to_text` of an export with a `text_graph`.
+      `text_to_text` of an export with a `text_graph`, and `answers` of a model for dialogues.
     Raises:
       UserError: the sizes of the models differ.
     """
@@ -61,6 +63,14 @@ def compare(source: Opened, export: Opened, material: Material, max_len: int) ->
     scored = _logits(source, export, material)
     texts = _continued(source, export, material.prompts, new_tokens)
     measured = {"text": material.origin, **scored, **compare_texts(export, texts)}
+    if source.answer and export.answer:
+        questions = [text for text in material.prompts if text][:QUESTIONS]
+        # Of a small context, a question may fill more than half.
+        with suppress(UserError):
+            ours = source.answer(questions, new_tokens // 2)
+            theirs = export.answer(questions, new_tokens // 2)
+            same = sum(a == b for a, b in zip(ours, theirs, strict=True))
+            measured["answers"] = {"questions": len(questions), "same": same}
     if graph := export.text_graph:
         own = _continued(source, graph, material.prompts, new_tokens)
         same = sum(a == b for a, b in zip(texts, own, strict=True))

@@ -59,6 +59,14 @@ def write_export(
     return found
 
 
+def write_adapter_folder(run: Run, output: Path) -> str | None:
+    """Writes the adapter of a run as `write_adapter`, which imports TensorFlow, whole or not at all."""
+    from minigpt.targets.huggingface.adapter import write_adapter
+
+    with _new(output, True) as unfinished:
+        return write_adapter(run, unfinished)
+
+
 def check_output(output: Path, is_folder: bool) -> None:
     """Checks that an export would replace nothing.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from minigpt.config import sampling_config
 from minigpt.generation.decoding import Decoder
-from minigpt.generation.prompts import Prompt
+from minigpt.generation.prompts import Prompt, chat_prompt
 from minigpt.generation.samples import generate
 from minigpt.generation.step_models import CachedGPT
 from minigpt.generation.text_models import TranslationModel
@@ -61,10 +61,17 @@ def opened_model(
         if isinstance(model, EncoderDecoder):
             translator = TranslationModel(model, tokenizer)
             return translator.translate(list(prompts), max_new_tokens=max_new_tokens)
+        return continued(
+            [Prompt(prompt, tokenizer.encode(prompt)) for prompt in prompts], max_new_tokens
+        )
+
+    def answer(questions: Sequence[str], max_new_tokens: int) -> list[str]:
+        limits = model.max_len, max_new_tokens
+        return continued([chat_prompt(q, tokenizer, *limits) for q in questions], max_new_tokens)
+
+    def continued(prompts: list[Prompt], max_new_tokens: int) -> list[str]:
         sampling = sampling_config(max_new_tokens=max_new_tokens, temperature=0.0)
-        seeds = [0] * len(prompts)
-        encoded = [Prompt(prompt, tokenizer.encode(prompt)) for prompt in prompts]
-        samples = generate(decoder(), tokenizer, encoded, seeds, sampling, 1)
+        samples = generate(decoder(), tokenizer, prompts, [0] * len(prompts), sampling, 1)
         return [sample.text for sample in samples]
 
     return Opened(
@@ -74,6 +81,7 @@ def opened_model(
         max_len=model.max_len,
         logits=logits,
         decode=tokenizer.continuation,
+        answer=answer if tokenizer.chat else None,
     )
 
 

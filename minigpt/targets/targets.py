@@ -112,6 +112,7 @@ class Opened:
         None if the format continues texts itself.
       text_graph: a second file of the export, from prompts to texts.
       learned_steps: the steps by which its weights were changed after the export.
+      answer: as `continue_greedily`, for questions; None if the format or the model has no dialogues.
     """
 
     encode: Callable[[Sequence[str]], list[list[int]]]
@@ -124,6 +125,7 @@ class Opened:
     new_ids: Callable[[Sequence[int], int], list[int]] | None = None
     text_graph: "Opened | None" = None
     learned_steps: int = 0
+    answer: Callable[[Sequence[str], int], list[str]] | None = None
 
     def versions(self) -> dict[str, str]:
         """Returns the version of each package."""

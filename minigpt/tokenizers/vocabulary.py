@@ -80,6 +80,12 @@ class Vocabulary(abc.ABC):
         return found
 
     @property
+    def dialogue_tokens(self) -> tuple[int, ...]:
+        """The ids that only dialogues have: the tokens added for roles, and the end of an answer."""
+        added = tuple(range(len(self.text_pieces), self.vocab_size))
+        return (self.end_id, *added) if added else ()
+
+    @property
     def text_pieces(self) -> tuple[bytes, ...]:
         """The pieces without the tokens that were added for roles."""
         return self.pieces[: len(self.pieces) - len(self.chat.added if self.chat else ())]

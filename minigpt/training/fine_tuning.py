@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import keras
-
 from minigpt.config import Config, TokenizerConfig, TransformerConfig
 from minigpt.errors import UserError
 from minigpt.models import GPT
@@ -44,17 +42,6 @@ def load_gpt(run: Run) -> GPT:
             "hold a GPT"
         )
     return model
-
-
-def copy_weights(source: GPT, model: GPT) -> None:
-    """Copies all weights. Tokens that only `model` has, the last ones, keep their initial weights."""
-    for weight, copied in zip(model.weights, source.weights, strict=True):
-        value = keras.ops.convert_to_numpy(copied)
-        if value.shape != tuple(weight.shape):
-            grown = keras.ops.convert_to_numpy(weight).copy()
-            grown[tuple(map(slice, value.shape))] = value
-            value = grown
-        weight.assign(value)
 
 
 def with_sizes_of(run: Run, config: Config) -> Config:

@@ -16,6 +16,7 @@ from minigpt.corpus.token_store import Corpus, open_corpus
 from minigpt.errors import UserError, as_path
 from minigpt.models import GPT, build_model
 from minigpt.models.lora import enable_lora
+from minigpt.models.state import copy_weights
 from minigpt.runs.checkpoints import (
     BrokenCheckpointError,
     Checkpoint,
@@ -36,7 +37,7 @@ from minigpt.runs.lock import run_lock
 from minigpt.runs.records import Facts, cut_lines
 from minigpt.runs.run import Run, open_run_corpus
 from minigpt.training.callbacks.checkpointing import Checkpointing
-from minigpt.training.fine_tuning import copy_weights, load_gpt, source_run, with_sizes_of
+from minigpt.training.fine_tuning import load_gpt, source_run, with_sizes_of
 from minigpt.training.tasks.task import Task
 
 logger = logging.getLogger(__name__)
@@ -368,5 +369,5 @@ def initial_model(task: Task, is_resumed: bool = False) -> keras.Model:
         copy_weights(finished, model)
     if config.training.lora_rank:
         assert isinstance(model, GPT)
-        enable_lora(model, config.training.lora_rank)
+        enable_lora(model, config.training.lora_rank, task.corpus.tokenizer.dialogue_tokens)
     return model

@@ -88,6 +88,17 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Exported:
 
 
 @pytest.fixture(scope="session")
+def dialogues(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """A GPT of dialogues with two epochs."""
+    built = build(GPT_SHAPES["modern"], max_len=96, chat=True)
+    path = tmp_path_factory.mktemp("dialogues") / "tiny-chat"
+    questions = ["Where is Ana?", "Who sat on the hill?"]
+    sampling = {"max_new_tokens": 12, "prompts": [""], "seed": 5}
+    run = write_run(path, built, kept_epochs=2, prompts=questions, sampling=sampling)
+    return Exported(built, run, write_page(run))
+
+
+@pytest.fixture(scope="session")
 def axe() -> str:
     """The source of axe-core."""
     return (npm_packages() / "axe-core" / "axe.min.js").read_text(encoding="utf-8")

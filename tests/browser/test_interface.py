@@ -8,6 +8,7 @@ pytestmark = pytest.mark.browser
 def test_it_exists_at_the_load_event(open_page, gpt):
     tab = open_page(gpt.page)
     assert tab.evaluate("() => Object.keys(minigpt).sort()") == [
+        "chat",
         "generate",
         "info",
         "learn",

@@ -35,6 +35,35 @@ def test_evaluate(trained):
     assert f"{len(tiny_text().encode()):,} bytes" in other
 
 
+def test_evaluate_several_files(trained, tmp_path):
+    """Each row has the scores of the file alone."""
+    folder, _ = trained
+    texts = [
+        "Ana sat on the hill and ate 4 figs.",
+        "Ben ran.",
+        "Nobody else had brought xylophones.",
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    (tmp_path / "b.csv").write_text("n,story\n" + "".join(f"1,{text}\n" for text in texts[:2]))
+    files = [tmp_path / "a.jsonl", tmp_path / "b.csv", folder / "book.txt"]
+    command = ("evaluate", "runs/book-1", *files)
+    heading, *rows = called(*command, cwd=folder).stdout.splitlines()
+    assert heading.split() == ["file", "bits/byte", "loss", "tokens", "bytes"]
+    records = json.loads(called(*command, "--json", cwd=folder).stdout)
+    for row, record, file in zip(rows, records, files, strict=True):
+        alone = called("evaluate", "runs/book-1", "--text", file, "--json", cwd=folder)
+        assert record == {"file": str(file)} | json.loads(alone.stdout)
+        scores = [f"{record['bits_per_byte']:.4f}", f"{record['loss']:.4f}"]
+        sizes = [f"{record['tokens']:,}", f"{record['bytes']:,}"]
+        assert row.split() == [str(file), *scores, *sizes]
+    assert records[0]["bytes"] == sum(map(len, texts))
+    (line,) = refused("evaluate", "runs/book-1", "book.txt", "--text", "book.txt", cwd=folder)
+    assert "--text: scores all paths as one text; cannot be combined with FILE" in line
+    (tmp_path / "b.csv").write_text("story\n")
+    *_, missing, empty = refused("evaluate", "runs/book-1", "no.txt", *files, cwd=folder)
+    assert "no.txt: no such file or folder" in missing and "b.csv: has no rows" in empty
+
+
 def test_export(trained):
     folder, _ = trained
     done = called("export", "runs/book-1", "--format", "saved_model", "--output", "a/b", cwd=folder)

@@ -1,5 +1,7 @@
 """Packed dialogues: each answer is learned once, nothing else is, and dialogues stay apart."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -36,7 +38,8 @@ def packed(chat: ChatFormat, dialogues: list[list[int]], length: int, loss_on="a
     ids = [END]
     for each in dialogues:
         ids += [*each, END]
-    return PackedDialogues(np.array(ids, np.uint16), chat, END, length, loss_on)
+    tokenizer = SimpleNamespace(chat=chat, end_id=END)
+    return PackedDialogues(np.array(ids, np.uint16), tokenizer, length, loss_on)
 
 
 def learned(found: PackedDialogues, rows=None) -> list[int]:

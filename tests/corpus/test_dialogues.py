@@ -92,7 +92,7 @@ def expected_answer(facts: str, question: str) -> str | None:
         return f"The {found[1]} is {color}."
     if found := re.fullmatch(r"Does (\w+) have (\w+) (\w+)\?", question):
         fact = re.search(rf"{found[1]} has (\w+) {found[3]}\.", facts)
-        return f"{'Yes' if fact[1] == found[2] else 'No'}, {fact[0]}"
+        return f"{fact[0][:-1]}, so {'yes' if fact[1] == found[2] else 'no'}."
     if found := re.fullmatch(r"How many (\w+) do (\w+) and (\w+) have together\?", question):
         numbers = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
         counts = [

@@ -35,7 +35,7 @@ def test_sources_and_targets_in_turn(tmp_path):
 
 
 def test_lines_can_span_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("minigpt.corpus.blocks.BLOCK_BYTES", 3)
+    monkeypatch.setattr("minigpt.corpus.rows.BLOCK_BYTES", 3)
     path = write(tmp_path, "Go on.\tGeh weiter.\nHi!\tGrüß Gott!\n")
     assert sentences(path) == ["Go on.", "Geh weiter.", "Hi!", "Grüß Gott!"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minigpt.corpus import blocks
+from minigpt.corpus import rows
 from minigpt.corpus.documents import ingest
 from minigpt.corpus.text_files import TextFiles, read_texts
 from minigpt.errors import UserError
@@ -140,7 +140,7 @@ def test_byte_order_mark_is_dropped(tmp_path):
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 1000])
 def test_separator_for_any_block_size(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", block)
+    monkeypatch.setattr(rows, "BLOCK_BYTES", block)
     path = write(tmp_path / "a.txt", "<|e|>öne<|e|><|e|>two <|e<|e|>\n<|e|>three")
     assert read(path, separator="<|e|>") == ["öne", "two <|e", "three"]
     assert read(path) == [path.read_text("utf-8")]
@@ -172,7 +172,7 @@ def test_all_problems_are_reported_together(tmp_path):
 
 @pytest.mark.parametrize("block", [1, 2, 3, 5, 1000])
 def test_position_of_a_fault_for_any_block_size(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", block)
+    monkeypatch.setattr(rows, "BLOCK_BYTES", block)
     (line,) = problems(write(tmp_path / "a.txt", "é\né€\n".encode() + b"\xe2\x82x"))
     assert "byte 9 (line 3)" in line
     (line,) = problems(write(tmp_path / "a.txt", "é\n€".encode()[:-1]))
@@ -180,7 +180,7 @@ def test_position_of_a_fault_for_any_block_size(tmp_path, monkeypatch, block):
 
 
 def test_valid_text_in_small_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(rows, "BLOCK_BYTES", 1)
     assert read(write(tmp_path / "a.txt", "a€😀")) == ["a€😀"]
 
 
@@ -194,7 +194,7 @@ def test_unreadable_and_irregular_files(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(blocks, "open", refuse, raising=False)
+    monkeypatch.setattr(rows, "open", refuse, raising=False)
     (line,) = problems(path)
     assert "cannot be read: Permission denied" in line
 

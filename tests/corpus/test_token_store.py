@@ -146,14 +146,14 @@ def test_meta_json_describes_the_store(tmp_path):
 
 def test_notes_on_the_files_are_logged_whether_or_not_the_ids_are_stored(tmp_path, messages):
     for name in ("a.csv", ".b.txt"):
-        (tmp_path / name).write_text("text,text " * 40)
+        (tmp_path / name).write_text("number,prose\n" + "1,some text\n" * 40)
     data = data_config(source="files", paths=[str(tmp_path), str(tmp_path / "a.csv")])
     (tmp_path / "c.txt").write_text("text " * 80)
     for _ in range(2):
         open_corpus(data, CHARACTERS)
         lines = messages()
         assert sum("1 hidden file is skipped" in line for line in lines) == 1
-        assert sum("a.csv: read as plain text" in line for line in lines) == 1
+        assert sum("a.csv: the texts are those of the column 'prose'" in x for x in lines) == 1
 
 
 COPIES = [TEXTS[number % 17] for number in range(20)]

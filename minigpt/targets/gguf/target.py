@@ -46,6 +46,10 @@ class Gguf(Target):
                 return model.generate(list(prompts), max_new_tokens, temperature=0.0)
             return model.translate(list(prompts), max_new_tokens=max_new_tokens)
 
+        def answer(questions: Sequence[str], max_new_tokens: int) -> list[str]:
+            assert isinstance(model, PortableTextModel)
+            return [model.chat(text, max_new_tokens, temperature=0.0) for text in questions]
+
         opened = Opened(encode, continue_greedily, ("wasmtime",), model.weights, model.max_len)
         if not isinstance(model, PortableTextModel):
             return opened  # The engine translates, and does not score translations.
@@ -54,4 +58,5 @@ class Gguf(Target):
             opened,
             logits=lambda texts, _: (score(ids[None])[0] for ids in texts),
             learned_steps=model.learned_steps,
+            answer=answer if model.tokenizer.chat else None,
         )

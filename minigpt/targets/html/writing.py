@@ -56,7 +56,7 @@ _BASELINES = (
 def training_text(run: Run) -> str:
     """Returns the training text of a run as its tokenizer writes it.
 
-    `END_OF_DOCUMENT` stands between documents.
+    `END_OF_DOCUMENT` stands between documents, and between the messages of dialogues.
 
     Raises:
       UserError: the text is not known, has changed since training, or is too long for a page.
@@ -65,7 +65,10 @@ def training_text(run: Run) -> str:
     if (size := corpus.train.bytes) > _MOST_TEXT:
         problem = f"its training text has {size:,} bytes; a page holds at most {_MOST_TEXT:,}"
         raise run_error(run.path, problem)
-    return END_OF_DOCUMENT.join(decode_documents(corpus.train.ids, corpus.tokenizer))
+    ids, tokenizer = corpus.train.ids, corpus.tokenizer
+    if tokenizer.chat:
+        ids = np.where(ids < len(tokenizer.text_pieces), ids, tokenizer.end_id)
+    return END_OF_DOCUMENT.join(decode_documents(ids, tokenizer))
 
 
 def write_page(
@@ -143,6 +146,7 @@ def _file_facts(model: PortableModel, file: Path) -> dict[str, Any]:
     return {
         "title": file.stem,
         "kind": model.kind,
+        "chat": model.tokenizer.chat is not None,
         "version": minigpt.__version__,
         "weights": model.weights,
         "parameters": sum(math.prod(map(int, tensor.shape)) for tensor in tensors),
@@ -178,6 +182,8 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
     counted = recorded.get("parameters") or count_parameters(run.checkpoints_folder)
     metrics = [numbers(record, record) for record in _of_epochs(run.metrics_file)]
     baselines = mapping(run.analysis.get("baselines")) | mapping(recorded.get("baselines"))
+    # The n-grams and the compressors are measured on whole dialogues, and the model on their answers.
+    compared = _BASELINES[:2] if model.tokenizer.chat else _BASELINES
     return facts | {
         "title": run.path.absolute().name,
         "parameters": counted or facts["parameters"],
@@ -191,7 +197,7 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
             "license": config.data.license,
         },
         "metrics": metrics,
-        "baselines": numbers(baselines, _BASELINES) if baselines else None,
+        "baselines": numbers(baselines, compared) if baselines else None,
         "samples": _samples(run.samples_file),
         "memorization": memorization_values(run.analysis.get("memorization")).get("best"),
         "command": recorded.get("command"),

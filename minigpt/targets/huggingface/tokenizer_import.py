@@ -6,6 +6,7 @@ from typing import Any
 
 from minigpt.errors import UserError
 from minigpt.targets.huggingface.architecture import read_json_object
+from minigpt.targets.huggingface.chat_template import with_template
 from minigpt.tokenizers import Tokenizer, load_tokenizer
 from minigpt.tokenizers.base import read_file
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
@@ -85,9 +86,10 @@ def read_tokenizer(
     for token in added:
         if token.content in ordinary and tokens[token.content] != token.id:
             raise UserError(f"{paths[0]}: {token.content!r}: has two ids, {token.id} and another")
-    return GPT2Tokenizer.from_tables(
+    tokenizer = GPT2Tokenizer.from_tables(
         tokens, merges, paths, special, end_id, vocab_size, added, splitting
     )
+    return with_template(tokenizer, folder, {**_read(folder / SPECIAL_FILE), **settings})
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -76,8 +76,13 @@ class SavedModel(Target):
             # One at a time: XLA compiles each number of rows, which takes longer.
             return [_continuation(serve, prompt, max_new_tokens) for prompt in prompts]
 
+        def answer(questions: Sequence[str], max_new_tokens: int) -> list[str]:
+            chat = loaded.signatures["chat"]
+            return [_continuation(chat, text, max_new_tokens) for text in questions]
+
         packages = ("tensorflow", "tensorflow-text")
-        return Opened(encode, continue_greedily, packages, logits=logits)
+        asked = answer if "chat" in signatures else None
+        return Opened(encode, continue_greedily, packages, logits=logits, answer=asked)
 
 
 def _logits(signature: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
@@ -100,10 +105,13 @@ def _continuation(serve: Any, prompt: str, max_new_tokens: int) -> str:
     import tensorflow as tf
 
     texts, new_tokens = tf.constant([prompt]), tf.constant(max_new_tokens)
-    if "prompt" in serve.structured_input_signature[1]:
+    names = serve.structured_input_signature[1]
+    if "text" not in names:
+        asked = {"roles": tf.constant(["user"]), "contents": texts}
+        inputs = asked if "roles" in names else {"prompt": texts}
         settings = {"temperature": 0.0, "top_k": 1, "top_p": 1.0, "seed": 0}
         tensors = {name: tf.constant(value) for name, value in settings.items()}
-        found = serve(prompt=texts, max_new_tokens=new_tokens, **tensors)
+        found = serve(**inputs, max_new_tokens=new_tokens, **tensors)
     else:
         search = {"beams": tf.constant(1), "length_penalty": tf.constant(1.0)}
         found = serve(text=texts, max_new_tokens=new_tokens, **search)

@@ -14,6 +14,7 @@ from minigpt.generation.sampling import SAMPLING_SPEC, SamplingSettings
 from minigpt.generation.translation import Translator
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.chat import ROLES
 from minigpt.tokenizers.graph import graph_of
 from minigpt.tokenizers.graph.base import cut_at_stop
 
@@ -76,6 +77,8 @@ _ALL = [
     tf.TensorSpec([], tf.int32, "num_samples"),
     tf.TensorSpec([], tf.int32, "seed"),
 ]
+_SERVED = ("prompt", "max_new_tokens", "temperature", "top_k", "top_p", "seed")
+_SERVE = [spec for spec in _ALL if spec.name in _SERVED]
 _FIRST = {"temperature", "top_k", "top_p", "min_p", "repetition_penalty"}
 _GENERATE = [spec for spec in _ALL if spec not in SAMPLING_SPEC or spec.name in _FIRST]
 
@@ -109,33 +112,24 @@ class TextToText(TextModule):
             **super().signatures(),
         }
 
-    @tf.function(
-        autograph=False,
-        input_signature=[
-            tf.TensorSpec([None], tf.string, "prompt"),
-            tf.TensorSpec([], tf.int32, "max_new_tokens"),
-            tf.TensorSpec([], tf.float32, "temperature"),
-            tf.TensorSpec([], tf.int32, "top_k"),
-            tf.TensorSpec([], tf.float32, "top_p"),
-            tf.TensorSpec([], tf.int32, "seed"),
-        ],
-    )
-    def serve(self, prompt, max_new_tokens, temperature, top_k, top_p, seed):  # type: ignore[no-untyped-def]
+    @tf.function(autograph=False, input_signature=_SERVE)
+    def serve(self, prompt, *arguments):  # type: ignore[no-untyped-def]
         """Continues prompts, each independently of the others. See `Decoder.generate`.
 
         Returns:
           {"text": string[B]}, the continuations without the prompts.
         """
-        max_new_tokens = tf.minimum(max_new_tokens, MAX_NEW_TOKENS)
-        prompt_ids = self.tokenizer.encode(prompt)
+        return {"text": self._serve(self.tokenizer.encode(prompt), *arguments)}
+
+    def _serve(self, prompt_ids, max_new_tokens, temperature, top_k, top_p, seed):  # type: ignore[no-untyped-def]
         ids, lengths = self.decoder.generate(
             *_dense(prompt_ids),
-            max_new_tokens,
+            tf.minimum(max_new_tokens, MAX_NEW_TOKENS),
             SamplingSettings(temperature=temperature, top_k=top_k, top_p=top_p).as_tensors(),
-            tf.repeat(seed, tf.size(prompt)),
+            tf.repeat(seed, prompt_ids.nrows()),
             tf.zeros([0], tf.int32),
         )
-        return {"text": self._continuations(prompt_ids, ids, lengths)}
+        return self._continuations(prompt_ids, ids, lengths)
 
     @tf.function(autograph=False, input_signature=_ALL)
     def sample(self, *arguments):  # type: ignore[no-untyped-def]
@@ -238,6 +232,56 @@ class TextToText(TextModule):
         return {"logits": self.model.logits(latents), "latents": tf.cast(latents, tf.float32)}
 
 
+class ChatToText(TextToText):
+    """A GPT that was trained on dialogues: `chat`, and what `TextToText` has."""
+
+    def __init__(self, model: GPT, tokenizer: Tokenizer) -> None:
+        super().__init__(model, tokenizer)
+        assert tokenizer.chat is not None
+        self._format = tokenizer.chat
+
+    def signatures(self) -> Mapping[str, Any]:
+        return {**super().signatures(), "chat": self.chat}
+
+    @tf.function(
+        autograph=False,
+        input_signature=[
+            tf.TensorSpec([None], tf.string, "roles"),
+            tf.TensorSpec([None], tf.string, "contents"),
+            *_SERVE[1:],
+        ],
+    )
+    def chat(self, roles, contents, *arguments):  # type: ignore[no-untyped-def]
+        """string[N], string[N], settings of `serve` → {"text": string[1]}, the answer to a dialogue.
+
+        Only the newest max_len tokens are read. Another role than "system", "user" and "assistant", and an
+        empty dialogue, raise InvalidArgumentError.
+        """
+        ids = self.dialogue_ids(roles, contents)
+        # The other functions know no number of rows in advance.
+        row = tf.RaggedTensor.from_row_lengths(
+            ids, tf.tile([tf.size(ids, tf.int64)], [tf.size(roles[:1])])
+        )
+        return {"text": self._serve(row, *arguments)}
+
+    def dialogue_ids(self, roles: tf.Tensor, contents: tf.Tensor) -> tf.Tensor:
+        """string[N], string[N] → int32[P], the ids of `Vocabulary.encode_dialogues`."""
+        chat = self._format
+        before, after = (
+            tf.ragged.constant([part[role] for role in ROLES], tf.int32, row_splits_dtype=tf.int64)
+            for part in (chat.before, chat.after)
+        )
+        matches = roles[:, None] == tf.constant(ROLES)
+        fits = tf.reduce_all(tf.reduce_any(matches, 1)) & (tf.size(roles) > 0)
+        with tf.control_dependencies([tf.debugging.Assert(fits, ["roles:", roles])]):
+            kinds = tf.argmax(matches, 1)
+        texts = self.tokenizer.encode_plain(contents).with_row_splits_dtype(tf.int64)
+        parts = tf.concat([tf.gather(before, kinds), texts, tf.gather(after, kinds)], 1)
+        count = tf.where(roles[0] == "system", 0, len(chat.start))
+        start = tf.constant(chat.start, tf.int32)[:count]
+        return tf.concat([start, parts.flat_values, before[ROLES.index("assistant")]], 0)
+
+
 def _dense(prompt_ids: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
     """ragged int32[B, None] → int32[B, P], int32[B]."""
     return prompt_ids.to_tensor(), tf.cast(prompt_ids.row_lengths(), tf.int32)
@@ -331,4 +375,4 @@ def build_text_module(model: GPT | EncoderDecoder, tokenizer: Tokenizer) -> Text
     with hide_tensorflow_log():
         if isinstance(model, EncoderDecoder):
             return SourceToTarget(model, tokenizer)
-        return TextToText(model, tokenizer)
+        return (ChatToText if tokenizer.chat else TextToText)(model, tokenizer)

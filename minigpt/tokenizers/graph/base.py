@@ -31,6 +31,11 @@ class GraphTokenizer(tf.Module):
         texts = _valid_utf8(texts)
         return self._ids(_lower(texts) if self._lowercase else texts)
 
+    def encode_plain(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Encodes like `encode`, but never to special tokens."""
+        texts = _valid_utf8(texts)
+        return self._ids_between(_lower(texts) if self._lowercase else texts)
+
     @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)], autograph=False)
     def decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Decodes like `Tokenizer.decode`, but ignores ids outside the vocabulary.
@@ -68,6 +73,10 @@ class GraphTokenizer(tf.Module):
         """Encodes string[B] of valid UTF-8 to ragged int32[B, None]."""
         # Not an abstract method: the metaclasses of tf.Module and abc.ABC conflict.
         raise NotImplementedError
+
+    def _ids_between(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Encodes as `_ids`, without added tokens."""
+        return self._ids(texts)
 
     def _restore(self, texts: tf.Tensor) -> tf.Tensor:
         """Undoes the escaping of `encode` in string[B] of valid UTF-8."""

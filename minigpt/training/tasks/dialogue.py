@@ -10,7 +10,8 @@ import tensorflow as tf
 from minigpt.corpus.dialogue_batches import PackedDialogues, check_fills_batch
 from minigpt.corpus.sources import source_name
 from minigpt.corpus.token_ids import Part
-from minigpt.evaluation.scores import bits_per_byte, count_baselines, perplexity
+from minigpt.evaluation.dialogues import evaluate_dialogues
+from minigpt.evaluation.scores import Evaluation, count_baselines
 from minigpt.generation.prompts import unknown_tokens_message
 from minigpt.training.callbacks.progress import Display
 from minigpt.training.callbacks.samples import TextGenerator, check_banned_tokens
@@ -42,10 +43,9 @@ class Dialogue(LanguageModeling):
         self.tokens_per_batch = training.batch_size * float(tokens) / len(self.train.rows)
 
     def _packed(self, part: Part) -> PackedDialogues:
-        config, tokenizer = self.config, self.corpus.tokenizer
-        assert tokenizer.chat is not None, "Token stores of dialogues have a format for them."
-        described = tokenizer.chat, tokenizer.end_id, config.sequence_length
-        return PackedDialogues(part.ids, *described, config.training.loss_on)
+        config = self.config
+        described = config.sequence_length, config.training.loss_on
+        return PackedDialogues(part.ids, self.corpus.tokenizer, *described)
 
     def batch(self, number: int) -> Batch:
         training = self.config.training
@@ -103,15 +103,19 @@ class Dialogue(LanguageModeling):
         }
 
     def loss(self) -> float:
-        batches = self.val.once(self.evaluator.batch_size)
-        return self.evaluator.loss_of(batches, self.new_breakdown().add)
+        return self._evaluation().loss
+
+    def _evaluation(self) -> Evaluation:
+        record = self.new_breakdown().add
+        return evaluate_dialogues(self.evaluator, self.corpus.tokenizer, self.val, record)
 
     def scores(self) -> dict[str, float | None]:
-        loss, tokenizer = self.loss(), self.corpus.tokenizer
-        sizes = np.array([len(piece) for piece in tokenizer.pieces])
-        tokens, size = int(self.val_counts.sum()), int(sizes @ self.val_counts)
-        bits = bits_per_byte(loss, tokens, size) if tokenizer.lossless and size else None
-        return {"val_loss": loss, "val_perplexity": perplexity(loss), "val_bits_per_byte": bits}
+        found = self._evaluation()
+        return {
+            "val_loss": found.loss,
+            "val_perplexity": found.perplexity,
+            "val_bits_per_byte": found.bits_per_byte,
+        }
 
     def samples(self, display: Display, record: Record) -> TextGenerator:
         tokenizer = self.corpus.tokenizer

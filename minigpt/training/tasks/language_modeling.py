@@ -7,12 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from minigpt.corpus.batches import (
-    check_fills_batch,
-    training_batch,
-    weighted_batch,
-    windows_in_pass,
-)
+from minigpt.corpus.batches import check_fills_batch, training_batch, windows_in_pass
 from minigpt.corpus.sources import source_name
 from minigpt.errors import UserError
 from minigpt.evaluation import baselines, score
@@ -59,9 +54,7 @@ class LanguageModeling(Task):
         training = self.config.training
         ids, length = self.corpus.train.ids, self.config.sequence_length
         place = (length, training.batch_size, training.seed, number)
-        if self.weights:
-            return *weighted_batch(ids, self.corpus.text_ends, self.weights, *place), None
-        return *training_batch(ids, *place), None
+        return *training_batch(ids, *place, self.weights, self.corpus.text_ends), None
 
     @property
     def batch_signature(self) -> Any:

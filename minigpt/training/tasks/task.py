@@ -3,6 +3,7 @@
 import abc
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -56,7 +57,9 @@ class Task(abc.ABC):
         data, tokenizer = config.data, config.tokenizer
         settings = {"paths", "val_paths"} & set(type(data).model_fields)
         paths = {name: list(map(recorded_path, getattr(data, name))) for name in settings}
-        data = data.model_copy(update=paths)
+        name = getattr(data, "name", "")
+        folder = {"name": str(Path(name).absolute())} if Path(name).is_dir() and name else {}
+        data = data.model_copy(update=paths | folder)
         if path := getattr(tokenizer, "path", None):
             tokenizer = tokenizer.model_copy(update={"path": recorded_path(path)})
         config = config.with_training(steps_per_epoch=training.steps_per_epoch or steps)

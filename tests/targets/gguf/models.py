@@ -94,19 +94,30 @@ class Built(NamedTuple):
 
 
 def build(
-    shape: dict[str, Any], tokenizer: str = "byte_pair", max_len: int = 24, spread: float = 0.2
+    shape: dict[str, Any],
+    tokenizer: str = "byte_pair",
+    max_len: int = 24,
+    spread: float = 0.2,
+    chat: bool = False,
 ) -> Built:
-    """Builds a model of a shape with random weights, in which biases and gains matter too."""
+    """Builds a model of a shape with random weights, in which biases and gains matter too.
+
+    `chat`: whether it is one of dialogues.
+    """
     kind = TOKENIZERS[tokenizer]
     sizes = {"embed_dim": 32, "num_heads": 2, "num_layers": 2, "max_len": max_len}
 
     settings = {"model": {**sizes, **shape}, "tokenizer": kind}
     if shape.get("kind") == "encoder_decoder":
         settings["data"] = {"source": "pairs", "paths": ["pairs.tsv"]}
+    if chat:
+        settings["data"] = {"source": "dialogues", "paths": ["dialogues.jsonl"]}
     config = load_config(settings)
     learned = _tokenizer(tokenizer, config)
     if config.model.kind == "encoder_decoder":
         learned = learned.with_start()
+    if chat:
+        learned = learned.with_chat()
     model = build_model(config.model, learned.vocab_size)
     draw = np.random.default_rng(0)
     for weight in model.weights:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import gguf
 import numpy as np
@@ -323,3 +324,31 @@ def test_an_imported_run(built, tmp_path):
     facts = Page(write_page(run)).facts
     assert facts["parameters"] == built.model.count_params()
     assert facts["epoch"] is None and facts["metrics"] == []
+
+
+def test_the_training_text_of_dialogues(monkeypatch):
+    """Each message is apart from the others, whatever its role."""
+    tokenizer = build(GPT_SHAPES["modern"], chat=True).tokenizer
+    texts = ["Ana?", "Ana sat.", "Where?", "On the hill."]
+    turns = [{"role": ("user", "assistant")[i % 2], "content": t} for i, t in enumerate(texts)]
+    dialogues = [[{"role": "system", "content": "Be Ana."}, *turns], turns[:2]]
+    parts = [[*ids, tokenizer.end_id] for ids in tokenizer.encode_dialogues(dialogues)]
+    part = SimpleNamespace(ids=np.concatenate(parts), bytes=0)
+    corpus = SimpleNamespace(train=part, tokenizer=tokenizer)
+    monkeypatch.setattr(writing, "known_run_corpus", lambda run: corpus)
+    text = writing.training_text(SimpleNamespace())
+    assert text.split(writing.END_OF_DOCUMENT) == ["Be Ana.", *texts, *texts[:2]]
+
+
+def test_what_is_known_of_dialogues(tmp_path):
+    """Baselines that were measured on whole dialogues are not those of their answers."""
+    built = build(GPT_SHAPES["modern"], chat=True)
+    run = write_run(tmp_path / "chat", built, prompts=["Where is Ana?"])
+    analysis = {"baselines": {"ngram_bits_per_byte": 0.4, "xz_bits_per_byte": 0.6, "unigram": 3.4}}
+    (run.path / "analysis.json").write_text(json.dumps(analysis))
+    facts = Page(write_page(run)).facts
+    assert facts["chat"] is True
+    assert facts["baselines"] == {"uniform": 5.7, "unigram": 4.9}
+    assert facts["samples"][0]["prompt"] == "Where is Ana?"
+    plain = Page(write_page(write_run(tmp_path / "plain", build(GPT_SHAPES["modern"])))).facts
+    assert plain["chat"] is False

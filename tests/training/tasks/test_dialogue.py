@@ -81,9 +81,12 @@ def test_interrupted_training_resumes_with_the_same_weights(dialogue_file, tmp_p
         np.testing.assert_allclose(value, other, atol=1e-6)
 
 
-def test_a_model_of_text_learns_dialogues(tiny_run, dialogue_file, tmp_path):
+def test_a_model_of_text_learns_dialogues(tiny_run, tmp_path):
+    file = tmp_path / "short.jsonl"
+    rows = [{"instruction": f"Ana {i}", "output": f"{i} figs"} for i in range(60)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     settings = {
-        "data": {"source": "dialogues", "paths": [str(dialogue_file)]},
+        "data": {"source": "dialogues", "paths": [str(file)]},
         "training": {"init_from": str(tiny_run.path), "epochs": 1, "steps_per_epoch": 3}
         | {"batch_size": 4, "sequence_length": 16, "loss_on": "all"},
         "sampling": {"max_new_tokens": 3},

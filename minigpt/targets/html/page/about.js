@@ -24,7 +24,7 @@ const BASELINE_NAMES = {
 
 // The title of the page.
 function openingOf(facts) {
-  const [kind, verb] = facts.kind === "encoder_decoder" ? ["translation", "translate"] : ["language", "write"];
+  const [kind, verb] = facts.kind === "encoder_decoder" ? ["translation", "translate"] : ["language", facts.chat ? "answer" : "write"];
   const seconds = trainingSeconds(facts);
   const learned = seconds > 0 ? ` It learned to ${verb} in ${inWords(seconds)}.` : "";
   return `This page contains a ${kind} model.${learned}`;
@@ -39,7 +39,8 @@ function inWords(seconds) {
 
 // The line below the title.
 function factsLine(facts) {
-  const does = facts.kind === "encoder_decoder" ? "It translates sentences." : "It continues your text.";
+  const continues = facts.chat ? "It answers questions." : "It continues your text.";
+  const does = facts.kind === "encoder_decoder" ? "It translates sentences." : continues;
   const parameters = facts.parameters && `${formatMillions(facts.parameters)} parameters`;
   return [textLine(facts.text), parameters, scoreLine(facts), `${does} Nothing is sent anywhere.`].filter(Boolean);
 }
@@ -53,14 +54,14 @@ function textLine(text) {
 }
 
 // The score on held-out text, and the best score that needs no neural network.
-function scoreLine({ val_loss, val_bits_per_byte, baselines }) {
+function scoreLine({ chat, val_loss, val_bits_per_byte, baselines }) {
   if (val_bits_per_byte == null) return null;
   const named = Object.entries(BASELINE_NAMES).map(([key, name]) => ({ name, value: baselines?.[key] }));
   const unigram = { name: "token frequencies", value: (baselines?.unigram * val_bits_per_byte) / val_loss };
   const known = [...named, unigram].filter(({ value }) => Number.isFinite(value) && value > 0);
   const [best] = known.sort((one, other) => one.value - other.value);
   const compared = best ? `; the best baseline, ${best.name}, has ${best.value.toFixed(3)}` : "";
-  return `${val_bits_per_byte.toFixed(3)} bits per byte on held-out text${compared}`;
+  return `${val_bits_per_byte.toFixed(3)} bits per byte on held-out ${chat ? "dialogues" : "text"}${compared}`;
 }
 
 function showAbout(box, facts) {
@@ -229,10 +230,11 @@ function samplesParts(facts) {
     const list = make("dl", { class: "samples" });
     const reference = samples.find((sample) => sample.reference)?.reference;
     if (reference) list.append(make("dt", {}, "Reference"), make("dd", { dir: "auto" }, reference));
+    if (facts.chat) list.append(make("dt", {}, "Question"), make("dd", { dir: "auto" }, name));
     for (const sample of samples) {
       list.append(
         make("dt", {}, `Epoch ${sample.epoch}`),
-        make("dd", { dir: "auto" }, make("span", { class: "prompt" }, sample.prompt ?? ""), sample.text),
+        make("dd", { dir: "auto" }, make("span", { class: "prompt" }, facts.chat ? "" : (sample.prompt ?? "")), sample.text),
       );
     }
     const title = name === "" ? "Without a prompt" : make("bdi", {}, startOfText(name, 80));
@@ -241,6 +243,6 @@ function samplesParts(facts) {
   const note =
     facts.kind === "encoder_decoder"
       ? "What the model translated after each epoch."
-      : "What the model wrote after each epoch.";
+      : `What the model ${facts.chat ? "answered" : "wrote"} after each epoch.`;
   return [part("Samples during training", make("p", { class: "note" }, note), ...details)];
 }

@@ -44,9 +44,10 @@ function datesOf({ tokens, probabilities }, snapshots) {
 }
 
 function installApi(client, facts) {
-  const generate = async (options = {}) => {
+  /* names: of the options that not all functions have. fit(): resolves to what the request gets in addition. */
+  const write = async (options, names, fit) => {
     if (options === null || typeof options !== "object") throw new TypeError("options: should be an object");
-    const known = ["prompt", "onText", "snapshot", "withoutHeads", "withoutLayers", ...SAMPLING_SETTINGS.map(({ option }) => option)];
+    const known = [...names, "onText", "snapshot", "withoutHeads", "withoutLayers", ...SAMPLING_SETTINGS.map(({ option }) => option)];
     const unknown = Object.keys(options).find((name) => !known.includes(name));
     if (unknown) throw new TypeError(`${unknown}: unknown option; should be one of ${known.join(", ")}`);
     const { prompt = "", onText = () => {}, snapshot = null } = options;
@@ -55,10 +56,9 @@ function installApi(client, facts) {
     if (snapshot !== null && !(Number.isInteger(snapshot) && facts.snapshots[snapshot])) {
       throw new RangeError(`snapshot: ${snapshot}: should be an index into snapshots, of which there are ${facts.snapshots.length}`);
     }
-    const checked = checkedOptions(options, facts.sampling);
-    const left = checkedParts(options, facts);
-    const request = { ...checked, ...left, prompt, snapshot };
+    const checked = { ...checkedOptions(options, facts.sampling), ...checkedParts(options, facts), prompt, snapshot };
     await client.ready;
+    const request = { ...checked, ...(await fit()) };
     let shown = 0;
     const onTokens = (_, ready) => {
       shown += ready.length;
@@ -67,6 +67,12 @@ function installApi(client, facts) {
     const { text, tokens } = await client.generate({ ...request, choices: false, onTokens }).done;
     if (text.length > shown) onText(text.slice(shown));
     return { text, tokens: Array.from(tokens) };
+  };
+  const generate = (options = {}) => write(options, ["prompt"], () => ({}));
+  const chat = async (messages, options = {}) => {
+    if (!facts.chat) throw new TypeError("chat: the model was not trained on dialogues and has no roles; it continues text: use generate");
+    const checked = checkedMessages(messages);
+    return write(options, [], () => client.request("fit", { messages: checked, maxNewTokens: options.maxNewTokens ?? null }));
   };
   const learningDates = async (text) => {
     if (typeof text !== "string") throw new TypeError("text: should be a string");
@@ -116,7 +122,7 @@ function installApi(client, facts) {
     return client.saveUrl();
   };
   const ready = client.ready.then(() => undefined);
-  const functions = { generate, learningDates, occurrences, learn, saveUrl };
+  const functions = { generate, chat, learningDates, occurrences, learn, saveUrl };
   window.minigpt = Object.freeze({ ready, info: facts, snapshots: facts.snapshots, ...functions });
   window.minigpt.ready.catch(() => {});
 }

@@ -61,7 +61,7 @@ class Client {
     return info;
   }
 
-  /* Continues a prompt, or translates a source. Returns {done, stop()}. Texts are generated one after the other. Without
+  /* Continues a prompt, a text or messages, or translates a source. Returns {done, stop()}. Texts are generated one after the other. Without
      choices, tokens have neither probabilities nor alternatives, and take less time. */
   generate({ snapshot = null, kept = [], stop = [], choices = true, onTokens = () => {}, ...request }) {
     const number = this.count + 1;
@@ -112,7 +112,7 @@ class Client {
     return snapshot === null || snapshot === this.facts.snapshots.length - 1 ? "main" : String(snapshot);
   }
 
-  /* Returns the tokens of a text and, for each state of training, the probability that it gave each of them. */
+  /* Returns the tokens of a text, or of the answer that ends a dialogue, and, for each state of training, the probability that it gave each of them. */
   async learning(text) {
     const models = this.facts.snapshots.map((_, index) => this.modelName(index));
     return this.request("learning", { text, models });

@@ -42,7 +42,7 @@ class Comparison {
       const { prompt, settings } = this.request();
       this.texts = this.sides.map(() => []);
       this.jobs = this.sides.map((side, at) => {
-        side.prompt.textContent = endOfText(prompt, SHOWN_PROMPT);
+        side.prompt.textContent = shownPrompt(prompt);
         side.tokens.clear();
         return this.client.generate({
           ...settings,

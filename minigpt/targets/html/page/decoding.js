@@ -12,10 +12,18 @@ class Vocabulary {
     this.endId = key("end_id");
     this.startId = key("start_id") ?? this.endId;
     this.unknownId = key("unknown_id");
+    const chat = key("chat");
+    this.chat = chat && JSON.parse(chat); /* a ChatFormat of minigpt/tokenizers/chat.py; null without dialogues */
+    /* The names that the engine finds in a text as special tokens. A file without them has no such key. */
+    const names = key("added") ?? [];
+    let from = 0;
+    this.added = Array.from(key("added_ends") ?? [], (end) => new TextDecoder().decode(names.subarray(from, (from = end))));
   }
 
-  /* Returns a readable form of a token: its text, "[UNK]", "<end>", "<start>", or bytes as "<E2 82>". */
+  /* Returns a readable form of a token: its text, the name of a role, "[UNK]", "<end>", "<start>", or bytes as "<E2 82>". */
   label(id) {
+    const role = this.chat ? id - (this.pieces.length - this.chat.added.length) : -1;
+    if (role >= 0) return this.chat.added[role];
     if (id === this.endId) return "<end>";
     if (id === this.startId) return "<start>";
     if (id === this.unknownId) return "[UNK]";

@@ -83,7 +83,7 @@ class LearningView {
       this.losses.length > 1 ? smallCurve(this.curve()) : "",
     );
     if (sample === null) return;
-    byId("learn-prompt").textContent = endOfText(prompt, SHOWN_PROMPT);
+    byId("learn-prompt").textContent = shownPrompt(prompt);
     byId("learn-sample").textContent = sample;
   }
 

@@ -5,9 +5,12 @@ function limitsOf(facts) {
 }
 
 function writingLimits(facts) {
+  const [does, seen] = facts.chat ? ["answers questions", "dialogues"] : ["continues a text", "text"];
   return [
-    "It continues a text in the manner of the text it was trained on. It knows nothing else.",
-    "It does not answer questions and does not follow instructions. It continues them like any other text.",
+    `It ${does} in the manner of the ${seen} it was trained on. It knows nothing else.`,
+    facts.chat
+      ? "It also answers questions whose answer it does not know."
+      : "It does not answer questions and does not follow instructions. It continues them like any other text.",
     "What it writes is made up. Do not rely on it for facts or advice.",
     "It may reproduce passages of its training text word for word.",
     contextLimit(facts),
@@ -46,12 +49,12 @@ function commonLimits(facts) {
   return limits;
 }
 
-function lossLimit({ val_loss, val_bits_per_byte, baselines }) {
+function lossLimit({ chat, val_loss, val_bits_per_byte, baselines }) {
   const choices = Math.exp(val_loss);
   const bits = val_bits_per_byte != null ? ` (${val_bits_per_byte.toFixed(3)} bits per byte)` : "";
   const unigram = baselines?.unigram != null ? ` Guessing by token frequency alone would have a loss of ${baselines.unigram.toFixed(2)}.` : "";
   return (
-    `On text it was not trained on, its loss is ${val_loss.toFixed(2)} nats per token${bits}. On average it is as uncertain as if ` +
+    `On ${chat ? "dialogues" : "text"} it was not trained on, its loss is ${val_loss.toFixed(2)} nats per token${bits}. On average it is as uncertain as if ` +
     `it chose among ${choices < 10 ? choices.toFixed(1) : formatInteger(Math.round(choices))} equally probable tokens.${unigram}`
   );
 }

@@ -14,7 +14,8 @@ async function openPage(client, facts) {
   byId("title").textContent = readable(facts.title || "Language model");
   byId("facts-line").append(...factsLine(facts).map((fact) => make("bdi", {}, fact)));
   if (facts.version) byId("footer-text").append(` Made with minigpt ${facts.version}.`);
-  const desk = facts.kind === "encoder_decoder" ? new Translator(client, facts) : new Writer(client, facts);
+  const Desk = facts.kind === "encoder_decoder" ? Translator : facts.chat ? Dialogue : Writer;
+  const desk = new Desk(client, facts);
   try {
     showAbout(byId("about-body"), facts);
   } catch (error) {

@@ -10,6 +10,11 @@ class StatusLine {
     if (this.node.textContent === message) this.node.textContent = "";
     this.node.textContent = message;
   }
+
+  async copy(text) {
+    const copied = await copyToClipboard(text);
+    this.say(copied ? "Copied" : "The browser does not allow copying. Select the text instead.");
+  }
 }
 
 function showError(error) {

@@ -42,6 +42,44 @@ class Model {
     return Array.from(ids, (id, i) => ({ id, text: texts[i], label: this.vocabulary.label(id) }));
   }
 
+  /* Returns the ids of a prompt, Int32Array: a text; or messages, to which an answer is added. The last answer, if there is one, has
+     nothing after it. As `encode_dialogues` in minigpt/tokenizers/vocabulary.py. */
+  ids(prompt) {
+    if (typeof prompt === "string") return this.engine.encode(prompt);
+    const { before, after, start } = this.vocabulary.chat, last = prompt.at(-1);
+    const parts = prompt[0].role === "system" ? [] : [start];
+    for (const message of prompt) {
+      const { role, content } = message;
+      parts.push(before[role], Array.from(this.plain(content)), message === last && role === "assistant" ? [] : after[role]);
+    }
+    if (last.role === "user") parts.push(before.assistant);
+    return Int32Array.from(parts.flat());
+  }
+
+  /* Returns the ids of what somebody typed; no token of a role is among them. */
+  plain(content) {
+    const name = this.vocabulary.added.find((added) => content.includes(added));
+    if (!name) return this.engine.encode(content);
+    const problem = `contains ${JSON.stringify(name)}, the name of a special token, which the engine would read as this token`;
+    throw new OptionError("RangeError", `content: ${problem}`);
+  }
+
+  /* Leaves out the oldest questions and answers of a dialogue that do not fit into the context together with an answer, as
+     `chat_prompt` in minigpt/generation/prompts.py. maxNewTokens: null for as many as fit.
+     Returns {prompt: messages, leftOut: how many are not, count: the tokens of the prompt, maxNewTokens: of the answer}. */
+  fit({ messages, maxNewTokens }) {
+    const { maxLen } = this, first = Number(messages[0].role === "system");
+    const room = maxLen - Math.min(maxNewTokens ?? Math.floor(maxLen / 4), Math.floor(maxLen / 2));
+    let count = Infinity;
+    for (let leftOut = 0; leftOut < messages.length - first; leftOut += 2) {
+      const prompt = [...messages.slice(0, first), ...messages.slice(first + leftOut)];
+      count = this.ids(prompt).length;
+      if (count <= room) return { prompt, leftOut, count, maxNewTokens: maxNewTokens ?? maxLen - count };
+    }
+    const limit = `should have at most ${room}, so that an answer fits into the context of ${maxLen}`;
+    throw new OptionError("RangeError", `the last message: the prompt has ${count} tokens; ${limit}`);
+  }
+
   /* Returns the ids of a source, end token included; what is beyond the context is left out. */
   source(text) {
     const ids = this.engine.encode(text.replace(SOURCE_ENDS, ""));
@@ -51,7 +89,7 @@ class Model {
 
   /* Begins a continuation or a translation. */
   begin({ prompt, kept, maxNewTokens, stop, choices, withoutHeads = [], withoutLayers = [], ...settings }) {
-    const ids = this.isPairs ? this.source(prompt) : this.engine.encode(prompt);
+    const ids = this.isPairs ? this.source(prompt) : this.ids(prompt);
     const detokenizer = new Detokenizer(this.vocabulary);
     for (const id of this.isPairs ? [] : ids) detokenizer.push(id);
     const stopping = new StoppingText(stop);
@@ -122,7 +160,7 @@ class Model {
   inspect({ prompt, tokens, chosen, withoutHeads = [], withoutLayers = [] }) {
     const { startId } = this.vocabulary;
     const source = this.isPairs ? this.source(prompt) : [];
-    const read = this.isPairs ? [] : this.engine.encode(prompt);
+    const read = this.isPairs ? [] : this.ids(prompt);
     const context = [...(read.length ? read : [startId]), ...tokens].slice(-this.maxLen);
     this.open(context, source, withoutHeads, withoutLayers);
     return {
@@ -138,7 +176,7 @@ class Model {
   draw({ prompt, tokens, ids, withoutHeads, withoutLayers, ...settings }) {
     this.current = null;
     this.leaveOut(withoutHeads, withoutLayers);
-    this.engine.start([...this.engine.encode(prompt), ...tokens], tokens.length, tokens.length + 1, settings);
+    this.engine.start([...this.ids(prompt), ...tokens], tokens.length, tokens.length + 1, settings);
     return this.engine.describeDraw(ids);
   }
 
@@ -154,10 +192,10 @@ class Model {
     return { source: this.describe(source), target: this.describe(tokens), weights };
   }
 
-  /* Returns the probability of each token of a text; null for those before the context. */
+  /* Returns the probability of each token of a text, or of a dialogue; null for those before the context. */
   read(text) {
-    const ids = Array.from(this.engine.encode(text));
-    const context = [this.vocabulary.startId, ...ids].slice(-this.maxLen);
+    const ids = Array.from(this.ids(text)), start = typeof text === "string" ? [this.vocabulary.startId] : [];
+    const context = [...start, ...ids].slice(-this.maxLen);
     this.current = null;
     this.leaveOut([], []);
     const read = ids.length ? this.engine.choices(context).map(({ probability }) => probability) : [];
@@ -166,7 +204,7 @@ class Model {
 
   /* Returns the number of tokens of a prompt and those in the context; after the first, with how each would have been chosen. */
   readPrompt({ prompt }) {
-    const ids = this.engine.encode(prompt), context = ids.slice(-this.maxLen);
+    const ids = this.ids(prompt), context = ids.slice(-this.maxLen);
     this.current = null;
     this.leaveOut([], []);
     const choices = context.length ? this.engine.choices(context) : [];

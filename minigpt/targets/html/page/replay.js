@@ -85,14 +85,14 @@ class Replay {
     this.dates.checked = false;
     this.showDates();
     this.prompt.classList.remove("empty");
-    this.prompt.textContent = endOfText(request.prompt, SHOWN_PROMPT);
+    this.prompt.textContent = shownPrompt(request.prompt);
     try {
       // The state that was shown before, written for this prompt and these settings.
       const before = this.before === index ? null : await this.write(turn, request, this.before, key);
       const text = await this.write(turn, request, index, key);
       if (turn !== this.turn) return;
       this.showChanges(before, text, index);
-      this.shown = request.prompt + text;
+      this.shown = this.facts.chat ? [...request.prompt, messageOf("assistant", text)] : request.prompt + text;
       this.before = index;
     } catch (error) {
       this.stopPlaying();
@@ -140,7 +140,8 @@ class Replay {
     this.sheet.classList.toggle("learned", this.dates.checked);
     this.colored?.remove();
     this.colored = null;
-    this.prompt.hidden = this.text.hidden = this.dates.checked;
+    this.text.hidden = this.dates.checked;
+    this.prompt.hidden = this.dates.checked && !this.facts.chat;
     if (!this.dates.checked) return;
     const tokens = datesOf(await this.client.learning(this.shown), this.snapshots);
     if (!this.dates.checked) return;

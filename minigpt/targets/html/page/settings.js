@@ -20,6 +20,10 @@ class SettingsForm {
     const [temperature, ...others] = SAMPLING_SETTINGS.toSorted((one, other) => place(one) - place(other));
     byId("settings-row").prepend(this.field(temperature));
     byId("fields").append(...others.map((setting) => this.field(setting)));
+    if (facts.chat) {
+      const system = make("textarea", { id: "system", rows: 2, dir: "auto", autocomplete: "off" });
+      byId("fields").before(make("div", { class: "field" }, make("label", { for: "system" }, "System message"), system));
+    }
     byId("glossary").append(
       ...[temperature, ...others].flatMap(({ label, description }) => [make("dt", {}, label), make("dd", {}, description)]),
       make("dt", {}, "Keep"),
@@ -40,10 +44,12 @@ class SettingsForm {
     box.style.setProperty("--left", `${Math.max(16, Math.min(left, clientWidth - width - 16))}px`);
   }
 
-  // Returns the value of a setting before anybody changes it. A text may be as long as the context, so that it ends by itself.
+  // Returns the value of a setting before anybody changes it. A text may be as long as the context, so that it ends by itself; an
+  // answer a quarter of it, so that a dialogue fits.
   usual({ name, default: value }) {
     const found = this.sampling[name] ?? value;
-    return String(name === "max_new_tokens" ? Math.max(found, this.facts.model.max_len) : found);
+    const { chat, model } = this.facts, longest = chat ? Math.floor(model.max_len / 4) : model.max_len;
+    return String(name === "max_new_tokens" ? Math.max(found, longest) : found);
   }
 
   // Returns the elements of a setting.
@@ -120,11 +126,12 @@ class SettingsForm {
   }
 
   // Fills the form with the text that the fragment of the address names. Returns {prompt, path, token}, or null without
-  // one. path: the settings of the text, then those of each branch on the way to the one that is meant, with `kept` and `id`.
+  // one. prompt: a text, or messages. path: the settings of the text, then those of each branch on the way to the one that is
+  // meant, with `kept` and `id`.
   readAddress() {
     const state = new URLSearchParams(location.hash.slice(1));
-    if (!state.has("prompt")) return null;
-    const prompt = state.get("prompt");
+    const prompt = this.facts.chat ? messagesIn(state) : state.get("prompt");
+    if (prompt === null) return null;
     const usual = SAMPLING_SETTINGS.map((setting) => [setting.option, numberIn(this.usual(setting))]);
     const path = [{ settings: { stop: this.stop, ...NOTHING_OFF, ...Object.fromEntries(usual) } }];
     for (const [name, value] of state) {
@@ -136,7 +143,8 @@ class SettingsForm {
       if (setting && isAllowed(setting, numberIn(value))) path.at(-1).settings[name] = numberIn(value);
       if (name === "off") Object.assign(path.at(-1).settings, this.partsIn(value));
     }
-    byId("prompt").value = prompt;
+    if (this.facts.chat) byId("system").value = prompt[0].role === "system" ? prompt[0].content : "";
+    else byId("prompt").value = prompt;
     for (const setting of SAMPLING_SETTINGS) this.set(setting, String(path.at(-1).settings[setting.option]));
     const { withoutHeads, withoutLayers } = path.at(-1).settings;
     this.switchOff({ withoutHeads, withoutLayers });
@@ -160,7 +168,8 @@ class SettingsForm {
   // Puts a text into the fragment of the address: its prompt, its seed, and the settings that have been changed; for each
   // branch on the way to it the tokens it keeps, the token it chose, and the settings that differ; the token that is looked at.
   writeAddress([text, ...branches], token = null) {
-    const state = new URLSearchParams({ prompt: text.prompt });
+    const { prompt, turn } = text, state = new URLSearchParams(turn ? { messages: JSON.stringify(turn.messages) } : { prompt });
+    const isLong = (turn ? state.get("messages") : prompt).length > MOST_IN_ADDRESS;
     const append = (settings, isNew) => {
       for (const setting of SAMPLING_SETTINGS) {
         const value = String(settings[setting.option]);
@@ -180,19 +189,24 @@ class SettingsForm {
       appendOff(settings, parent.settings);
     }
     if (token !== null) state.set("token", token + 1);
-    try {
-      const address = new URL(location.href);
-      address.hash = text.prompt.length > MOST_IN_ADDRESS ? "" : state;
-      history.replaceState(null, "", address);
-    } catch {
-      // A page inside another page may have no address of its own.
-    }
+    replaceFragment(isLong ? "" : state);
   }
 
   reveal(field) {
     const box = field.closest("[popover]");
     if (box && !box.matches(":popover-open")) box.showPopover?.();
     field.focus();
+  }
+}
+
+// Changes the fragment of the address.
+function replaceFragment(fragment) {
+  try {
+    const address = new URL(location.href);
+    address.hash = fragment;
+    history.replaceState(null, "", address);
+  } catch {
+    // A page inside another page may have no address of its own.
   }
 }
 

@@ -33,7 +33,7 @@ class Translator {
     showChips(samplePrompts(facts), () => this.start());
     listenToAddress(this);
     byId("stop").addEventListener("click", () => this.job?.stop());
-    byId("copy").addEventListener("click", () => this.copy());
+    byId("copy").addEventListener("click", () => this.status.copy(this.shown.text));
     listenToColors();
     watchColors(() => this.draw?.());
   }
@@ -151,11 +151,6 @@ class Translator {
     if (!this.alignment) return;
     const length = this.alignment.source.length;
     this.source.shade(index === null ? null : this.alignment.weights.subarray(index * length, (index + 1) * length));
-  }
-
-  async copy() {
-    const copied = await copyToClipboard(this.shown.text);
-    this.status.say(copied ? "Copied" : "The browser does not allow copying. Select the text instead.");
   }
 }
 

@@ -2,9 +2,10 @@
 
 class Branch {
   // kept: the tokens taken over from the parent, the chosen alternative last.
-  constructor({ prompt, settings, learnedSteps = 0, parent = null, kept = [], instead = null }) {
+  constructor({ prompt, settings, learnedSteps = 0, parent = null, kept = [], instead = null, turn = parent?.turn ?? null }) {
     this.learnedSteps = learnedSteps; // those of the weights that write it
-    this.prompt = prompt;
+    this.prompt = prompt; // a text, or messages
+    this.turn = turn; // of an answer: see `Dialogue`
     this.settings = settings;
     this.parent = parent;
     this.keptCount = kept.length;
@@ -98,7 +99,7 @@ class BranchTree {
 
 function branchName(branch) {
   if (!branch.parent) {
-    const prompt = startOfText(branch.prompt, 40);
+    const prompt = startOfText(shownPrompt(branch.prompt), 40);
     const name = prompt ? make("bdi", {}, prompt) : "No prompt";
     return [name, make("span", { class: "faint" }, ` seed ${branch.settings.seed}`)];
   }

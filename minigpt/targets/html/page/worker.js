@@ -125,14 +125,19 @@ class ModelWorker {
     return this.model("main").align(message);
   }
 
-  /* Reads a text with several models: {tokens, probabilities: a list for each model}. */
+  fit(message) {
+    return this.model("main").fit(message);
+  }
+
+  /* Reads a text, or the answer that ends a dialogue, with several models: {tokens, probabilities: a list for each model}. */
   async learning({ text, models }) {
     const probabilities = [];
     for (const name of models) {
       await this.unpack(name);
       probabilities.push(this.model(name).read(text));
     }
-    return { tokens: this.model("main").describe(this.main.encode(text)), probabilities };
+    const main = this.model("main"), first = typeof text === "string" ? 0 : main.ids(text.slice(0, -1)).length;
+    return { tokens: main.describe(main.ids(text)).slice(first), probabilities: probabilities.map((ofModel) => ofModel.slice(first)) };
   }
 
   tokenize(message) {

@@ -54,7 +54,10 @@ class Writer {
     listenToAddress(this);
     byId("stop").addEventListener("click", () => this.job?.stop());
     byId("continue").addEventListener("click", () => this.continue());
-    byId("copy").addEventListener("click", () => this.copy());
+    byId("copy").addEventListener("click", () => {
+      this.typing.showAll();
+      this.status.copy(this.copied);
+    });
     listenToColors();
   }
 
@@ -77,25 +80,30 @@ class Writer {
   start() {
     clearError();
     try {
-      const same = this.client.isLearning ? [] : this.tree.find(this.request());
-      const isNew = same.length === 0 || this.settings.drawSeed();
-      const complete = same.find((branch) => branch.isComplete);
-      if (isNew || !complete) {
-        this.write(new Branch(this.request()));
-      } else {
-        this.show(complete);
-        this.status.say("The same prompt, settings and seed give the same text.");
-      }
-      this.setAddress();
+      this.begin(this.request());
     } catch (error) {
       showError(error);
     }
   }
 
+  // Writes what the form asks for, with a new seed if it is written already. request: as `Branch` takes it.
+  begin(request) {
+    const same = this.client.isLearning ? [] : this.tree.find(request);
+    const isNew = same.length === 0 || this.settings.drawSeed();
+    const complete = same.find((branch) => branch.isComplete);
+    if (isNew || !complete) {
+      this.write(new Branch({ ...request, settings: this.settings.read() }));
+    } else {
+      this.show(complete);
+      this.status.say("The same prompt, settings and seed give the same text.");
+    }
+    this.setAddress();
+  }
+
   // Writes the text of a link and its branches, and chooses its token.
-  async follow({ prompt, path: [{ settings }, ...steps], token }) {
+  async follow({ prompt, turn, path: [{ settings }, ...steps], token }) {
     clearError();
-    let branch = new Branch({ prompt, settings, learnedSteps: this.client.learnedSteps });
+    let branch = new Branch({ prompt, turn, settings, learnedSteps: this.client.learnedSteps });
     for (let next = branch; next; next = forkOf(branch, steps.shift())) {
       branch = next;
       await this.write(branch);
@@ -196,7 +204,7 @@ class Writer {
     byId("text-tools").hidden = false;
     byId("legend").hidden = false;
     this.promptTokens.clear();
-    showPrompt(branch.prompt);
+    this.showPrompt(branch);
     this.tokens.clear();
     this.tokens.append(branch.tokens);
     byId("context-note").hidden = true;
@@ -208,6 +216,14 @@ class Writer {
     else this.typing.start(branch);
     if (branch.chosen !== null) this.choose(branch.chosen);
     this.showProgress();
+  }
+
+  showPrompt({ prompt }) {
+    const end = shownPrompt(prompt);
+    byId("prompt-start").textContent = end;
+    const note = byId("prompt-note");
+    note.hidden = end.length === prompt.length;
+    note.textContent = `The end of the prompt: the last ${formatInteger(end.length)} of ${formatInteger(prompt.length)} characters.`;
   }
 
   // Shows the tokens of the prompt, as soon as the model has read it.
@@ -279,13 +295,12 @@ class Writer {
 
   setAddress() {
     clearTimeout(this.addressing);
-    this.settings.writeAddress(this.shown.path, this.shown.chosen);
+    if (this.shown) this.settings.writeAddress(this.shown.path, this.shown.chosen);
+    else replaceFragment("");
   }
 
-  async copy() {
-    this.typing.showAll();
-    const copied = await copyToClipboard(this.shown.prompt + this.shown.continuation);
-    this.status.say(copied ? "Copied" : "The browser does not allow copying. Select the text instead.");
+  get copied() {
+    return this.shown.prompt + this.shown.continuation;
   }
 }
 
@@ -346,12 +361,9 @@ function firstBeyond(branch) {
   );
 }
 
-function showPrompt(prompt) {
-  const end = endOfText(prompt, SHOWN_PROMPT);
-  byId("prompt-start").textContent = end;
-  const note = byId("prompt-note");
-  note.hidden = end.length === prompt.length;
-  note.textContent = `The end of the prompt: the last ${formatInteger(end.length)} of ${formatInteger(prompt.length)} characters.`;
+// What is shown of a prompt: the end of a text, or the last question of a dialogue.
+function shownPrompt(prompt) {
+  return typeof prompt === "string" ? endOfText(prompt, SHOWN_PROMPT) : `${prompt.at(-1).content}\n`;
 }
 
 // isTyping: whether tokens are still shown one by one.
@@ -391,7 +403,7 @@ function listenToAddress(desk) {
 
 function listenToColors() {
   byId("colors").addEventListener("change", (event) => {
-    setAttribute(byId("text"), "data-plain", !event.target.checked);
+    setAttribute(byId("sheet"), "data-plain", !event.target.checked);
     setAttribute(byId("legend"), "data-plain", !event.target.checked);
   });
 }

@@ -1,0 +1,152 @@
+"""The format of dialogues of an imported folder, derived from its chat template.
+
+The template is rendered for dialogues whose messages are marks. What is around the marks becomes ids.
+"""
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from minigpt.errors import UserError
+from minigpt.targets.huggingface import rendering
+from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers.base import read_file
+from minigpt.tokenizers.chat import ROLES, ChatFormat, find
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+
+_MOST = 200_000
+# The special tokens whose value is the end token in an exported folder.
+_NAMES = ("bos_token", "eos_token", "unk_token")
+_MARKS = ("Qxz1k", "Qxz2k", "Qxz3k", "Qxz4k", "Qxz5k")
+# With white space, which a template may remove; and words, which may be joined with what is before them.
+_TEXTS = ("the cat? ", "It is\n4.\n", "Où? ", "What? ")
+# The roles and the texts of a dialogue, and whether an answer is asked for.
+_DIALOGUES = (
+    ("suau", _MARKS, True),
+    ("uauau", _MARKS, True),
+    ("ua", _MARKS, False),
+    ("uau", _TEXTS, True),
+)
+logger = logging.getLogger(__name__)
+
+
+def with_template(tokenizer: GPT2Tokenizer, folder: Path, settings: Mapping[str, Any]) -> Tokenizer:
+    """Returns the tokenizer of a folder with the format of its chat template, if there is one.
+
+    A line in the log says why a template cannot be used. `settings` is the content of
+    tokenizer_config.json.
+    """
+    try:
+        if (template := _template_of(folder, settings)) is None:
+            return tokenizer
+        # An exported folder has other special tokens; the template keeps its own.
+        for name, value in {**dict.fromkeys(_NAMES, tokenizer.end_name), **settings}.items():
+            text = value.get("content") if isinstance(value, dict) else value or ""
+            is_written = name in _NAMES and text == tokenizer.end_name
+            if name.endswith("_token") and name in template and not is_written:
+                template = f"{{%- set {name} = {json.dumps(text)} %}}{template}"
+        return tokenizer.with_chat(chat_format(template, tokenizer))
+    except UserError as error:
+        logger.warning("%s: imported without its chat template: %s", folder, error)
+        return tokenizer
+
+
+def _template_of(folder: Path, settings: Mapping[str, Any]) -> str | None:
+    template = settings.get("chat_template")
+    if (file := folder / "chat_template.jinja").is_file():
+        template = read_file(file).decode("utf-8", "replace")
+    elif (file := folder / "chat_template.json").is_file() and template is None:
+        try:
+            template = json.loads(read_file(file))["chat_template"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise UserError(f"{file.name}: damaged; should be JSON with a chat_template") from None
+    if isinstance(template, list):  # Several with names; the others are for tools.
+        named = {t.get("name"): t.get("template") for t in template if isinstance(t, dict)}
+        template = named.get("default", "")
+    if template is not None and not (isinstance(template, str) and len(template) <= _MOST):
+        raise UserError(f"should be text of at most {_MOST:,} characters")
+    return template
+
+
+def chat_format(template: str, tokenizer: GPT2Tokenizer) -> ChatFormat:
+    """Returns the format of dialogues that a Jinja template describes, which may come from anybody.
+
+    Raises:
+      UserError: the template cannot be rendered, or what it writes around the messages of a role is not
+        always the same, or has no tokens of its own, or an answer does not end with the end token.
+    """
+    *marked, written = _rendered(template, tokenizer.end_name)
+    system, question, answer, again, end = _around(marked[0], 4)
+    start, *between, asked = _around(marked[1], 5)
+    tail = _around(marked[2], 2)[-1]
+    # What follows a question and what precedes the answer cannot be told apart, and need not be.
+    if {answer, end, *between[::2], asked} != {answer} or {again, *between[1::2]} != {again}:
+        raise UserError("what it writes around a message depends on the other messages")
+    ask = again.removeprefix(tail)
+    if not (again.startswith(tail) and start.endswith(ask) and question.endswith(ask)):
+        raise UserError("what it writes around a question depends on what precedes it")
+    start = start.removesuffix(ask)
+    asking, answered = ask + _TEXTS[0] + answer + _TEXTS[1] + tail, ask + _TEXTS[2] + answer
+    if written != start + asking + answered:
+        raise UserError("it changes the text of messages")
+
+    def ids(text: str) -> tuple[int, ...]:
+        return tuple(tokenizer.encode(text).tolist())
+
+    before, after = (system, ask, answer), (question.removesuffix(ask), "", tail)
+    chat = ChatFormat(
+        dict(zip(ROLES, map(ids, before), strict=True)),
+        dict(zip(ROLES, map(ids, after), strict=True)),
+        template,
+        ids(start),
+    )
+    if chat.after["assistant"][:1] != (tokenizer.end_id,):
+        problem = f"should end with the end token, {tokenizer.end_name}"
+        raise UserError(f"an answer ends with {tail!r}; {problem}")
+    (encoded,) = tokenizer.with_chat(chat).encode_dialogues([_messages("uau", _TEXTS)])
+    opening, own = chat.before["assistant"], {token.id for token in tokenizer.added}
+    if len(find(encoded, opening)) != 2 or not own & {*opening}:
+        raise UserError("an answer does not begin with a token that no text is encoded to")
+    if tuple(encoded.tolist()) != ids(written):
+        raise UserError("the tokens of a message depend on the text around it")
+    return chat
+
+
+def _rendered(template: str, end: str) -> list[str]:
+    """Renders `_DIALOGUES` in another process."""
+    special = dict.fromkeys(_NAMES, end)
+    dialogues = [
+        {"messages": _messages(roles, texts), "add_generation_prompt": asks, **special}
+        for roles, texts, asks in _DIALOGUES
+    ]
+    given = json.dumps({"template": template, "dialogues": dialogues}).encode()
+    # -P: the modules next to the program are not those of the standard library.
+    command = [sys.executable, "-P", rendering.__file__]
+    try:
+        done = subprocess.run(
+            command, input=given, capture_output=True, timeout=10 * rendering.SECONDS
+        )
+        found = json.loads(done.stdout)
+    except (ValueError, subprocess.TimeoutExpired):
+        raise UserError(f"it takes more than {rendering.SECONDS} s, or too much memory") from None
+    if "problem" in found:
+        raise UserError(found["problem"])
+    return list(found["texts"])
+
+
+def _messages(roles: str, texts: tuple[str, ...]) -> list[dict[str, str]]:
+    names = {role[0]: role for role in ROLES}
+    return [{"role": names[r], "content": t} for r, t in zip(roles, texts, strict=False)]
+
+
+def _around(text: str, count: int) -> list[str]:
+    """Returns what is before, between and after the first marks."""
+    places = [text.find(mark) for mark in _MARKS[:count]]
+    if any(text.count(mark) != 1 for mark in _MARKS[:count]) or places != sorted(places):
+        raise UserError("it does not write each message once and in order")
+    ends = [0, *(place + len(_MARKS[0]) for place in places)]
+    return [text[a:b] for a, b in zip(ends, [*places, len(text)], strict=True)]
