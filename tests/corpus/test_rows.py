@@ -223,7 +223,9 @@ def test_large_files_do_not_take_memory(tmp_path):
     """200,000 rows of one column, in one row group: 20 MB that are never in memory at once."""
     texts = pyarrow.array([f"{number:>100}" for number in range(200_000)])
     table = pyarrow.table({"text": texts, "unused": texts})
-    pyarrow.parquet.write_table(table, tmp_path / "a.parquet", use_dictionary=False)
+    pyarrow.parquet.write_table(
+        table, tmp_path / "a.parquet", use_dictionary=False, compression="none"
+    )
     del table, texts
     before = pyarrow.total_allocated_bytes()
     highest = 0
