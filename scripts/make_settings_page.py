@@ -177,7 +177,7 @@ def row(section: str, variant: type[Section], name: str) -> Row:
     return (
         f"`{section}.{name}`",
         type_name(field.annotation),
-        toml(field.default),
+        "required" if field.is_required() else toml(field.default),
         allowed(field.annotation, field.metadata),
         described(field.description or ""),
     )
@@ -185,11 +185,10 @@ def row(section: str, variant: type[Section], name: str) -> Row:
 
 def selector_row(section: str, name: str) -> Row:
     """Returns the cells of the setting that selects the variant of a section."""
-    kinds = list(variants(section).values())
+    values, kinds = zip(*variants(section).items(), strict=True)
     first = kinds[0]
     (base,) = first.__bases__
-    values = [variant.model_fields[name].default for variant in kinds]
-    description = base.model_fields[name].description  # type: ignore[attr-defined]
+    description = base.model_fields[name].description
     default = toml(first.model_fields[name].default)
     return f"`{section}.{name}`", "string", default, ", ".join(map(toml, values)), description
 
@@ -214,10 +213,11 @@ def section_text(section: str) -> str:
         if all(cells in r.values() for r in rows.values())
     ]
     parts += [table([selector_row(section, chosen_by), *shared])]
-    for kind in kinds:
-        name = kind.model_fields[chosen_by].default
+    for kind in dict.fromkeys(kinds):
+        # Some names have the same settings.
+        names = [json.dumps(name) for name, each in variants(section).items() if each is kind]
         own = [c for n, c in rows[kind].items() if n != chosen_by and c not in shared]
-        parts += [f"### {section}.{chosen_by} = {json.dumps(name)}\n"]
+        parts += [f"### {section}.{chosen_by} = {', '.join(names)}\n"]
         parts += [" ".join((kind.__doc__ or "").split()) + "\n"]
         parts += [table(own)] if own else []
         parts += [block_defaults(kind)] if issubclass(kind, TransformerConfig) else []

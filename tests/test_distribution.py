@@ -19,7 +19,16 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 # What users install for a feature.
-FEATURES = ["data", "datasets", "litert", "onnx", "serve", "tensorboard"]
+FEATURES = [
+    "data",
+    "datasets",
+    "grammar",
+    "huggingface",
+    "litert",
+    "onnx",
+    "serve",
+    "tensorboard",
+]
 FOLDERS = ["minigpt", "scripts", "examples", "tests", "docs", "configs", "data"]
 KINDS = {".md", ".py", ".toml", ".ipynb", ".js", ".html", ".cjs"}
 TEXTS = [
@@ -115,7 +124,7 @@ def imported_distributions(path: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     ("folder", "extras"),
-    [("minigpt", FEATURES), ("examples", []), ("scripts", EXTRAS), ("tests", EXTRAS)],
+    [("minigpt", FEATURES), ("examples", ["dev"]), ("scripts", EXTRAS), ("tests", EXTRAS)],
 )
 def test_every_import_is_declared(folder, extras):
     required = [*PROJECT["dependencies"], *(name for extra in extras for name in EXTRAS[extra])]

@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import chess
 import nbformat
+import numpy as np
 import pytest
 from nbclient import NotebookClient
 
@@ -54,6 +56,31 @@ def test_scripts(tmp_path):
     # -I: without minigpt's folder on the path.
     answer = run("-I", str(EXAMPLES / "use_export.py"), "run/saved_model", "Ana sat")
     assert answer.startswith("Ana sat")
+
+
+def test_chess_games(tmp_path):
+    settings = ["training.epochs=1", "training.steps_per_epoch=3", "model.embed_dim=16"]
+    options = [part for setting in settings for part in ("--set", setting)]
+    command = ["folder", "--games", "40", "--length", "30", "--samples", "3", *options]
+    output = subprocess.run(
+        [sys.executable, str(EXAMPLES / "chess_games.py"), *command],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    legal, tried = map(int, re.search(r"(\d+) of (\d+) moves are legal: ", output).groups())
+    # A model that has learned nothing: each of three games ends at once, or soon.
+    assert 0 <= legal <= tried <= 60
+    names = (tmp_path / "folder" / "moves.txt").read_text().split()
+    ids = np.load(tmp_path / "folder" / "games.npy")
+    games = " ".join(names[i] for i in ids).split(" <end>")[:-1]
+    assert len(games) == 40
+    for game in games:
+        board = chess.Board()
+        for move in game.split():
+            board.push_uci(move)  # Raises an error for an illegal move.
 
 
 def test_keras_tutorial(tmp_path):

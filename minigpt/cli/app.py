@@ -18,6 +18,7 @@ from minigpt.interrupts import INTERRUPTED
 # Command → its module and function.
 COMMANDS = {
     "train": ("train", "train"),
+    "sweep": ("sweep", "sweep"),
     "sample": ("sample", "sample"),
     "chat": ("chat", "chat"),
     "translate": ("translate", "translate"),

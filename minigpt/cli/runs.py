@@ -36,12 +36,12 @@ def runs(
     if as_json:
         print_json([run.as_dict() for run in found])
     elif found:
-        print_table([HEADINGS, *map(_row, found)])
+        print_table([HEADINGS, *map(row_of, found)])
     else:
         print(f"{one_line(str(folder))}: contains no runs")
 
 
-def _row(run: "minigpt.RunSummary") -> tuple[str, ...]:
+def row_of(run: "minigpt.RunSummary") -> tuple[str, ...]:
     if run.bits_per_byte is not None:
         score = f"{run.bits_per_byte:.4g}"
     else:

@@ -3,6 +3,7 @@
 import random
 import sys
 import warnings
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -31,9 +32,12 @@ _NOT_FOR_BEAMS = [
     if s.name == "seed" or (s.role == "distribution" and s.name != "repetition_penalty")
 ]
 OPTION_NAMES = {**option_names(_SETTINGS), "adapter": "--adapter"}
+_FORMS = {"grammar": "--grammar", "regex": "--regex", "json_schema": "--json-schema"}
 
 
-@command({"run": "RUN", "prompt": "--prompt", **OPTION_NAMES, "num_samples": "--num-samples"})
+@command(
+    {"run": "RUN", "prompt": "--prompt", **OPTION_NAMES, **_FORMS, "num_samples": "--num-samples"}
+)
 @with_sampling_options(_SETTINGS, before="num_samples")
 def sample(
     run: ModelArgument,
@@ -43,6 +47,9 @@ def sample(
     num_samples: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Samples per prompt; sample i uses seed + i.")
     ] = 1,
+    grammar: Annotated[Path | None, typer.Option(help="Grammar of the text (GBNF).")] = None,
+    regex: Annotated[str | None, typer.Option(help="Regular expression of the text.")] = None,
+    json_schema: Annotated[Path | None, typer.Option(help="JSON schema of the text.")] = None,
     as_stream: Annotated[
         bool, typer.Option("--stream", help="Print text while it is generated.")
     ] = False,
@@ -60,12 +67,13 @@ def sample(
     sampling = opened.sampling_settings(options)
     first_seed = opened.sampling["seed"] if options["seed"] is None else options["seed"]
     _check_options(sampling.beams, options, as_stream, as_json)
+    form = _form(grammar=grammar, regex=regex, json_schema=json_schema)
     interactive = not prompt and is_interactive()
     prompts = prompt or ([] if interactive else _piped_prompts())
     if interactive:
         print_message(f"Loading {run} ...")
     model = opened.load(sampling, verbose, adapter)
-    settings = vars(sampling)
+    settings = vars(sampling) | ({"logits_processor": form} if form else {})
     if sampling.max_new_tokens == 0:
         given = options["max_new_tokens"] is not None
         name = OPTION_NAMES["max_new_tokens"] if given else "sampling.max_new_tokens"
@@ -90,6 +98,8 @@ def sample(
             else:
                 headings.print_next(found.seed if draws else None)
                 print_text(found.prompt + found.text)
+            if form and len(found.tokens) == sampling.max_new_tokens:
+                print_message(f"{OPTION_NAMES['max_new_tokens']} may have cut this text.")
 
     def answer(text: str) -> None:
         new_seed = (
@@ -128,6 +138,19 @@ def _check_options(beams: int, options: dict[str, Any], stream: bool, as_json: b
         problems.append("--stream: cannot be used with --json, which prints whole objects")
     if problems:
         raise UserError(*problems)
+
+
+def _form(**given: Any) -> Any:
+    """Returns the `Grammar` that an option gives; None without one."""
+    options = {name: value for name, value in given.items() if value is not None}
+    if len(options) > 1:
+        raise UserError(f"{' and '.join(_FORMS[name] for name in options)}: only one is possible")
+    for kind, value in options.items():
+        from minigpt.generation.grammar import Grammar
+
+        source = value if kind == "regex" else "\n".join(read_lines(value, _FORMS[kind]))
+        return Grammar(kind, source, value)
+    return None
 
 
 def _piped_prompts() -> list[str]:

@@ -72,15 +72,16 @@ class SampleHeadings:
 MAX_BYTES = 100_000_000
 
 
-def read_lines(file: Path | None = None) -> list[str]:
+def read_lines(file: Path | None = None, option: str = "--file") -> list[str]:
     """Returns the lines of a UTF-8 file, or of standard input, without line endings.
 
     Args:
       file: the file; None for standard input. A closed standard input has no lines.
+      option: what gives the file, for messages.
     Raises:
       UserError: the input cannot be read, is not UTF-8, or is larger than `MAX_BYTES`.
     """
-    name = "standard input" if file is None else f"--file {file}"
+    name = "standard input" if file is None else f"{option} {file}"
     try:
         data = _read(file)
         text = data.decode("utf-8")

@@ -87,7 +87,7 @@ def train(
 
 def _train(config: str | None, text: list[str], run: Path | None, overrides: list[str]) -> None:
     with option_names(NEW_RUN | OVERRIDES):
-        settings = _settings(config, text, run, overrides)
+        settings = new_settings(config, text, run, overrides)
         # Imports TensorFlow, so a wrong option is reported before.
         minigpt.train(
             settings,
@@ -102,7 +102,7 @@ def _plan(
     config: str | None, text: list[str], run: Path | None, overrides: list[str], as_json: bool
 ) -> None:
     with option_names(NEW_RUN | OVERRIDES):
-        settings = _settings(config, text, run, overrides)
+        settings = new_settings(config, text, run, overrides)
         plan = minigpt.plan  # Imports TensorFlow, which is part of the time to forecast.
         from minigpt.environment import seconds_of_process
 
@@ -126,7 +126,7 @@ def _plan(
         print_text(forecast.in_words())
 
 
-def _settings(
+def new_settings(
     config: str | None, text: list[str], run: Path | None, overrides: list[str]
 ) -> Config:
     """Returns the settings of a new run, with all problems of the options in one error."""

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from minigpt.config.data import DatasetsConfig as DatasetsConfig
     from minigpt.config.data import DialoguesConfig as DialoguesConfig
     from minigpt.config.data import FilesConfig as FilesConfig
+    from minigpt.config.data import IdsConfig as IdsConfig
     from minigpt.config.data import ImdbConfig as ImdbConfig
     from minigpt.config.data import PairsConfig as PairsConfig
     from minigpt.config.data import PythonConfig as PythonConfig
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from minigpt.config.schema import SECTIONS as SECTIONS
     from minigpt.config.schema import Config as Config
     from minigpt.config.schema import SamplingConfig as SamplingConfig
+    from minigpt.config.tokenizer import GivenConfig as GivenConfig
     from minigpt.config.tokenizer import GPT2Config as GPT2Config
+    from minigpt.config.tokenizer import LearnedConfig as LearnedConfig
     from minigpt.config.tokenizer import TokenizerConfig as TokenizerConfig
     from minigpt.config.training import TrainingConfig as TrainingConfig
 

@@ -154,6 +154,17 @@ class PairsConfig(DataConfig):
     )
 
 
+class IdsConfig(DataConfig):
+    """Token ids of the user; see docs/token-ids.md."""
+
+    source: Literal["ids"] = "ids"
+    paths: Paths = Field(
+        [],
+        description="files of token ids, .bin or .npy, or folders of them; those whose names begin with "
+        "val are for validation; at least one",
+    )
+
+
 AnyData = Annotated[
     Annotated[StoriesConfig, Tag("stories")]
     | Annotated[FilesConfig, Tag("files")]
@@ -162,6 +173,7 @@ AnyData = Annotated[
     | Annotated[ShakespeareConfig, Tag("shakespeare")]
     | Annotated[PythonConfig, Tag("python")]
     | Annotated[PairsConfig, Tag("pairs")]
-    | Annotated[DialoguesConfig, Tag("dialogues")],
+    | Annotated[DialoguesConfig, Tag("dialogues")]
+    | Annotated[IdsConfig, Tag("ids")],
     selected_by("source", "stories"),
 ]

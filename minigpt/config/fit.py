@@ -14,6 +14,8 @@ Settings = dict[str, dict[str, Any]]
 MAX_MINUTES = 10.0
 # Texts with fewer bytes are learned character by character.
 CHARACTERS_BELOW = 60_000
+# The same for texts with more than 1.9 bytes in a character on average, such as Hindi and Chinese.
+LONG_CHARACTERS_BELOW = 15_000
 # About this many bytes are held out: whole documents, at least one. Evaluating 200 KB takes one to two
 # seconds.
 HELD_OUT = 200_000
@@ -43,7 +45,7 @@ class TextSize:
     Attributes:
       bytes: of UTF-8.
       characters: Unicode code points.
-      different_characters: needed for fewer than `CHARACTERS_BELOW` bytes.
+      different_characters: the number of code points that occur.
       training_share: share of the characters that the split leaves for training; None if the text has not
         been split.
     """
@@ -164,9 +166,12 @@ class _Choice:
         kind = tokenizer["kind"]
         vocab_size = tokenizer.get("vocab_size", self.config.tokenizer.vocab_size)
         vocab_size = self.setting("tokenizer.vocab_size", vocab_size)
-        tokens = self.training_share * _tokens(self.text, kind, vocab_size)
-        # The number of characters is exact, all others are estimates.
-        length, max_len, batch_size = self.batch(tokens if kind == "character" else tokens / 2)
+        # Given ids are counted as characters. Their number is exact, all others are estimates.
+        is_exact = kind == "character" or self.config.data.source == "ids"
+        tokens = self.training_share * _tokens(
+            self.text, "character" if is_exact else kind, vocab_size
+        )
+        length, max_len, batch_size = self.batch(tokens if is_exact else tokens / 2)
         width, blocks = _model_for(self.text.bytes, self.reference_minutes)
         model = {
             "max_len": max_len,
@@ -255,16 +260,20 @@ class _Choice:
 
     def tokenizer(self) -> dict[str, Any]:
         """Returns the kind, and the size of the vocabulary if it depends on the text."""
-        kind = self.setting("tokenizer.kind", "character" if self.is_short else "byte_pair")
+        has_long = self.text.bytes > 1.9 * self.text.characters
+        by_character = self.text.bytes < (LONG_CHARACTERS_BELOW if has_long else CHARACTERS_BELOW)
+        kind = self.setting("tokenizer.kind", "character" if by_character else "byte_pair")
         if kind == "character":
             # The vocabulary contains two special tokens: padding and the end token. Bytes are not counted.
             return {"kind": kind, "vocab_size": max(512, self.text.different_characters + 2)}
-        if kind == "byte_pair" and self.is_short:
+        if kind == "byte_pair" and by_character:
             return {"kind": kind, "vocab_size": BytePairConfig.model_fields["vocab_size"].default}
         if kind == "byte_pair":
             largest = 2048 if self.minutes < 6 else 4096
-            size = min(largest, max(512, 2 ** round(math.log2(self.text.bytes / 500))))
-            return {"kind": kind, "vocab_size": size}
+            size = max(512, 2 ** round(math.log2(self.text.bytes / 500)))
+            # Characters may take half of it (`byte_pair.learn_model`); the others are three or four tokens.
+            size = max(size, 258 + 2 * self.text.different_characters)
+            return {"kind": kind, "vocab_size": min(largest, size)}
         return {"kind": kind}
 
     def batch(self, tokens: float) -> tuple[int, int, int]:

@@ -80,10 +80,29 @@ class GPT2Config(TokenizerConfig):
     )
 
 
+class GivenConfig(TokenizerConfig):
+    """A tokenizer that the user has. Training copies its file into the run.
+
+    "sentencepiece": a .model of sentencepiece. "huggingface": a tokenizer.json of the tokenizers package.
+    "listed": a text file with the name of each token id, one a line, or a meta.pkl of nanoGPT.
+    "run": the tokenizer of another run.
+    """
+
+    kind: Literal["sentencepiece", "huggingface", "listed", "run"] = "listed"
+    path: str = Field("", description="the file, or the folder of the run")
+    vocab_size: int = Field(
+        0, ge=0, le=MAX_VOCAB_SIZE, description=f"{VOCAB_SIZE}; 0 for that of the file"
+    )
+
+
 AnyTokenizer = Annotated[
     Annotated[BytePairConfig, Tag("byte_pair")]
     | Annotated[CharacterConfig, Tag("character")]
     | Annotated[WordConfig, Tag("word")]
-    | Annotated[GPT2Config, Tag("gpt2")],
+    | Annotated[GPT2Config, Tag("gpt2")]
+    | Annotated[GivenConfig, Tag("sentencepiece")]
+    | Annotated[GivenConfig, Tag("huggingface")]
+    | Annotated[GivenConfig, Tag("listed")]
+    | Annotated[GivenConfig, Tag("run")],
     selected_by("kind", "byte_pair"),
 ]

@@ -25,6 +25,7 @@ def _in_one_line(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         ) from None
 
 
+Steps = Annotated[int, Field(ge=0, le=1_000_000_000)]
 Step = Annotated[int, Field(ge=0, le=10**15)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 CountOrAuto = Annotated[Literal["auto"] | Count, WrapValidator(_in_one_line)]
@@ -100,12 +101,18 @@ class TrainingConfig(Section):
     label_smoothing: Rate = Field(
         0.0, description="for pairs: share of a target's probability spread over all tokens"
     )
+    eval_every_steps: Steps = Field(
+        0, description="validate after every so many updates within an epoch too; 0: do not"
+    )
+    sample_every_steps: Steps = Field(
+        0, description="show samples after every so many updates within an epoch too; 0: do not"
+    )
     loss_on: Literal["answers", "all"] = Field(
         "answers",
         description="for dialogues: the tokens that are learned; answers: those of the assistant",
     )
     early_stopping_patience: Positive | None = Field(
-        None, description="stop after this many epochs without a lower validation loss"
+        None, description="stop after this many validations without a lower validation loss"
     )
     checkpoint_every_steps: Positive | None = Field(
         None, description="save a checkpoint after this many updates, however long saving takes"

@@ -8,12 +8,22 @@ from functools import cache
 
 import numpy as np
 
-from minigpt.config import Config, PairsConfig, load_config
-from minigpt.config.fit import CHARACTERS_BELOW, REFERENCE_SPEED, TextSize, fitted, settings_to_fit
+from minigpt.config import Config, IdsConfig, PairsConfig, load_config
+from minigpt.config.fit import (
+    CHARACTERS_BELOW,
+    LONG_TEXT,
+    REFERENCE_SPEED,
+    TextSize,
+    fitted,
+    settings_to_fit,
+)
+from minigpt.config.tokenizer import TokenizerConfig
 from minigpt.corpus.documents import Piece, ingest
+from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
 from minigpt.corpus.sources import open_source
 from minigpt.corpus.split import split
-from minigpt.errors import ArgumentProblem, UserError
+from minigpt.corpus.token_store import given_tokenizer
+from minigpt.errors import ArgumentProblem, UserError, gathering
 
 # The bytes of UTF-8 that do not begin a character.
 _CONTINUATION = bytes(range(0x80, 0xC0))
@@ -60,24 +70,44 @@ def fit_to_text(config: Config, *, measures_speed: bool = True) -> Config:
     Raises:
       UserError: if the text cannot be read.
     """
-    if not settings_to_fit(config):
+    problems: list[str] = []
+    with gathering(problems):
+        config = _with_given_tokenizer(config)
+    # `open_corpus` reports a problem together with those of the text.
+    if problems or not settings_to_fit(config):
         return config
     data = config.data
-    val_fraction = None if isinstance(data, PairsConfig) else data.val_fraction
-    # The user's own validation text is not trained on.
-    trained = data.model_copy(update={"val_paths": []})
-    text = _measure(open_source(trained).pieces(), val_fraction)
+    if isinstance(data, IdsConfig):
+        files = IdFiles(data.paths)
+        count = sum(map(len, (files.train | files.val).values()))
+        text = TextSize(count, count)
+    else:
+        val_fraction = None if isinstance(data, PairsConfig) else data.val_fraction
+        # The user's own validation text is not trained on.
+        trained = data.model_copy(update={"val_paths": []})
+        text = _measure(open_source(trained).pieces(), val_fraction)
     if getattr(data, "val_paths", None):
         text = replace(text, training_share=1.0)
     speed = REFERENCE_SPEED
     if measures_speed and not isinstance(data, PairsConfig):
         speed = training_speed(config.training.device)
     result, chosen = fitted(config, text, speed)
-    logger.info("Chosen for %s bytes of text (each of these can be set):", f"{text.bytes:,}")
+    unit = "token ids" if isinstance(data, IdsConfig) else "bytes of text"
+    logger.info("Chosen for %s %s (each of these can be set):", f"{text.bytes:,}", unit)
     for section, settings in chosen.items():
         for key, value in settings.items():
             logger.info("  %s.%s = %r", section, key, value)
     return result
+
+
+def _with_given_tokenizer(config: Config) -> Config:
+    tokenizer: TokenizerConfig = config.tokenizer
+    if isinstance(config.data, IdsConfig) and config.training.init_from is None:
+        tokenizer = tokenizer_of_ids(config.data, tokenizer)
+    if not tokenizer.vocab_size and (given := given_tokenizer(tokenizer)):
+        tokenizer = tokenizer.model_copy(update={"vocab_size": given.vocab_size})
+    changed = tokenizer is not config.tokenizer
+    return config.model_copy(update={"tokenizer": tokenizer}) if changed else config
 
 
 @cache
@@ -116,8 +146,9 @@ def _measure(pieces: Iterable[Piece], val_fraction: float | None) -> TextSize:
     for piece in pieces:
         size += len(piece.text)
         characters += _characters(piece.text)
-        if size < CHARACTERS_BELOW:
+        if size < LONG_TEXT:
             different.update(piece.text.decode(errors="ignore"))
+        if size < CHARACTERS_BELOW:
             kept.append(piece)
     share = None
     if size < CHARACTERS_BELOW and val_fraction is not None:

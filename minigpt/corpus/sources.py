@@ -76,8 +76,8 @@ def open_source(data: DataConfig) -> Source:
 
 def source_name(data: DataConfig) -> str:
     """Returns the name of the text for messages: its paths, or `data.source = '...'`."""
-    if isinstance(data, FilesConfig | PairsConfig | DialoguesConfig):
-        return ", ".join(data.paths)
+    if paths := getattr(data, "paths", None):
+        return ", ".join(paths)
     return f"data.source = {data.source!r}"
 
 

@@ -17,30 +17,28 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from minigpt.config import (
-    DataConfig,
-    DialoguesConfig,
-    GPT2Config,
-    PairsConfig,
-    TokenizerConfig,
-)
+from minigpt.config import DataConfig, DialoguesConfig, GPT2Config, PairsConfig
+from minigpt.config.data import IdsConfig
+from minigpt.config.tokenizer import GivenConfig, TokenizerConfig
 from minigpt.corpus.dialogues import contents, encode_documents
 from minigpt.corpus.documents import PIECE_BYTES, Documents, format_size, ingest
+from minigpt.corpus.id_files import IdFiles, Ids, tokenizer_of_ids, write_given_ids
 from minigpt.corpus.shards import SHARD_BYTES, write_sharded_ids
 from minigpt.corpus.sources import open_source, source_name
 from minigpt.corpus.split import count_duplicates, path_numbers, split_corpus
 from minigpt.corpus.text_files import TextFiles
 from minigpt.corpus.token_ids import Part, PartSizes, map_ids, part_sizes, text_ends, write_ids
-from minigpt.errors import UserError
+from minigpt.errors import UserError, gathering
 from minigpt.interrupts import Interrupted
 from minigpt.storage.atomic import atomic_folder, publish_folder, replace_file, resumable_folder
 from minigpt.storage.downloads import download
 from minigpt.storage.files import cache_folder, sha256_of
 from minigpt.tokenizers import KINDS, Tokenizer, learn_tokenizer, load_tokenizer
+from minigpt.tokenizers.given import GivenTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 
 FORMAT_VERSION = 3
@@ -104,7 +102,7 @@ def open_corpus(
         # No text contains the token, so the stored ids are the same with and without it.
         corpus = replace(corpus, tokenizer=corpus.tokenizer.with_start())
     found = corpus.tokenizer.vocab_size - len(corpus.tokenizer.byte_ids)
-    if existing is None and found < tokenizer.vocab_size:
+    if existing is None and found < tokenizer.vocab_size and not isinstance(data, IdsConfig):
         logger.info(
             f"the text yields only {found:,} tokens; using {found:,} instead of "
             f"{tokenizer.vocab_size:,}"
@@ -168,16 +166,25 @@ class _Store:
     ) -> None:
         self.data = data
         self.config = config
-        self.source: Any = open_source(data)
+        problems: list[str] = []
+        self.ids = IdFiles(data.paths) if isinstance(data, IdsConfig) else None
+        if existing is None:
+            with gathering(problems):
+                if isinstance(data, IdsConfig):
+                    config = tokenizer_of_ids(data, config)
+                existing = given_tokenizer(config)
+            if existing and isinstance(data, PairsConfig):
+                existing = existing.with_start()
+        if self.ids and (self.ids.problems or problems):
+            problems += self.ids.problems + (self.ids.check_ids(existing) if existing else [])
+        if problems:
+            raise UserError(*problems)
+        self.source: Any = self.ids or open_source(data)
         # Whether it matters which path a document is from.
         self.has_paths = any(getattr(data, name, None) for name in ("val_paths", "weights"))
         self.is_dialogues = isinstance(data, DialoguesConfig)
         # Several processes would not know the format of dialogues.
         self.shard_bytes = sys.maxsize if self.is_dialogues else shard_bytes
-        if existing is None and isinstance(config, GPT2Config):
-            existing = published_tokenizer(config)
-            if isinstance(data, PairsConfig):
-                existing = existing.with_start()
         if existing and self.is_dialogues and existing.chat is None:
             existing = existing.with_chat()
         self.existing = existing
@@ -224,7 +231,6 @@ class _Store:
     def _read_text(self) -> Documents:
         logger.info("reading the text")
         folder = self.folder.parent
-        folder.mkdir(parents=True, exist_ok=True)
         documents = ingest(self.source.pieces(), folder)
         if self.source.fingerprint() != self.source_fingerprint:
             raise UserError("the text changed while it was being read; start again")
@@ -234,25 +240,30 @@ class _Store:
 
     def _make(self) -> Corpus:
         """Writes the store."""
-        documents = self._read_text()
-        path_bytes = self.source.path_bytes if self.has_paths else []
-        parts = split_corpus(documents, self.data, path_bytes)
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        duplicates, parts = 0, cast(Any, None)
+        if self.ids and self.existing:
+            parts = self.ids.split(self.data.val_fraction, self.existing)
+        else:
+            documents = self._read_text()
+            path_bytes = self.source.path_bytes if self.has_paths else []
+            parts = split_corpus(documents, self.data, path_bytes)
+            duplicates = count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
         folder = self.folder
         if folder.exists():
             logger.warning("%s was damaged and is rewritten", folder)
-        duplicates = count_duplicates(documents, pairs=isinstance(self.data, PairsConfig))
         meta = {"settings": self.settings, "duplicates": duplicates}
         if getattr(self.data, "weights", None):
             numbers = path_numbers(parts[0], path_bytes)
             of_paths = np.bincount(numbers, minlength=len(path_bytes))
             meta["text_documents"] = of_paths[self.settings["val_paths"] :].tolist()
-        if max(part.bytes for part in parts) > self.shard_bytes:
+        if not self.ids and max(part.bytes for part in parts) > self.shard_bytes:
             return self._make_large(folder, parts, meta)
         tokenizer = self._tokenizer(parts[0])
         for attempts_left in (2, 1, 0):
             try:
                 with atomic_folder(folder, replace=folder.exists()) as unfinished:
-                    write_store(unfinished, *parts, tokenizer, meta, self.shard_bytes)
+                    write_store(unfinished, parts[0], parts[1], tokenizer, meta, self.shard_bytes)
                     # The files are mapped first: once published, another process may replace them.
                     corpus = read_store(unfinished)
             except OSError as error:
@@ -309,8 +320,8 @@ def _key(settings: dict[str, Any]) -> str:
 
 def write_store(
     folder: Path,
-    train: Documents,
-    val: Documents,
+    train: Documents | Ids,
+    val: Documents | Ids,
     tokenizer: Tokenizer,
     meta: dict[str, Any],
     shard_bytes: int,
@@ -319,18 +330,21 @@ def write_store(
 
     Args:
       folder: empty, or with the files of a call that was interrupted.
-      train, val: the documents of both sides.
-      tokenizer: encodes them.
+      train, val: the documents of both sides, or their ids.
+      tokenizer: encodes documents.
       meta: additional entries of `meta.json`.
       shard_bytes: a side with more bytes of text is tokenized by several processes. Their files, in
         `folder/shards-SIDE`, can be removed afterwards.
     """
     tokenizer.save(folder / "tokenizer")
-    logger.info("tokenizing %s", format_size(train.bytes + val.bytes))
+    if size := sum(part.bytes for part in (train, val) if isinstance(part, Documents)):
+        logger.info("tokenizing %s", format_size(size))
     meta = meta | {"tokenizer": tokenizer.fingerprint()}
     for name, part in (("train", train), ("val", val)):
         with open(folder / f"{name}.bin", "wb") as file:
-            if part.bytes > shard_bytes:
+            if not isinstance(part, Documents):
+                sizes, counts = write_given_ids(file, part, tokenizer)
+            elif part.bytes > shard_bytes:
                 shards = folder / f"shards-{name}"
                 counts = write_sharded_ids(file, shards, part, tokenizer, shard_bytes)
                 sizes = part_sizes(part, tokenizer, counts)
@@ -415,20 +429,33 @@ def even_sample(
             yield documents.text[start:stop].decode()
 
 
-def published_tokenizer(config: GPT2Config) -> GPT2Tokenizer:
-    """Returns the tokenizer of the two files that a configuration names, downloaded if necessary.
+def given_tokenizer(config: TokenizerConfig) -> Tokenizer | None:
+    """Returns the tokenizer that a configuration names, downloaded if necessary.
 
+    Returns:
+      The tokenizer; None if it is learned from text.
     Raises:
-      UserError: a file is unavailable, has a wrong checksum, does not match the other one, or the
-        vocabulary does not have `config.vocab_size` entries.
+      UserError: a file is unavailable or damaged, or does not have `config.vocab_size` entries.
     """
-    encoder = download(config.encoder_url, config.encoder_sha256).read_bytes()
-    merges = download(config.merges_url, config.merges_sha256).read_bytes()
-    names = (config.encoder_url, config.merges_url)
-    tokenizer = GPT2Tokenizer.from_files(encoder, merges, names)
-    if tokenizer.vocab_size != config.vocab_size:
+    if isinstance(config, GPT2Config):
+        encoder = download(config.encoder_url, config.encoder_sha256).read_bytes()
+        merges = download(config.merges_url, config.merges_sha256).read_bytes()
+        name, names = config.encoder_url, (config.encoder_url, config.merges_url)
+        tokenizer: Tokenizer = GPT2Tokenizer.from_files(encoder, merges, names)
+    elif isinstance(config, GivenConfig):
+        name, path = config.path, Path(config.path)
+        if not path.exists() or not name:
+            raise UserError(f"tokenizer.path = {name!r}: does not exist; should be a file or a run")
+        if config.kind == "run":
+            folder = path / "tokenizer"
+            tokenizer = load_tokenizer(folder if folder.is_dir() else path)
+        else:
+            tokenizer = cast(type[GivenTokenizer], KINDS[config.kind]).from_file(path)
+    else:
+        return None
+    if config.vocab_size not in (0, tokenizer.vocab_size):
         raise UserError(
             f"tokenizer.vocab_size = {config.vocab_size}: should be {tokenizer.vocab_size}, "
-            f"the number of entries in {config.encoder_url}"
+            f"the number of entries in {name}"
         )
     return tokenizer

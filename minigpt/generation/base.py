@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from minigpt.errors import as_integer
+from minigpt.errors import UserError, as_integer
+from minigpt.generation.controls import Controls
 from minigpt.generation.prompts import (
     WHITE_SPACE,
     Prompt,
@@ -116,7 +117,10 @@ class BaseTextModel(ModelWithTokenizer):
           seed: one for all prompts, or one per prompt.
           num_samples: samples per prompt; sample i uses seed + i.
           **settings: other settings of `[sampling]`, such as temperature and top_k, with the defaults of
-            their table, `minigpt.config.sampling.SETTINGS` and docs/settings.md.
+            their table, `minigpt.config.sampling.SETTINGS` and docs/settings.md. Two more:
+            logits_processor: a function of the ids of a text, int32[T], and of the logits of its next
+              token, float32[V], which returns other logits; or a `LogitsProcessor`. See there.
+            logit_bias: token id, or text of one token → number that is added to its logit.
         Raises:
           UserError: a setting or a prompt cannot be used, or one sample does not fit into memory.
           TypeError: `prompts` contains something other than strings, or `seed` or
@@ -151,9 +155,10 @@ class BaseTextModel(ModelWithTokenizer):
         prompts = as_texts("prompts", prompts)
         seeds = seeds_of(seed, len(prompts))
         num_samples = as_integer("num_samples", num_samples)
+        controls = self._controls(settings)
         checked = self._settings({"max_new_tokens": max_new_tokens, **settings})
         encoded = [self._prompt(prompt) for prompt in prompts]
-        samples = self._samples(encoded, seeds, checked, num_samples)
+        samples = self._samples(encoded, seeds, checked, num_samples, controls)
         self._warn_of_unknown(prompts, stacklevel=4)
         return samples
 
@@ -170,8 +175,9 @@ class BaseTextModel(ModelWithTokenizer):
         """
         check_prompt(prompt)
         (seed,) = seeds_of(seed, 1)
+        controls = self._controls(settings)
         checked = self._settings({"max_new_tokens": max_new_tokens, **settings})
-        pieces = self._pieces(self._prompt(prompt), seed, checked)
+        pieces = self._pieces(self._prompt(prompt), seed, checked, controls)
         self._warn_of_unknown([prompt], stacklevel=3)
         return pieces
 
@@ -211,8 +217,9 @@ class BaseTextModel(ModelWithTokenizer):
         (seed,) = seeds_of(seed, 1)
         if max_new_tokens is None:
             max_new_tokens = self.max_len - len(prompt.ids)
+        controls = self._controls(settings)
         checked = self._settings({"max_new_tokens": max_new_tokens, **settings})
-        return self._pieces(prompt, seed, checked)
+        return self._pieces(prompt, seed, checked, controls)
 
     def _prompt(self, text: str) -> Prompt:
         check_prompt(text)
@@ -231,27 +238,89 @@ class BaseTextModel(ModelWithTokenizer):
         """
         return self._logits(as_token_ids(token_ids, self.max_len, self.vocab_size))
 
+    def log_probabilities(self, text: str) -> np.ndarray:
+        """Computes the natural logarithm of the probability of each token of a text, given those before it.
+
+        The text is read as a document, as by `TextModel.evaluate`: after an end token, in adjacent windows
+        of max_len tokens, each without those before it. The mean is minus the `loss` of the evaluation.
+
+        Args:
+          text: the text.
+        Returns:
+          float32[T + 1]: of the T tokens of `tokenizer.encode(text)`, and of the end token after them.
+        Raises:
+          UserError: the text is not valid Unicode.
+          TypeError: it is not a string.
+        """
+        check_prompt(text, "text")
+        end = [self.tokenizer.end_id]
+        ids = np.concatenate([end, self.tokenizer.encode(text), end]).astype(np.int32)
+        parts = []
+        for start in range(0, len(ids) - 1, self.max_len):
+            targets = ids[start + 1 : start + 1 + self.max_len]
+            logits = self._logits(ids[None, start : start + len(targets)])[0].astype(np.float64)
+            own = np.take_along_axis(logits, targets[:, None], 1)[:, 0]
+            parts.append(own - np.logaddexp.reduce(logits, 1))
+        return np.concatenate(parts).astype(np.float32)
+
+    def embed(self, texts: str | Sequence[str]) -> np.ndarray:
+        """Computes a vector for each text: the mean over its tokens of the final hidden states.
+
+        These are the input of the head, which `TextModel.latents` returns. The tokens are those of
+        `tokenizer.encode(text)`, without an end token. A text of more than max_len tokens is read in
+        adjacent windows of max_len, each without those before it. The vectors are not normalized; those of
+        `minigpt serve` have length 1.
+
+        Args:
+          texts: one or more texts.
+        Returns:
+          float32[N, D], D the width of the model.
+        Raises:
+          UserError: there is no text, or one has no tokens or is not valid Unicode.
+          TypeError: `texts` contains something other than strings.
+        """
+        texts = as_texts("texts", texts)
+        for text in texts:
+            check_prompt(text, "texts")
+        encoded = [self.tokenizer.encode(text) for text in texts]
+        if not encoded or not all(map(len, encoded)):
+            raise UserError("texts: should be at least one text, each with at least one token")
+        means, size = [], self.max_len
+        for ids in encoded:
+            parts = [ids[at : at + size] for at in range(0, len(ids), size)]
+            means.append(np.average([*map(self._mean_latent, parts)], 0, [*map(len, parts)]))
+        return np.stack(means).astype(np.float32)
+
+    def _controls(self, settings: dict[str, Any]) -> Controls | None:
+        """Takes the arguments of `Controls` out of settings; None if there are none."""
+        taken = {name: settings.pop(name, None) for name in ("logits_processor", "logit_bias")}
+        return Controls(taken, self.tokenizer, self.vocab_size) if any(taken.values()) else None
+
     @abc.abstractmethod
     def _settings(self, values: dict[str, Any]) -> Any:
         """Returns checked sampling settings; raises a `UserError`."""
 
     @abc.abstractmethod
     def _samples(
-        self, prompts: list[Prompt], seeds: list[int], settings: Any, num_samples: int
+        self, prompts: list[Prompt], seeds: list[int], settings: Any, number: int, controls: Any
     ) -> Iterator[Sample]:
-        """Continues each prompt `num_samples` times.
+        """Continues each prompt `number` times.
 
         Raises:
           UserError: at once, if the arguments cannot be used.
         """
 
     @abc.abstractmethod
-    def _pieces(self, prompt: Prompt, seed: int, settings: Any) -> Iterator[str]:
+    def _pieces(self, prompt: Prompt, seed: int, settings: Any, controls: Any) -> Iterator[str]:
         """Yields a continuation as it is generated; exceptions are those of `_samples`."""
 
     @abc.abstractmethod
     def _logits(self, token_ids: np.ndarray) -> np.ndarray:
         """int32[B, T] → float32[B, T, V]."""
+
+    @abc.abstractmethod
+    def _mean_latent(self, ids: np.ndarray) -> np.ndarray:
+        """int[T], 1 ≤ T ≤ max_len → float32[D], the mean of the latents."""
 
     def _warn_of_unknown(self, prompts: Sequence[str], stacklevel: int) -> None:
         for prompt in prompts:

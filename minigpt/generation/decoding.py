@@ -165,6 +165,24 @@ class Decoder(tf.Module):
 
         return decode(state, _with_bans(step, banned), choose, self.end_id, continues)
 
+    @tf.function(autograph=False)
+    def score(self, state, settings, banned_tokens):  # type: ignore[no-untyped-def]
+        """Returns float32[B, V], the logits of the next tokens after the penalties, and new caches."""
+        step = _with_bans(self.model.next_logits, self._banned(banned_tokens))
+        logits, caches = step(state.token_ids, state.lengths + state.step, state.caches)
+        return penalize_repetition(logits, state.seen, settings.repetition_penalty), caches
+
+    @tf.function(autograph=False)
+    def add_drawn(self, state, logits, caches, settings, seeds):  # type: ignore[no-untyped-def]
+        """Adds to each row a token that is drawn from float32[B, V]; a row of -inf ends."""
+
+        def choose(logits, state):  # type: ignore[no-untyped-def]
+            chosen = sample(logits, seeds, state.step, settings)
+            return tf.where(tf.reduce_all(tf.math.is_inf(logits), 1), self.end_id, chosen)
+
+        scored, is_next = lambda *_: (logits, caches), lambda new: new.step == state.step
+        return decode(state, scored, choose, self.end_id, is_next)
+
     def extend_until_stopped(
         self,
         extend: Callable[..., DecodeState],

@@ -1,9 +1,9 @@
 """Samples: prompts in, continuations out, complete or as a stream."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -12,6 +12,7 @@ from minigpt.config import SamplingConfig
 from minigpt.config.sampling import DISTRIBUTION
 from minigpt.errors import ArgumentProblem, UserError, gathering
 from minigpt.generation.base import Sample
+from minigpt.generation.controls import Controls
 from minigpt.generation.decoding import STOP_CHECK_EVERY, Decoder
 from minigpt.generation.loop import DecodeState, padded
 from minigpt.generation.prompts import Prompt, banned_token_problems, check_seeds
@@ -37,6 +38,7 @@ def generate(
     seeds: Sequence[int],
     sampling: SamplingConfig,
     num_samples: int = 1,
+    controls: Controls | None = None,
 ) -> Iterator[Sample]:
     """Continues prompts, each with its own seed, in batches that fit into memory.
 
@@ -47,13 +49,14 @@ def generate(
       seeds: one per prompt.
       sampling: the settings; `prompts`, `seed` and `print_every` have no effect.
       num_samples: samples per prompt; sample i uses seed + i. With beams, the best num_samples.
+      controls: what changes the logits at each step.
     Yields:
       The first prompt's samples, then the second one's, and so on.
     Raises:
       UserError: a banned token is outside the vocabulary, num_samples is less than 1 or larger than the
         number of beams, or one sample does not fit into memory.
     """
-    sampler = _Sampler(decoder, tokenizer, sampling, num_samples)
+    sampler = _Sampler(decoder, tokenizer, sampling, num_samples, controls)
     sampler.check(seeds)
     batch_rows = sampler.rows_in_memory(max((len(p.ids) for p in prompts), default=0))
     inputs = zip(prompts, seeds, strict=True)
@@ -64,7 +67,12 @@ def generate(
 
 
 def stream(
-    decoder: Decoder, tokenizer: Vocabulary, prompt: Prompt, seed: int, sampling: SamplingConfig
+    decoder: Decoder,
+    tokenizer: Vocabulary,
+    prompt: Prompt,
+    seed: int,
+    sampling: SamplingConfig,
+    controls: Controls | None = None,
 ) -> Iterator[str]:
     """Yields the text of `generate` in pieces as it is generated, in constant time per token.
 
@@ -74,7 +82,7 @@ def stream(
     Raises:
       UserError: a banned token is outside the vocabulary, or there are several beams.
     """
-    sampler = _Sampler(decoder, tokenizer, sampling)
+    sampler = _Sampler(decoder, tokenizer, sampling, controls=controls)
     sampler.check([seed])
     if sampling.beams > 1:
         problem = "cannot be streamed: the best text is known only at the end"
@@ -86,7 +94,7 @@ class _Sampler:
     """Continues prompts with some settings.
 
     Args:
-      decoder, tokenizer, sampling, num_samples: as for `generate`.
+      decoder, tokenizer, sampling, num_samples, controls: as for `generate`.
     """
 
     def __init__(
@@ -95,8 +103,10 @@ class _Sampler:
         tokenizer: Vocabulary,
         sampling: SamplingConfig,
         num_samples: int = 1,
+        controls: Controls | None = None,
     ) -> None:
         self.decoder = decoder
+        self.controls = controls
         self.tokenizer = tokenizer
         self.sampling = sampling
         self.num_samples = num_samples
@@ -115,6 +125,9 @@ class _Sampler:
         if sampling.beams > 1 and number > sampling.beams:
             problem = f"should be at most beams = {sampling.beams}"
             problems.append(ArgumentProblem("num_samples", number, problem))
+        if sampling.beams > 1 and self.controls:
+            problem = "should be 1 with logits_processor, logit_bias or a grammar"
+            problems.append(ArgumentProblem("beams", sampling.beams, problem))
         with gathering(problems):
             check_seeds(seeds, number)
         if problems:
@@ -148,10 +161,10 @@ class _Sampler:
         """Yields the text of one prompt; see `stream`."""
         text = ContinuationText(self.tokenizer, prompt_ids, self.sampling.stop)
         state = self.decoder.prefill(*padded([prompt_ids]), self.sampling.max_new_tokens)
-        start = int(state.lengths[0])
+        start, extend = int(state.lengths[0]), self.extension([prompt_ids], self.decoder.extend)
         arguments = self.settings, tf.constant([seed], tf.int32), self.banned
         for step in range(self.sampling.max_new_tokens):
-            state = self.decoder.extend(state, 1, *arguments)
+            state = extend(state, 1, *arguments)
             token = int(state.token_ids[0, start + step])
             if token == self.decoder.end_id:
                 break
@@ -169,6 +182,7 @@ class _Sampler:
         state = decoder.prefill(*padded(prompt_ids), sampling.max_new_tokens)
         longest = max(map(len, prompt_ids)) + sampling.max_new_tokens
         extend = decoder.extend_in_context if longest <= decoder.model.max_len else decoder.extend
+        extend = self.extension(prompt_ids, extend)
         seeds = tf.constant([row.seed for row in rows], tf.int32)
         arguments = self.settings, seeds, self.banned
         if sampling.stop:
@@ -185,6 +199,30 @@ class _Sampler:
         else:
             state = extend(state, sampling.max_new_tokens, *arguments)
         return [[tokens] for tokens in _new_ids(state)]
+
+    def extension(
+        self, prompt_ids: Sequence[np.ndarray], extend: Callable[..., DecodeState]
+    ) -> Callable[..., DecodeState]:
+        """Returns `extend` of the decoder; with controls, one that has them change the logits."""
+        if self.controls is None:
+            return extend
+        processors = [self.controls.start(self.tokenizer, ids) for ids in prompt_ids]
+
+        def extend_in_steps(
+            state: DecodeState, count: Any, settings: Any, seeds: Any, banned: Any
+        ) -> DecodeState:
+            for _ in range(min(int(count), int(state.limit - state.step))):
+                if not (unfinished := np.flatnonzero(~state.finished.numpy()).tolist()):
+                    break
+                logits, caches = self.decoder.score(state, settings, banned)
+                changed, new = np.array(logits), _new_ids(state)
+                for row in unfinished:
+                    ids = np.array([*prompt_ids[row], *new[row]], np.int32)
+                    changed[row] = processors[row](ids, changed[row])
+                state = self.decoder.add_drawn(state, changed, caches, settings, seeds)
+            return state
+
+        return extend_in_steps
 
     def search_batch(self, rows: Sequence[_Row]) -> list[list[list[int]]]:
         """Returns the new ids of every row's beams, best first."""

@@ -88,15 +88,19 @@ class TextModel(BaseTextModel):
         return sampling_config(**values)
 
     def _samples(
-        self, prompts: list[Prompt], seeds: list[int], settings: Any, num_samples: int
+        self, prompts: list[Prompt], seeds: list[int], settings: Any, number: int, controls: Any
     ) -> Iterator[Sample]:
-        return generate(self._decoder, self.tokenizer, prompts, seeds, settings, num_samples)
+        arguments = prompts, seeds, settings, number, controls
+        return generate(self._decoder, self.tokenizer, *arguments)
 
-    def _pieces(self, prompt: Prompt, seed: int, settings: Any) -> Iterator[str]:
-        return stream(self._decoder, self.tokenizer, prompt, seed, settings)
+    def _pieces(self, prompt: Prompt, seed: int, settings: Any, controls: Any) -> Iterator[str]:
+        return stream(self._decoder, self.tokenizer, prompt, seed, settings, controls)
 
     def _logits(self, token_ids: np.ndarray) -> np.ndarray:
         return self.model(token_ids).numpy()
+
+    def _mean_latent(self, ids: np.ndarray) -> np.ndarray:
+        return self.latents(ids[None])[0].mean(0)
 
     def latents(self, token_ids: Any) -> np.ndarray:
         """Computes the latents: the input of the head.

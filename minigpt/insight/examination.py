@@ -181,7 +181,7 @@ def examine(run: Run | str | Path, *, sweep: bool = True) -> list[Verdict]:
         if analysis.get("state") == "training":
             analysis["state"] = "interrupted"  # The process was killed.
         if corpus is not None:
-            epoch = len(read_lines(run.metrics_file))
+            epoch = sum(type(line.get("epoch")) is int for line in read_lines(run.metrics_file))
             affordable = DRAW_SECONDS * PRODUCTS_PER_SECOND / max(1, run.facts.get("parameters", 0))
             tokens = round(max(FEW_TOKENS, min(MANY_TOKENS, affordable)))
             for measurement in measurements(run, corpus, run.config, tokens):

@@ -17,7 +17,7 @@ LEAST_WIDTH = 5
 
 @dataclass(frozen=True)
 class Epoch:
-    """The scores after an epoch; losses in nats per token.
+    """The scores after an epoch, or after a validation within it; losses in nats per token.
 
     Attributes:
       epoch: its number, from 1.
@@ -161,7 +161,7 @@ def _epoch(line: dict[str, Any]) -> Epoch | None:
     if epoch is None or step is None or train_loss is None or val_loss is None:
         return None
     bits = number(line.get("val_bits_per_byte"))
-    return Epoch(int(epoch), int(step), train_loss, val_loss, bits)
+    return Epoch(math.ceil(epoch), int(step), train_loss, val_loss, bits)
 
 
 # Left out: the beginning, up to this share of the sum, and updates with less than this share of the

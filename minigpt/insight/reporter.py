@@ -71,6 +71,10 @@ class Reporter(Hook):
         if not self.seconds or self.seconds + self._last_seconds <= allowed:
             self.report("training")
 
+    def step_ended(self, logs: dict[str, Any]) -> None:
+        if "val_loss" in logs:
+            self.epoch_ended(self.checkpointing.epoch, logs)
+
     def finished(self, run: Run, state: str) -> list[str]:
         """Writes the last report; returns the verdicts of the doctor and what was not measured."""
         if self._was_finished or not self._analysis:

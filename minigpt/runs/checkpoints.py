@@ -45,17 +45,17 @@ class _Record(BaseModel):
 
 
 class Best(_Record):
-    """The best epoch by validation loss.
+    """The best validated state.
 
     Attributes:
       val_loss: its loss, nats per token.
-      epoch: its number, from 1.
-      checkpoint: the name of the checkpoint at its end.
+      epoch: the number of its epoch, from 1.
+      checkpoint: the name of its checkpoint.
     """
 
     val_loss: float
     epoch: Annotated[int, Field(ge=1)]
-    checkpoint: Annotated[str, Field(pattern=r"^step-\d{8,}-epoch-\d+$")]
+    checkpoint: Annotated[str, Field(pattern=r"^step-\d{8,}(-epoch-\d+)?$")]
 
 
 class ClockState(_Record):

@@ -158,7 +158,7 @@ def append_lines(file: Path, records: Iterable[dict[str, Any]]) -> None:
         os.fsync(lines.fileno())
 
 
-def cut_lines(file: Path, last: int, key: str = "epoch") -> None:
+def cut_lines(file: Path, last: float, key: str = "epoch") -> None:
     """Removes the lines whose `key` is above `last`, and incomplete lines. The file may be missing."""
     if not file.is_file():
         return

@@ -24,7 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minigpt.config import Config, dump_config, load_config
+from minigpt.config import Config, LearnedConfig, dump_config, load_config
 from minigpt.errors import UserError
 from minigpt.runs.checkpoints import Checkpoint, best_checkpoint, count_parameters
 from minigpt.runs.layout import (
@@ -302,7 +302,7 @@ def open_run_corpus(run: Run) -> "Corpus | None":
 
     config, tokenizer = run.config, run.load_tokenizer()
     # A tokenizer that was not learned from the text is read from the run instead of downloaded again.
-    learned = config.training.init_from is None and config.tokenizer.kind != "gpt2"
+    learned = config.training.init_from is None and isinstance(config.tokenizer, LearnedConfig)
     existing = None if learned else tokenizer
     corpus = reopen_corpus(config.data, config.tokenizer, existing, run.corpus["fingerprint"])
     # The tokenizer of the run knows whether its vocabulary has a beginning-of-sentence token.

@@ -51,14 +51,19 @@ class Tokenizer(Vocabulary):
         self.lossless = not lowercase
 
     @classmethod
-    @abc.abstractmethod
     def learn(cls, texts: Iterable[str], *args: Any, **kwargs: Any) -> Self:
         """Learns a vocabulary from texts.
 
         Args:
           texts: documents, read once and in order.
           args, kwargs: the settings of this kind in `config.tokenizer`, without `kind`, by their names.
+        Raises:
+          UserError: the vocabulary of this kind is read from a file.
         """
+        raise UserError(
+            f"tokenizer.kind = {cls.kind!r}: is read from a file, not learned from text; "
+            "to learn a vocabulary, tokenizer.kind should be 'byte_pair'"
+        )
 
     def with_start(self) -> Self:
         """Returns a copy with a beginning-of-sentence token, for pairs (docs/systems.md, S5).
@@ -67,7 +72,7 @@ class Tokenizer(Vocabulary):
         vocabulary of a kind that does not reserve it stays as it is.
         """
         tokenizer = copy.copy(self)
-        if 0 in self.never_sampled_ids:
+        if 0 in self.never_sampled_ids and self.unknown_id != 0:
             tokenizer.own_start_id = 0
         return tokenizer
 

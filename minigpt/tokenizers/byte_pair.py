@@ -182,7 +182,7 @@ class BytePairTokenizer(Tokenizer):
           lowercase: whether text is lower-cased before encoding.
         """
         proto = ModelProto.FromString(model)
-        super().__init__([_piece_bytes(piece) for piece in proto.pieces], lowercase)
+        super().__init__([piece_bytes(piece) for piece in proto.pieces], lowercase)
         self.model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
 
@@ -240,9 +240,10 @@ def _prepare(text: str, lowercase: bool) -> str:
     return escaped(lower(text) if lowercase else text)
 
 
-def _piece_bytes(piece: Any) -> bytes:
+def piece_bytes(piece: Any) -> bytes:
+    """Returns the bytes that a piece of a `ModelProto` adds to decoded text."""
     if piece.type == piece.BYTE:
         return bytes([int(piece.piece[3:-1], 16)])  # "<0x41>"
-    if piece.type == piece.NORMAL:
+    if piece.type in (piece.NORMAL, piece.USER_DEFINED):
         return piece.piece.replace(SPACE, " ").encode()
     return b""

@@ -12,7 +12,7 @@ character is one byte.
 import array
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -185,14 +185,6 @@ class GPT2Tokenizer(Tokenizer):
                 f"{names[0]}: has the id {largest}; should be below the vocabulary size, {size}"
             )
         return cls(encoder, merges, special, end_id, size, added, splitting)
-
-    @classmethod
-    def learn(cls, texts: Iterable[str], *args: Any, **kwargs: Any) -> Self:
-        """Raises a `UserError`: the vocabulary is published, not learned."""
-        raise UserError(
-            "tokenizer.kind = 'gpt2': is read from published files, not learned from text; "
-            "to learn a vocabulary, tokenizer.kind should be 'byte_pair'"
-        )
 
     def normalize(self, text: str) -> str:
         """Returns the text that is split into words."""

@@ -9,12 +9,14 @@ from minigpt.tokenizers.base import Tokenizer, read_state, state_path
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.huggingface import HuggingFaceTokenizer
+from minigpt.tokenizers.listed import ListedTokenizer
+from minigpt.tokenizers.sentencepiece_model import SentencePieceTokenizer
 from minigpt.tokenizers.word import WordTokenizer
 
-KINDS: dict[str, type[Tokenizer]] = {
-    tokenizer.kind: tokenizer
-    for tokenizer in (WordTokenizer, CharacterTokenizer, BytePairTokenizer, GPT2Tokenizer)
-}
+_LEARNED = WordTokenizer, CharacterTokenizer, BytePairTokenizer
+_GIVEN = GPT2Tokenizer, SentencePieceTokenizer, HuggingFaceTokenizer, ListedTokenizer
+KINDS: dict[str, type[Tokenizer]] = {kind.kind: kind for kind in (*_LEARNED, *_GIVEN)}
 
 
 def learn_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:

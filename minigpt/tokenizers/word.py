@@ -58,7 +58,7 @@ class WordTokenizer(Tokenizer):
             chunks.update(text.split())
         words: Counter[str] = Counter()
         for chunk, count in chunks.items():
-            for word in _split_chunk(chunk, lowercase):
+            for word in split_chunk(chunk, lowercase):
                 words[word] += count
         ranked = sorted(words, key=lambda word: (-words[word], word))
         return cls([word.encode() for word in ranked[:size]], lowercase)
@@ -70,7 +70,7 @@ class WordTokenizer(Tokenizer):
     def _encode_unspaced(self, chunks: list[str]) -> list[bytes]:
         known, unknown = self._id_bytes, self._unknown_bytes
         return [
-            b"".join([known.get(word, unknown) for word in _split_chunk(chunk, self.lowercase)])
+            b"".join([known.get(word, unknown) for word in split_chunk(chunk, self.lowercase)])
             for chunk in chunks
         ]
 
@@ -83,7 +83,7 @@ class WordTokenizer(Tokenizer):
         return cls([word.encode() for word in words], settings["lowercase"])
 
 
-def _split_chunk(chunk: str, lowercase: bool) -> list[str]:
+def split_chunk(chunk: str, lowercase: bool) -> list[str]:
     """Splits text without white space into words and single characters of the categories P and S."""
     if lowercase:
         chunk = lower(chunk)

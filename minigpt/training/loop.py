@@ -1,5 +1,6 @@
 """The training loop: the callbacks around `Model.fit`."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -136,7 +137,7 @@ class TrainingLoop:
         callbacks: list[Callback] = [
             clock,
             LearningRate(clock),
-            _Scores(task),
+            _Scores(task, self.checkpointing),
             self.best,
             self.user_callbacks,
             self.checkpointing,
@@ -146,10 +147,8 @@ class TrainingLoop:
             callbacks += [
                 steps,
                 display,
-                _Samples(
-                    task.samples(display, lambda line: append_lines(run.samples_file, [line]))
-                ),
-                Recorder(run, clock),
+                _Samples(task, display, self.checkpointing),
+                Recorder(self.checkpointing),
                 StopAtNaN(run, clock),
                 *self.hooks.callbacks(),
             ]
@@ -166,9 +165,17 @@ class _Scores(Callback):
 
     stage = Stage.SCORE
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, checkpointing: Checkpointing) -> None:
         super().__init__()
         self.task = task
+        self.checkpointing = checkpointing
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        assert logs is not None
+        if self.checkpointing.is_time(self.task.config.training.eval_every_steps):
+            start = time.perf_counter()
+            logs.update(self.task.scores())
+            self.checkpointing.clock.add_overhead(time.perf_counter() - start)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
@@ -178,9 +185,14 @@ class _Scores(Callback):
 class _Samples(Callback):
     """Calls the samples of a task. If they fail, one line is printed and training goes on."""
 
-    def __init__(self, samples: keras.callbacks.Callback) -> None:
+    def __init__(self, task: Task, display: Display, checkpointing: Checkpointing) -> None:
         super().__init__()
-        self.samples = samples
+        self.checkpointing = checkpointing
+        self.samples: Any = task.samples(display, self._record)
+        self._place: dict[str, float] = {}
+
+    def _record(self, line: dict[str, Any]) -> None:
+        append_lines(self.checkpointing.run.samples_file, [line | self._place])
 
     def set_model(self, model: keras.Model) -> None:
         super().set_model(model)
@@ -189,11 +201,20 @@ class _Samples(Callback):
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self.samples.on_train_begin(logs)
 
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        saving, start = self.checkpointing, time.perf_counter()
+        if saving.is_time(saving.config.training.sample_every_steps):
+            self._place = {"epoch": saving.epochs_after(saving.batch + 1)}
+            self.on_epoch_end(self.samples.print_every - 1)  # They are due then.
+            self._place = {}
+            saving.clock.add_overhead(time.perf_counter() - start)
+
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         try:
             self.samples.on_epoch_end(epoch, logs)
         except Exception as error:
-            LOGGER.warning("no samples after epoch %d: %s", epoch + 1, failure(error))
+            place = self._place.get("epoch", epoch + 1)
+            LOGGER.warning("no samples after epoch %g: %s", place, failure(error))
 
 
 class UserCallbacks(Callback):
@@ -237,7 +258,8 @@ class UserCallbacks(Callback):
         self.callbacks.on_train_batch_begin(self._first_batch + batch, logs)
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        self.callbacks.on_train_batch_end(self._first_batch + batch, dict(logs or {}))
+        known = {name: value for name, value in (logs or {}).items() if value is not None}
+        self.callbacks.on_train_batch_end(self._first_batch + batch, known)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._logs = {name: value for name, value in (logs or {}).items() if value is not None}

@@ -178,7 +178,7 @@ def why_it_ended(loop: TrainingLoop, command: str) -> list[str]:
         if patience and loop.best.is_out_of_patience:
             reason = (
                 f"no better validation loss for training.early_stopping_patience = "
-                f"{count(patience, 'epoch')}"
+                f"{count(patience, 'validation' if training.eval_every_steps else 'epoch')}"
             )
         lines.append(f"Stopped at step {clock.step:,} of {clock.end:,}: {reason}.")
     elif clock.end < total:

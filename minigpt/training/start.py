@@ -56,6 +56,8 @@ CHANGEABLE = {
     "weight_decay",
     "clip_norm",
     "label_smoothing",
+    "eval_every_steps",
+    "sample_every_steps",
     "early_stopping_patience",
     "checkpoint_every_steps",
     "checkpoint_every_seconds",
@@ -139,7 +141,7 @@ class Start:
             return
         run.remove_unfinished()
         for file in (run.metrics_file, run.samples_file):
-            cut_lines(file, checkpointing.epoch)
+            cut_lines(file, checkpointing.epochs_after(checkpointing.batch))
         cut_lines(run.steps_file, checkpointing.clock.step, "step")
         remove_epoch_files(run.epochs_folder, checkpointing.epoch)
         remove_later_snapshots(run.snapshots_folder, checkpointing.clock.step)

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 import minigpt
 from minigpt.config import load_config
-from minigpt.corpus.token_store import open_corpus, published_tokenizer
+from minigpt.corpus.token_store import given_tokenizer, open_corpus
 from minigpt.errors import UserError
 from minigpt.storage.files import cache_folder
 from minigpt.tokenizers import grouping, learn_tokenizer, load_tokenizer
@@ -65,7 +65,7 @@ def test_graph_encodes_and_decodes_like_the_tokenizers_package(tokenizer):
 def test_twenty_thousand_mixed_lines_with_the_published_vocabulary(shared_data):
     folder = shared_data / "gpt2"
     published = settings(folder / "encoder.json", folder / "vocab.bpe")
-    tokenizer = published_tokenizer(load_config({"tokenizer": published}).tokenizer)
+    tokenizer = given_tokenizer(load_config({"tokenizer": published}).tokenizer)
     assert (tokenizer.vocab_size, tokenizer.end_id) == (50257, 50256)
     lines = twenty_thousand(shared_data / "aclImdb_v1.tar.gz")
     encoded = [ids.tolist() for ids in tokenizer.encode_many(lines)]

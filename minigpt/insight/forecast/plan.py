@@ -280,7 +280,8 @@ class Measured:
         train, val, tokenizer = corpus.train, corpus.val, corpus.tokenizer
         size, tokens = train.bytes + val.bytes, train.tokens + val.tokens
         characters = min(size, tokens) if tokenizer.kind == "character" else size
-        return TextSize(size, characters, tokenizer.vocab_size, train.bytes / size)
+        different = len(set(b"".join(tokenizer.pieces).decode(errors="ignore")))
+        return TextSize(size, characters, different, train.bytes / size)
 
     def _alternative(self, config: Config, minutes: float, command: str) -> Alternative:
         base, training = self.config, config.training

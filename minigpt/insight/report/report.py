@@ -21,6 +21,7 @@ from minigpt.runs.records import (
     counts,
     interval_lines,
     mapping,
+    number,
     numbers,
     read_lines,
     spread,
@@ -74,7 +75,7 @@ def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
         "command": text(recorded.get("command"), 20_000),
         "best_epoch": best,
         "metrics": spread(metrics, _MOST_EPOCHS),
-        "epochs": len(metrics),
+        "epochs": sum(isinstance(record["epoch"], int) for record in metrics),
         "steps": [] if comparison else _steps(run),
         "samples": samples_by_prompt(run.samples_file, best, only_best=comparison),
         "certificates": certificate_values(run),
@@ -84,16 +85,16 @@ def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
 
 
 def _metrics(run: Run) -> list[dict[str, Any]]:
-    """Returns the epochs in order. If there are several lines about an epoch, the last one counts."""
+    """Returns the validations in order. If there are several lines about one, the last one counts."""
     by_epoch = {
         epoch: {"epoch": epoch, **numbers(record, _METRICS)}
         for record in read_lines(run.metrics_file)
-        if (epoch := count(record.get("epoch"))) is not None
+        if (epoch := number(record.get("epoch"))) is not None and epoch >= 0
     }
     return [by_epoch[epoch] for epoch in sorted(by_epoch)]
 
 
-def _best_epoch(metrics: list[dict[str, Any]]) -> int | None:
+def _best_epoch(metrics: list[dict[str, Any]]) -> float | None:
     known = [record for record in metrics if record["val_loss"] is not None]
     return min(known, key=lambda record: record["val_loss"])["epoch"] if known else None
 

@@ -227,7 +227,7 @@ _NAMES = ("prompt", "source", "reference", "text")
 
 
 def samples_by_prompt(
-    file: Path, best_epoch: int | None, only_best: bool = False
+    file: Path, best_epoch: float | None, only_best: bool = False
 ) -> list[dict[str, Any]]:
     """Returns a dictionary for each prompt, or each source sentence, in the order of the file.
 
@@ -240,11 +240,11 @@ def samples_by_prompt(
     """
     # The number tells samples with the same prompt apart.
     groups: dict[tuple[str, int], dict[str, Any]] = {}
-    seen: dict[tuple[int, str], int] = defaultdict(int)
-    written: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)
+    seen: dict[tuple[float, str], int] = defaultdict(int)
+    written: dict[tuple[str, int], dict[float, str]] = defaultdict(dict)
     for record in read_lines(file):
-        epoch, found = count(record.get("epoch")), texts(record, _NAMES, _TEXT_CHARACTERS)
-        if epoch is None or "text" not in found:
+        epoch, found = number(record.get("epoch")), texts(record, _NAMES, _TEXT_CHARACTERS)
+        if epoch is None or epoch < 0 or "text" not in found:
             continue
         name = found.get("source", found.get("prompt", ""))
         key = (name, seen[epoch, name])
@@ -268,9 +268,9 @@ def samples_by_prompt(
 
 
 def _shown_epochs(
-    written: Iterable[dict[int, str]], best_epoch: int | None, only_best: bool
-) -> set[int]:
-    sizes: dict[int, int] = defaultdict(int)
+    written: Iterable[dict[float, str]], best_epoch: float | None, only_best: bool
+) -> set[float]:
+    sizes: dict[float, int] = defaultdict(int)
     for by_epoch in written:
         for epoch, sample in by_epoch.items():
             # JSON has six characters for each that is not in ASCII.

@@ -33,6 +33,7 @@ _DTYPES = {0: "u1", 4: "<u4", 5: "<i4", 6: "<f4", 7: "?"}
 _STRING = 8
 # Functions that return addresses.
 _ADDRESSES = {
+    "adjusted_logits",
     "allocate",
     "current_file",
     "describe_text",
@@ -186,9 +187,19 @@ class Engine:
         self._call("finish")
         self._checked(function, *self._write_ids(ids), *counts)
 
-    def add_tokens(self, count: int) -> list[int]:
-        """Adds up to `count` tokens; fewer if the text ends. Returns the ids of the new ones."""
-        added = self._call("add_tokens", count)
+    def adjusted_logits(self, vocab_size: int) -> np.ndarray:
+        """Returns float32[V], the logits of the next token after penalties and bans."""
+        self._logits = self._checked("adjusted_logits")
+        return self._view(self._logits, 4 * vocab_size).view("<f4").copy()
+
+    def add_tokens(self, count: int, logits: np.ndarray | None = None) -> list[int]:
+        """Adds up to `count` tokens; fewer if the text ends. Returns the ids of the new ones.
+
+        With logits, float32[V], one token is drawn from them; the call before is `adjusted_logits`.
+        """
+        if logits is not None:
+            self._view(self._logits, logits.nbytes)[:] = logits.view("u1")
+        added = self._call("add_tokens", count) if logits is None else self._call("add_drawn")
         if added < 0:
             raise EngineError(f"{self._path}: {self._message()}")
         end = self._call("new_tokens_end")

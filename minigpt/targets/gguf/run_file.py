@@ -105,10 +105,8 @@ def _best_name(run: Run) -> str | None:
 def best_facts(run: Run) -> dict[str, Any]:
     """Returns the keys of `minigpt.training` for the best model, from its line of metrics.jsonl."""
     record: Mapping[str, Any] = {}
-    if epoch := re.search(r"-epoch-(\d+)$", _best_name(run) or ""):
-        lines = [
-            line for line in read_lines(run.metrics_file) if line.get("epoch") == int(epoch[1])
-        ]
+    if step := re.match(r"step-(\d+)", _best_name(run) or ""):
+        lines = [line for line in read_lines(run.metrics_file) if line.get("step") == int(step[1])]
         record = lines[-1] if lines else {}
     return _training_facts(run, record)
 

@@ -12,6 +12,7 @@ import numpy as np
 import minigpt
 from minigpt.errors import ArgumentProblem, UserError, as_integer, as_path
 from minigpt.generation.base import BaseTextModel, BaseTranslationModel, ModelWithTokenizer, Sample
+from minigpt.generation.controls import Controls
 from minigpt.generation.prompts import (
     Prompt,
     banned_token_problems,
@@ -274,32 +275,32 @@ class PortableTextModel(PortableModel, BaseTextModel):
         return settings
 
     def _samples(
-        self, prompts: list[Prompt], seeds: list[int], settings: Settings, num_samples: int
+        self, prompts: list[Prompt], seeds: list[int], settings: Any, number: int, controls: Any
     ) -> Iterator[Sample]:
-        check_seeds(seeds, num_samples)
+        check_seeds(seeds, number)
         return (
-            self._sample(prompt, first + i, settings)
+            self._sample(prompt, first + i, settings, controls)
             for prompt, first in zip(prompts, seeds, strict=True)
-            for i in range(num_samples)
+            for i in range(number)
         )
 
-    def _pieces(self, prompt: Prompt, seed: int, settings: Settings) -> Iterator[str]:
+    def _pieces(self, prompt: Prompt, seed: int, settings: Any, controls: Any) -> Iterator[str]:
         check_seeds([seed], 1)
-        return self._written(self._text(prompt, settings), prompt, seed, settings, stride=1)
+        tokens = self._tokens(prompt, seed, settings, 1, controls)
+        return self._written(self._text(prompt, settings), tokens)
 
-    def _sample(self, prompt: Prompt, seed: int, settings: Settings) -> Sample:
+    def _sample(self, prompt: Prompt, seed: int, settings: Settings, controls: Any) -> Sample:
         text = self._text(prompt, settings)
-        written = "".join(self._written(text, prompt, seed, settings, _STRIDE))
+        tokens = self._tokens(prompt, seed, settings, _STRIDE, controls)
+        written = "".join(self._written(text, tokens))
         return Sample(prompt.text, written, seed, text.tokens)
 
     def _text(self, prompt: Prompt, settings: Settings) -> ContinuationText:
         return ContinuationText(self.tokenizer, prompt.ids, settings.stop)
 
-    def _written(
-        self, text: ContinuationText, prompt: Prompt, seed: int, settings: Settings, stride: int
-    ) -> Iterator[str]:
+    def _written(self, text: ContinuationText, parts: Iterator[list[int]]) -> Iterator[str]:
         """Yields the parts of a continuation as soon as they are certain, and collects its tokens."""
-        for tokens in self._tokens(prompt, seed, settings, stride):
+        for tokens in parts:
             if ready := text.push(tokens):
                 yield ready
             if text.stopped:
@@ -308,20 +309,36 @@ class PortableTextModel(PortableModel, BaseTextModel):
             yield held
 
     def _tokens(
-        self, prompt: Prompt, seed: int, settings: Settings, stride: int
+        self, prompt: Prompt, seed: int, settings: Settings, stride: int, controls: Controls | None
     ) -> Iterator[list[int]]:
         """Yields the new tokens, up to `stride` at a time."""
         ids, added = prompt.ids.tolist(), 0
         text = object()
-        while True:
+
+        def resume() -> bool:
+            """Returns whether the engine has to read the text again."""
+            if self._current is text:
+                return False
+            # The engine has one text at a time: another one has been started since.
+            self._current = None
+            self._engine.set_sampling(settings, seed)
+            self._engine.start(ids, settings.max_new_tokens, added)
+            self._current = text
+            return True
+
+        process = controls.start(self.tokenizer, np.array(ids, np.int32)) if controls else None
+        while process is None or added < settings.max_new_tokens:
             with self._lock:
-                if self._current is not text:
-                    # The engine has one text at a time: another one has been started since.
-                    self._current = None
-                    self._engine.set_sampling(settings, seed)
-                    self._engine.start(ids, settings.max_new_tokens, added)
-                    self._current = text
-                tokens = self._engine.add_tokens(stride)
+                resume()
+                logits = None
+                if process is not None:
+                    logits = self._engine.adjusted_logits(self.vocab_size)
+                    logits = process(np.array(ids, np.int32), logits)
+                    if np.isneginf(logits).all():
+                        return
+                    if resume():  # The function has used the model.
+                        self._engine.adjusted_logits(self.vocab_size)
+                tokens = self._engine.add_tokens(stride, logits)
             if not tokens:
                 return
             ids += tokens
@@ -333,6 +350,11 @@ class PortableTextModel(PortableModel, BaseTextModel):
             self._current = None
             rows = [self._engine.score(row, self.vocab_size) for row in token_ids]
         return np.stack(rows) if rows else np.zeros((*token_ids.shape, self.vocab_size), np.float32)
+
+    def _mean_latent(self, ids: np.ndarray) -> np.ndarray:
+        with self._lock:
+            self._current = None
+            return self._engine.mean_latent(ids)
 
 
 class PortableTranslationModel(PortableModel, BaseTranslationModel):

@@ -15,6 +15,7 @@ from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.gpt2_files import byte_alphabet
+from minigpt.tokenizers.listed import ListedTokenizer
 from minigpt.tokenizers.splitting import AddedToken
 from minigpt.tokenizers.vocabulary import SPACE
 from minigpt.tokenizers.word import WordTokenizer
@@ -30,6 +31,8 @@ def tokenizer_problem(tokenizer: Tokenizer) -> str | None:
         return f"tokenizer.kind = {tokenizer.kind!r}: has no form in a portable file"
     if isinstance(tokenizer, GPT2Tokenizer) and tokenizer.splitting != "gpt2":
         return "the tokenizer splits text as Qwen3 does: has no form in a portable file"
+    if isinstance(tokenizer, ListedTokenizer) and tokenizer.separator and not tokenizer.are_words:
+        return "tokenizer.kind = 'listed': a name has signs, which a portable file reads as names"
     return None
 
 
@@ -61,9 +64,10 @@ def tokenizer_tables(tokenizer: Tokenizer) -> dict[str, Any]:
     ranks = np.pad(ranks, (0, tokenizer.vocab_size - len(ranks)), constant_values=-1)
     ranks[len(tokenizer.text_pieces) :] = -1
     chat = {} if tokenizer.chat is None else {"chat": json.dumps(asdict(tokenizer.chat))}
+    listed_as = "word" if tokenizer.separator else "character"
     start_id = tokenizer.own_start_id
     return {
-        "kind": tokenizer.kind,
+        "kind": tokenizer.kind if tokenizer.kind != "listed" else listed_as,
         "lowercase": tokenizer.lowercase,
         "end_id": tokenizer.end_id,
         **({} if start_id is None else {"start_id": start_id}),
@@ -103,6 +107,11 @@ def _words(tokenizer: WordTokenizer) -> Built:
     return _in_order(tokenizer, tokenizer.end_id + 1), _byte_ids({})
 
 
+def _listed(tokenizer: ListedTokenizer) -> Built:
+    is_name = np.array([bool(piece) for piece in tokenizer.pieces])
+    return np.where(is_name, _in_order(tokenizer, 0), np.int32(-1)), _byte_ids({})
+
+
 def _gpt2(tokenizer: GPT2Tokenizer) -> Built:
     ranks = np.full(tokenizer.vocab_size, -1, np.int32)
     rank = {first + second: number for number, (first, second) in enumerate(tokenizer.merges)}
@@ -127,6 +136,7 @@ BUILDERS: dict[type, Callable[[Any], Built]] = {
     BytePairTokenizer: _byte_pair,
     CharacterTokenizer: _character,
     WordTokenizer: _words,
+    ListedTokenizer: _listed,
 }
 
 

@@ -13,6 +13,7 @@ from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.huggingface import HuggingFaceTokenizer, adds_tokens
 from minigpt.tokenizers.splitting import PATTERNS, AddedToken
 from minigpt.tokenizers.vocabulary import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
 from minigpt.tokenizers.word import SEPARATE, WHITE_SPACE, WordTokenizer
@@ -98,6 +99,18 @@ def _gpt2(tokenizer: GPT2Tokenizer) -> Built:
     return described, {"bos_token": end, "eos_token": end, "unk_token": end}
 
 
+def _given(tokenizer: HuggingFaceTokenizer) -> Built:
+    described = json.loads(tokenizer.data)
+    if adds_tokens(described.get("post_processor")):
+        described["post_processor"] = None
+    names = {i: name for name, i in tokenizer.ids.items()}
+    if tokenizer.end_id not in names:
+        described["added_tokens"] += [AddedToken(tokenizer.end_id, END, special=True).described()]
+    end = names.get(tokenizer.end_id, END)
+    unknown = {} if tokenizer.unknown_id is None else {"unk_token": names[tokenizer.unknown_id]}
+    return described, {"bos_token": end, "eos_token": end, **unknown}
+
+
 def _byte_pair(tokenizer: BytePairTokenizer) -> Built:
     vocabulary, merges = tokenizer.vocabulary_and_merges()
     model = _bpe(vocabulary, merges) | {"unk_token": "<unk>", "byte_fallback": True}
@@ -145,6 +158,7 @@ BUILDERS: dict[type, Callable[[Any], Built]] = {
     BytePairTokenizer: _byte_pair,
     CharacterTokenizer: _character,
     WordTokenizer: _word,
+    HuggingFaceTokenizer: _given,
 }
 
 

@@ -1,6 +1,5 @@
 """Reading the tokenizer of a folder: `tokenizer.json`, or `vocab.json` and `merges.txt`."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,8 @@ from minigpt.tokenizers.gpt2_files import (
     read_encoder,
     read_merges,
 )
-from minigpt.tokenizers.splitting import PATTERNS, AddedToken, Splitting, read_added_tokens
+from minigpt.tokenizers.huggingface import added_tokens, bpe_tables, splitting_of
+from minigpt.tokenizers.splitting import AddedToken, Splitting
 
 PAIRS = (("vocab.json", "merges.txt"), (ENCODER_FILE, MERGES_FILE))
 TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
@@ -29,7 +29,6 @@ ADDED_FILE, SPECIAL_FILE = "added_tokens.json", "special_tokens_map.json"
 OWN_FOLDER = "minigpt_tokenizer"
 # The names of the tokenizers in transformers, without "Fast" at the end.
 CLASSES: dict[str, Splitting] = {"GPT2Tokenizer": "gpt2", "Qwen2Tokenizer": "qwen2"}
-NAMES: dict[Splitting, str] = {"gpt2": "GPT-2", "qwen2": "Qwen3"}
 
 
 def read_tokenizer(
@@ -62,10 +61,10 @@ def read_tokenizer(
     path = folder / TOKENIZER_FILE
     if path.is_file():
         described = read_json_object(path)
-        splitting = _splitting_of(path, described)
-        tokens, merges = _tables(path, described)
+        splitting = splitting_of(path, described)
+        tokens, merges = bpe_tables(path, described)
         paths = (str(path), str(path))
-        added = _added_tokens(path, described.get("added_tokens") or [])
+        added = added_tokens(path, described.get("added_tokens") or [])
     else:
         names = next((p for p in PAIRS if all((folder / n).is_file() for n in p)), None)
         if names is None:
@@ -97,30 +96,6 @@ def _read(path: Path) -> dict[str, Any]:
     return read_json_object(path) if path.is_file() else {}
 
 
-def _tables(path: Path, described: dict[str, Any]) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Returns token → id and the merges of a tokenizer.json."""
-    try:
-        tokens = {str(token): int(i) for token, i in described["model"]["vocab"].items()}
-        pairs = [
-            tuple(pair.split(" ") if isinstance(pair, str) else pair)
-            for pair in described["model"]["merges"]
-        ]
-        return tokens, [(str(a), str(b)) for a, b in pairs]
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise UserError(f"{path}: damaged; expected vocab and merges of a BPE model") from None
-
-
-def _added_tokens(path: Path, described: Any) -> list[AddedToken]:
-    """Returns the tokens of a list of added tokens; flags that are missing have their defaults."""
-    try:
-        # Tokens that are not special are searched for in the normalized text, if nothing else is said.
-        return read_added_tokens(
-            [{"normalized": not t.get("special", False), **t} for t in described]
-        )
-    except (TypeError, ValueError, AttributeError):
-        raise UserError(f"{path}: damaged; expected added tokens with id and content") from None
-
-
 def _named_tokens(
     folder: Path, settings: dict[str, Any], tokens: Mapping[str, int]
 ) -> list[AddedToken]:
@@ -130,14 +105,14 @@ def _named_tokens(
         listed = [{**token, "id": int(i)} for i, token in decoder.items()]
     except (TypeError, ValueError, AttributeError):
         raise UserError(f"{path}: added_tokens_decoder: damaged; expected id to token") from None
-    found = {token.content: token for token in _added_tokens(path, listed)}
+    found = {token.content: token for token in added_tokens(path, listed)}
     ids = {**tokens, **_read(folder / ADDED_FILE)}
     special = _special_names(settings) | _special_names(_read(folder / SPECIAL_FILE))
     others = [name for name in _read(folder / ADDED_FILE) if name not in special]
     for name in [END_TOKEN, *sorted(special), *others]:
         if name in ids and name not in found:
             described = {"id": ids[name], "content": name, "special": name not in others}
-            (found[name],) = _added_tokens(folder / ADDED_FILE, [described])
+            (found[name],) = added_tokens(folder / ADDED_FILE, [described])
     return sorted(found.values(), key=lambda token: token.id)
 
 
@@ -175,69 +150,3 @@ def _of_class(
     expected = " or ".join(n for n, s in CLASSES.items() if not is_described or s == splitting)
     reason = f", which splits text as {TOKENIZER_FILE} does" if is_described else ""
     raise UserError(f"{path}: tokenizer_class = {named!r}: should be {expected}{reason}")
-
-
-def _splitting_of(path: Path, described: dict[str, Any]) -> Splitting:
-    """Returns how a tokenizer.json splits text into words.
-
-    Raises:
-      UserError: it describes a kind of tokenizer other than GPT-2's and Qwen3's.
-    """
-
-    byte_level = "pre_tokenizer"
-    splitting: Splitting = "gpt2"
-    expected: list[tuple[str, Any, Any]] = []
-    if _part(described, "pre_tokenizer.type") == "Sequence":
-        splitting, parts = "qwen2", "pre_tokenizer.pretokenizers"
-        byte_level = f"{parts}.1"
-        expected = [
-            (f"{parts}.0.type", "Split", None),
-            (f"{parts}.0.pattern.Regex", PATTERNS["qwen2"], None),
-            (f"{parts}.0.behavior", "Isolated", None),
-            (f"{parts}.0.invert", False, False),
-            (f"{parts}.2", None, None),
-        ]
-    expected += [
-        ("model.type", "BPE", None),
-        ("model.dropout", None, None),
-        ("model.byte_fallback", False, False),
-        ("model.ignore_merges", False, False),
-        ("normalizer.type", "NFC" if splitting == "qwen2" else None, None),
-        (f"{byte_level}.type", "ByteLevel", None),
-        (f"{byte_level}.add_prefix_space", False, False),
-        (f"{byte_level}.use_regex", splitting == "gpt2", True),
-        ("decoder.type", "ByteLevel", "ByteLevel"),
-    ]
-    for name, right, default in expected:
-        value = _part(described, name)
-        if (default if value is None else value) != right:
-            raise UserError(
-                f"{path}: {name} = {json.dumps(value)}: should be {json.dumps(right)}, as in "
-                f"{NAMES[splitting]}"
-            )
-    if _adds_tokens(described.get("post_processor")):
-        raise UserError(
-            f"{path}: post_processor.type = {json.dumps(_part(described, 'post_processor.type'))}: "
-            'adds tokens to every text, which minigpt does not; should be "ByteLevel"'
-        )
-    return splitting
-
-
-def _part(whole: Any, name: str) -> Any:
-    """Returns a part of JSON by the names and numbers on the way to it; None if there is none."""
-    for key in name.split("."):
-        if isinstance(whole, list) and key.isdigit():
-            whole = whole[int(key)] if int(key) < len(whole) else None
-        else:
-            whole = whole.get(key) if isinstance(whole, dict) else None
-    return whole
-
-
-def _adds_tokens(processor: Any) -> bool:
-    """Returns whether a post-processor of tokenizer.json adds tokens to a text."""
-    if not isinstance(processor, dict) or processor.get("type") == "ByteLevel":
-        return False
-    if processor.get("type") == "Sequence":
-        return any(map(_adds_tokens, processor.get("processors") or []))
-    parts = processor.get("single")
-    return not isinstance(parts, list) or any("Sequence" not in part for part in parts)

@@ -6,17 +6,21 @@ from minigpt.tokenizers.base import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.graph import learned
 from minigpt.tokenizers.graph.base import GraphTokenizer
 from minigpt.tokenizers.graph.gpt2 import GPT2Graph
-from minigpt.tokenizers.graph.learned import BytePairGraph, CharacterGraph, WordGraph
+from minigpt.tokenizers.listed import ListedTokenizer
+from minigpt.tokenizers.sentencepiece_model import SentencePieceTokenizer
 from minigpt.tokenizers.word import WordTokenizer
 
 # A subclass of one of these tokenizers has the same graph.
 GRAPHS: dict[type[Tokenizer], type[GraphTokenizer]] = {
-    WordTokenizer: WordGraph,
-    CharacterTokenizer: CharacterGraph,
-    BytePairTokenizer: BytePairGraph,
+    WordTokenizer: learned.WordGraph,
+    CharacterTokenizer: learned.CharacterGraph,
+    BytePairTokenizer: learned.BytePairGraph,
     GPT2Tokenizer: GPT2Graph,
+    ListedTokenizer: learned.WordGraph,
+    SentencePieceTokenizer: learned.SentencePieceGraph,
 }
 
 

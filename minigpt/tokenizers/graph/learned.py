@@ -1,4 +1,4 @@
-"""The tokenizers that are learned from text, in TensorFlow operations."""
+"""The tokenizers other than GPT-2's, in TensorFlow operations."""
 
 import tensorflow as tf
 import tensorflow_text
@@ -6,8 +6,10 @@ import tensorflow_text
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.graph.base import GraphTokenizer
+from minigpt.tokenizers.listed import ListedTokenizer
+from minigpt.tokenizers.sentencepiece_model import SentencePieceTokenizer
 from minigpt.tokenizers.vocabulary import ESCAPE, ESCAPED_ESCAPE, ESCAPED_SPACE, SPACE
-from minigpt.tokenizers.word import SEPARATE, SPECIAL_TOKENS, WHITE_SPACE, WordTokenizer
+from minigpt.tokenizers.word import SEPARATE, WHITE_SPACE, WordTokenizer
 
 
 class BytePairGraph(GraphTokenizer):
@@ -25,6 +27,21 @@ class BytePairGraph(GraphTokenizer):
         texts = tf.strings.regex_replace(texts, ESCAPE + r"\z", "")
         texts = tf.strings.regex_replace(texts, ESCAPED_SPACE, SPACE)
         return tf.strings.regex_replace(texts, ESCAPED_ESCAPE, ESCAPE)
+
+
+class SentencePieceGraph(GraphTokenizer):
+    """Runs the same sentencepiece model as `SentencePieceTokenizer`."""
+
+    def __init__(self, tokenizer: SentencePieceTokenizer) -> None:
+        super().__init__(tokenizer)
+        self._encoder = tensorflow_text.SentencepieceTokenizer(tokenizer.data, out_type=tf.int32)
+        self._space = "^ " if tokenizer.has_space else "^"
+
+    def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        return self._encoder.tokenize(texts)
+
+    def _restore(self, texts: tf.Tensor) -> tf.Tensor:
+        return tf.strings.regex_replace(texts, self._space, "", replace_global=False)
 
 
 class CharacterGraph(GraphTokenizer):
@@ -64,19 +81,24 @@ def _utf8(code_points: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 class WordGraph(GraphTokenizer):
-    """Splits at white space and around punctuation marks, and looks up every word in a table."""
+    """Looks up words, what is between white space, or characters; see `ListedTokenizer.are_words`."""
 
-    def __init__(self, tokenizer: WordTokenizer) -> None:
+    def __init__(self, tokenizer: WordTokenizer | ListedTokenizer) -> None:
         super().__init__(tokenizer)
+        self._are_words = getattr(tokenizer, "are_words", True)
         # A table cannot be empty. No text contains the empty word.
-        words = [b"", *tokenizer.text_pieces[SPECIAL_TOKENS:]]
-        ids = [tokenizer.unknown_id, *range(SPECIAL_TOKENS, len(tokenizer.text_pieces))]
+        known = {piece: i for i, piece in enumerate(tokenizer.text_pieces) if piece}
+        words, ids = [b"", *known], [tokenizer.unknown_id, *known.values()]
         self._table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(words, ids, tf.string, tf.int32),
             default_value=tokenizer.unknown_id,
         )
 
     def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        texts = tf.strings.regex_replace(texts, WHITE_SPACE, " ")
-        words = tf.strings.split(tf.strings.regex_replace(texts, SEPARATE, r" \0 "))
+        if not self._separator:
+            words = tf.strings.unicode_split(texts, "UTF-8")
+        else:
+            texts = tf.strings.regex_replace(texts, WHITE_SPACE, " ")
+            marked = tf.strings.regex_replace(texts, SEPARATE, r" \0 ")
+            words = tf.strings.split(marked if self._are_words else texts)
         return words.with_flat_values(self._table.lookup(words.flat_values))

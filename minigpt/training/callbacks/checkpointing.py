@@ -30,14 +30,14 @@ MIN_INTERVAL = 50
 
 
 class BestEpoch(Callback):
-    """Tracks the best epoch by validation loss, and stops training when it no longer improves.
+    """Tracks the best state by validation loss, and stops training when it no longer improves.
 
     Args:
       clock: counts the steps, and has the settings.
 
     Attributes:
-      best: the best epoch; None before the first has ended.
-      epochs_since: epochs that have ended since then.
+      best: the best state; None before the first validation.
+      epochs_since: validations since then, one at the end of each epoch.
     """
 
     stage = Stage.JUDGE
@@ -47,6 +47,7 @@ class BestEpoch(Callback):
         self.clock = clock
         self.best: Best | None = None
         self.epochs_since = 0
+        self._epoch, self._judged_step = 0, -1
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -63,14 +64,30 @@ class BestEpoch(Callback):
         patience = self.clock.config.early_stopping_patience
         return patience is not None and self.epochs_since >= patience
 
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._epoch = epoch + 1
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        if logs and "val_loss" in logs:
+            self._judge(logs["val_loss"], checkpoint_name(self.clock.step))
+
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
-        loss = logs["val_loss"]
-        self.epochs_since += 1
-        if math.isfinite(loss) and (self.best is None or loss < self.best.val_loss):
+        self._judge(logs["val_loss"], checkpoint_name(self.clock.step, epoch + 1))
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the present state is the best one."""
+        return self._judged_step == self.clock.step and not self.epochs_since
+
+    def _judge(self, loss: float, name: str) -> None:
+        # An epoch that is ended early may end at a state that was judged before, under another name.
+        is_best = self.best is None or loss < self.best.val_loss or self.is_reached
+        self.epochs_since += self._judged_step != self.clock.step
+        self._judged_step = self.clock.step
+        if math.isfinite(loss) and is_best:
             self.epochs_since = 0
-            name = checkpoint_name(self.clock.step, epoch + 1)
-            self.best = Best(val_loss=loss, epoch=epoch + 1, checkpoint=name)
+            self.best = Best(val_loss=loss, epoch=self._epoch, checkpoint=name)
         if self.is_out_of_patience:
             self.model.stop_training = True
 
@@ -148,6 +165,16 @@ class Checkpointing(Callback):
         training = self.config.training
         return training.updates_per_epoch * training.accumulate_steps
 
+    def epochs_after(self, batches: int) -> float:
+        """Returns the number of epochs that are done after some batches of this one: 1.25."""
+        return round(self.epoch + batches / self.batches_per_epoch, 6)
+
+    def is_time(self, every: int) -> bool:
+        """Whether `every` more updates have ended within an epoch; asked before this is called."""
+        done, accumulated = self.batch + 1, self.config.training.accumulate_steps
+        is_within = done % accumulated == 0 and done < self.batches_per_epoch
+        return bool(every) and is_within and self.clock.step % every == 0
+
     @property
     def is_within_epoch(self) -> bool:
         """Whether a weight update has ended and is not the last one of its epoch.
@@ -175,16 +202,11 @@ class Checkpointing(Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         # Not `batch`: Keras counts from 0 in an epoch that is resumed.
         self.batch += 1
-        if self.is_within_epoch and self._is_due():
+        if self.is_within_epoch and (self.best.is_reached or self._is_due()):
             self.save()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.epoch, self.batch = epoch + 1, 0
-        if self.writes and self.best.best and self.best.best.epoch == self.epoch:
-            # If training was extended, the model.keras written earlier is no longer the best. It is removed
-            # before the checkpoint that records this is written: if the process is killed in between,
-            # the best model is that of the previous checkpoint.
-            self.run.model_file.unlink(missing_ok=True)
         self.save()
 
     def save(self) -> None:
@@ -201,6 +223,11 @@ class Checkpointing(Callback):
         if not all(np.isfinite(a).all() for a in arrays.values() if a.dtype.kind == "f"):
             raise diverged(self.run, self.config.training, self.clock.step, float("nan"))
         name = checkpoint_name(self.clock.step, None if self.batch else self.epoch)
+        if self.best.is_reached:
+            # If training was extended, the model.keras written earlier is no longer the best. It is removed
+            # before the checkpoint that records this is written: if the process is killed in between,
+            # the best model is that of the previous checkpoint.
+            self.run.model_file.unlink(missing_ok=True)
         for prepare in self.before_saving:
             prepare()
         write_checkpoint(self.run.checkpoints_folder, name, arrays, self._progress())

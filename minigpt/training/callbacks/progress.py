@@ -12,7 +12,6 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from minigpt.environment import peak_memory
 from minigpt.runs.records import append_lines
-from minigpt.runs.run import Run
 from minigpt.training.callbacks.callback import Callback, training_loss
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.callbacks.clock import Clock
@@ -57,6 +56,8 @@ class Display(Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
+        if "val_loss" in logs:
+            self._show_scores(f"step {self.clock.step:,}", logs)
         now = time.perf_counter()
         if not batch or now - self._shown < self._interval:
             return
@@ -90,9 +91,12 @@ class Display(Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
+        self._show_scores(self._epoch_name, logs)
+
+    def _show_scores(self, name: str, logs: dict[str, Any]) -> None:
         bits, bleu = logs["val_bits_per_byte"], logs.get("val_bleu")
         line = (
-            f"{self._epoch_name}: training loss {training_loss(logs):.3f}, "
+            f"{name}: training loss {training_loss(logs):.3f}, "
             f"validation loss {logs['val_loss']:.3f} nats per token, "
             f"perplexity {logs['val_perplexity']:.4g}, "
             f"{'–' if bits is None else f'{bits:.3f}'} bits per byte"
@@ -122,25 +126,32 @@ RECORDED_WITHOUT_GAPS = 256
 
 
 class Recorder(Callback):
-    """Appends a line to metrics.jsonl at the end of every epoch."""
+    """Appends a line to metrics.jsonl after every validation; within an epoch, "epoch" is a fraction."""
 
-    def __init__(self, run: Run, clock: Clock) -> None:
+    def __init__(self, checkpointing: Checkpointing) -> None:
         super().__init__()
-        self.run = run
-        self.clock = clock
+        self.checkpointing = checkpointing
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        if logs and "val_loss" in logs:
+            self._record(self.checkpointing.epochs_after(self.checkpointing.batch + 1), logs)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         assert logs is not None
+        self._record(epoch + 1, logs)
+
+    def _record(self, epoch: float, logs: dict[str, Any]) -> None:
+        clock = self.checkpointing.clock
         line = {
-            "epoch": epoch + 1,
-            "step": self.clock.step,
+            "epoch": epoch,
+            "step": clock.step,
             "train_loss": training_loss(logs),
             **{name: value for name, value in logs.items() if name.startswith("val_")},
-            "tokens_per_second": round(self.clock.tokens_per_second, 1),
-            "seconds": round(self.clock.seconds, 3),
+            "tokens_per_second": round(clock.tokens_per_second, 1),
+            "seconds": round(clock.seconds, 3),
             "learning_rate": float(np.asarray(self.model.optimizer.learning_rate)),
         }
-        append_lines(self.run.metrics_file, [line])
+        append_lines(self.checkpointing.run.metrics_file, [line])
 
 
 class StepRecorder(Callback):

@@ -54,14 +54,17 @@ class Task(abc.ABC):
         config, training = self.config, self.config.training
         # One pass over the training text, unless set.
         steps = max(1, self.batches_in_pass // training.accumulate_steps)
-        data = config.data
+        data, tokenizer = config.data, config.tokenizer
         settings = {"paths", "val_paths"} & set(type(data).model_fields)
         paths = {name: list(map(recorded_path, getattr(data, name))) for name in settings}
         name = getattr(data, "name", "")
         folder = {"name": str(Path(name).absolute())} if Path(name).is_dir() and name else {}
         data = data.model_copy(update=paths | folder)
+        if path := getattr(tokenizer, "path", None):
+            tokenizer = tokenizer.model_copy(update={"path": recorded_path(path)})
         config = config.with_training(steps_per_epoch=training.steps_per_epoch or steps)
-        return config.model_copy(update={"data": data, "model": config.model.resolved()})
+        changes = {"data": data, "tokenizer": tokenizer, "model": config.model.resolved()}
+        return config.model_copy(update=changes)
 
     @abc.abstractmethod
     def prepare(self) -> None:

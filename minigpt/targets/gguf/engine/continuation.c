@@ -131,7 +131,11 @@ static bool next_logits(void)
     const int32_t *unread = unread_tokens(&text, model, &count);
     if (!read_all(unread, count))
         return false;
-    return compute_logits(model, latents, 1, logits);
+    if (!compute_logits(model, latents, 1, logits))
+        return false;
+    if (is_recording)
+        memcpy(model_logits, logits, (uint64_t)model->vocab_size * 4);
+    return true;
 }
 
 /* Turns the recording of choices on or off. */
@@ -146,6 +150,14 @@ EXPORT("newest_choice") const Choice *newest_choice(void)
     return &choice;
 }
 
+/* Adds a token, the end token too. */
+static void add_chosen(int32_t token)
+{
+    if (is_recording)
+        describe_choice(model_logits, model->vocab_size, token, &choice);
+    add_token(&text, model, end_token(), token);
+}
+
 /* Adds up to `count` tokens, until the end token or max_new_tokens. Returns how many; -1 after an error. */
 EXPORT("add_tokens") int32_t add_tokens(uint32_t count)
 {
@@ -153,17 +165,38 @@ EXPORT("add_tokens") int32_t add_tokens(uint32_t count)
     for (; count && is_open_ended(&text); count--) {
         if (!next_logits())
             return -1;
-        if (is_recording)
-            memcpy(model_logits, logits, (uint64_t)model->vocab_size * 4);
         int32_t token = choose_token(&text, model, end_token(), logits);
         if (token < 0)
             return -1;
-        if (is_recording)
-            describe_choice(model_logits, model->vocab_size, token, &choice);
-        add_token(&text, model, end_token(), token);
+        add_chosen(token);
         added += !text.has_ended;
     }
     return added;
+}
+
+/* Returns the logits from which the next token is drawn: [V], after penalties and bans; NULL after an error. The caller may change
+   them before `add_drawn`. */
+EXPORT("adjusted_logits") float *adjusted_logits(void)
+{
+    if (!model || model->kind != GPT || !is_open_ended(&text)) {
+        fail("there is no text that can be continued", NULL);
+        return NULL;
+    }
+    if (!next_logits())
+        return NULL;
+    adjust_logits(&text, model, logits);
+    return logits;
+}
+
+/* Draws a token from the logits that `adjusted_logits` has returned, not all of them -inf, and adds it. Returns how many tokens were
+   added: 0 if it is the end token; -1 after an error. */
+EXPORT("add_drawn") int32_t add_drawn(void)
+{
+    int32_t token = draw_token(logits, model->vocab_size, &text.settings, (int32_t)text.new_count);
+    if (token < 0)
+        return -1;
+    add_chosen(token);
+    return !text.has_ended;
 }
 
 /* How the next token would be drawn. */

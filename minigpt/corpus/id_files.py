@@ -1,0 +1,137 @@
+"""Files of token ids: nanoGPT's train.bin and val.bin, and .npy files of NumPy (docs/token-ids.md)."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from minigpt.config import GivenConfig, IdsConfig, TokenizerConfig
+from minigpt.corpus.token_ids import PartSizes, ids_dtype, write_first_id
+from minigpt.errors import UserError, gathering
+from minigpt.storage.files import sha256_of
+from minigpt.tokenizers import Tokenizer
+
+SUFFIXES = (".bin", ".npy")
+META_FILE = "meta.pkl"
+_BLOCK_IDS = 4_000_000
+# The ids of one side of the split: integers[n], memory-mapped, of each file.
+Ids = list[np.ndarray]
+
+
+class IdFiles:
+    """The files of token ids that `data.paths` names, and those of its folders.
+
+    Attributes:
+      problems: a line for each file that cannot be used.
+      train, val: path → integers[n], memory-mapped. Names of files for validation begin with "val".
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.problems: list[str] = []
+        self.train: dict[Path, np.ndarray] = {}
+        self.val: dict[Path, np.ndarray] = {}
+        for path in map(Path, paths):
+            for file in sorted(p for p in path.glob("*") if p.suffix in SUFFIXES) or [path]:
+                with gathering(self.problems):
+                    (self.val if file.name.startswith("val") else self.train)[file] = _open(file)
+        if not self.problems and not self.train:
+            self.problems.append(f"{', '.join(paths)}: all for validation; none is for training")
+
+    def fingerprint(self) -> str:
+        """Returns a hash of the content of the files."""
+        described = [[sha256_of(path) for path in side] for side in (self.train, self.val)]
+        return hashlib.sha256(repr(described).encode()).hexdigest()
+
+    def check_ids(self, tokenizer: Tokenizer) -> list[str]:
+        """Returns a line for each file with ids that are outside the vocabulary."""
+        # Tokens that a list of names does not have are not given.
+        size = len(getattr(tokenizer, "names", tokenizer.pieces))
+        problems = {}
+        for path, array in (self.train | self.val).items():
+            for start, ids in _blocks(array):
+                if path not in problems and (ids.min() < 0 or ids.max() >= size):
+                    place = int(np.argmax((ids < 0) | (ids >= size)))
+                    problems[path] = (
+                        f"{path}: the id {ids[place]:,} at position {start + place:,}: should be from 0 "
+                        f"to {size - 1:,}, the last one of the tokenizer ({tokenizer.kind})"
+                    )
+        return list(problems.values())
+
+    def split(self, val_fraction: float, tokenizer: Tokenizer) -> tuple[Ids, Ids]:
+        """Returns the ids for training and validation: without files for it, the last ids."""
+        if problems := self.check_ids(tokenizer):
+            raise UserError(*problems)
+        train, sizes = [*self.train.values()], [len(ids) for ids in self.train.values()]
+        if self.val:
+            return train, [*self.val.values()]
+        left = round(sum(sizes) * (1 - val_fraction))
+        if not 0 < left < sum(sizes):
+            raise UserError(f"data.val_fraction = {val_fraction}: {sum(sizes)} ids are too few")
+        cuts = np.clip(left - np.cumsum([0, *sizes[:-1]]), 0, sizes).tolist()
+        cut = list(zip(train, cuts, strict=True))
+        return [ids[:end] for ids, end in cut], [ids[end:] for ids, end in cut]
+
+
+def _blocks(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields the ids of a file in blocks, each with its position."""
+    for start in range(0, len(array), _BLOCK_IDS):
+        yield start, np.asarray(array[start : start + _BLOCK_IDS])
+
+
+def _open(path: Path) -> np.ndarray:
+    """Maps the ids of a file into memory; a `UserError` if it holds none."""
+    try:
+        if path.suffix not in SUFFIXES or not path.is_file():
+            raise ValueError(f"should be a {' or '.join(SUFFIXES)} file of token ids")
+        if path.suffix == ".npy":
+            ids = np.load(path, mmap_mode="r", allow_pickle=False)
+        elif (size := path.stat().st_size) % 2 or not size:
+            raise ValueError(f"has {size:,} bytes; should have two for each id")
+        else:
+            ids = np.memmap(path, "<u2", mode="r")
+        if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids):
+            raise ValueError(f"holds {ids.dtype}{list(ids.shape)}; should hold integers[n]")
+    except (OSError, ValueError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise UserError(f"{path}: {reason}") from None
+    return ids
+
+
+def tokenizer_of_ids(data: IdsConfig, config: TokenizerConfig) -> TokenizerConfig:
+    """Returns the settings of the tokenizer of some ids: those of the user, or nanoGPT's meta.pkl.
+
+    Raises:
+      UserError: there is no meta.pkl, or the tokenizer would be learned from text.
+    """
+    if isinstance(config, GivenConfig) or config.kind == "gpt2":
+        return config
+    problem = f"tokenizer.kind = {config.kind!r}: is learned from text"
+    if "kind" not in config.model_fields_set:
+        for path in map(Path, data.paths):
+            meta = (path if path.is_dir() else path.parent) / META_FILE
+            if meta.is_file():
+                return GivenConfig(kind="listed", path=str(meta))
+        problem = f"{', '.join(data.paths)}: has no {META_FILE} with the names of the ids"
+    kinds = "'gpt2', 'sentencepiece', 'huggingface', 'listed' or 'run'"
+    raise UserError(f"{problem}; tokenizer.kind should be {kinds}")
+
+
+def write_given_ids(
+    file: IO[bytes], arrays: Ids, tokenizer: Tokenizer
+) -> tuple[PartSizes, np.ndarray]:
+    """Writes given ids as a part; the result is that of `token_ids.write_ids`."""
+    write_first_id(file, tokenizer)
+    counts = np.zeros(tokenizer.vocab_size, np.int64)
+    for _, ids in (block for array in arrays for block in _blocks(array)):
+        ids = ids.astype(ids_dtype(tokenizer))
+        counts += np.bincount(ids, minlength=len(counts))
+        file.write(ids.tobytes())
+    unknown = 0 if tokenizer.unknown_id is None else int(counts[tokenizer.unknown_id])
+    documents = max(1, int(counts[tokenizer.end_id]))
+    separator = len(tokenizer.separator)
+    sizes = [len(piece) and len(piece) + separator for piece in tokenizer.pieces]
+    # A document has one separator less than names.
+    size = max(0, int(counts @ np.array(sizes)) - separator * documents)
+    return PartSizes(int(counts.sum()), documents, size, unknown), counts

@@ -1,0 +1,79 @@
+"""What changes the logits of a text token by token: a bias, and functions. Uses no TensorFlow."""
+
+import abc
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from minigpt.errors import ArgumentProblem, UserError, as_integer
+from minigpt.tokenizers.vocabulary import Vocabulary
+
+# (ids int32[T], logits float32[V]) → float32[V].
+Processor = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class LogitsProcessor(abc.ABC):
+    """A function of the logits that has a state for each text, such as its place in a grammar."""
+
+    @abc.abstractmethod
+    def start(self, tokenizer: Vocabulary, prompt_ids: np.ndarray) -> Processor:
+        """Begins a text.
+
+        Args:
+          tokenizer: the model's tokenizer.
+          prompt_ids: int32[P].
+        Returns:
+          A function that is called before each new token, between the penalties and the temperature. Its
+          arguments are int32[T], the ids of the prompt and of the new tokens, and float32[V], the logits
+          of the next one. It returns float32[V]; a token of -inf is not drawn, and if all are -inf, the
+          text ends.
+        """
+
+
+class Controls(LogitsProcessor):
+    """The arguments `logit_bias`, which is added first, and `logits_processor` of a text model.
+
+    Args:
+      arguments: what was given of the two; see `BaseTextModel.samples`.
+      tokenizer, vocab_size: those of the model.
+    Raises:
+      UserError: a key of the bias is not one token, or a value is nan or inf.
+      TypeError: an argument has the wrong type.
+    """
+
+    def __init__(
+        self, arguments: Mapping[str, Any], tokenizer: Vocabulary, vocab_size: int
+    ) -> None:
+        self._processor: Any = arguments.get("logits_processor")
+        self._bias = np.zeros(vocab_size, np.float32)
+        problems = []
+        for key, value in dict(arguments.get("logit_bias") or {}).items():
+            ids = tokenizer.encode(key) if isinstance(key, str) else [as_integer("logit_bias", key)]
+            if len(ids) != 1 or ids[0] == tokenizer.unknown_id or not 0 <= ids[0] < vocab_size:
+                problem = f"should be one token: its text, or an id from 0 to {vocab_size - 1}"
+                problems.append(ArgumentProblem("logit_bias", key, problem))
+            elif math.isnan(value) or value == math.inf:
+                problems.append(ArgumentProblem("logit_bias", value, "should be a number or -inf"))
+            else:
+                self._bias[ids[0]] += value
+        if problems:
+            raise UserError(*problems)
+
+    def start(self, tokenizer: Vocabulary, prompt_ids: np.ndarray) -> Processor:
+        process = self._processor
+        if isinstance(process, LogitsProcessor):
+            process = process.start(tokenizer, prompt_ids)
+
+        def changed(ids: np.ndarray, logits: np.ndarray) -> np.ndarray:
+            found: Any = logits + self._bias
+            if process is not None:
+                found = np.asarray(process(ids, found))
+                if found.shape != logits.shape or not (found < math.inf).all():
+                    expected = f"`logits_processor` must return {len(logits)} numbers or -inf"
+                    raise ValueError(f"{expected}. Received: {found!r}")
+            # A banned token stays banned.
+            return np.where(np.isneginf(logits), logits, found).astype(np.float32)
+
+        return changed

@@ -1,0 +1,214 @@
+"""The tokenizer of a tokenizer.json, the format of the tokenizers package of Hugging Face.
+
+Byte-level byte pairs as GPT-2's and Qwen3's become a `GPT2Tokenizer`, which needs no other package and has
+all exports. The tokenizers package encodes with all others.
+"""
+
+import json
+import re
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from minigpt.environment import install_command
+from minigpt.errors import UserError
+from minigpt.tokenizers.base import Tokenizer
+from minigpt.tokenizers.given import END_NAMES, UNKNOWN_NAMES, GivenTokenizer
+from minigpt.tokenizers.gpt2 import GPT2Tokenizer
+from minigpt.tokenizers.gpt2_files import MAX_IDS, added_bytes, byte_alphabet
+from minigpt.tokenizers.splitting import PATTERNS, AddedToken, Splitting, read_added_tokens
+
+NAMES: dict[Splitting, str] = {"gpt2": "GPT-2", "qwen2": "Qwen3"}
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
+
+
+class HuggingFaceTokenizer(GivenTokenizer):
+    """Encodes with the tokenizers package. No special token is found in a text or added to it.
+
+    Attributes:
+      ids: token → id.
+    """
+
+    kind: ClassVar[str] = "huggingface"
+    file_name: ClassVar[str] = "huggingface.json"
+    unknown_id = None
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            from tokenizers import Tokenizer as Library
+        except ImportError:
+            command = install_command("huggingface")
+            raise UserError(
+                f"tokenizer.kind = 'huggingface': needs tokenizers: {command}"
+            ) from None
+        try:
+            library = Library.from_str(data.decode())
+            described = json.loads(library.to_str())
+            self._library = Library.from_str(json.dumps(_without_special(described)))
+        except Exception as error:  # The package raises exceptions of this class.
+            raise ValueError(f"not a tokenizer.json: {error}") from None
+        self.ids = ids = library.get_vocab(with_added_tokens=True)
+        largest = max(ids.values(), default=-1)
+        self.end_id = next((ids[name] for name in END_NAMES if name in ids), largest + 1)
+        if largest >= MAX_IDS:
+            raise ValueError(f"has the id {largest:,}; should be below {MAX_IDS:,}")
+        is_bytes = byte_alphabet().keys() <= ids.keys()
+        unknown = described["model"].get("unk_token")
+        names = [unknown] if unknown else UNKNOWN_NAMES
+        if not is_bytes and not described["model"].get("byte_fallback"):
+            self.unknown_id = next((ids[name] for name in names if name in ids), None)
+        special = {token["id"] for token in described["added_tokens"] if token["special"]}
+        silent = {self.end_id, self.unknown_id, *special}
+        pieces = [b""] * (max(largest, self.end_id) + 1)
+        # The text of a token is what it adds to another one: the first token of a text may lose a space.
+        texts = {i: token for token, i in ids.items() if i not in silent}
+        first = [i for i, text in texts.items() if text.isalpha()][:1]
+        begin, decode = len(library.decode(first)), library.decode
+        for i, token in texts.items():
+            if is_bytes:
+                pieces[i] = added_bytes(token)
+            elif byte := _BYTE.fullmatch(token):
+                pieces[i] = bytes.fromhex(byte[1])
+            else:
+                text = decode([*first, i])[begin:]
+                self.has_space |= text.startswith(" ") and not decode([i]).startswith(" ")
+                pieces[i] = text.encode()
+        super().__init__(data, pieces)
+        self.never_sampled_ids = tuple(
+            i for i, p in enumerate(pieces) if not p and i != self.end_id
+        )
+        adds_space = '"add_prefix_space": true' in json.dumps(described["pre_tokenizer"])
+        self.lossless = is_bytes and not described["normalizer"] and not adds_space
+
+    @classmethod
+    def from_data(cls, data: bytes, path: Path) -> Tokenizer:
+        # Other kinds of tokenizers than GPT-2's and Qwen3's.
+        with suppress(UserError, ValueError, TypeError, RecursionError):
+            # No special tokens are added to a text.
+            described = {**json.loads(data), "post_processor": None}
+            splitting = splitting_of(path, described)
+            tokens, merges = bpe_tables(path, described)
+            added = added_tokens(path, described.get("added_tokens") or [])
+            ids = {token.content: token.id for token in added}
+            end = next((ids[name] for name in END_NAMES if name in ids), None)
+            # Special tokens are not found in a text that a user types.
+            added, names = [token for token in added if not token.special], (str(path), str(path))
+            return GPT2Tokenizer.from_tables(
+                tokens, merges, names, ids, end, added=added, splitting=splitting
+            )
+        return cls(data)
+
+    def _encode_group(self, texts: list[str]) -> list[np.ndarray]:
+        return [np.array(self._library.encode(text).ids, np.int32) for text in texts]
+
+
+def _without_special(described: dict[str, Any]) -> dict[str, Any]:
+    """Returns a tokenizer.json that finds no special token in a text and adds none to it."""
+    special = {token["content"] for token in described["added_tokens"] if token["special"]}
+    # Some models would find the name of a token that is in their vocabulary. No text has this name.
+    names = {name: f"\ufffe{uuid.uuid4()}" for name in special}
+    model = dict(described["model"])
+    vocab, unknown = model["vocab"], model.get("unk_token")
+    if isinstance(vocab, dict):
+        model["vocab"] = {names.get(token, token): i for token, i in vocab.items()}
+        model |= {"unk_token": names.get(unknown, unknown)}
+    else:
+        model["vocab"] = [[names.get(token, token), score] for token, score in vocab]
+    added = [token for token in described["added_tokens"] if not token["special"]]
+    parts = {"added_tokens": added, "padding": None, "truncation": None, "post_processor": None}
+    return {**described, **parts, "model": model}
+
+
+def bpe_tables(
+    path: Path, described: dict[str, Any]
+) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Returns token → id and the merges of a tokenizer.json."""
+    try:
+        tokens = {str(token): int(i) for token, i in described["model"]["vocab"].items()}
+        pairs = [
+            tuple(pair.split(" ") if isinstance(pair, str) else pair)
+            for pair in described["model"]["merges"]
+        ]
+        return tokens, [(str(a), str(b)) for a, b in pairs]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise UserError(f"{path}: damaged; expected vocab and merges of a BPE model") from None
+
+
+def added_tokens(path: Path, described: Any) -> list[AddedToken]:
+    """Returns the tokens of a list of added tokens; flags that are missing have their defaults."""
+    try:
+        # Tokens that are not special are searched for in the normalized text, if nothing else is said.
+        return read_added_tokens(
+            [{"normalized": not t.get("special", False), **t} for t in described]
+        )
+    except (TypeError, ValueError, AttributeError):
+        raise UserError(f"{path}: damaged; expected added tokens with id and content") from None
+
+
+def splitting_of(path: Path, described: dict[str, Any]) -> Splitting:
+    """Returns how a tokenizer.json splits text into words.
+
+    Raises:
+      UserError: it describes a kind of tokenizer other than GPT-2's and Qwen3's.
+    """
+
+    byte_level = "pre_tokenizer"
+    splitting: Splitting = "gpt2"
+    expected: list[tuple[str, Any, Any]] = []
+    if _part(described, "pre_tokenizer.type") == "Sequence":
+        splitting, parts = "qwen2", "pre_tokenizer.pretokenizers"
+        byte_level = f"{parts}.1"
+        expected = [
+            (f"{parts}.0.type", "Split", None),
+            (f"{parts}.0.pattern.Regex", PATTERNS["qwen2"], None),
+            (f"{parts}.0.behavior", "Isolated", None),
+            (f"{parts}.0.invert", False, False),
+            (f"{parts}.2", None, None),
+        ]
+    expected += [
+        ("model.type", "BPE", None),
+        ("model.dropout", None, None),
+        ("model.byte_fallback", False, False),
+        ("model.ignore_merges", False, False),
+        ("normalizer.type", "NFC" if splitting == "qwen2" else None, None),
+        (f"{byte_level}.type", "ByteLevel", None),
+        (f"{byte_level}.add_prefix_space", False, False),
+        (f"{byte_level}.use_regex", splitting == "gpt2", True),
+        ("decoder.type", "ByteLevel", "ByteLevel"),
+    ]
+    for name, right, default in expected:
+        value = _part(described, name)
+        if (default if value is None else value) != right:
+            raise UserError(
+                f"{path}: {name} = {json.dumps(value)}: should be {json.dumps(right)}, as in "
+                f"{NAMES[splitting]}"
+            )
+    if adds_tokens(described.get("post_processor")):
+        raise UserError(
+            f"{path}: post_processor.type = {json.dumps(_part(described, 'post_processor.type'))}: "
+            'adds tokens to every text, which minigpt does not; should be "ByteLevel"'
+        )
+    return splitting
+
+
+def _part(whole: Any, name: str) -> Any:
+    """Returns a part of JSON by the names and numbers on the way to it; None if there is none."""
+    for key in name.split("."):
+        if isinstance(whole, list) and key.isdigit():
+            whole = whole[int(key)] if int(key) < len(whole) else None
+        else:
+            whole = whole.get(key) if isinstance(whole, dict) else None
+    return whole
+
+
+def adds_tokens(processor: Any) -> bool:
+    """Returns whether a post-processor of tokenizer.json adds tokens to a text."""
+    if not isinstance(processor, dict) or processor.get("type") == "ByteLevel":
+        return False
+    if processor.get("type") == "Sequence":
+        return any(map(adds_tokens, processor.get("processors") or []))
+    parts = processor.get("single")
+    return not isinstance(parts, list) or any("Sequence" not in part for part in parts)

@@ -1,0 +1,180 @@
+"""`minigpt sweep`: a run for each combination of values, and their comparison."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import minigpt
+from minigpt.cli import sweep
+from minigpt.cli.sweep import combinations
+from minigpt.interrupts import INTERRUPTED
+from minigpt.training.callbacks.clock import LearningRate
+from tests.cli.running import SMALL, called, refused
+from tests.conftest import tiny_text
+from tests.test_documentation import ROOT
+
+FIXED = [part.replace("epochs=2", "epochs=1") for part in SMALL]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "book.txt").write_text(tiny_text(), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def launched(folder, monkeypatch, no_export) -> list[list[str]]:
+    """The runs are trained in this process. Returns the arguments of those that were."""
+    calls: list[list[str]] = []
+
+    def launch(arguments: list[str], workers: int) -> list[int]:
+        assert workers == 1
+        calls.append(arguments)
+        done = called(*arguments, cwd=folder)
+        print(done.stdout)
+        return [done.returncode]
+
+    monkeypatch.setattr(sweep, "launch", launch)
+    return calls
+
+
+def swept(folder, *settings):
+    given = [part for setting in settings for part in ("--set", setting)]
+    return called("sweep", "--text", "book.txt", *FIXED, *given, "--output", "s", cwd=folder)
+
+
+def table(output: str) -> list[str]:
+    """The names of the runs in the table at the end."""
+    return re.findall(r"^(\S+)  .* finished$", output.split("\nname ")[1], re.M)
+
+
+def test_a_sweep(folder, launched):
+    grid = "training.learning_rate=1e-4,3e-2", "training.optimizer=adamw,sgd"
+    done = swept(folder, *grid)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    found = {run.name: run for run in minigpt.list_runs(folder / "s")}
+    names = [f"learning_rate={r},optimizer={o}" for r in (0.0001, 0.03) for o in ("adamw", "sgd")]
+    assert sorted(found) == sorted(names) and len(launched) == 4
+    for run in found.values():
+        training = minigpt.Run(run.path).config.training
+        assert f"learning_rate={training.learning_rate},optimizer={training.optimizer}" == run.name
+        assert run.state == "finished" and run.epochs == 1
+    # The best one first.
+    assert table(done.stdout) == sorted(names, key=lambda name: found[name].val_loss)
+    assert table(done.stdout)[0] == "learning_rate=0.03,optimizer=adamw"
+    page = (folder / "s/report.html").read_text(encoding="utf-8")
+    assert "Comparison of 4 runs" in page and all(json.dumps(name) in page for name in names)
+
+    # The same command trains nothing; with another value, only its runs are trained.
+    launched.clear()
+    assert table(swept(folder, *grid).stdout) == table(done.stdout) and launched == []
+    more = swept(folder, "training.learning_rate=1e-4,3e-2,1e-3", grid[1])
+    assert len(launched) == 2 and len(table(more.stdout)) == 6
+    # Other settings would be mixed with those of the runs.
+    line = "was started with training.batch_size = 8, not 4"
+    lines = refused(
+        *("sweep", "--text", "book.txt", *FIXED[:-2], FIXED[-1], "--set", "training.batch_size=4"),
+        *(part for setting in grid for part in ("--set", setting)),
+        *("--output", "s"),
+        cwd=folder,
+    )
+    assert len(lines) == 4 and all(each.endswith(line) for each in lines)
+
+
+def test_an_interrupted_sweep_continues(folder, launched, monkeypatch):
+    grid = ("training.seed=1,2,3", "training.checkpoint_every_steps=2")
+    original, steps = LearningRate.on_train_batch_begin, []
+
+    def interrupted(self, batch, logs=None):
+        steps.append(batch)
+        if len(steps) == 17:  # In the second run.
+            raise KeyboardInterrupt
+        original(self, batch, logs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LearningRate, "on_train_batch_begin", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            swept(folder, *grid)
+    states = {run.name: run.state for run in minigpt.list_runs(folder / "s")}
+    assert states == {"seed=1": "finished", "seed=2": "interrupted"}
+    launched.clear()
+    done = swept(folder, *grid)
+    assert [arguments[:2] for arguments in launched] == [["train", "--resume"], ["train", "--run"]]
+    assert "Resuming    at step 6 of 10" in done.stdout
+    assert sorted(table(done.stdout)) == ["seed=1", "seed=2", "seed=3"]
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(sweep, "launch", lambda *_: [INTERRUPTED])
+        swept(folder, "training.seed=4,5")
+
+
+def test_a_run_that_fails_costs_a_line(folder, launched):
+    done = swept(folder, "training.learning_rate=1e30,1e-2", "training.clip_norm=none")
+    assert done.returncode == 0
+    assert done.stderr == "s/learning_rate=1e+30: failed; the sweep goes on\n"
+    assert table(done.stdout) == ["learning_rate=0.01"] and len(launched) == 2
+
+
+def test_a_process_for_each_run(folder):
+    """The process prints why it fails: the text is too short for a batch."""
+    (folder / "book.txt").write_text("Ana sat.")
+    done = called("sweep", "--text", "book.txt", *FIXED, "--output", "s", cwd=folder)
+    assert done.stderr == "s/run: failed; the sweep goes on\n" and done.returncode == 0
+    assert done.stdout == "Run 1 of 1: s/run\n"
+    assert not (folder / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (["training.learning_rat=1,2"], ["--set training.learning_rat = 1: unknown setting"]),
+        (["training.epochs=1,-2"], ["--set training.epochs = -2: should be greater than"]),
+        (["training.epochs"], ["--set training.epochs = '': should be a valid integer"]),
+        (
+            ["training.epochs=1", "training.epochs=2"],
+            ["--set training.epochs=2: training.epochs is"],
+        ),
+        (["training.epochs=1,2,1"], ["--set: a value is given twice"]),
+        (
+            ["training.min_learning_rate=0.1", "training.learning_rate=0.2,0.01"],
+            ["--set training.min_learning_rate = 0.1: should not exceed"],
+        ),
+        (["nothing.epochs=1"], ["--set nothing.epochs=1: unknown section 'nothing'"]),
+    ],
+)
+def test_what_cannot_be_trained_is_said_before_the_first_run(folder, settings, expected):
+    given = [part for setting in settings for part in ("--set", setting)]
+    lines = refused("sweep", "--text", "book.txt", *given, "--output", "s", cwd=folder)
+    assert lines and not (folder / "s").exists()
+    for line, start in zip(lines, expected, strict=False):
+        assert line.startswith(f"minigpt: {start}"), lines
+
+
+def test_values_with_commas(tmp_path):
+    found = combinations(
+        None, [], ['sampling.stop=["."],["!", "?"],[]', "data.license=none"], tmp_path
+    )
+    assert [settings[0] for settings in found.values()] == [
+        'sampling.stop=["."]',
+        'sampling.stop=["!", "?"]',
+        "sampling.stop=[]",
+    ]
+    found = combinations(None, [], ['data.license="by, sa","MIT"', "training.seed=1,2"], tmp_path)
+    assert len(found) == 4 and ['data.license="by, sa"', "training.seed=1"] in found.values()
+    found = combinations(
+        None, [], ["training.clip_norm=none,1.0", "training.schedule=wsd,cosine"], tmp_path
+    )
+    names = [f"clip_norm={c},schedule={s}" for c in ("none", "1.0") for s in ("wsd", "cosine")]
+    assert [path.name for path in found] == names
+
+
+def test_the_command_of_the_guide(folder, launched):
+    guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^    minigpt (sweep .*)$", guide, re.M)
+    small = [part for part in FIXED if "num_layers" not in part]
+    done = called(*shlex.split(command), *small, "--text", "book.txt", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "learning_rate=0.001,num_layers=2" in table(done.stdout) and len(launched) == 4
+    assert (folder / "runs/sweep/report.html").is_file()

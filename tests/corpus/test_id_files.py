@@ -1,0 +1,233 @@
+"""Token ids of the user: nanoGPT's files, .npy files, and what is wrong with them."""
+
+import json
+import os
+import pickle
+import re
+import shlex
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minigpt.config import load_config
+from minigpt.corpus.fit import fit_to_text
+from minigpt.corpus.token_store import open_corpus
+from minigpt.errors import UserError
+from minigpt.runs.run import Run
+from minigpt.tokenizers.listed import read_meta
+from tests.cli.running import called
+from tests.conftest import TINY_SETTINGS, nothing_compiled
+from tests.corpus.stores import decoded
+from tests.settings import tokenizer_config
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = "Čas is short,\nart is long.\n" * 60
+
+
+def prepare(folder, text=TEXT):
+    """What data/shakespeare_char/prepare.py of nanoGPT writes."""
+    folder.mkdir()
+    chars = sorted(set(text))
+    stoi = {character: i for i, character in enumerate(chars)}
+    itos = dict(enumerate(chars))
+    cut = int(len(text) * 0.9)
+    for name, part in (("train", text[:cut]), ("val", text[cut:])):
+        np.array([stoi[c] for c in part], dtype=np.uint16).tofile(folder / f"{name}.bin")
+    with open(folder / "meta.pkl", "wb") as file:
+        pickle.dump({"vocab_size": len(chars), "itos": itos, "stoi": stoi}, file)
+    return text[:cut], text[cut:]
+
+
+def corpus_of(*paths, **tokenizer):
+    sections = {"data": {"source": "ids", "paths": list(map(str, paths))}}
+    config = load_config(sections | ({"tokenizer": tokenizer} if tokenizer else {}))
+    return open_corpus(config.data, config.tokenizer)
+
+
+def names_file(tmp_path, names="abcdefgh"):
+    path = tmp_path / "names.txt"
+    path.write_text("\n".join(names) + "\n")
+    return {"kind": "listed", "path": str(path)}
+
+
+def test_the_files_of_nanogpt(cache, tmp_path):
+    texts = prepare(tmp_path / "data")
+    corpus = corpus_of(tmp_path / "data")
+    for part, text in zip((corpus.train, corpus.val), texts, strict=True):
+        assert decoded(part, corpus.tokenizer) == ([text], False)
+        assert (part.bytes, part.documents, part.tokens) == (len(text.encode()), 1, len(text))
+    assert corpus.token_counts.sum() == len(texts[0])
+    assert corpus.tokenizer.vocab_size == len(set(TEXT)) + 2
+    assert not corpus.from_cache and corpus_of(tmp_path / "data").from_cache
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "uint64", ">i2"])
+def test_arrays_of_every_integer_type(cache, tmp_path, dtype):
+    ids = np.arange(200) % 8
+    np.save(tmp_path / "games.npy", ids.astype(dtype))
+    corpus = corpus_of(tmp_path / "games.npy", **names_file(tmp_path))
+    np.testing.assert_array_equal(corpus.train.ids[1:], ids[:180])
+    np.testing.assert_array_equal(corpus.val.ids[1:], ids[180:])
+    # "a b c d ...": one byte less than two for each name.
+    assert (corpus.train.bytes, corpus.val.bytes) == (359, 39)
+
+
+def test_several_files_are_one_text_whose_end_is_held_out(cache, tmp_path):
+    for i in range(4):
+        np.save(tmp_path / f"part{i}.npy", np.full(25, i))
+    corpus = corpus_of(tmp_path, **names_file(tmp_path))
+    np.testing.assert_array_equal(corpus.train.ids[1:], np.repeat([0, 1, 2, 3], 25)[:90])
+    np.testing.assert_array_equal(corpus.val.ids[1:], [3] * 10)
+
+
+def test_documents_end_at_the_end_token(cache, tmp_path):
+    ids = [0, 1, 8, 2, 8] * 20
+    np.save(tmp_path / "train.npy", ids)
+    np.save(tmp_path / "val.npy", ids[:5])
+    corpus = corpus_of(tmp_path, **names_file(tmp_path, [*"abcdefgh", "<end>"]))
+    assert decoded(corpus.val, corpus.tokenizer) == (["a b", "c"], True)
+    assert (corpus.val.documents, corpus.val.bytes, corpus.train.documents) == (2, 4, 40)
+
+
+def test_all_problems_at_once(cache, tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"123")
+    np.save(tmp_path / "b.npy", np.array([0, 7, 8]))
+    np.save(tmp_path / "c.npy", np.array([0.5]))
+    np.save(tmp_path / "d.npy", np.array([{}], dtype=object))
+    (tmp_path / "e.npy").write_bytes(b"no array")
+    np.save(tmp_path / "val.npy", np.array([-1]))
+    with pytest.raises(UserError) as caught:
+        corpus_of(tmp_path, tmp_path / "f.txt", **names_file(tmp_path))
+    found = [line.removeprefix(f"{tmp_path}{os.sep}") for line in caught.value.problems]
+    assert [line.partition(":")[0] for line in found] == [
+        *("a.bin", "c.npy", "d.npy", "e.npy", "f.txt", "b.npy", "val.npy")
+    ]
+    assert found[0] == "a.bin: has 3 bytes; should have two for each id"
+    assert found[1] == "c.npy: holds float64[1]; should hold integers[n]"
+    last = "should be from 0 to 7, the last one of the tokenizer (listed)"
+    assert found[5:] == [
+        f"b.npy: the id 8 at position 2: {last}",
+        f"val.npy: the id -1 at position 0: {last}",
+    ]
+
+
+def test_without_names(cache, tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(5))
+    (tmp_path / "b.bin").write_bytes(b"1")
+    kinds = "tokenizer.kind should be 'gpt2', 'sentencepiece', 'huggingface', 'listed' or 'run'"
+    with pytest.raises(UserError) as caught:
+        corpus_of(tmp_path)
+    assert caught.value.problems == (
+        f"{tmp_path}: has no meta.pkl with the names of the ids; {kinds}",
+        f"{tmp_path / 'b.bin'}: has 1 bytes; should have two for each id",
+    )
+    with pytest.raises(UserError) as caught:
+        corpus_of(tmp_path / "a.npy", kind="character")
+    assert str(caught.value) == f"tokenizer.kind = 'character': is learned from text; {kinds}"
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("touch ran",)
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_meta_pkl_runs_no_code(tmp_path, monkeypatch, protocol):
+    monkeypatch.chdir(tmp_path)
+    data = pickle.dumps({"vocab_size": 1, "itos": {0: "a"}, "stoi": Evil()}, protocol)
+    with pytest.raises(ValueError, match=r"asks for \w+.system, which could run a program"):
+        read_meta(data)
+    assert not list(tmp_path.iterdir())
+
+
+def test_damaged_meta_pkl():
+    good = pickle.dumps({"vocab_size": 2, "itos": {0: "a", 1: "b"}})
+    assert read_meta(good) == ["a", "b"]
+    for data in (
+        *(good[:n] for n in range(0, len(good), 7)),
+        # A place in the memo for which 32 GB would be needed.
+        b"\x80\x02Nr" + struct.pack("<I", 2**32 - 1) + b".",
+        pickle.dumps([1]),
+        pickle.dumps({"itos": {1: "a"}}),
+        pickle.dumps({"itos": {}}),
+        pickle.dumps({"itos": {0: 1}}),
+        pickle.dumps({"itos": {0: "a"}, "vocab_size": 2}),
+    ):
+        with pytest.raises(ValueError):
+            read_meta(data)
+
+
+def test_names_that_cannot_be_used(tmp_path):
+    for names, problem in (
+        (["a", "b c"], "the name of the id 1 is 'b c'; should be one word"),
+        (["a", ""], "the name of the id 1 is ''; should be one word"),
+        (["a", "b", "a"], "the ids 0 and 2 have the same name, 'a'"),
+    ):
+        settings = names_file(tmp_path, names)
+        with pytest.raises(UserError) as caught:
+            corpus_of(tmp_path / "none.npy", **settings)
+        assert caught.value.problems[0] == f"{settings['path']}: {problem}"
+
+
+def test_sizes_suit_the_number_of_ids(cache, tmp_path):
+    prepare(tmp_path / "data")
+    config = load_config({"data": {"source": "ids", "paths": [str(tmp_path / "data")]}})
+    fitted = fit_to_text(config, measures_speed=False)
+    assert fitted.tokenizer.kind == "listed"
+    assert fitted.tokenizer.vocab_size == len(set(TEXT)) + 2
+    assert (fitted.model.max_len, fitted.model.num_layers) == (64, 2)
+
+
+def test_a_run_does_not_need_the_files(cache, tmp_path, monkeypatch):
+    """Trained by the command, sampled and evaluated; the text of the run is known by its fingerprint."""
+    monkeypatch.chdir(tmp_path)
+    prepare(tmp_path / "data")
+    settings = [
+        f"{section}.{key}={json.dumps(value)}"
+        for section, values in TINY_SETTINGS.items()
+        for key, value in values.items()
+        if section != "tokenizer"
+    ]
+    settings += ["data.source=ids", 'data.paths=["data"]', "training.steps_per_epoch=2"]
+    options = [part for setting in settings for part in ("--set", setting)]
+    with nothing_compiled():
+        done = called("train", "--run", "run", *options)
+    assert done.returncode == 0, done.stderr
+    evaluated = called("evaluate", "run")
+    assert f"over {len(TEXT) - int(len(TEXT) * 0.9):,} tokens" in evaluated.stdout, evaluated
+    assert Run("run").config.tokenizer.path == str(tmp_path / "data" / "meta.pkl")
+    (tmp_path / "data").rename(tmp_path / "moved")
+    sampled = called("sample", "run", "--prompt", "art", "--max-new-tokens", "4", "--json")
+    assert len(json.loads(sampled.stdout)["text"]) <= 4
+    # The names of a run serve other ids.
+    (tmp_path / "moved" / "meta.pkl").unlink()
+    assert corpus_of(tmp_path / "moved", kind="run", path="run").val.tokens == len(TEXT) // 10
+    tokenizer = tokenizer_config(kind="run", path="run", vocab_size=3)
+    with pytest.raises(UserError, match=r"tokenizer.vocab_size = 3: should be 1\d, the number"):
+        open_corpus(load_config({"data": {"source": "python"}}).data, tokenizer)
+
+
+def test_the_commands_of_the_page_work(cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    prepare(tmp_path / "data")
+    tiny = ["model.embed_dim=8", "model.num_layers=1", "training.epochs=1", "model.num_heads=2"]
+    tiny += ["training.steps_per_epoch=2", "sampling.max_new_tokens=4"]
+    page = (ROOT / "docs" / "token-ids.md").read_text(encoding="utf-8")
+    samples = []
+    for language, block in re.findall(r"```(python|sh)\n(.*?)```", page, re.DOTALL):
+        if language == "python":
+            exec(block, {})
+            continue
+        for line in block.splitlines():
+            program, name, *arguments = shlex.split(line)
+            assert program == "minigpt"
+            more = [part for setting in tiny for part in ("--set", setting)]
+            with nothing_compiled():
+                done = called(name, *arguments, *(more if name == "train" else []))
+            assert done.returncode == 0, done.stderr
+            samples += [done.stdout] if name == "sample" else []
+    assert [sample.split(" ")[0] for sample in samples] == ["art", "A"]
+    bases = json.loads((Run("dna").tokenizer_folder / "names.json").read_text())
+    assert bases == [[*"ACGT", "<end>"], False]

@@ -1,0 +1,70 @@
+"""Text that is not English: from training to the page."""
+
+import random
+
+import pytest
+
+import minigpt
+from tests.cli.running import called
+from tests.conftest import nothing_compiled
+
+# Subject, verb, object; written for these tests.
+WORDS = {
+    "Chinese": (
+        ["小猫", "老师", "我的朋友", "那个孩子", "邻居"],
+        ["喜欢", "看见了", "忘记了", "正在画"],
+        ["红色的雨伞。", "湖边的房子。", "一本旧书。", "昨天的月亮。"],
+        "",
+    ),
+    "Arabic": (
+        ["القطة", "المعلمة", "صديقي", "الطفل", "الجار"],
+        ["يحب", "رأى", "نسي", "يرسم"],
+        ["المظلة الحمراء.", "البيت قرب البحيرة.", "كتابًا قديمًا.", "قمر الأمس."],
+        " ",
+    ),
+    "Hindi": (
+        ["बिल्ली", "अध्यापक", "मेरा मित्र", "वह बच्चा", "पड़ोसी"],
+        ["लाल छाता", "झील के पास घर", "पुरानी किताब", "कल का चाँद"],
+        ["देखता है।", "भूल गया।", "बनाता है।", "चाहता है।"],
+        " ",
+    ),
+    "Russian": (
+        ["Кошка", "Учительница", "Мой друг", "Тот ребёнок", "Сосед"],
+        ["любит", "увидел", "забыл", "рисует"],
+        ["красный зонт.", "дом у озера.", "старую книгу.", "вчерашнюю луну."],
+        " ",
+    ),
+}
+
+
+def text_of(language, sentences=300):
+    draw = random.Random(0)
+    *parts, space = WORDS[language]
+    return "\n".join(space.join(map(draw.choice, parts)) for _ in range(sentences)) + "\n"
+
+
+@pytest.mark.parametrize("language", WORDS)
+def test_from_training_to_the_page(tmp_path, monkeypatch, language):
+    monkeypatch.chdir(tmp_path)
+    text = text_of(language)
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    settings = ["model.max_len=16", "model.embed_dim=8", "model.num_heads=2", "model.num_layers=1"]
+    settings += ["training.epochs=1", "training.steps_per_epoch=2", "training.batch_size=4"]
+    options = [part for setting in settings for part in ("--set", setting)]
+    with nothing_compiled():
+        done = called("train", "--run", "run", "--text", "text.txt", *options)
+    assert done.returncode == 0, done.stderr
+    prompt = text.split("\n")[0]
+    sampled = called("sample", "run", "--prompt", prompt, "--max-new-tokens", "8")
+    assert sampled.stdout.startswith(prompt)
+    exported = called("export", "run", "--format", "html", "--output", "page.html")
+    assert "lines have the same tokens" in exported.stdout, exported
+    page = minigpt.load_portable("page.html")
+    tokenizer = page.tokenizer
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert tokenizer.count_unknown(text) == 0
+    assert page.generate([prompt], 8, temperature=0) == minigpt.load("run").generate(
+        [prompt], 8, temperature=0
+    )
+    # The browser finds out in which direction the text is read.
+    assert '<div class="text" id="text" dir="auto">' in (tmp_path / "page.html").read_text()
