@@ -1,13 +1,24 @@
 """`minigpt chat`: from a pipe and on a terminal."""
 
+import contextlib
 import json
 import re
+import shlex
+from pathlib import Path
 
 import pytest
 
 import minigpt
 from minigpt.cli import chat, terminal
 from tests.cli.running import called, refused
+
+ROOT = Path(__file__).resolve().parents[2]
+SHORT = [
+    "--set=training.epochs=1",
+    "--set=training.steps_per_epoch=2",
+    "--set=training.batch_size=2",
+]
+SMALL = ["--set=model.embed_dim=16", "--set=model.num_heads=2", "--set=model.num_layers=1"]
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +111,24 @@ def test_commands_that_cannot_be_followed_are_one_line(typed, tmp_path):
         f"/save {tmp_path}/no/file: No such file or directory",
     ):
         assert problem in err
+
+
+def test_what_the_document_says(dialogue_file, tmp_path):
+    page = (ROOT / "docs" / "dialogues.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\{.*\}$", page, re.MULTILINE)
+    assert len(rows) == 3  # The three shapes.
+    text = "".join(f"{row}\n" for row in rows) + dialogue_file.read_text()
+    (tmp_path / "dialogues.jsonl").write_text(text)
+    done = []
+    for question, command in re.findall(r"^    (?:printf '(.*)' \| )?minigpt (.*)$", page, re.M):
+        words = shlex.split(command.replace("init_from=base", "init_from=answers"))
+        if words[0] == "train":
+            words += SHORT if "init_from" in command else [*SHORT, *SMALL]
+        if words[0] != "serve" and words != ["chat", "MODEL"]:
+            result = called(*words, cwd=tmp_path, input=question.replace("\\n", "\n"))
+            assert result.returncode == 0, (command, result.stderr)
+            done.append(words[0])
+    assert done == ["train", "chat", "train", "train", "chat"]
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    with contextlib.chdir(tmp_path):
+        exec(code, {})
