@@ -13,17 +13,20 @@ import gguf
 import numpy as np
 import pytest
 
+import minigpt
 from minigpt.config import Config, GPTConfig
 from minigpt.models import build_model
 from minigpt.targets.gguf.instance import Engine
 from minigpt.targets.gguf.settings import Settings
 from minigpt.targets.gguf.writing import write_portable
+from minigpt.targets.huggingface.folders import import_run
 from minigpt.targets.targets import WeightsType
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.byte_pair import BytePairTokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.mixed_lines import code, scraps
+from tests.targets.huggingface.test_chat_template import CHATML, TURNS, folder_with
 
 pytestmark = pytest.mark.slow
 xllamacpp = pytest.importorskip("xllamacpp", reason="needs xllamacpp, of the extra parity")
@@ -294,3 +297,15 @@ def test_int8_loses_little(opened):
     print(right, found)
     for name, value in found.items():
         assert abs(value - right) < 0.01, name
+
+
+def test_the_server_answers_with_the_template_of_the_file(tmp_path):
+    run = import_run(folder_with(CHATML, tmp_path / "folder"), tmp_path / "run")
+    minigpt.export_run(run, "gguf", tmp_path / "model.gguf")
+    ours, llama = minigpt.load(run), Llama(tmp_path / "model.gguf")
+    for messages in (TURNS[:2], [*TURNS[1:3], *TURNS[1:2]]):
+        options = {"messages": messages, "max_tokens": 8, "temperature": 0}
+        found = llama._ask("/v1/chat/completions", **options)
+        (ids,) = ours.tokenizer.encode_dialogues([messages])
+        assert found["usage"]["prompt_tokens"] == len(ids)
+        assert found["choices"][0]["message"]["content"] == ours.chat(messages, 8, temperature=0.0)

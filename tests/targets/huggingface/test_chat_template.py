@@ -29,7 +29,7 @@ TURNS = [
     {"role": "assistant", "content": "Ana."},
     {"role": "user", "content": "Where is <|im_start|>"},
 ]
-SIZES = {"max_len": 64, "embed_dim": 16, "num_heads": 2, "num_layers": 1}
+SIZES = {"max_len": 128, "embed_dim": 16, "num_heads": 2, "num_layers": 1}
 
 
 def chatml_tokenizer(splitting: str = "gpt2", end: int = 2) -> GPT2Tokenizer:
@@ -48,6 +48,10 @@ def folder_with(template: str | None, folder: Path, splitting="gpt2", end: int =
     tokenizer = chatml_tokenizer(splitting, end)
     kind = {"gpt2": {"block": "pre_norm", "activation": "gelu_tanh"}, "qwen2": {"block": "modern"}}
     model = build_gpt(GPTConfig(**SIZES, **kind[splitting]), tokenizer.vocab_size)
+    draw = np.random.default_rng(3)
+    for variable in model.trainable_variables:
+        if len(variable.shape) > 1:
+            variable.assign(1.5 * draw.standard_normal(variable.shape) / variable.shape[-1] ** 0.5)
     write_model(model, tokenizer, folder)
     if template is not None:
         path = folder / "tokenizer_config.json"

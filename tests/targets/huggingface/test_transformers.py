@@ -19,6 +19,7 @@ from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from tests.conftest import tiny_text
 from tests.mixed_lines import code, scraps
 from tests.targets.huggingface.folders import FIXTURES, PARITY, difference, write_model
+from tests.targets.huggingface.test_chat_template import CHATML, QWEN3, TURNS, folder_with
 from tests.targets.huggingface.test_export import KINDS, learned
 
 pytestmark = pytest.mark.slow
@@ -235,3 +236,20 @@ def test_124m(shared_data, tmp_path):
     assert ours.count_params() == theirs.num_parameters() == 124_439_808
     check_parity(ours, theirs, tokenizer)
     assert json.loads((tmp_path / "folder" / "config.json").read_text())["n_layer"] == 12
+
+
+@pytest.mark.parametrize(("splitting", "template"), [("gpt2", CHATML), ("qwen2", QWEN3)])
+def test_a_chat_template_gives_the_same_ids_and_answers(splitting, template, tmp_path):
+    folder = folder_with(template, tmp_path / "folder", splitting)
+    run = import_run(folder, tmp_path / "run")
+    minigpt.export_run(run, "huggingface", tmp_path / "again")
+    ours = minigpt.load(run)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "again").eval()
+    for messages in (TURNS[:2], TURNS[1:2], [*TURNS[1:3], *TURNS[1:2]]):
+        encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True)
+        (ids,) = ours.tokenizer.encode_dialogues([messages])
+        assert list(encoded["input_ids"]) == ids.tolist()
+    prompt = torch.tensor([ids.tolist()])
+    found = theirs.generate(prompt, max_new_tokens=8, do_sample=False)[0, prompt.shape[1] :]
+    assert ours.chat(messages, 8, temperature=0.0) == ours.tokenizer.decode(found.numpy())
