@@ -86,7 +86,7 @@ def _open(path: Path) -> np.ndarray:
         if path.suffix not in SUFFIXES or not path.is_file():
             raise ValueError(f"should be a {' or '.join(SUFFIXES)} file of token ids")
         if path.suffix == ".npy":
-            ids = np.load(path, mmap_mode="r", allow_pickle=False)
+            ids = np.load(path, mmap_mode="r")
         elif (size := path.stat().st_size) % 2 or not size:
             raise ValueError(f"has {size:,} bytes; should have two for each id")
         else:

@@ -83,6 +83,8 @@ _UNIONS = {
     "stop": "should be a string or a list of strings",
 }
 Body = TypeVar("Body", bound=BaseModel)
+# Unknown fields that an error names.
+_MOST_NAMES = 16
 # A client that sends its request more slowly holds a connection for nothing.
 _BODY_SECONDS = 30
 
@@ -223,7 +225,7 @@ def _check_names(content: dict[str, Any], schema: type[BaseModel], prefix: str =
     """Refuses unknown fields: one that has no effect would not be noticed."""
     unknown = [prefix + n[:MOST_CHARACTERS] for n in content if n not in schema.model_fields]
     if unknown:
-        shown = ", ".join(unknown[:MOST_STOPS])
+        shown = ", ".join(unknown[:_MOST_NAMES] + ["..."] * (len(unknown) > _MOST_NAMES))
         message = "unknown field" if len(unknown) == 1 else "unknown fields"
         raise RequestError(400, f"{shown}: {message}", unknown[0])
     options = content.get("stream_options")

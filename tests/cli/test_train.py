@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minigpt.cli.train import _settings
+from minigpt.cli.train import new_settings
 from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.token_store import open_corpus
 from tests.cli.running import SMALL, called, minigpt, refused, started
@@ -130,4 +130,4 @@ def test_without_options_the_default_configuration_is_read():
         ([__file__], [], 0),
         ([], ["training.init_from=runs/gpt2"], 0),
     ):
-        assert _settings(None, text, None, overrides).model.convolution == taps
+        assert new_settings(None, text, None, overrides).model.convolution == taps

@@ -53,7 +53,7 @@ def as_now(settings: dict[str, Any], config: Config) -> dict[str, Any]:
 
 # The configurations whose recipe has been measured anew.
 NEW_RECIPES = {"default", "gpt2_124m_scratch", "imdb", "python", "shakespeare_character"}
-NEW_CONFIGURATIONS = {"translate_eng_deu", "vaswani_base"}
+NEW_CONFIGURATIONS = {"dialogues", "translate_eng_deu", "vaswani_base"}
 RENAMED = {"vaswani_eng_deu": "translate_eng_deu"}
 
 

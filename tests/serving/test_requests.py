@@ -108,7 +108,8 @@ def test_large_malformed_bodies(item, path, server):
     began = time.monotonic()
     assert server.refused("/v1/completions", body).startswith(f"{path}: should be")
     names = b"{" + b",".join(b'"%d": 1' % i for i in range(90_000)) + b"}"
-    assert server.refused("/v1/completions", names) == "0: unknown field"
+    first = ", ".join(map(str, range(16)))
+    assert server.refused("/v1/completions", names) == f"{first}, ...: unknown fields"
     biases = b'{"logit_bias": ' + names + b"}"
     assert server.refused("/v1/completions", biases).startswith("logit_bias = ")
     assert time.monotonic() - began < 20  # It took minutes when each mistake was reported.

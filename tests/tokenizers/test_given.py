@@ -318,8 +318,9 @@ def test_from_training_to_the_export(tmp_path, monkeypatch, kind):
         ids = sentencepiece.SentencePieceProcessor(model_file=str(path)).encode("Ana sat")
     else:
         path = tmp_path / "tokenizer.json"
-        unigram().save(str(path))
-        ids = unigram().encode("Ana sat").ids
+        learned = unigram()
+        learned.save(str(path))
+        ids = learned.encode("Ana sat").ids
     settings = [*SETTINGS, f"tokenizer.kind={kind}", f"tokenizer.path={path.name}"]
     options = [part for setting in settings for part in ("--set", setting)]
     with nothing_compiled():
