@@ -189,8 +189,9 @@ def check_text(corpus: Corpus, config: Config) -> list[Finding]:
       config: the settings of the run.
     """
     copies = list(check_duplicates(corpus, isinstance(config.data, PairsConfig)))
-    # Copies of documents are repeated text, too: that is one finding.
-    return copies + list(check_passages(sample_text(corpus), repetition=not copies))
+    # Copies of documents are repeated text, too: that is one finding. Dialogues repeat short questions.
+    repetition = not copies and config.data.source != "dialogues"
+    return copies + list(check_passages(sample_text(corpus), repetition=repetition))
 
 
 def check_duplicates(corpus: Corpus, is_pairs: bool) -> Iterator[Finding]:

@@ -45,7 +45,7 @@ def test_the_closing_command_works(trained):
 
 
 def test_a_text_of_many_characters_keeps_them_all(tmp_path):
-    text = "".join(map(chr, range(0x4E00, 0x4E00 + 2000))) * 3
+    text = "".join(map(chr, range(0x4E00, 0x4E00 + 2000))) * 2
     (tmp_path / "book.txt").write_text(text, encoding="utf-8")
     chosen = config_for_text([str(tmp_path / "book.txt")])
     assert (chosen.tokenizer.kind, chosen.tokenizer.vocab_size) == ("character", 2002)

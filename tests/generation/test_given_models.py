@@ -92,7 +92,12 @@ def test_greedy_equals_full_passes(kind, tokenizer):
     assert decoder.model.max_len == max_len
     prompts = ["", "Ana", "Ana sat on the roof"]
     sampling = SamplingConfig(temperature=0.0, max_new_tokens=10)
-    found = [s.tokens for s in generate(decoder, tokenizer, as_prompts("prompts", prompts, tokenizer), [0] * 3, sampling)]
+    found = [
+        s.tokens
+        for s in generate(
+            decoder, tokenizer, as_prompts("prompts", prompts, tokenizer), [0] * 3, sampling
+        )
+    ]
     assert found == [by_full_passes(model, tokenizer, p, 10, max_len) for p in prompts]
     assert any(found)
 
@@ -153,7 +158,9 @@ def test_the_context_of_a_model_whose_input_has_any_length(count, attributes, ma
     decoder = build_decoder(model, tokenizer)
     assert decoder.model.max_len == max_len
     sampling = SamplingConfig(temperature=0.0, max_new_tokens=12)
-    (sample,) = generate(decoder, tokenizer, as_prompts("prompts", ["Ana sat"], tokenizer), [0], sampling)
+    (sample,) = generate(
+        decoder, tokenizer, as_prompts("prompts", ["Ana sat"], tokenizer), [0], sampling
+    )
     assert sample.tokens == by_full_passes(model, tokenizer, "Ana sat", 12, max_len)
     assert build_decoder(model, tokenizer, max_len=1).model.max_len == 1
 
@@ -162,7 +169,12 @@ def test_untrained_bytes_are_never_drawn(tokenizer):
     model = sequential(tokenizer.vocab_size)
     decoder = build_decoder(model, tokenizer)
     sampling = SamplingConfig(temperature=5.0, top_k=0, max_new_tokens=40)
-    found = [s.tokens for s in generate(decoder, tokenizer, as_prompts("prompts", ["Ana ☃"] * 8, tokenizer), range(8), sampling)]
+    found = [
+        s.tokens
+        for s in generate(
+            decoder, tokenizer, as_prompts("prompts", ["Ana ☃"] * 8, tokenizer), range(8), sampling
+        )
+    ]
     drawn = {token for tokens in found for token in tokens}
     assert len(drawn) > 10 and drawn.isdisjoint(tokenizer.byte_ids)
 
@@ -172,7 +184,17 @@ def test_settings_of_sampling_apply(tokenizer):
 
     def texts(**settings):
         sampling = SamplingConfig(max_new_tokens=20, top_k=0, **settings)
-        return [s.text for s in generate(decoder, tokenizer, as_prompts("prompts", ["Ana"], tokenizer), [3], sampling, num_samples=2)]
+        return [
+            s.text
+            for s in generate(
+                decoder,
+                tokenizer,
+                as_prompts("prompts", ["Ana"], tokenizer),
+                [3],
+                sampling,
+                num_samples=2,
+            )
+        ]
 
     free = texts()
     assert free == texts() and free[0] != free[1]

@@ -126,7 +126,7 @@ class Dialogue(LanguageModeling):
         return TextGenerator(
             tokenizer,
             [ids.tolist() for ids in prompts],
-            show=lambda question, answer: display.show_sample(f"{question}\n", answer),
+            show=lambda question, answer: display.show_sample(question, f" {answer}"),
             record=record,
             **sampling,
         )
