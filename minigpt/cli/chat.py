@@ -2,6 +2,8 @@
 
 import json
 import random
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +18,6 @@ from minigpt.cli.terminal import (
     print_message,
     print_text,
     prompt_loop,
-    read_lines,
 )
 from minigpt.config.sampling import SETTINGS
 from minigpt.errors import UserError
@@ -59,6 +60,8 @@ def chat(
         dialogue.check()
 
         def answer(line: str) -> None:
+            if not (line := line.strip()):
+                return
             if line.startswith("/"):
                 dialogue.obey(line)
                 return
@@ -66,9 +69,12 @@ def chat(
             dialogue.answer(line, drawn, show=lambda piece: print_text(piece, end=""))
             print()
 
-        prompt_loop(HINT, answer)
+        try:
+            prompt_loop(HINT, answer)
+        except KeyboardInterrupt:
+            print()
         return
-    for line in read_lines():
+    for line in _piped_lines():
         if not line.strip():
             dialogue.messages.clear()
             continue
@@ -77,6 +83,17 @@ def chat(
             print_json({"question": line, "answer": text, "seed": seed})
         else:
             print_text(" ".join(text.splitlines()))
+
+
+def _piped_lines() -> Iterator[str]:
+    """Yields the lines of standard input as they arrive."""
+    for number, line in enumerate(sys.stdin.buffer if sys.stdin else (), 1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"standard input: not valid UTF-8 (line {number}): {error.reason}"
+            ) from None
 
 
 class _Dialogue:

@@ -16,6 +16,7 @@ from minigpt.cli.runs import HEADINGS, print_table, row_of
 from minigpt.cli.terminal import print_message, print_text
 from minigpt.cli.train import NEW_RUN, OVERRIDES, new_settings
 from minigpt.config import Config
+from minigpt.corpus.text_files import TextFiles
 from minigpt.distribution.launch import launch
 from minigpt.errors import UserError, gathering
 from minigpt.insight.report.report import REPORT_FILE, write_report
@@ -40,7 +41,10 @@ def sweep(
     The same command continues a sweep that was interrupted. A value with a comma is quoted: "a, b".
     """
     text = [str(Path(path).absolute()) for path in text or []]
+    if text:
+        TextFiles(text).check_found()
     trials = combinations(config, text, overrides, output)
+    failed = False
     for number, (path, settings) in enumerate(trials.items(), 1):
         print_text(f"Run {number} of {len(trials)}: {path}")
         arguments = ["train", "--run", str(path), *(["--config", config] if config else [])]
@@ -56,6 +60,7 @@ def sweep(
             print_message("The same command continues the sweep.")
             raise Interrupted
         if status:
+            failed = True
             print_message(f"{path}: failed; the sweep goes on")
     found = [minigpt.list_runs(path)[0] for path in trials if _exists(path)]
     found.sort(key=lambda run: run.bits_per_byte or run.val_loss or math.inf)
@@ -63,6 +68,8 @@ def sweep(
         print_table([HEADINGS, *map(row_of, found)])
         write_report([run.path for run in found], output / REPORT_FILE)
         print_text(f"Wrote {output / REPORT_FILE}")
+    if failed:
+        raise typer.Exit(1)
 
 
 def combinations(

@@ -77,8 +77,8 @@ def document(row: Mapping[str, Any]) -> bytes:
     if not messages:
         raise UserError("contains no answer; should contain at least a question and an answer")
     checked = check_messages(messages, ends_with="assistant")
-    if empty := [i for i, m in enumerate(checked, 1) if m["role"] == "user" and not m["content"]]:
-        raise UserError(f"message {empty[0]}: is empty; should be a question")
+    if empty := [i for i, m in enumerate(checked, 1) if m["role"] != "system" and not m["content"]]:
+        raise UserError(f"message {empty[0]}: is empty; should be a question or an answer")
     text = json.dumps([[m["role"], m["content"]] for m in checked], ensure_ascii=False)
     try:
         data = text.encode()
@@ -91,14 +91,15 @@ def document(row: Mapping[str, Any]) -> bytes:
 
 def _messages(row: Mapping[str, Any]) -> list[Any]:
     """Returns the messages of a row, each with role and content if it has the right form."""
-    if isinstance(turns := row.get("messages"), list):
-        names = "role", "content"
-    elif isinstance(turns := row.get("conversations"), list):
-        names = "from", "value"
-    elif row.get("instruction") is not None and row.get("output") is not None:
+    name = next((name for name in ("messages", "conversations") if name in row), None)
+    if name:
+        names = ("role", "content") if name == "messages" else ("from", "value")
+        if not isinstance(turns := row[name], list):
+            raise UserError(f"{name!r} should be a list")
+    elif "instruction" in row and "output" in row:
         given = [row[n] for n in ("instruction", "input") if row.get(n)]
-        if not all(isinstance(text, str) for text in given):
-            raise UserError("instruction, input: should be texts")
+        if not all(isinstance(text, str) for text in (*given, row["instruction"], row["output"])):
+            raise UserError("'instruction', 'input' and 'output' should be strings")
         question = "\n\n".join(given)
         system = [{"role": "system", "content": row["system"]}] if row.get("system") else []
         return [

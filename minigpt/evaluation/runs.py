@@ -98,6 +98,8 @@ def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
         return encode_texts(
             ingest(Dialogues(paths).pieces()), tokenizer, partial(encode_documents, tokenizer)
         )
+    if data.source == "ids" and (ids := [p for p in paths if Path(p).suffix in (".bin", ".npy")]):
+        raise UserError(f"{ids[0]}: holds token ids, which cannot be scored; should be a text")
     separator, field = (getattr(data, name, None) for name in ("document_separator", "field"))
     return encode_texts(read_texts(paths, separator, field), tokenizer)
 

@@ -4,6 +4,8 @@ import contextlib
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,16 @@ def test_each_line_of_a_pipe_is_answered_in_one_line(chat_run, model):
         assert done.stdout.splitlines() == [" ".join(text.splitlines()) for text in expected]
 
 
+def test_lines_that_are_not_utf_8_are_refused(chat_run):
+    done = subprocess.run(
+        [sys.executable, "-m", "minigpt", "chat", str(chat_run.portable_file)],
+        input=b"A?\n\xff\n",
+        capture_output=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr.decode().startswith("minigpt: standard input: not valid UTF-8 (line 2)")
+
+
 def test_json_has_question_answer_and_seed(chat_run, model):
     done = called("chat", chat_run.path, *GREEDY, "--json", "--system", "hi", input="A?\n")
     (answer,) = asked(model, "A?", system="hi")
@@ -85,7 +97,7 @@ def typed(chat_run, monkeypatch, capsys):
 
 
 def test_undo_takes_back_the_last_question(typed, model):
-    out, err = typed("A?", "B?", "/undo", "C?")
+    out, err = typed("A?", "B?", "", " /undo ", "C?")
     first, second = asked(model, "A?", "B?")
     third = asked(model, "A?", "C?")[1]
     assert out.split() == f"{first}\n{second}\n{third}".split()

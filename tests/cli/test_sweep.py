@@ -112,7 +112,7 @@ def test_an_interrupted_sweep_continues(folder, launched, monkeypatch):
 
 def test_a_run_that_fails_costs_a_line(folder, launched):
     done = swept(folder, "training.learning_rate=1e30,1e-2", "training.clip_norm=none")
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert done.stderr == "s/learning_rate=1e+30: failed; the sweep goes on\n"
     assert table(done.stdout) == ["learning_rate=0.01"] and len(launched) == 2
 
@@ -121,7 +121,7 @@ def test_a_process_for_each_run(folder):
     """The process prints why it fails: the text is too short for a batch."""
     (folder / "book.txt").write_text("Ana sat.")
     done = called("sweep", "--text", "book.txt", *FIXED, "--output", "s", cwd=folder)
-    assert done.stderr == "s/run: failed; the sweep goes on\n" and done.returncode == 0
+    assert done.stderr == "s/run: failed; the sweep goes on\n" and done.returncode == 1
     assert done.stdout == "Run 1 of 1: s/run\n"
     assert not (folder / "s").exists()
 

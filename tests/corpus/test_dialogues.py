@@ -23,8 +23,8 @@ ANSWERED = {"role": "assistant", "content": "a"}
         # What follows the last answer is left out.
         ({"messages": [ASKED, ANSWERED, ASKED]}, [("user", "q"), ("assistant", "a")]),
         (
-            {"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": ""}]},
-            [("user", "q"), ("assistant", "")],
+            {"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]},
+            [("user", "q"), ("assistant", "a")],
         ),
         (
             {"instruction": "i", "input": "q", "output": "a"},
@@ -53,8 +53,12 @@ def test_shapes_that_people_have(row, expected):
         ({"messages": [ASKED, ASKED, ANSWERED]}, "message 2: role = 'user'"),
         ({"messages": [{"role": "user", "content": ""}, ANSWERED]}, "message 1: is empty"),
         ({"messages": [{"role": "user", "content": None}, ANSWERED]}, "message 1: content"),
-        ({"instruction": 3, "output": "a"}, "instruction, input: should be texts"),
-        ({"instruction": "i", "output": 3}, "message 2: content: should be text"),
+        ({"messages": [ASKED, {"role": "assistant", "content": ""}]}, "message 2: is empty"),
+        ({"messages": "a"}, "'messages' should be a list"),
+        ({"conversations": None}, "'conversations' should be a list"),
+        ({"instruction": 3, "output": "a"}, "'input' and 'output' should be strings"),
+        ({"instruction": "i", "output": None}, "'input' and 'output' should be strings"),
+        ({"instruction": "i", "input": 3, "output": "a"}, "should be strings"),
         ({"messages": [{"role": "user", "content": "\ud800"}, ANSWERED]}, "surrogate"),
         ({"messages": [{"role": "user", "content": "a" * 10**6}, ANSWERED]}, "1,000,000 bytes"),
     ],
