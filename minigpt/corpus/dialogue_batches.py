@@ -69,10 +69,14 @@ class PackedDialogues:
             change[answer_starts] += 1
             change[answer_ends] -= 1
             self.weights = np.cumsum(change[:-1]).astype(bool)
-        self.weights[ends] = self.weights[:1] = False
         self.segments = _segments(
             np.stack([begins, ends], 1), answer_ends + len(chat.after["assistant"]) - 1, length
         )
+        # The first id of a segment is not a target, nor are those that are left out.
+        change = np.zeros(len(self.ids) + 1, np.int8)
+        change[self.segments.spans[:, 0] + 1] += 1
+        change[self.segments.spans[:, 1]] -= 1
+        self.weights &= np.cumsum(change[:-1]).astype(bool)
         self.rows = pack(np.diff(self.segments.spans)[:, 0] - 1, length)
 
     @property

@@ -55,7 +55,9 @@ def test_the_tokens_of_answers_and_what_ends_them_are_learned(chat):
     first, second = dialogue(chat, 3, 2, 1, 4), dialogue(chat, 2, 1, start=50)
     found = packed(chat, [first, second], 32)
     assert learned(found) == [END, END, END, 13, 14, 16, 17, 18, 19, 52]
-    np.testing.assert_array_equal(np.flatnonzero(found.target_counts(60))[1:], learned(found)[3:])
+    np.testing.assert_array_equal(
+        found.target_counts(60), np.bincount(learned(found), minlength=60)
+    )
 
 
 @pytest.mark.parametrize("chat", [ROLES, MARKED])
@@ -64,6 +66,9 @@ def test_all_tokens_are_learned_if_that_is_asked(chat):
     found = packed(chat, [first, second], 32, "all")
     # The first token of a dialogue is not a target.
     assert learned(found) == sorted(first[1:] + second[1:])
+    np.testing.assert_array_equal(
+        found.target_counts(60), np.bincount(learned(found), minlength=60)
+    )
 
 
 @pytest.mark.parametrize("chat", [ROLES, MARKED])
@@ -95,6 +100,9 @@ def test_a_long_dialogue_is_divided_between_turns():
     found = packed(ROLES, [dialogue(ROLES, 3, 2, 30, 2, 3, 2)], 2 * turn)
     assert (found.segments.divided, found.segments.left_out) == (1, 35)
     assert learned(found) == [END, END, 13, 14, 50, 51]
+    np.testing.assert_array_equal(
+        found.target_counts(60), np.bincount(learned(found), minlength=60)
+    )
 
 
 def test_batches_depend_on_seed_and_step_only_and_a_pass_has_every_row():
