@@ -27,7 +27,7 @@ AROUND = {
     "distribution": set(),
     "pages": set(),
     "targets": {"pages"},
-    "insight": {"targets", "pages"},
+    "insight": {"targets", "pages", "distribution"},
     "serving": {"targets", "pages"},
 }
 # They join the others.

@@ -15,6 +15,7 @@ import minigpt
 from minigpt.cli.command import TextOption, option_names, program_name
 from minigpt.cli.terminal import print_json, print_message, print_text
 from minigpt.config import Config, load_config, shipped_configs
+from minigpt.config.loading import load_new_config
 from minigpt.distribution.cluster import is_first_worker
 from minigpt.errors import UserError, gathering
 from minigpt.notices import notices_to
@@ -136,9 +137,7 @@ def new_settings(
 
     problems: list[str] = []
     with gathering(problems):
-        # The sizes of a run to start from are not those of the default configuration.
-        is_chosen = text or any(override.startswith("training.init_from") for override in overrides)
-        settings = load_config(config or (None if is_chosen else "default"), overrides, text)
+        settings = load_new_config(config, overrides, text)
     with gathering(problems):
         # The first of several workers creates it.
         if run and is_first_worker():

@@ -76,6 +76,18 @@ def load_config(
     return config
 
 
+def load_new_config(
+    source: str | Path | None, overrides: Sequence[str], text: Sequence[str]
+) -> Config:
+    """Reads the configuration of a new run, as `load_config`, with another default.
+
+    Without a source, it is the default configuration, unless there is a text or a run to start from: the
+    sizes of that configuration are not theirs.
+    """
+    is_chosen = text or any(override.startswith("training.init_from") for override in overrides)
+    return load_config(source or (None if is_chosen else "default"), overrides, text)
+
+
 def sampling_config(**settings: Any) -> SamplingConfig:
     """Checks settings of `[sampling]` alone; settings that are left out have the defaults of the class.
 

@@ -230,7 +230,7 @@ def _broken_down(run: Run, corpus: Corpus) -> dict[str, Any]:
 def _swept(run: Run) -> dict[str, Any]:
     """Returns the keys of analysis.json about a sweep; {} if updates take too long."""
     # Imports TensorFlow.
-    from minigpt.insight.sweep import TooSlow, sweep_learning_rates
+    from minigpt.insight.learning_rates import TooSlow, sweep_learning_rates
 
     try:
         found = sweep_learning_rates(run, logger.info)

@@ -1,173 +1,180 @@
-"""A sweep of learning rates: short runs from the same initial weights, on the same batches."""
+"""Sweeps: settings are tried one after the other, and their losses compared.
 
+`sweep` tries the points of a grid, each as a run. The doctor tries learning rates in short runs, and
+chooses the next one by the losses so far: see `learning_rates`.
+"""
+
+import itertools
+import json
+import logging
 import math
-import statistics
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
-import keras
-import numpy as np
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
 from minigpt.config import Config
-from minigpt.models.state import arrays_of, restore
-from minigpt.runs.layout import run_error
-from minigpt.runs.run import Run, open_run_corpus
-from minigpt.training.callbacks.callback import Callback, training_loss
-from minigpt.training.start import initial_model
-from minigpt.training.strategy import Strategy
-from minigpt.training.tasks import build_task
+from minigpt.config.loading import load_new_config
+from minigpt.corpus.text_files import TextFiles, recorded_path
+from minigpt.distribution.launch import launch
+from minigpt.errors import UserError, as_path, gathering
+from minigpt.insight.report.report import REPORT_FILE, write_report
+from minigpt.insight.run_list import RunSummary, list_runs
+from minigpt.interrupts import INTERRUPTED, Interrupted
+from minigpt.runs.run import Run
 
-# Neighboring learning rates of the sweep differ by FACTOR; at most MOST are tried in each direction.
-FACTOR, MOST = 4.0, 7
-# Updates of a short run. If they would take too long, fewer; with fewer than the least, nothing is
-# learned that could be compared.
-STEPS, LEAST_STEPS = 100, 20
-# The time that the sweep should take, without compiling.
-SECONDS = 60.0
-_TRAININGS = 6
-_WARMUP_SHARE = 0.1
-# Losses that differ by less than this share are equal.
-_EQUAL = 0.02
-# The loss of a short run is the mean over this share of its updates, the last ones.
-_LAST_SHARE = 0.2
+Setting = TypeVar("Setting", bound=Hashable)
+
+logger = logging.getLogger(__name__)
 
 
-class TooSlow(Exception):
-    """Other learning rates cannot be tried in a reasonable time."""
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """The losses of short runs.
-
-    Attributes:
-      steps: weight updates of each.
-      losses: learning rate → training loss at the end, nats per token; inf if it became nan or infinite.
-    """
-
-    steps: int
-    losses: dict[float, float]
-
-
-def sweep_learning_rates(run: Run, report: Callable[[str], object] = lambda line: None) -> Sweep:
-    """Trains with the learning rate of a run and with others, until no better one is found.
-
-    Each short run has its own warm-up and linear decay. The directory of the run is not changed.
+def try_settings(
+    propose: Callable[[Mapping[Setting, float]], Iterable[Setting]],
+    loss: Callable[[Setting], float],
+    report: Callable[[Setting, float], object] = lambda setting, loss: None,
+    kept: Mapping[Setting, float] = {},
+) -> dict[Setting, float]:
+    """Tries settings one after the other.
 
     Args:
-      run: the run.
-      report: called with a line about each short run.
-    Raises:
-      UserError: the text of the run has changed.
-      TooSlow: a weight update takes so long that the sweep would take many times `SECONDS`.
-    """
-    config = run.config
-    corpus = open_run_corpus(run)
-    if corpus is None:
-        raise run_error(run.path, "its text has changed since training")
-    Strategy().set_up(config.training)
-    task = build_task(config, corpus)
-    model = initial_model(task)
-    Strategy().compile(task, model)
-    initial = {name: array.copy() for name, array in arrays_of(model).items()}
-    own = config.training.learning_rate
-    accumulated = config.training.accumulate_steps
-
-    def train(rate: float, steps: int) -> "_ShortTraining":
-        restore(model, initial)
-        short = _ShortTraining(config, rate, steps)
-        model.stop_training = False
-        model.fit(
-            task.batches(0, steps * accumulated),
-            epochs=1,
-            steps_per_epoch=steps * accumulated,
-            callbacks=[short],
-            shuffle=False,
-            verbose=0,
-        )
-        return short
-
-    steps = _affordable_steps(train(own, 4).seconds_per_step)
-
-    def loss(rate: float) -> float:
-        found = train(rate, steps).loss
-        report(f"learning rate {rate:.2g}: training loss {found:.3f} after {steps} steps")
-        return found
-
-    return Sweep(steps, search(own, loss))
-
-
-def search(own: float, loss: Callable[[float], float]) -> dict[float, float]:
-    """Looks for the best learning rate among own · FACTOR^k, first upwards, then downwards.
-
-    A direction ends at the first rate that is worse than the best one, or fails. Rates that are equally
-    good do not end it: several may be so high, or so low, that nothing is learned.
-
-    Args:
-      own: the first learning rate.
-      loss: returns the loss of a learning rate; inf if training fails.
+      propose: yields what to try; called with the losses so far, which grow meanwhile.
+      loss: trains with a setting and returns its loss; nan or inf if training fails.
+      report: called with each setting and its loss as soon as it is known.
+      kept: losses of an earlier call; these settings are not trained again.
     Returns:
-      All that were tried, with their losses.
+      Settings and their losses, the best first; inf for those that failed.
     """
-    losses = {own: loss(own)}
-    for factor in (FACTOR, 1 / FACTOR):
-        rate = own
-        for _ in range(MOST):
-            rate *= factor
-            losses[rate] = loss(rate)
-            is_worse = losses[rate] > (1 + _EQUAL) * min(losses.values())
-            # Training that fails may succeed with a lower rate.
-            if is_worse or (factor > 1 and not math.isfinite(losses[rate])):
-                break
-    return losses
+    losses: dict[Setting, float] = {}
+    for setting in propose(losses):
+        found = kept[setting] if setting in kept else loss(setting)
+        losses[setting] = found if math.isfinite(found) else math.inf
+        report(setting, losses[setting])
+    return dict(sorted(losses.items(), key=lambda item: item[1]))
 
 
-class _ShortTraining(Callback):
-    """Sets the learning rates of a short run and keeps its losses."""
+def sweep(
+    values: Mapping[str, Sequence[Any]],
+    config: str | Path | None = None,
+    *,
+    output: str | Path,
+    text: Sequence[str | Path] = (),
+) -> list[RunSummary]:
+    """Trains a run for each combination of values of settings, and compares them in a report.
 
-    def __init__(self, config: Config, rate: float, steps: int) -> None:
-        super().__init__()
-        self.rate, self.steps = rate, steps
-        self.accumulated = config.training.accumulate_steps
-        self._means: list[float] = []
-        self._ends: list[float] = []
+    Each run is trained by a process of its own, which prints as `minigpt train` does. The same call
+    continues a sweep that was interrupted: finished runs are kept, the others are resumed. Progress goes
+    through `logging`.
 
-    @property
-    def loss(self) -> float:
-        """The mean loss of the last updates; inf if one was nan or infinite."""
-        means = np.array(self._means)
-        if not np.isfinite(means).all():
-            return math.inf
-        # `fit` reports means over all batches so far.
-        sums = means * np.arange(1, len(means) + 1)
-        count = max(1, round(_LAST_SHARE * len(means)))
-        before = sums[-count - 1] if len(means) > count else 0.0
-        return float((sums[-1] - before) / count)
+    Args:
+      values: setting → its values, such as `{"training.learning_rate": [1e-3, 4e-3]}`.
+      config: a path or the name of a shipped configuration. None for the default configuration, or, with
+        `text`, for settings that suit it.
+      output: the folder of the runs, which have the names of their values, and of report.html.
+      text: paths for `data.paths`.
+    Returns:
+      The runs, the best first: by bits per byte, or by the validation loss if the tokenizer loses part of
+      the text. The state of those that did not end is not "finished"; they are last.
+    Raises:
+      UserError: with all problems of the settings, or because a run was started with others. Nothing is
+        trained.
+      TypeError: an argument has the wrong type.
+      KeyboardInterrupt: after Ctrl-C, with the state saved.
+    """
+    for name, listed in values.items():
+        if not isinstance(listed, Sequence) or isinstance(listed, str):
+            raise TypeError(f"`values[{name!r}]` must be a list of values. Received: {listed!r}")
+    output = as_path("output", output)
+    paths = [recorded_path(str(path)) for path in text]
+    trials = _trials(values, config, output, paths)
+    order = {path: number for number, path in enumerate(trials, 1)}
 
-    @property
-    def seconds_per_step(self) -> float:
-        """The median time of an update, without the first one, which includes compilation."""
-        return statistics.median(np.diff(self._ends)) * self.accumulated
+    def train(path: Path) -> float:
+        logger.info("Run %s of %s: %s", order[path], len(trials), path)
+        arguments = ["train", "--resume", str(path)]
+        if not _exists(path):
+            arguments = [
+                "train",
+                "--run",
+                str(path),
+                *(["--config", str(config)] if config else []),
+            ]
+            arguments += [part for each in paths for part in ("--text", each)]
+            arguments += [part for each in trials[path] for part in ("--set", each)]
+        # In a process of its own: if it runs out of memory, for example, the others are still trained.
+        (status,) = launch(arguments, 1)
+        if status == INTERRUPTED:
+            logger.info("The same command continues the sweep.")
+            raise Interrupted
+        return math.inf if status else _score(path)
 
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        step = batch // self.accumulated
-        warmup = (step + 1) / max(1.0, _WARMUP_SHARE * self.steps)
-        decay = 1 - step / self.steps
-        self.model.optimizer.learning_rate = self.rate * min(1.0, warmup, decay / 0.9)
+    def report(path: Path, loss: float) -> None:
+        if math.isinf(loss):
+            logger.warning("%s: failed; the sweep goes on", path)
 
-    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        assert logs is not None
-        self._ends.append(time.perf_counter())
-        self._means.append(float(training_loss(logs)))
-        if not math.isfinite(self._means[-1]):
-            assert isinstance(self.model, keras.Model)
-            self.model.stop_training = True
+    kept = {path: _score(path) for path in trials if _summary(path).state == "finished"}
+    runs = [_summary(path) for path in try_settings(lambda _: trials, train, report, kept)]
+    if found := [run.path for run in runs if _exists(run.path)]:
+        write_report(found, output / REPORT_FILE)
+        logger.info("Wrote %s", output / REPORT_FILE)
+    return runs
 
 
-def _affordable_steps(seconds_per_step: float) -> int:
-    steps = int(SECONDS / (_TRAININGS * seconds_per_step))
-    if steps < LEAST_STEPS / 4:
-        raise TooSlow(f"a weight update takes {seconds_per_step:.1f} s on this machine")
-    return min(STEPS, max(LEAST_STEPS, steps))
+def _trials(
+    values: Mapping[str, Sequence[Any]], config: str | Path | None, output: Path, text: list[str]
+) -> dict[Path, list[str]]:
+    """Returns the run directory of each combination of values, and its settings.
+
+    Raises:
+      UserError: a setting cannot be used, or a run was started with others.
+    """
+    problems: list[str] = []
+    with gathering(problems):
+        if text:
+            TextFiles(text).check_found()
+    found: dict[Path, list[str]] = {}
+    for chosen in itertools.product(*values.values()):
+        settings = {name: _written(value) for name, value in zip(values, chosen, strict=True)}
+        varied = [f"{n.partition('.')[2]}={v}" for n, v in settings.items() if len(values[n]) > 1]
+        path = output / (re.sub(r"[^\w.,=+-]", "_", ",".join(varied))[:200] or "run")
+        if path in found:
+            problems.append(
+                f"{path}: two runs; a value is given twice, or two differ in signs like /"
+            )
+        found[path] = [f"{name}={value}" for name, value in settings.items()]
+        with gathering(problems):
+            checked = load_new_config(config, found[path], text)
+            problems += _changes(checked, Run(path)) if _exists(path) else ()
+    if problems:
+        raise UserError(*dict.fromkeys(problems))
+    return found
+
+
+def _written(value: Any) -> str:
+    """Returns a value as the text of an override."""
+    is_plain = value is None or (isinstance(value, str) and re.fullmatch(r"[\w.+-]*", value))
+    return str(value).replace("None", "none") if is_plain else json.dumps(value)
+
+
+def _exists(path: Path) -> bool:
+    return (path / "config.toml").is_file()
+
+
+def _summary(path: Path) -> RunSummary:
+    return list_runs(path)[0] if _exists(path) else RunSummary(path, path.name, state="failed")
+
+
+def _score(path: Path) -> float:
+    run = _summary(path)
+    return run.bits_per_byte or run.val_loss or math.inf
+
+
+def _changes(config: Config, run: Run) -> list[str]:
+    """Returns a line for each given setting with which a run was not started."""
+    old, new = run.config.settings(), config.settings()
+    given = config.model_dump(exclude_unset=True)
+    names = [f"{section}.{key}" for section, keys in given.items() for key in keys]
+    return [
+        f"{run.path}: was started with {name} = {old.get(name)!r}, not {new[name]!r}"
+        for name in names
+        if new[name] not in (None, old.get(name)) and name != "training.step_limits"
+    ]

@@ -1,5 +1,6 @@
 """`minigpt sweep`: a run for each combination of values, and their comparison."""
 
+import contextlib
 import json
 import re
 import shlex
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import minigpt
-from minigpt.cli import sweep
-from minigpt.cli.sweep import combinations
+from minigpt.cli.sweep import _values
+from minigpt.insight import sweep
+from minigpt.insight.sweep import _trials
 from minigpt.interrupts import INTERRUPTED
 from minigpt.training.callbacks.clock import LearningRate
 from tests.cli.running import SMALL, called, refused
@@ -73,6 +75,14 @@ def test_a_sweep(folder, launched):
     assert table(swept(folder, *grid).stdout) == table(done.stdout) and launched == []
     more = swept(folder, "training.learning_rate=1e-4,3e-2,1e-3", grid[1])
     assert len(launched) == 2 and len(table(more.stdout)) == 6
+    # The same in Python: nothing is trained, and the runs are in the order of the table.
+    values = {"training.learning_rate": [1e-4, 3e-2], "training.optimizer": ["adamw", "sgd"]}
+    values |= {name: [json.loads(v)] for name, v in (s[6:].split("=") for s in FIXED)}
+    with contextlib.chdir(folder):
+        runs = minigpt.sweep(values, output="s", text=["book.txt"])
+        with pytest.raises(TypeError, match=r"`values.'training.seed'.` must be a list"):
+            minigpt.sweep({"training.seed": 3}, output="s")
+    assert [run.name for run in runs] == table(done.stdout) and len(launched) == 2
     # Other settings would be mixed with those of the runs.
     line = "was started with training.batch_size = 8, not 4"
     lines = refused(
@@ -113,16 +123,20 @@ def test_an_interrupted_sweep_continues(folder, launched, monkeypatch):
 def test_a_run_that_fails_costs_a_line(folder, launched):
     done = swept(folder, "training.learning_rate=1e30,1e-2", "training.clip_norm=none")
     assert done.returncode == 1
-    assert done.stderr == "s/learning_rate=1e+30: failed; the sweep goes on\n"
+    assert "\ns/learning_rate=1e+30: failed; the sweep goes on\n" in done.stdout
     assert table(done.stdout) == ["learning_rate=0.01"] and len(launched) == 2
+    # The one that failed is the last row.
+    assert re.fullmatch(r"learning_rate=1e\+30 .* failed", done.stdout.splitlines()[-1])
 
 
 def test_a_process_for_each_run(folder):
     """The process prints why it fails: the text is too short for a batch."""
     (folder / "book.txt").write_text("Ana sat.")
     done = called("sweep", "--text", "book.txt", *FIXED, "--output", "s", cwd=folder)
-    assert done.stderr == "s/run: failed; the sweep goes on\n" and done.returncode == 1
-    assert done.stdout == "Run 1 of 1: s/run\n"
+    assert done.returncode == 1
+    first, second, _, row = done.stdout.splitlines()
+    assert (first, second) == ("Run 1 of 1: s/run", "s/run: failed; the sweep goes on")
+    assert row.split() == ["run", "–", "–", "–", "–", "failed"]
     assert not (folder / "s").exists()
 
 
@@ -136,7 +150,7 @@ def test_a_process_for_each_run(folder):
             ["training.epochs=1", "training.epochs=2"],
             ["--set training.epochs=2: training.epochs is"],
         ),
-        (["training.epochs=1,2,1"], ["--set: a value is given twice"]),
+        (["training.epochs=1,2,1"], ["s/epochs=1: two runs; a value is given twice"]),
         (
             ["training.min_learning_rate=0.1", "training.learning_rate=0.2,0.01"],
             ["--set training.min_learning_rate = 0.1: should not exceed"],
@@ -152,22 +166,26 @@ def test_what_cannot_be_trained_is_said_before_the_first_run(folder, settings, e
         assert line.startswith(f"minigpt: {start}"), lines
 
 
-def test_values_with_commas(tmp_path):
-    found = combinations(
-        None, [], ['sampling.stop=["."],["!", "?"],[]', "data.license=none"], tmp_path
-    )
-    assert [settings[0] for settings in found.values()] == [
+def settings_of(*overrides):
+    """The settings and the names of the runs of a command."""
+    parts = (override.partition("=") for override in overrides)
+    found = _trials({name: _values(listed) for name, _, listed in parts}, None, Path("s"), [])
+    return list(found.values()), [path.name for path in found]
+
+
+def test_values_with_commas():
+    found, _ = settings_of('sampling.stop=["."],["!", "?"],[]', "data.license=none")
+    assert [settings[0] for settings in found] == [
         'sampling.stop=["."]',
         'sampling.stop=["!", "?"]',
         "sampling.stop=[]",
     ]
-    found = combinations(None, [], ['data.license="by, sa","MIT"', "training.seed=1,2"], tmp_path)
-    assert len(found) == 4 and ['data.license="by, sa"', "training.seed=1"] in found.values()
-    found = combinations(
-        None, [], ["training.clip_norm=none,1.0", "training.schedule=wsd,cosine"], tmp_path
-    )
-    names = [f"clip_norm={c},schedule={s}" for c in ("none", "1.0") for s in ("wsd", "cosine")]
-    assert [path.name for path in found] == names
+    found, _ = settings_of('data.license="by, sa","MIT"', "training.seed=1,2")
+    assert len(found) == 4 and ['data.license="by, sa"', "training.seed=1"] in found
+    _, names = settings_of("training.clip_norm=none,1.0", "training.schedule=wsd,cosine")
+    assert names == [
+        f"clip_norm={c},schedule={s}" for c in ("none", "1.0") for s in ("wsd", "cosine")
+    ]
 
 
 def test_the_command_of_the_guide(folder, launched):
