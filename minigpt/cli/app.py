@@ -5,10 +5,10 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
 import minigpt
 from minigpt.cli.terminal import print_message
@@ -35,6 +35,12 @@ COMMANDS = {
     "serve": ("serve", "serve"),
     "launch": ("launch", "launch"),
 }
+# Those that open a portable file without TensorFlow: the commands of the distribution minigpt-portable.
+PORTABLE = ("sample", "chat", "translate", "tokenize", "export", "serve")
+_NOT_HERE = (
+    "needs minigpt-keras, which contains TensorFlow; in another environment (on Windows, in WSL 2): "
+    "pip install minigpt-keras"
+)
 
 
 def _print_version(requested: bool) -> None:
@@ -79,12 +85,19 @@ def _usage_problem(error: typer.TyperException) -> str:
     """Returns in one line what is wrong with an option, with the value that was given."""
     message = error.format_message()
     found = re.fullmatch(r"Invalid value for '(.+?)': (?:Input |Value error, )?(.+)", message)
-    if not (found and isinstance(error.__cause__, ValidationError)):
+    # Of pydantic's ValidationError; importing it takes as long as opening a small model.
+    errors = getattr(error.__cause__, "errors", None)
+    if not (found and errors):
         return message
-    (first, *_) = error.__cause__.errors(include_url=False)
+    (first, *_) = errors(include_url=False)
     value = first["input"]
     problem = found[2].replace(f"{value!r} is not one of", "should be one of")
     return f"{found[1]} {value or repr(value)}: {problem}"
+
+
+def _can_train() -> bool:
+    """Returns whether TensorFlow and all of minigpt are installed."""
+    return all(map(find_spec, ("tensorflow", "minigpt.training")))
 
 
 def run_command() -> None:
@@ -98,8 +111,8 @@ def run_command() -> None:
     """
     # Only the module of the command is imported. If options come first, or after a mistake, all are needed.
     first = sys.argv[1] if len(sys.argv) > 1 else ""
-    app = build_app([first] if first in COMMANDS else COMMANDS)
     try:
+        app = build_app([first] if first in COMMANDS else COMMANDS if _can_train() else PORTABLE)
         status = app(standalone_mode=False, prog_name="minigpt")
         sys.stdout.flush()
     except UserError as error:
@@ -109,6 +122,11 @@ def run_command() -> None:
         sys.exit(2)
     except typer.TyperException as error:
         print_message(f"minigpt: {_usage_problem(error)}".replace("\n", "\\n"))
+        sys.exit(2)
+    except ModuleNotFoundError:
+        if _can_train():
+            raise
+        print_message(f"minigpt: {first}: {_NOT_HERE}")
         sys.exit(2)
     except OSError:
         try:

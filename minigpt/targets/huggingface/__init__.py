@@ -1,10 +1,13 @@
 """Models in the folder format of the Hugging Face package `transformers`, written and imported."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from minigpt.config import TransformerConfig
 from minigpt.targets.targets import ExportSource, Opened, Target, WeightsType, gpt_problem
-from minigpt.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from minigpt.config import TransformerConfig
+    from minigpt.tokenizers import Tokenizer
 
 
 class HuggingFace(Target):
@@ -13,7 +16,7 @@ class HuggingFace(Target):
     name = "huggingface"
     is_folder = True
 
-    def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
+    def problem(self, config: "TransformerConfig", tokenizer: "Tokenizer") -> str | None:
         from minigpt.targets.huggingface.folders import export_problems
 
         return gpt_problem(config) or "; ".join(export_problems(config, tokenizer)) or None
