@@ -28,6 +28,11 @@ _LOG_LINE = re.compile(
 )
 
 
+# What is said where minigpt-portable is installed, or on Windows.
+NEEDS_TENSORFLOW = (
+    "needs TensorFlow, which minigpt-keras installs; in another environment (on Windows, in WSL 2): "
+    "pip install minigpt-keras"
+)
 # Categories of Unicode: control characters and surrogates.
 _UNPRINTABLE = ("Cc", "Cs")
 # Characters that change the order in which the text after them is shown.

@@ -9,9 +9,11 @@ from importlib.util import find_spec
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
 import minigpt
 from minigpt.cli.terminal import print_message
+from minigpt.environment import NEEDS_TENSORFLOW
 from minigpt.errors import UserError
 from minigpt.interrupts import INTERRUPTED
 
@@ -37,10 +39,6 @@ COMMANDS = {
 }
 # Those that open a portable file without TensorFlow: the commands of the distribution minigpt-portable.
 PORTABLE = ("sample", "chat", "translate", "tokenize", "export", "serve")
-_NOT_HERE = (
-    "needs minigpt-keras, which contains TensorFlow; in another environment (on Windows, in WSL 2): "
-    "pip install minigpt-keras"
-)
 
 
 def _print_version(requested: bool) -> None:
@@ -85,11 +83,9 @@ def _usage_problem(error: typer.TyperException) -> str:
     """Returns in one line what is wrong with an option, with the value that was given."""
     message = error.format_message()
     found = re.fullmatch(r"Invalid value for '(.+?)': (?:Input |Value error, )?(.+)", message)
-    # Of pydantic's ValidationError; importing it takes as long as opening a small model.
-    errors = getattr(error.__cause__, "errors", None)
-    if not (found and errors):
+    if not (found and isinstance(error.__cause__, ValidationError)):
         return message
-    (first, *_) = errors(include_url=False)
+    (first, *_) = error.__cause__.errors(include_url=False)
     value = first["input"]
     problem = found[2].replace(f"{value!r} is not one of", "should be one of")
     return f"{found[1]} {value or repr(value)}: {problem}"
@@ -126,7 +122,7 @@ def run_command() -> None:
     except ModuleNotFoundError:
         if _can_train():
             raise
-        print_message(f"minigpt: {first}: {_NOT_HERE}")
+        print_message(f"minigpt: {first}: {NEEDS_TENSORFLOW}")
         sys.exit(2)
     except OSError:
         try:

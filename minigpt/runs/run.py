@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 from minigpt.config import Config, LearnedConfig, dump_config, load_config
 from minigpt.errors import UserError
 from minigpt.runs.checkpoints import Checkpoint, best_checkpoint, count_parameters
-from minigpt.runs.facts import Facts, facts_as_json, read_facts
 from minigpt.runs.layout import (
     PORTABLE_FILE,
     check_new_run,
@@ -39,7 +38,7 @@ from minigpt.runs.layout import (
     run_error,
     snapshots,
 )
-from minigpt.runs.records import read_object
+from minigpt.runs.records import Facts, facts_as_json, read_facts, read_object
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
 from minigpt.storage.files import read_file
 from minigpt.tokenizers import Tokenizer, load_tokenizer

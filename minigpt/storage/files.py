@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def fsync(path: Path) -> None:
-    """Forces a file, or the list of names in a folder, to the disk. Windows does not do that for folders."""
+    """Forces a file, or the list of names in a folder, to the disk; on Windows, only a file."""
     if sys.platform == "win32" and path.is_dir():
         return
     handle = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal, cast, get_args
 
 import numpy as np
 
+from minigpt.config import SamplingConfig, TransformerConfig
 from minigpt.environment import install_command
 from minigpt.errors import ArgumentProblem, UserError
+from minigpt.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
-    from minigpt.config import SamplingConfig, TransformerConfig
     from minigpt.models import GPT, EncoderDecoder
     from minigpt.runs.run import Run
-    from minigpt.tokenizers import Tokenizer
 
 # Name → module and class, in this package.
 TARGETS = {
@@ -88,7 +88,7 @@ class ExportSource:
         return cast("GPT", self.model)
 
     @cached_property
-    def tokenizer(self) -> "Tokenizer":
+    def tokenizer(self) -> Tokenizer:
         return self.run.load_tokenizer()
 
 
@@ -153,7 +153,7 @@ class Target(abc.ABC):
     keeps_precision: ClassVar[bool] = False
     holds_text: ClassVar[bool] = False
 
-    def problem(self, config: "TransformerConfig", tokenizer: "Tokenizer") -> str | None:
+    def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
         """Returns in one line what the format cannot express of a model; None if it can express all.
 
         Args:
@@ -162,7 +162,7 @@ class Target(abc.ABC):
         """
         return None
 
-    def ignored_settings(self, sampling: "SamplingConfig") -> list[str]:
+    def ignored_settings(self, sampling: SamplingConfig) -> list[str]:
         """Returns a line for each setting of `[sampling]` that has an effect, but not in the export.
 
         Args:
@@ -239,6 +239,6 @@ def target_of(path: Path) -> Target:
     raise UserError(ArgumentProblem("path", path, f"is none of the formats {', '.join(TARGETS)}"))
 
 
-def gpt_problem(config: "TransformerConfig") -> str | None:
+def gpt_problem(config: TransformerConfig) -> str | None:
     """Returns why a format that supports only decoders does not support a model; None if it does."""
     return None if config.kind == "gpt" else f"the model is a {config.kind}; should be a gpt"

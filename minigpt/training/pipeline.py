@@ -20,7 +20,7 @@ from minigpt.interrupts import Interrupted, stop_if_interrupted
 from minigpt.models import GPT, EncoderDecoder
 from minigpt.models.lora import count_merged
 from minigpt.notices import notices_to
-from minigpt.runs.facts import Baselines, Facts, write_facts
+from minigpt.runs.records import Baselines, Facts, write_facts
 from minigpt.runs.run import Run, save_model
 from minigpt.training import messages
 from minigpt.training.console import new_console, show

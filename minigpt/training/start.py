@@ -25,7 +25,6 @@ from minigpt.runs.checkpoints import (
     read_checkpoint,
     remove_checkpoints,
 )
-from minigpt.runs.facts import Facts
 from minigpt.runs.layout import (
     check_new_run,
     checkpoint_paths,
@@ -35,7 +34,7 @@ from minigpt.runs.layout import (
     run_error,
 )
 from minigpt.runs.lock import run_lock
-from minigpt.runs.records import cut_lines
+from minigpt.runs.records import Facts, cut_lines
 from minigpt.runs.run import Run, open_run_corpus
 from minigpt.training.callbacks.checkpointing import Checkpointing
 from minigpt.training.fine_tuning import load_gpt, source_run, with_sizes_of

@@ -10,8 +10,7 @@ import minigpt
 from minigpt.config import config_record
 from minigpt.runs.checkpoints import Best, ClockState, TrainingProgress, write_checkpoint
 from minigpt.runs.layout import checkpoint_name, epoch_file_name
-from minigpt.runs.facts import Baselines, Facts
-from minigpt.runs.records import append_lines
+from minigpt.runs.records import Baselines, Facts, append_lines
 from minigpt.runs.run import Run
 from minigpt.targets.gguf.run_file import write_run_file
 from tests.targets.gguf.models import Built

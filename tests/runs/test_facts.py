@@ -6,7 +6,7 @@ import os
 import pytest
 
 from minigpt.config import load_config
-from minigpt.runs.facts import Baselines, Facts, write_facts
+from minigpt.runs.records import Baselines, Facts, write_facts
 from minigpt.runs.run import Run
 from minigpt.tokenizers import learn_tokenizer
 from tests.settings import tokenizer_config

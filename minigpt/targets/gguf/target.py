@@ -3,14 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from minigpt.config import SamplingConfig, TransformerConfig
 from minigpt.targets.gguf.settings import ignored_settings
 from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType
-
-if TYPE_CHECKING:
-    from minigpt.config import SamplingConfig, TransformerConfig
-    from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers import Tokenizer
 
 
 class Gguf(Target):
@@ -20,12 +17,12 @@ class Gguf(Target):
     is_folder = False
     weights = STORED
 
-    def problem(self, config: "TransformerConfig", tokenizer: "Tokenizer") -> str | None:
+    def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
         from minigpt.targets.gguf.writing import portable_problem
 
         return portable_problem(config, tokenizer)
 
-    def ignored_settings(self, sampling: "SamplingConfig") -> list[str]:
+    def ignored_settings(self, sampling: SamplingConfig) -> list[str]:
         return ignored_settings(sampling.model_dump())
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:

@@ -30,7 +30,11 @@ def write_file_page(file: Path, output: Path) -> None:
       UserError: it is not a portable file.
       OSError: the page cannot be written.
     """
-    write_document(file_facts(load_portable(file), file), {"main": file}, output)
+    model = load_portable(file)
+    with file.open("rb") as content:
+        if content.read(4) != b"GGUF":
+            raise UserError(f"{file}: is a page already; should be a portable file (.gguf)")
+    write_document(file_facts(model, file), {"main": file}, output)
 
 
 def write_document(
@@ -99,25 +103,19 @@ def file_facts(model: PortableModel, file: Path) -> dict[str, Any]:
 def _count_weights(file: Path) -> int:
     """Returns the number of weights in a portable file that the engine has opened.
 
-    Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The library of GGUF, which also reads
-    it, downloads 2 MB with its dependencies and takes longer to import than the engine.
+    The library of GGUF is not needed to run a file. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
     """
     with file.open("rb") as content:
 
         def integers(types: str) -> tuple[int, ...]:
-            values: tuple[int, ...] = struct.unpack(
-                f"<{types}", content.read(struct.calcsize(f"<{types}"))
-            )
-            return values
+            return struct.unpack(f"<{types}", content.read(struct.calcsize(f"<{types}")))
 
         def skip(kind: int, values: int = 1) -> None:
-            if kind == _STRING:
-                for _ in range(values):
-                    content.seek(*integers("Q"), 1)
-            elif kind == _ARRAY:
+            if kind == _ARRAY:
                 skip(*integers("IQ"))
-            else:
-                content.seek(_SIZES[kind] * values, 1)
+            for _ in range(values if kind == _STRING else 0):
+                content.seek(integers("Q")[0], 1)
+            content.seek(_SIZES.get(kind, 0) * values, 1)
 
         _, _, tensors, keys = integers("4sIQQ")
         for _ in range(keys):

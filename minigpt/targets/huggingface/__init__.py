@@ -1,13 +1,10 @@
 """Models in the folder format of the Hugging Face package `transformers`, written and imported."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from minigpt.config import TransformerConfig
 from minigpt.targets.targets import ExportSource, Opened, Target, WeightsType, gpt_problem
-
-if TYPE_CHECKING:
-    from minigpt.config import TransformerConfig
-    from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers import Tokenizer
 
 
 class HuggingFace(Target):
@@ -16,7 +13,7 @@ class HuggingFace(Target):
     name = "huggingface"
     is_folder = True
 
-    def problem(self, config: "TransformerConfig", tokenizer: "Tokenizer") -> str | None:
+    def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
         from minigpt.targets.huggingface.folders import export_problems
 
         return gpt_problem(config) or "; ".join(export_problems(config, tokenizer)) or None

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from minigpt.config import TransformerConfig
 from minigpt.environment import hide_tensorflow_log
 from minigpt.targets.documents import Caches, DocumentedTokenizer, documents, opened_step
 from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType, gpt_problem
+from minigpt.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
-    from minigpt.config import TransformerConfig
     from minigpt.targets.cached_step import CachedStep
-    from minigpt.tokenizers import Tokenizer
 
 # A prompt is read in parts of up to this many tokens.
 _PREFILL_TOKENS = 64
@@ -36,7 +36,7 @@ class LiteRT(Target):
     weights = STORED
     packages = ("ai_edge_litert", "tokenizers")
 
-    def problem(self, config: "TransformerConfig", tokenizer: "Tokenizer") -> str | None:
+    def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
         return gpt_problem(config)
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:

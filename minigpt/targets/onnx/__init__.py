@@ -2,16 +2,13 @@
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from minigpt.config import TransformerConfig
 from minigpt.environment import hide_tensorflow_log
 from minigpt.targets.documents import SETTINGS_FILE, documents
 from minigpt.targets.huggingface import HuggingFace
 from minigpt.targets.targets import STORED, ExportSource, Opened, Target, WeightsType, gpt_problem
-
-if TYPE_CHECKING:
-    from minigpt.config import TransformerConfig
-    from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers import Tokenizer
 
 _PACKAGES = ("onnx", "tf2onnx", "onnxruntime", "tokenizers")
 logger = logging.getLogger(__name__)
@@ -28,7 +25,7 @@ class Onnx(Target):
     weights = STORED
     packages = _PACKAGES
 
-    def problem(self, config: "TransformerConfig", tokenizer: "Tokenizer") -> str | None:
+    def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
         return gpt_problem(config)
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:

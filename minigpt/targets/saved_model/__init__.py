@@ -3,19 +3,17 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from minigpt.config import TransformerConfig
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.targets.targets import ExportSource, Opened, Sources, Target, Texts, WeightsType
-
-if TYPE_CHECKING:
-    from minigpt.config import TransformerConfig
-    from minigpt.tokenizers import Tokenizer
+from minigpt.tokenizers import Tokenizer
 
 
-def graph_problem(tokenizer: "Tokenizer") -> str | None:
+def graph_problem(tokenizer: Tokenizer) -> str | None:
     """Returns in one line that a tokenizer cannot be a part of the graph; None if it can."""
     from minigpt.tokenizers.graph import GRAPHS
 
@@ -31,7 +29,7 @@ class SavedModel(Target):
     is_folder = True
     keeps_precision = True
 
-    def problem(self, config: "TransformerConfig", tokenizer: "Tokenizer") -> str | None:
+    def problem(self, config: TransformerConfig, tokenizer: Tokenizer) -> str | None:
         return graph_problem(tokenizer)
 
     def write(self, source: ExportSource, path: Path, weights: WeightsType) -> None:
