@@ -28,10 +28,9 @@ _LOG_LINE = re.compile(
 )
 
 
-# What is said where minigpt-portable is installed, or on Windows.
+# What is said where only minigpt-portable can be installed.
 NEEDS_TENSORFLOW = (
-    "needs TensorFlow, which minigpt-keras installs; in another environment (on Windows, in WSL 2): "
-    "pip install minigpt-keras"
+    "needs TensorFlow: install minigpt-keras in another environment, on Windows in WSL 2"
 )
 # Categories of Unicode: control characters and surrogates.
 _UNPRINTABLE = ("Cc", "Cs")
