@@ -1,11 +1,11 @@
 """Builds a release into dist/, checks it, and writes its notes. Publishes nothing.
 
     make release                        # python scripts/release.py
-    make release RELEASE=--draft        # whatever is in the checkout, without tests
+    make release RELEASE=--draft        # what is in the checkout, without a date and without tests
 
-The version of minigpt/__init__.py should have a dated section in CHANGELOG.md, and git should have no changes
-that are not committed. Both distributions are built twice, here and from a copy of the commit, and should have
-the same bytes. A workflow on a tag also compares the tag.
+The version of minigpt/__init__.py should have a dated section in CHANGELOG.md, and git should have no
+changes that are not committed. Both distributions are built twice, here and from a copy of the commit, and
+should have the same bytes. A workflow on a tag also compares the tag.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--without-tests", action="store_true", help="leave out `make test`")
     parser.add_argument(
-        "--draft", action="store_true", help="no checks but those of the files; no tests"
+        "--draft", action="store_true", help="check only the files; leave out all else"
     )
     arguments = parser.parse_args()
     problems, version, notes = read_release(ROOT)
@@ -40,17 +40,14 @@ def main() -> None:
     dist = ROOT / "dist"
     shutil.rmtree(dist, ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
-        built = [build(ROOT, dist)]
-        if not arguments.draft:
-            commit = Path(folder) / "commit"
-            archive = git(ROOT, "archive", "--format=tar", "HEAD")
-            tarfile.open(fileobj=io.BytesIO(archive)).extractall(commit, filter="data")
-            built.append(build(commit, Path(folder) / "again"))
-            if different := [name for name in built[0] if built[0][name] != built[1].get(name)]:
-                sys.exit(
-                    f"{', '.join(different)}: has other bytes when it is built from the commit"
-                )
-    files = [str(dist / name) for name in built[0]]
+        # A draft may have changes that are not committed: they become a commit that has no name.
+        commit = git(ROOT, "stash", "create").decode().strip() or "HEAD"
+        with tarfile.open(fileobj=io.BytesIO(git(ROOT, "archive", commit))) as archive:
+            archive.extractall(Path(folder) / "commit", filter="data")
+        built, again = build(ROOT, dist), build(Path(folder) / "commit", Path(folder) / "again")
+    if different := [name for name in built if built[name] != again.get(name)]:
+        sys.exit(f"{', '.join(different)}: other bytes if built from the commit")
+    files = [str(dist / name) for name in built]
     run("twine", "check", "--strict", *files)
     run("check_wheel_contents", *(file for file in files if file.endswith(".whl")))
     (dist / "notes.md").write_text(notes, encoding="utf-8")
@@ -60,7 +57,7 @@ def main() -> None:
 
 
 def read_release(root: Path) -> tuple[list[str], str, str]:
-    """Returns what is wrong with a checkout as a release, its version, and the notes of the newest version."""
+    """Returns what keeps a checkout from being released, its version, and the notes of that."""
     source = (root / "minigpt/__init__.py").read_text(encoding="utf-8")
     version = re.findall(r'^__version__ = "(.*)"$', source, re.M)[0]
     _, heading, notes = re.split(
