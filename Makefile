@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 RUN ?=
 CASES ?=
 OUTPUT ?=
+RELEASE ?=
 MARKS ?= browser
 
-.PHONY: help setup train page docs-images test test-slow test-browser benchmark check format clean
+.PHONY: help setup train page docs-images test test-slow test-browser benchmark check format release clean
 
 help:
 	@echo "make setup      create $(VENV) and install minigpt into it: what 'make train' needs (0.7 GB to download)"
@@ -21,6 +22,7 @@ help:
 	@echo "make format     fix and format the code with ruff"
 	@echo "make benchmark  compare minigpt with other libraries: takes over two hours; CASES=\"a b\" runs some cases,"
 	@echo "                OUTPUT=FILE writes JSON (on Linux, first install torch for CPU: docs/performance.md)"
+	@echo "make release    check, test, and build what is published into dist; RELEASE=--draft checks only what it builds"
 	@echo "make clean      remove $(VENV)"
 	@echo "PYTHON=... chooses the Python for $(VENV): 3.11, 3.12 or 3.13"
 
@@ -73,6 +75,9 @@ check: $(VENV)/.dev
 format: $(VENV)/.dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+release: $(VENV)/.dev $(VENV)/.release
+	@$(BIN)/python scripts/release.py $(RELEASE)
 
 clean:
 	rm -rf $(VENV)

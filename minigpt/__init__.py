@@ -24,10 +24,12 @@ import os
 import re
 import sys
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from minigpt.environment import (
+    NEEDS_TENSORFLOW,
     check_keras_backend,
     check_keras_floatx,
     hide_tensorflow_log,
@@ -63,6 +65,8 @@ def __getattr__(name: str) -> Any:
     # Another thread should not see a half-imported Keras.
     with _lock:
         if name in _WITH_KERAS:
+            if find_spec("keras") is None:
+                raise ModuleNotFoundError(f"minigpt.{name}: {NEEDS_TENSORFLOW}", name="keras")
             check_keras_backend()
             _import_keras()
             check_keras_floatx()

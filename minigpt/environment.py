@@ -2,7 +2,6 @@
 
 import os
 import re
-import resource
 import shlex
 import sys
 import tempfile
@@ -29,6 +28,10 @@ _LOG_LINE = re.compile(
 )
 
 
+# What is said where only minigpt-portable can be installed.
+NEEDS_TENSORFLOW = (
+    "needs TensorFlow: install minigpt-keras in another environment, on Windows in WSL 2"
+)
 # Categories of Unicode: control characters and surrogates.
 _UNPRINTABLE = ("Cc", "Cs")
 # Characters that change the order in which the text after them is shown.
@@ -137,9 +140,11 @@ def install_command(extra: str) -> str:
     """
     from importlib import metadata
 
-    try:
-        required = metadata.requires("minigpt-keras") or []
-    except metadata.PackageNotFoundError:
+    required: list[str] = []
+    for distribution in ("minigpt-keras", "minigpt-portable"):
+        with suppress(metadata.PackageNotFoundError):
+            required += metadata.requires(distribution) or []
+    if not required:
         # Run from a checkout that is not installed.
         return f"pip install -e '.[{extra}]' in the checkout"
     named = [
@@ -252,6 +257,8 @@ def peak_memory() -> int:
     with suppress(OSError, ValueError, StopIteration):
         lines = (_PROC / "status").read_text().splitlines()
         return 1024 * int(next(x for x in lines if x.startswith("VmHWM:")).split()[1])
+    import resource  # Windows lacks it, and does not train.
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
 

@@ -37,11 +37,12 @@ def was_requested() -> bool:
 
 
 def stopping_signals() -> list[signal.Signals]:
-    """Returns Ctrl-C, SIGTERM and SIGHUP, without those that are ignored.
+    """Returns Ctrl-C, SIGTERM and SIGHUP, which Windows lacks, without those that are ignored.
 
     `nohup` ignores SIGHUP and a shell's `&` in a script ignores Ctrl-C; both stay ignored.
     """
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    numbers = (getattr(signal, name) for name in names if hasattr(signal, name))
     return [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
 
 

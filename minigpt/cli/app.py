@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 
 import minigpt
 from minigpt.cli.terminal import print_message
+from minigpt.environment import NEEDS_TENSORFLOW
 from minigpt.errors import UserError
 from minigpt.interrupts import INTERRUPTED
 
@@ -35,6 +37,8 @@ COMMANDS = {
     "serve": ("serve", "serve"),
     "launch": ("launch", "launch"),
 }
+# Those that open a portable file without TensorFlow: the commands of the distribution minigpt-portable.
+PORTABLE = ("sample", "chat", "translate", "tokenize", "export", "serve")
 
 
 def _print_version(requested: bool) -> None:
@@ -87,6 +91,11 @@ def _usage_problem(error: typer.TyperException) -> str:
     return f"{found[1]} {value or repr(value)}: {problem}"
 
 
+def _can_train() -> bool:
+    """Returns whether TensorFlow and all of minigpt are installed."""
+    return all(map(find_spec, ("tensorflow", "minigpt.training")))
+
+
 def run_command() -> None:
     """Runs the command that `sys.argv` describes and exits with its status.
 
@@ -98,8 +107,8 @@ def run_command() -> None:
     """
     # Only the module of the command is imported. If options come first, or after a mistake, all are needed.
     first = sys.argv[1] if len(sys.argv) > 1 else ""
-    app = build_app([first] if first in COMMANDS else COMMANDS)
     try:
+        app = build_app([first] if first in COMMANDS else COMMANDS if _can_train() else PORTABLE)
         status = app(standalone_mode=False, prog_name="minigpt")
         sys.stdout.flush()
     except UserError as error:
@@ -109,6 +118,11 @@ def run_command() -> None:
         sys.exit(2)
     except typer.TyperException as error:
         print_message(f"minigpt: {_usage_problem(error)}".replace("\n", "\\n"))
+        sys.exit(2)
+    except ModuleNotFoundError:
+        if _can_train():
+            raise
+        print_message(f"minigpt: {first}: {NEEDS_TENSORFLOW}")
         sys.exit(2)
     except OSError:
         try:

@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.cli.command import RunArgument, command
+from minigpt.cli.command import ModelArgument, command
+from minigpt.cli.opening import is_portable
 from minigpt.cli.verify import print_certificate
-from minigpt.errors import UserError
-from minigpt.targets.export import check_output, write_adapter_folder
+from minigpt.errors import ArgumentProblem, UserError
+from minigpt.targets.export import check_output, write_adapter_folder, write_page_of_file
 from minigpt.targets.targets import STORED, TARGETS, target_named
 
 # Their modules import no TensorFlow.
@@ -24,7 +25,7 @@ DEFAULT = Format("saved_model")
 
 @command({"run": "RUN", "output": "--output", "format": "--format"})
 def export(
-    run: RunArgument,
+    run: ModelArgument,
     output: Annotated[
         Path,
         typer.Option(
@@ -53,7 +54,19 @@ def export(
         ),
     ] = False,
 ) -> None:
-    """Export a run's best model for other programs, and check it against the run."""
+    """Export a run's best model for other programs, and check it against the run.
+
+    For a file in place of a run, only --format html is possible: the page without what its run knows.
+    """
+    if is_portable(run):
+        if format.value != "html" or weights or with_text or adapter:
+            problem = (
+                "is a file; without its run, only --format html is possible, without other options"
+            )
+            raise UserError(ArgumentProblem("run", run, problem))
+        write_page_of_file(run, output)
+        print(f"Wrote {output}")
+        return
     if adapter:
         if format is not DEFAULT or weights or with_text:
             raise UserError("--adapter: is a form of its own, without other options than --output")

@@ -17,6 +17,7 @@ from minigpt.serving.schema import MOST_TEXTS, RequestError, Texts, as_request_e
 from minigpt.storage.files import sha256_of
 from minigpt.targets.gguf.settings import Settings, engine_problems, settings_of
 from minigpt.targets.gguf.text_model import PortableTextModel
+from minigpt.targets.html.file_page import write_file_page
 
 
 @dataclass(frozen=True)
@@ -157,11 +158,11 @@ class ServedPage:
         return (packed, f'"{self._digest}-gzip"') if compressed else (page, f'"{self._digest}"')
 
     def _write(self, path: Path) -> None:
-        # Importing this takes as long as starting the server.
-        from minigpt.runs.run import Run
-        from minigpt.targets.html.writing import write_file_page, write_page
-
         if self._run is None:
             write_file_page(self._file, path)
-        else:
-            write_page(Run(self._run), path)
+            return
+        # Importing this takes as long as starting the server.
+        from minigpt.runs.run import Run
+        from minigpt.targets.html.writing import write_page
+
+        write_page(Run(self._run), path)

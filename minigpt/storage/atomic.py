@@ -6,7 +6,7 @@ is removed on every exit. The kernel releases its lock when a process is killed,
 the same directory removes it.
 """
 
-import fcntl
+import errno
 import logging
 import os
 import shutil
@@ -24,6 +24,12 @@ UNFINISHED = ".unfinished"
 _LOCK = "lock"
 # Where locks are not supported, a scratch folder of this age belongs to no running process.
 _ABANDONED_SECONDS = 24 * 3600
+
+try:
+    import fcntl
+except ModuleNotFoundError:
+    # Windows has no locks of folders. There, abandoned folders are recognized by their age.
+    fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
 
@@ -229,6 +235,8 @@ def _lock_file(path: Path) -> int | None:
 
 
 def _lock(folder: Path, wait: bool = False) -> int:
+    if fcntl is None:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

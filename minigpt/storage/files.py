@@ -4,13 +4,16 @@ import errno
 import hashlib
 import os
 import stat
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 
 def fsync(path: Path) -> None:
-    """Forces a file, or the list of names in a folder, to the disk."""
-    handle = os.open(path, os.O_RDONLY)
+    """Forces a file, or the list of names in a folder, to the disk; on Windows, only a file."""
+    if sys.platform == "win32" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

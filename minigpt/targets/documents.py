@@ -4,13 +4,15 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import minigpt
 from minigpt.targets.targets import ExportSource, Opened, Sources, Texts
-from minigpt.tokenizers import Tokenizer, load_tokenizer
+
+if TYPE_CHECKING:
+    from minigpt.tokenizers import Tokenizer
 
 SETTINGS_FILE, TOKENIZER_FOLDER = "minigpt.json", "minigpt_tokenizer"
 Caches = dict[str, np.ndarray]
@@ -53,8 +55,10 @@ def documents(source: ExportSource, weights: str) -> dict[str, bytes]:
     return {SETTINGS_FILE: (json.dumps(settings, indent=1) + "\n").encode(), **files}
 
 
-def saved_tokenizer(files: Mapping[str, bytes]) -> Tokenizer:
+def saved_tokenizer(files: Mapping[str, bytes]) -> "Tokenizer":
     """Returns the tokenizer whose files, as minigpt saves them, are in `TOKENIZER_FOLDER`."""
+    from minigpt.tokenizers import load_tokenizer
+
     with tempfile.TemporaryDirectory() as folder:
         for name, data in files.items():
             if name.startswith(TOKENIZER_FOLDER):

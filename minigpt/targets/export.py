@@ -6,17 +6,19 @@ Imports TensorFlow only when it writes.
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minigpt.errors import ArgumentProblem, UserError, write_problem
 from minigpt.notices import LOGGER
-from minigpt.runs.run import Run
 from minigpt.storage.atomic import atomic_file, atomic_folder, replace_file
 from minigpt.targets.targets import TARGETS, ExportSource, target_named
 
+if TYPE_CHECKING:
+    from minigpt.runs.run import Run
+
 
 def write_export(
-    run: Run, format: str, output: Path, weights: str, certificate: bool, with_text: bool
+    run: "Run", format: str, output: Path, weights: str, certificate: bool, with_text: bool
 ) -> dict[str, Any] | None:
     """Exports a run as `minigpt.export_run`, without writing the report of the run."""
     if not isinstance(format, str) or format not in TARGETS:
@@ -59,12 +61,24 @@ def write_export(
     return found
 
 
-def write_adapter_folder(run: Run, output: Path) -> str | None:
+def write_adapter_folder(run: "Run", output: Path) -> str | None:
     """Writes the adapter of a run as `write_adapter`, which imports TensorFlow, whole or not at all."""
     from minigpt.targets.huggingface.adapter import write_adapter
 
     with _new(output, True) as unfinished:
         return write_adapter(run, unfinished)
+
+
+def write_page_of_file(file: Path, output: Path) -> None:
+    """Writes the page of a portable file without its run, whole or not at all. Imports no TensorFlow.
+
+    Raises:
+      UserError: `file` is not a portable file, or `output` exists or cannot be written.
+    """
+    from minigpt.targets.html.file_page import write_file_page
+
+    with _new(output, False) as unfinished:
+        write_file_page(file, unfinished)
 
 
 def check_output(output: Path, is_folder: bool) -> None:

@@ -16,11 +16,11 @@ import numpy as np
 from minigpt.config import SamplingConfig, TransformerConfig
 from minigpt.environment import install_command
 from minigpt.errors import ArgumentProblem, UserError
-from minigpt.runs.run import Run
 from minigpt.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from minigpt.models import GPT, EncoderDecoder
+    from minigpt.runs.run import Run
 
 # Name → module and class, in this package.
 TARGETS = {
@@ -74,7 +74,7 @@ class ExportSource:
       with_text: whether the export contains the training text, in a format that `holds_text`.
     """
 
-    def __init__(self, run: Run, with_text: bool = False) -> None:
+    def __init__(self, run: "Run", with_text: bool = False) -> None:
         self.run = run
         self.with_text = with_text
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from minigpt.targets.html.writing import write_file_page
+from minigpt.targets.html.file_page import write_file_page
 from tests.browser.accessibility import overflow, violations
 from tests.browser.interface import WRITTEN, set_value, text_of_tokens, wait_until_ready, write
 from tests.browser.runs import write_page, write_run

@@ -1,8 +1,6 @@
 """The page of a model: one HTML file that writes text, without a network."""
 
-import bz2
 import gzip
-import math
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,11 +8,9 @@ from typing import Any
 import gguf
 import numpy as np
 
-import minigpt
 from minigpt.corpus.token_ids import decode_documents
 from minigpt.errors import UserError
 from minigpt.notices import LOGGER
-from minigpt.pages.inlining import SHARED, data_elements, json_element, template
 from minigpt.pages.memorization_values import memorization_values
 from minigpt.runs.checkpoints import count_parameters
 from minigpt.runs.layout import run_error
@@ -31,10 +27,9 @@ from minigpt.runs.run import Run, known_run_corpus
 from minigpt.targets.gguf.run_file import write_run_file
 from minigpt.targets.gguf.text_model import PortableModel, load_portable
 from minigpt.targets.gguf.writing import write_checksum
+from minigpt.targets.html.file_page import file_facts, write_document
 from minigpt.targets.targets import WeightsType
 
-_PAGE = Path(__file__).parent / "page"
-_ENGINES = Path(__file__).parents[1] / "gguf" / "engine"
 # All snapshots together are at most this many times as large as the model in int8.
 _SNAPSHOTS_SIZE = 4
 # Between two levels of the numbers of a snapshot; those of int8 are 1 apart.
@@ -46,7 +41,6 @@ _MOST_TEXT = 50_000_000
 _MOST_POINTS = 200
 # Epochs whose samples are shown.
 _MOST_SAMPLES = 100
-_SCORES = ("step", "epoch", "val_loss", "val_bits_per_byte")
 _BASELINES = (
     *("uniform", "unigram", "ngram_bits_per_byte", "byte_ngram_bits_per_byte"),
     *("ppmd_bits_per_byte", "xz_bits_per_byte", "zstd_bits_per_byte"),
@@ -95,79 +89,7 @@ def write_page(
         steps = [*states, *(snapshot["step"] for snapshot in facts["snapshots"])]
         facts["snapshots"] = [{"step": step, "seconds": _seconds(lines, step)} for step in steps]
         others = {str(index): state for index, state in enumerate(states.values())}
-        _write_page(facts, {"main": file, **others}, output, text)
-
-
-def write_file_page(file: Path, output: Path) -> None:
-    """Writes the page of a portable file without its run.
-
-    Args:
-      file: the portable file.
-      output: the file to write.
-    Raises:
-      UserError: it is not a portable file.
-      OSError: the page cannot be written.
-    """
-    _write_page(_file_facts(load_portable(file), file), {"main": file}, output)
-
-
-def _write_page(
-    facts: dict[str, Any],
-    models: dict[str, Path | bytes],
-    output: Path,
-    training_text: str | None = None,
-) -> None:
-    before, after = template(facts["title"], SHARED, _PAGE, runs_engine=True)
-    content = None if training_text is None else training_text.encode()
-    facts["training_text_bytes"] = None if content is None else len(content)
-    with output.open("w", encoding="utf-8", newline="\n") as page:
-        page.write(before)
-        page.write(json_element("facts", facts))
-        for name in ("engine.wasm", "engine_without_simd.wasm"):
-            page.writelines(data_elements("engine", name, _ENGINES / name))
-        for name, model in models.items():
-            page.writelines(data_elements("model", name, model))
-        if content is not None:
-            # The page has a decoder for it. gzip, which browsers have, needs a third more.
-            page.writelines(data_elements("training-text", "text", bz2.compress(content)))
-        page.write(after)
-
-
-def _file_facts(model: PortableModel, file: Path) -> dict[str, Any]:
-    """Returns the facts about a portable file as JSON values; null for what only its run knows.
-
-    Raises:
-      UserError: its configuration is damaged.
-    """
-    config = {name: model.config.get(name) for name in ("model", "sampling")}
-    if not all(isinstance(section, dict) for section in config.values()):
-        raise UserError(f"{file}: minigpt.config: has no model or sampling settings")
-    tensors = gguf.GGUFReader(file).tensors
-    return {
-        "title": file.stem,
-        "kind": model.kind,
-        "chat": model.tokenizer.chat is not None,
-        "version": minigpt.__version__,
-        "weights": model.weights,
-        "parameters": sum(math.prod(map(int, tensor.shape)) for tensor in tensors),
-        "tokenizer": {
-            "kind": model.tokenizer.kind,
-            "vocab_size": model.tokenizer.vocab_size,
-            "lowercase": model.tokenizer.lowercase,
-        },
-        **config,
-        "text": None,
-        **numbers(model.training, _SCORES),
-        "metrics": [],
-        "baselines": None,
-        "samples": [],
-        "memorization": None,
-        "command": None,
-        "curve": [],
-        "snapshots": [{"step": model.training["step"], "seconds": None}]
-        if count(model.training.get("step")) is not None
-        else [],
-    }
+        write_document(facts, {"main": file, **others}, output, text)
 
 
 def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
@@ -178,7 +100,7 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
       model: its portable file.
       file: the path of that.
     """
-    config, recorded, facts = run.config, run.facts, _file_facts(model, file)
+    config, recorded, facts = run.config, run.facts, file_facts(model, file)
     counted = recorded.get("parameters") or count_parameters(run.checkpoints_folder)
     metrics = [numbers(record, record) for record in _of_epochs(run.metrics_file)]
     baselines = mapping(run.analysis.get("baselines")) | mapping(recorded.get("baselines"))

@@ -1,0 +1,129 @@
+"""The page of a portable file without its run. Needs what the engine needs: NumPy and wasmtime."""
+
+import bz2
+import math
+import struct
+from pathlib import Path
+from typing import Any
+
+import minigpt
+from minigpt.errors import UserError
+from minigpt.pages.inlining import SHARED, data_elements, json_element, template
+from minigpt.runs.records import count, numbers
+from minigpt.targets.gguf.text_model import PortableModel, load_portable
+
+_PAGE = Path(__file__).parent / "page"
+_ENGINES = Path(__file__).parents[1] / "gguf" / "engine"
+SCORES = ("step", "epoch", "val_loss", "val_bits_per_byte")
+# GGUF's types: a string, an array, and the bytes of the others.
+_STRING, _ARRAY = 8, 9
+_SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+
+
+def write_file_page(file: Path, output: Path) -> None:
+    """Writes the page of a portable file without its run.
+
+    Args:
+      file: the portable file.
+      output: the file to write.
+    Raises:
+      UserError: it is not a portable file.
+      OSError: the page cannot be written.
+    """
+    model = load_portable(file)
+    with file.open("rb") as content:
+        if content.read(4) != b"GGUF":
+            raise UserError(f"{file}: is a page already; should be a portable file (.gguf)")
+    write_document(file_facts(model, file), {"main": file}, output)
+
+
+def write_document(
+    facts: dict[str, Any],
+    models: dict[str, Path | bytes],
+    output: Path,
+    training_text: str | None = None,
+) -> None:
+    """Writes a page with its facts and its models; the one called "main" is the model of the page.
+
+    Raises:
+      OSError: the page cannot be written.
+    """
+    before, after = template(facts["title"], SHARED, _PAGE, runs_engine=True)
+    content = None if training_text is None else training_text.encode()
+    facts["training_text_bytes"] = None if content is None else len(content)
+    with output.open("w", encoding="utf-8", newline="\n") as page:
+        page.write(before)
+        page.write(json_element("facts", facts))
+        for name in ("engine.wasm", "engine_without_simd.wasm"):
+            page.writelines(data_elements("engine", name, _ENGINES / name))
+        for name, model in models.items():
+            page.writelines(data_elements("model", name, model))
+        if content is not None:
+            # The page has a decoder for it. gzip, which browsers have, needs a third more.
+            page.writelines(data_elements("training-text", "text", bz2.compress(content)))
+        page.write(after)
+
+
+def file_facts(model: PortableModel, file: Path) -> dict[str, Any]:
+    """Returns the facts about a portable file as JSON values; null for what only its run knows.
+
+    Raises:
+      UserError: its configuration is damaged.
+    """
+    config = {name: model.config.get(name) for name in ("model", "sampling")}
+    if not all(isinstance(section, dict) for section in config.values()):
+        raise UserError(f"{file}: minigpt.config: has no model or sampling settings")
+    return {
+        "title": file.stem,
+        "kind": model.kind,
+        "chat": model.tokenizer.chat is not None,
+        "version": minigpt.__version__,
+        "weights": model.weights,
+        "parameters": _count_weights(file),
+        "tokenizer": {
+            "kind": model.tokenizer.kind,
+            "vocab_size": model.tokenizer.vocab_size,
+            "lowercase": model.tokenizer.lowercase,
+        },
+        **config,
+        "text": None,
+        **numbers(model.training, SCORES),
+        "metrics": [],
+        "baselines": None,
+        "samples": [],
+        "memorization": None,
+        "command": None,
+        "curve": [],
+        "snapshots": [{"step": model.training["step"], "seconds": None}]
+        if count(model.training.get("step")) is not None
+        else [],
+    }
+
+
+def _count_weights(file: Path) -> int:
+    """Returns the number of weights in a portable file that the engine has opened.
+
+    The library of GGUF is not needed to run a file. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+    """
+    with file.open("rb") as content:
+
+        def integers(types: str) -> tuple[int, ...]:
+            return struct.unpack(f"<{types}", content.read(struct.calcsize(f"<{types}")))
+
+        def skip(kind: int, values: int = 1) -> None:
+            if kind == _ARRAY:
+                skip(*integers("IQ"))
+            for _ in range(values if kind == _STRING else 0):
+                content.seek(integers("Q")[0], 1)
+            content.seek(_SIZES.get(kind, 0) * values, 1)
+
+        _, _, tensors, keys = integers("4sIQQ")
+        for _ in range(keys):
+            skip(_STRING)
+            skip(*integers("I"))
+        weights = 0
+        for _ in range(tensors):
+            skip(_STRING)
+            weights += math.prod(integers(f"{integers('I')[0]}Q"))
+            integers("IQ")  # Type and place.
+        return weights
