@@ -111,3 +111,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """Removes what makes the theme ask the repository's host for its number of stars."""
     return output.replace(' data-md-component="source"', "")
+
+
+def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
+    """The same in 404.html."""
+    return output.replace(' data-md-component="source"', "")
