@@ -8,7 +8,7 @@ OUTPUT ?=
 RELEASE ?=
 MARKS ?= browser
 
-.PHONY: help setup train page docs-images test test-slow test-browser benchmark check format release clean
+.PHONY: help setup train page docs-images test test-slow test-browser benchmark check format release clean docs
 
 help:
 	@echo "make setup      create $(VENV) and install minigpt into it: what 'make train' needs (0.7 GB to download)"
@@ -17,6 +17,7 @@ help:
 	@echo "make test       run the quick tests; this and the targets below install what they need (the first: 0.2 GB more)"
 	@echo "make test-slow  run the slow tests"
 	@echo "make test-browser  open pages in Chromium and Firefox, if they are installed"
+	@echo "make docs       build the documentation as a site, site/; OUTPUT=FOLDER writes it elsewhere"
 	@echo "make docs-images  draw the pictures of the documents from the run RUN (runs/page), in the system's Chromium"
 	@echo "make check      run ruff and mypy"
 	@echo "make format     fix and format the code with ruff"
@@ -50,6 +51,11 @@ page: setup
 	@test -f $(RUN)/model.gguf || $(BIN)/minigpt train --run $(RUN)
 	@$(BIN)/minigpt export $(RUN) --format html --output page.html
 	@echo "Open page.html in a browser."
+
+# The variable turns off a notice about later versions of MkDocs.
+docs: $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(or $(OUTPUT),site)
+	@echo "Open $(or $(OUTPUT),site)/index.html in a browser."
 
 docs-images: $(VENV)/.browser
 	@$(BIN)/python scripts/make_docs_images.py $(or $(RUN),runs/page)

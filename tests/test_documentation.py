@@ -5,12 +5,18 @@ import hashlib
 import inspect
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_overloads
 
 import pytest
+from typer.main import get_command
 
 import minigpt
+import minigpt.layers
+from minigpt.cli.app import COMMANDS, build_app
 from minigpt.cli.sampling_options import option_names
 from minigpt.config.sampling import DISTRIBUTION, SETTINGS
 from minigpt.generation.sampling import SamplingSettings
@@ -19,7 +25,7 @@ from minigpt.serving.schema import CompletionBody
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     *sorted(ROOT.glob("*.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "data/README.md",
     ROOT / "examples/README.md",
 ]
@@ -203,3 +209,100 @@ def test_the_pictures_are_of_one_run():
     assert found == set(listed)
     for name, digest in listed.items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name
+
+
+@pytest.mark.parametrize(
+    "page",
+    sorted((ROOT / "docs").rglob("*.md")),
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_a_page_begins_with_what_the_reader_can_do(page):
+    title, first, *_ = page.read_text(encoding="utf-8").split("\n\n")
+    assert title.startswith("# ")
+    imperative = [
+        "Add",
+        "Bring",
+        "Check",
+        "Exchange",
+        "Find",
+        "Give",
+        "Let",
+        "Read",
+        "Repeat",
+        "Run",
+        "Train",
+    ]
+    assert " you can " in first or imperative, first
+
+
+def columns(page: Path) -> tuple[list[str], list[str]]:
+    """The code in the first column of the tables of a page, and that in its other columns."""
+    rows = re.findall(r"^\| (.*) \|$", page.read_text(encoding="utf-8"), re.M)
+    cells = [re.split(r" \| |^\| ", row) for row in rows]
+    first = [cell for row in cells for cell in row[:1]]
+    others = [cell for row in cells for cell in row[1:]]
+    return re.findall("`(.*?)`", " ".join(first)), re.findall("`(.*?)`", " ".join(others))
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "coming-from").glob("*.md")), ids=str)
+def test_names_for_users_of_other_programs_exist(page):
+    settings = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    program = get_command(build_app()).commands
+    options = {name for command in program.values() for p in command.params for name in p.opts}
+    _, code = columns(page)
+    assert len(code) > 20
+    for name in code:
+        # Not `model.chat(messages)` and `model.keras`.
+        setting = re.match(r"(data|tokenizer|model|training|sampling)\.\w+(?=[ =]|$)", name)
+        setting = None if name.endswith((".keras", ".gguf")) else setting
+        assert not setting or f"`{setting[0]}`" in settings, name
+        assert set(re.findall(r"(?<!\S)--[a-z-]+", name)) <= options, name
+        for command in re.findall(r"^minigpt ([a-z]+)", name):
+            assert command in program, name
+        for module, public in re.findall(r"\bminigpt\.(layers\.)?(\w+)", name):
+            assert hasattr(minigpt.layers if module else minigpt, public), name
+
+
+def test_folders_in_the_navigation(tmp_path, monkeypatch):
+    """Their pages are taken, the index first; without the folder, nothing is."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    docs_site = pytest.importorskip(
+        "docs_site", reason="needs the extra docs", exc_type=ImportError
+    )
+    (tmp_path / "folder").mkdir()
+    for name in ("1-pairs", "2-attention", "index"):
+        (tmp_path / "folder" / f"{name}.md").write_text("# Title")
+    nav = [{"A": ["a.md"]}, {"B": "folder/"}, {"C": "none/"}]
+    config = SimpleNamespace(nav=nav, docs_dir=str(tmp_path))
+    pages = ["folder/index.md", "folder/1-pairs.md", "folder/2-attention.md"]
+    assert docs_site.on_config(config).nav == [{"A": ["a.md"]}, {"B": pages}]
+
+
+def test_the_site(tmp_path):
+    """It builds without warnings, its links lead somewhere, and it loads nothing from other hosts."""
+    pytest.importorskip("mkdocs", reason="needs the extra docs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    done = subprocess.run(
+        [*command, "--site-dir", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    pages = {path: path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")}
+    assert {"index.html", "commands.html", "nanogpt.html"} <= {path.name for path in pages}
+    for path, page in pages.items():
+        assert not re.findall(r'<(?:script|img|source|iframe)[^>]*(?:src|srcset)="https?:', page)
+        assert not re.findall(r'<link[^>]*rel="(?:stylesheet|icon|preconnect)"[^>]*"https?:', page)
+        # The theme asks the repository's host for its number of stars.
+        assert 'data-md-component="source"' not in page
+        if path.name == "404.html":  # Its links begin at the address of the site.
+            continue
+        targets = re.findall(r' (?:href|src|srcset)="([^"#:?]+)["#]', page)
+        assert targets and not [name for name in targets if not (path.parent / name).exists()]
+    assert (
+        'href="contributing.html#after-an-addition"' in pages[tmp_path / "adding-to-the-model.html"]
+    )
+    (address,) = re.findall("^repo_url: (.*)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    assert f'{address}/blob/main/examples/keras_tutorial.py"' in pages[tmp_path / "python-api.html"]
+    reference = pages[tmp_path / "python-reference.html"]
+    assert all(f'id="minigpt.{name}"' in reference for name in minigpt.__all__)
+    commands = pages[tmp_path / "commands.html"]
+    assert all(f"minigpt {name}</code>" in commands for name in COMMANDS)

@@ -12,7 +12,7 @@ import typer
 
 from minigpt import __version__
 from minigpt.cli.app import build_app
-from minigpt.config import shipped_configs
+from minigpt.config import load_config, shipped_configs
 from tests.cli.running import called, minigpt, refused
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "compatibility"
@@ -241,11 +241,10 @@ def test_unusual_environment(trained, tmp_path):
 
 
 def documented_commands() -> list[str]:
-    """The commands in indented blocks of the README and the guide, without the synopsis."""
+    """The commands in indented blocks of some pages, without the synopsis."""
     root = Path(__file__).resolve().parents[2]
-    text = "".join(
-        (root / name).read_text(encoding="utf-8") for name in ("README.md", "docs/guide.md")
-    )
+    pages = [root / "README.md", root / "docs/guide.md", *(root / "docs/coming-from").glob("*.md")]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
     found = re.findall(r"^    (?:\$ |.*\| )?(minigpt [^\[|>\n]*)$", text, re.MULTILINE)
     return sorted(set(found))
 
@@ -261,3 +260,8 @@ def test_every_documented_command_parses(monkeypatch, tmp_path):
         context = command.make_context(arguments[0], arguments[1:])
         if config := context.params.get("config"):
             assert config in shipped_configs() or config.endswith(".toml"), line
+        # Raises an error for an unknown setting or value. One line shows such errors.
+        if arguments[0] == "train" and "training.epoch=" not in line:
+            given = context.params
+            shipped = config if config in shipped_configs() else None
+            load_config(shipped, given["overrides"] or (), given["text"] or ())

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from minigpt.config import load_config
+from minigpt.config.fit import settings_to_fit
 from minigpt.corpus.fit import fit_to_text
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
@@ -231,3 +232,27 @@ def test_the_commands_of_the_page_work(cache, tmp_path, monkeypatch):
     assert [sample.split(" ")[0] for sample in samples] == ["art", "A"]
     bases = json.loads((Run("dna").tokenizer_folder / "names.json").read_text())
     assert bases == [[*"ACGT", "<end>"], False]
+
+
+def test_the_commands_for_users_of_nanogpt_work(cache, tmp_path, monkeypatch):
+    """The configuration and the commands of docs/coming-from/nanogpt.md, with a smaller model."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    prepare(tmp_path / "data" / "shakespeare_char")
+    page = (ROOT / "docs" / "coming-from" / "nanogpt.md").read_text(encoding="utf-8")
+    (tmp_path / "shakespeare.toml").write_text(re.search("```toml\n(.*?)```", page, re.S)[1])
+    tiny = ["model.max_len=16", "model.embed_dim=12", "model.num_layers=1", "training.epochs=1"]
+    tiny += ["training.steps_per_epoch=2", "training.batch_size=2", "sampling.max_new_tokens=4"]
+    train, sample, resume = re.findall(r"^    minigpt (.*)$", page, re.M)
+    with nothing_compiled():
+        done = called(*shlex.split(train), *(f"--set={setting}" for setting in tiny))
+        assert done.returncode == 0, done.stderr
+        sampled = called(*shlex.split(sample))
+        done = called(*shlex.split(resume.replace("epochs=30", "epochs=2")))
+    assert sampled.stdout.startswith("ROMEO:") and done.returncode == 0, done.stderr
+    # As in config/train_shakespeare_char.py of nanoGPT.
+    config = load_config("shakespeare.toml")
+    assert config.training.epochs * config.training.steps_per_epoch == 5000
+    # Nothing of the model and of training is chosen.
+    chosen = {setting.split(".")[0] for setting in settings_to_fit(config)}
+    assert chosen == {"data", "tokenizer", "sampling"}
