@@ -11,6 +11,7 @@ from minigpt.insight.memorization import measure_memorization as measure_memoriz
 from minigpt.insight.report.report import write_report as write_report
 from minigpt.insight.run_list import RunSummary as RunSummary
 from minigpt.insight.run_list import list_runs as list_runs
+from minigpt.pages.notebook import InlinePage as InlinePage
 from minigpt.runs.run import Run as Run
 from minigpt.targets.gguf.text_model import PortableTextModel as PortableTextModel
 from minigpt.targets.gguf.text_model import PortableTranslationModel as PortableTranslationModel
