@@ -12,6 +12,7 @@ from minigpt.insight.report.report import write_report as write_report
 from minigpt.insight.run_list import RunSummary as RunSummary
 from minigpt.insight.run_list import list_runs as list_runs
 from minigpt.insight.sweep import sweep as sweep
+from minigpt.pages.notebook import InlinePage as InlinePage
 from minigpt.runs.run import Run as Run
 from minigpt.targets.gguf.text_model import PortableTextModel as PortableTextModel
 from minigpt.targets.gguf.text_model import PortableTranslationModel as PortableTranslationModel

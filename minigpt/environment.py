@@ -1,5 +1,6 @@
 """The process and its environment: standard streams, imports, Keras' settings, TensorFlow's log lines."""
 
+import logging
 import os
 import re
 import shlex
@@ -79,9 +80,14 @@ def _filtered_stderr() -> Iterator[None]:
     except OSError:  # Standard error is closed.
         yield
         return
+    # TensorFlow's messages from Python: on its console and in notebooks it shows INFO, on standard output.
+    logger = logging.getLogger("tensorflow")
+    level = logger.level
+    logger.setLevel(max(level, logging.WARNING))
     with tempfile.TemporaryFile() as captured:
         os.dup2(captured.fileno(), 2)
         yield
+        logger.setLevel(level)
         _flush_stderr()
         os.dup2(stderr, 2)
         os.close(stderr)

@@ -4,6 +4,7 @@ Text from a corpus, a model, a prompt or a path is data. It is never interpreted
 terminal its control characters are made visible instead of being sent.
 """
 
+from rich.color import ColorSystem
 from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.style import Style
@@ -18,7 +19,7 @@ class _OutputConsole(Console):
 
 
 def new_console() -> Console:
-    """Returns a console on standard output: live and colored on a terminal, plain lines elsewhere.
+    """Returns a console on standard output: live on a terminal, colored there and in a notebook.
 
     It raises `BrokenPipeError` if the program that reads the output has ended.
     """
@@ -36,6 +37,12 @@ def show(console: Console, *parts: str | tuple[str, str]) -> None:
     if console.is_terminal:
         message = Text.assemble(*((printable(text), style) for text, style in styled))
         console.print(message, soft_wrap=True)
+        return
+    if console.is_jupyter:
+        # rich would write one block of HTML per message, which a notebook does not wrap.
+        styles = ((printable(text), Style.parse(style)) for text, style in styled)
+        rendered = (style.render(text, color_system=ColorSystem.STANDARD) for text, style in styles)
+        print("".join(rendered), file=console.file)
         return
     # Text is written unchanged to files and pipes. `Text` would remove some control characters.
     segments = [Segment(text, Style.parse(style)) for text, style in styled]

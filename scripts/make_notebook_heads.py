@@ -1,0 +1,70 @@
+"""Writes the badges and the first code cell of each notebook in examples/, and the badges of its README.
+
+    python scripts/make_notebook_heads.py
+
+The address of the repository is `project.urls.Repository` in pyproject.toml, and is written nowhere else.
+"""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
+INSTALL = """\
+# Does nothing where minigpt is installed. Otherwise it installs a wheel or a checkout that is beside this
+# notebook, or the repository. pip downloads about 700 MB, most of it TensorFlow and what it needs.
+import importlib.util
+from pathlib import Path
+
+if importlib.util.find_spec("minigpt") is None:
+    wheels = sorted(Path().glob("minigpt_keras-*.whl"))
+    checkouts = [Path("..")] if Path("../minigpt/__init__.py").exists() else []
+    source = [*checkouts, *wheels, "git+{repository}"][0]
+    print(f"Installing minigpt from {{source}}: about 700 MB to download.")
+    %pip install --quiet {{source}}"""
+
+
+def written() -> dict[Path, str]:
+    """Returns the contents of the notebooks and of their README."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    repository: str = project["urls"]["Repository"]
+    contents = {}
+    readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    for path in sorted(EXAMPLES.glob("*.ipynb")):
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        badges = _badges(repository, path.name)
+        head = [_cell("badges", "markdown", " ".join(badges))]
+        head.append(_cell("install", "code", INSTALL.format(repository=repository)))
+        rest = [cell for cell in notebook["cells"] if cell["id"] not in ("badges", "install")]
+        notebook["cells"] = head + rest
+        contents[path] = json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
+        row = re.compile(rf"^(\| \[`{path.name}`\]\({path.name}\)).*? \|", re.M)
+        readme = row.sub(lambda match, badges=badges: " ".join([match[1], *badges, "|"]), readme)
+    return {**contents, EXAMPLES / "README.md": readme}
+
+
+def _badges(repository: str, name: str) -> list[str]:
+    page = f"{repository}/blob/main/examples/{name}"
+    return [
+        "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]"
+        f"({page.replace('https://github.com/', 'https://colab.research.google.com/github/')})",
+        "[![Open in Kaggle](https://kaggle.com/static/images/open-in-kaggle.svg)]"
+        f"(https://kaggle.com/kernels/welcome?src={page})",
+    ]
+
+
+def _cell(name: str, kind: str, source: str) -> dict[str, Any]:
+    cell = {"cell_type": kind, "id": name, "metadata": {}, "source": source.splitlines(True)}
+    return cell if kind == "markdown" else cell | {"execution_count": None, "outputs": []}
+
+
+def main() -> None:
+    for path, content in written().items():
+        path.write_text(content, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
