@@ -1,5 +1,7 @@
 """The process and its environment: standard streams, imports, Keras' settings, TensorFlow's log lines."""
 
+import ctypes
+import importlib.util
 import logging
 import os
 import re
@@ -11,6 +13,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from glob import glob
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -157,6 +160,52 @@ def install_command(extra: str) -> str:
         name for name, _, marker in (r.partition(";") for r in required) if f"'{extra}'" in marker
     ]
     return shlex.join([sys.executable, "-m", "pip", "install", *map(str.strip, named)])
+
+
+# A GPU's device; in WSL 2, the library of the driver.
+_NVIDIA_FILES = ("/dev/nvidia[0-9]*", "/usr/lib/wsl/lib/libcuda.so.1")
+
+
+def why_no_gpu() -> str | None:
+    """Returns why TensorFlow, which has found no GPU, does not use the NVIDIA GPU of this machine.
+
+    Returns:
+      One line; None if there is no such GPU, or if CUDA_VISIBLE_DEVICES hides it.
+    """
+    # An empty value hides all, and so does -1 as the first number.
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip().split(",")[0] in ("", "-1"):
+        return None
+    if not any(map(glob, _NVIDIA_FILES)):
+        return None
+    if importlib.util.find_spec("nvidia"):  # The packages of the extra are nvidia.cudnn and others.
+        show = "import tensorflow as tf; tf.config.list_physical_devices('GPU')"
+        command = shlex.join([sys.executable, "-c", show])
+        return f"TensorFlow cannot use this machine's NVIDIA GPU; this prints the reason: {command}"
+    return (
+        "TensorFlow has no CUDA libraries for this machine's NVIDIA GPU; install the extra gpu: "
+        f"{install_command('gpu')}"
+    )
+
+
+def gpu_memory() -> list[int]:
+    """Returns the bytes of memory of each GPU that CUDA shows to this process; empty without a driver.
+
+    TensorFlow's API has no such function. The library of the driver is loaded wherever TensorFlow uses a
+    GPU (CUDA Driver API, "Device Management").
+    """
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return []
+    count, device, size = ctypes.c_int(), ctypes.c_int(), ctypes.c_size_t()
+    sizes = []
+    # Each function returns 0 if it succeeds.
+    if cuda.cuInit(0) == 0 == cuda.cuDeviceGetCount(ctypes.byref(count)):
+        for number in range(count.value):
+            cuda.cuDeviceGet(ctypes.byref(device), number)
+            cuda.cuDeviceTotalMem_v2(ctypes.byref(size), device)
+            sizes.append(size.value)
+    return sizes
 
 
 def check_keras_backend() -> None:

@@ -1,5 +1,6 @@
 """Start-up: TensorFlow's log lines, closed streams, Keras' settings."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -7,7 +8,8 @@ import threading
 
 import pytest
 
-from minigpt.environment import hide_tensorflow_log
+from minigpt import environment
+from minigpt.environment import gpu_memory, hide_tensorflow_log, why_no_gpu
 
 LOG_LINE = b"I0000 00:00:1795223707.597663   26542 port.cc:153] oneDNN custom operations are on.\n"
 
@@ -96,3 +98,48 @@ def test_another_floatx_in_a_program(tmp_path):
     (tmp_path / "keras.json").write_text('{"floatx": "float64"}')
     done = run("import minigpt; minigpt.load", KERAS_HOME=str(tmp_path))
     assert "UserError: Keras' floatx = 'float64': minigpt needs 'float32'" in done.stderr
+
+
+def test_a_gpu_without_cuda_libraries(monkeypatch, tmp_path):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(environment, "_NVIDIA_FILES", (f"{tmp_path}/nvidia[0-9]*",))
+    monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: None)
+    (tmp_path / "nvidiactl").touch()
+    assert why_no_gpu() is None
+    (tmp_path / "nvidia3").touch()
+    assert "no CUDA libraries" in (why := why_no_gpu())
+    assert why.endswith("tensorflow[and-cuda]<2.22,>=2.21'") and "\n" not in why
+    monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: name)
+    assert why_no_gpu().endswith("tf.config.list_physical_devices('\"'\"'GPU'\"'\"')'")
+    for hidden in ("", "-1", " -1,0"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+        assert why_no_gpu() is None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    assert why_no_gpu()
+
+
+class Driver:
+    """Two GPUs, as functions of libcuda.so.1."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+    def cuInit(self, flags):
+        return self.status
+
+    def cuDeviceGetCount(self, count):
+        count._obj.value = 2
+        return 0
+
+    def cuDeviceGet(self, device, number):
+        device._obj.value = 10 + number
+
+    def cuDeviceTotalMem_v2(self, size, device):
+        size._obj.value = device.value * 10**9
+
+
+def test_the_memory_of_gpus(monkeypatch):
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver(0))
+    assert gpu_memory() == [10 * 10**9, 11 * 10**9]
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver(100))
+    assert gpu_memory() == []

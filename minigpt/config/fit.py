@@ -31,6 +31,9 @@ LONG_TEXT = 1_000_000
 # A text of so many bytes gets a larger model and larger batches if there are so many reference minutes, as
 # on a GPU. Not measured.
 LARGE_TEXT, LARGE_MINUTES = 20_000_000, 100
+# On GPUs, the batch of a long text grows to this many rows per GPU, while this many updates are left. Not
+# measured.
+GPU_ROWS, GPU_UPDATES = 32, 2000
 # A time limit shortens training, but never extends it beyond its plan. So the plan is for a faster machine.
 PLANNED_SPEED = 2
 # Estimates for English.
@@ -74,21 +77,22 @@ def settings_to_fit(config: Config) -> set[str]:
 
 
 def fitted(
-    config: Config, text: TextSize, speed: float = REFERENCE_SPEED
+    config: Config, text: TextSize, speed: float = REFERENCE_SPEED, gpus: int = 0
 ) -> tuple[Config, Settings]:
     """Fills in what the user has not set.
 
     Args:
       config: the settings of the user.
       text: the size of the text.
-      speed: of training, in weights times tokens per second.
+      speed: of training on all devices, in weights times tokens per second.
+      gpus: the number of GPUs that share a batch.
     Returns:
       The complete settings, and those that were chosen here.
     Raises:
       UserError: if settings of the user are incompatible with the chosen ones.
     """
     given = config.model_dump(exclude_unset=True)
-    chosen = _Choice(config, text, speed).unset_settings()
+    chosen = _Choice(config, text, speed, gpus).unset_settings()
     sections = {name: chosen.get(name, {}) | given.get(name, {}) for name in chosen | given}
     return load_config({"format": FORMAT} | sections), chosen
 
@@ -99,15 +103,17 @@ class _Choice:
     Args:
       config: the settings of the user, which are kept. The number of steps is adjusted to them.
       text: the size of the text.
-      speed: as for `fitted`.
+      speed, gpus: as for `fitted`.
     """
 
-    def __init__(self, config: Config, text: TextSize, speed: float = REFERENCE_SPEED) -> None:
+    def __init__(
+        self, config: Config, text: TextSize, speed: float = REFERENCE_SPEED, gpus: int = 0
+    ) -> None:
         self.config = config
         self.text = text
         self.is_short = text.bytes < CHARACTERS_BELOW
         self.minutes = config.training.max_minutes or MAX_MINUTES
-        self.speed = speed
+        self.speed, self.gpus = speed, gpus
         # The time on the reference machine.
         self.reference_minutes = self.minutes * speed / REFERENCE_SPEED
         held_out = min(0.1, HELD_OUT / text.bytes) if text.bytes else 0.1
@@ -287,6 +293,9 @@ class _Choice:
             max_len, batch_size = 512, 4
         if _is_large(self.text.bytes, self.reference_minutes):
             max_len, batch_size = 256, 32
+        if self.gpus and self.text.bytes >= LONG_TEXT:
+            rows = min(GPU_ROWS * self.gpus, PASSES * tokens / (GPU_UPDATES * max_len))
+            batch_size = max(batch_size, 2 ** int(math.log2(max(1, rows))))
         is_dialogues = self.config.data.source == "dialogues"
         if is_dialogues:
             # A turn that is longer is not trained on.

@@ -18,6 +18,7 @@ from minigpt.config.fit import (
     settings_to_fit,
 )
 from minigpt.config.tokenizer import TokenizerConfig
+from minigpt.config.training import TrainingConfig
 from minigpt.corpus.documents import Piece, ingest
 from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
 from minigpt.corpus.sources import open_source
@@ -33,7 +34,7 @@ _MEASURED_SECONDS = 0.2
 # Share of the time of a step that such products would take (58% to 82% were measured with TensorFlow). The
 # rest is attention, activations and the optimizer.
 SHARE_OF_PRODUCTS = 0.67
-# Not measured: training at a tenth of the 130e12 operations per second of a usual GPU.
+# Of one GPU. Not measured: training at a tenth of the 130e12 operations per second of a usual GPU.
 GPU_SPEED = 100 * REFERENCE_SPEED
 
 logger = logging.getLogger(__name__)
@@ -88,10 +89,10 @@ def fit_to_text(config: Config, *, measures_speed: bool = True) -> Config:
         text = _measure(open_source(trained).pieces(), val_fraction)
     if getattr(data, "val_paths", None):
         text = replace(text, training_share=1.0)
-    speed = REFERENCE_SPEED
+    speed, gpus = REFERENCE_SPEED, 0
     if measures_speed and not isinstance(data, PairsConfig):
-        speed = training_speed(config.training.device)
-    result, chosen = fitted(config, text, speed)
+        speed, gpus = speed_and_gpus(config.training)
+    result, chosen = fitted(config, text, speed, gpus)
     unit = "token ids" if isinstance(data, IdsConfig) else "bytes of text"
     logger.info("Chosen for %s %s (each of these can be set):", f"{text.bytes:,}", unit)
     for section, settings in chosen.items():
@@ -110,9 +111,21 @@ def _with_given_tokenizer(config: Config) -> Config:
     return config.model_copy(update={"tokenizer": tokenizer}) if changed else config
 
 
+def speed_and_gpus(training: TrainingConfig) -> tuple[float, int]:
+    """Returns the speed of training on all devices that this process will use, and the number of GPUs."""
+    import tensorflow as tf
+
+    found = 0 if training.device == "cpu" else len(tf.config.list_physical_devices("GPU"))
+    most = 1 if ":" in training.device else found
+    gpus = min(found, most if training.devices == "auto" else training.devices)
+    return training_speed(training.device) * max(1, gpus), gpus
+
+
 @cache
 def training_speed(device: str) -> float:
-    """Estimates the speed of training, in weights times tokens per second; each process measures it once.
+    """Estimates the speed of training on one device, in weights times tokens per second.
+
+    Each process measures it once.
 
     Args:
       device: as `training.device`.

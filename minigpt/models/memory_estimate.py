@@ -34,9 +34,13 @@ def block_weights(config: TransformerConfig) -> int:
     return config.num_layers * (attention + feed_forward)
 
 
-def training_bytes(config: Config, vocab_size: int) -> tuple[int, int]:
+def training_bytes(config: Config, vocab_size: int, gpus: int = 0) -> tuple[int, int]:
     """Returns lower bounds of the bytes that training needs.
 
+    Args:
+      config: the settings.
+      vocab_size: V.
+      gpus: the number of GPUs that share a batch: the bytes are those of each; 0 for the CPU.
     Returns:
       Bytes for weights, gradients and optimizer; bytes for the activations of one batch.
     """
@@ -44,10 +48,12 @@ def training_bytes(config: Config, vocab_size: int) -> tuple[int, int]:
     copies = 1
     if training.lora_rank is None:
         copies += 1 + _OPTIMIZER_SLOTS[training.optimizer] + (training.accumulate_steps > 1)
-    if training.devices != "auto":
-        # The devices are simulated: only the memory of the CPU is checked.
-        copies *= training.devices
     tokens = training.batch_size * config.sequence_length
+    if gpus:
+        tokens //= gpus
+    elif training.devices != "auto":
+        # The devices are simulated.
+        copies *= training.devices
     # Each block keeps its input and the inner layer for the backward pass.
     bytes_per_number = 4 if training.precision == "float32" else 2
     bytes_per_token = bytes_per_number * model.num_layers * (model.embed_dim + model.ff_size)
@@ -75,20 +81,40 @@ def check_model_fits(config: TransformerConfig, vocab_size: int) -> None:
         )
 
 
-def needed_to_train(config: Config, vocab_size: int) -> str:
-    """Returns a message with the estimate and the settings to lower."""
-    state_bytes, batch_bytes = training_bytes(config, vocab_size)
+def needed_to_train(
+    config: Config, vocab_size: int, available: int | None = None, gpus: int = 0
+) -> str:
+    """Returns a message with the estimate and the settings to lower.
+
+    Args:
+      config: the settings.
+      vocab_size: V.
+      available: bytes of each GPU; None if they are not known, and for the CPU.
+      gpus: as for `training_bytes`.
+    """
+    state_bytes, batch_bytes = training_bytes(config, vocab_size, gpus)
     training, model = config.training, config.model
+    device = "this machine" if available is None else "each GPU" if gpus > 1 else "the GPU"
+    available = machine_bytes() if available is None else available
     settings_to_lower = (
-        f"training.batch_size = {training.batch_size} or {_length_setting(config)}"
-        if batch_bytes > state_bytes
-        else f"model.embed_dim = {model.embed_dim} or model.num_layers = {model.num_layers}"
+        f"model.embed_dim = {model.embed_dim} or model.num_layers = {model.num_layers}"
     )
+    if batch_bytes > state_bytes:
+        settings_to_lower = f"training.batch_size = {training.batch_size}"
+        rows = (available - state_bytes) * training.batch_size // batch_bytes
+        if max(1, gpus) <= rows < training.batch_size:
+            steps = training.accumulate_steps * -(-training.batch_size // rows)
+            settings_to_lower += (
+                f" to at most {rows} (training.accumulate_steps = {steps} then keeps the tokens of "
+                "an update)"
+            )
+        settings_to_lower += f" or {_length_setting(config)}"
     return (
         f"{_describe_sizes(model, vocab_size)}: {matrix_weights(model, vocab_size):,} weights with "
         f"gradients and optimizer need at least {_gigabytes(state_bytes)}, a batch of "
-        f"{training.batch_size} x {config.sequence_length} tokens {_gigabytes(batch_bytes)}; this "
-        f"machine has {_gigabytes(machine_bytes())}; lower {settings_to_lower}"
+        f"{training.batch_size} x {config.sequence_length} tokens {_gigabytes(batch_bytes)}"
+        f"{' on each GPU' if gpus > 1 else ''}; {device} has {_gigabytes(available)}; lower "
+        f"{settings_to_lower}"
     )
 
 

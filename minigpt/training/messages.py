@@ -22,6 +22,7 @@ from minigpt.training.console import count, duration, rounded
 from minigpt.training.failures import last_checkpoint
 from minigpt.training.loop import TrainingLoop
 from minigpt.training.start import settings_to_extend
+from minigpt.training.strategy import unused_gpu
 from minigpt.training.tasks.task import Task
 
 # A product is measured for this time, and at least this many times.
@@ -40,7 +41,10 @@ def summary(task: Task, model: GPT | EncoderDecoder, device: str) -> str:
 
 def summary_lines(task: Task, model: GPT | EncoderDecoder, device: str) -> dict[str, str]:
     """Returns the lines of the summary by subject."""
-    lines = {"Device": device, **task.describe()}
+    lines = {"Device": device}
+    if why := unused_gpu(task.config.training.device):
+        lines["GPU"] = f"not used: {why}"
+    lines |= task.describe()
     baselines = lines.pop("Baselines")
     parts = parameters_by_part(model)
     parameters = sum(parts.values())

@@ -77,7 +77,8 @@ def train(
 
         # 2. Task.
         task = build_task(start.config, corpus)
-        contexts.enter_context(enough_memory(task.config, corpus.tokenizer.vocab_size))
+        replicas = strategy.replicas.count if strategy.replicas else 1
+        contexts.enter_context(enough_memory(task.config, corpus.tokenizer.vocab_size, replicas))
 
         # 3. Model.
         model = strategy.build_model(partial(start.build_model, task))

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from minigpt.config import Config, TrainingConfig
 from minigpt.corpus.token_store import Corpus
-from minigpt.environment import available_cores
+from minigpt.environment import available_cores, gpu_memory, why_no_gpu
 from minigpt.errors import UserError
 from minigpt.evaluation.text import Replicas
 from minigpt.models.memory_estimate import machine_bytes, needed_to_train, training_bytes
@@ -128,9 +128,10 @@ def selected_gpus(device: str, devices: int | Literal["auto"]) -> list[Any]:
     kind, _, number = device.partition(":")
     asked = 1 if devices == "auto" else devices
     if kind == "gpu" and int(number or 0) >= len(gpus):
+        why = unused_gpu(device)
         raise UserError(
             f"training.device = {device!r}: this machine has {len(gpus)} GPUs that TensorFlow "
-            "can use; should be 'cpu' or 'auto'"
+            f"can use; should be 'cpu' or 'auto'{f'. {why}' if why else ''}"
         )
     if kind == "cpu" or not gpus:
         return []
@@ -170,20 +171,41 @@ def device_name(gpus: list[Any]) -> str:
     return f"CPU, {available_cores()} cores"
 
 
+def unused_gpu(device: str) -> str | None:
+    """Returns why training uses the CPU although the machine has a GPU; None if it does not, or should."""
+    if device == "cpu" or tf.config.list_physical_devices("GPU"):
+        return None
+    return why_no_gpu()
+
+
+def memory_of_gpus(gpus: Sequence[Any]) -> int | None:
+    """Returns the bytes of the smallest of these GPUs; None if they are not known."""
+    sizes = gpu_memory()
+    numbers = [int(gpu.name.rpartition(":")[2]) for gpu in gpus]
+    return min((sizes[number] for number in numbers if number < len(sizes)), default=None)
+
+
 @contextmanager
-def enough_memory(config: Config, vocab_size: int) -> Iterator[None]:
+def enough_memory(config: Config, vocab_size: int, replicas: int = 1) -> Iterator[None]:
     """Rejects training that cannot fit, before memory is allocated; turns out-of-memory into one line.
 
     The check comes first because Linux overcommits memory: without it the kernel may kill the process.
-    The memory of a GPU is not checked in advance.
+    For GPUs the memory of the smallest one is compared.
 
+    Args:
+      config: the settings.
+      vocab_size: V.
+      replicas: the number of devices, of all processes, that share a batch.
     Raises:
       UserError: with the sizes, an estimate of what they need, and the setting to lower.
     """
-    on_cpu = not tf.config.get_visible_devices("GPU")
-    if on_cpu and sum(training_bytes(config, vocab_size)) > machine_bytes():
-        raise UserError(needed_to_train(config, vocab_size))
+    gpus = tf.config.get_visible_devices("GPU")
+    used, available = (replicas, memory_of_gpus(gpus)) if gpus else (0, None)
+    limit = machine_bytes() if not gpus else available
+    if limit is not None and sum(training_bytes(config, vocab_size, used)) > limit:
+        raise UserError(needed_to_train(config, vocab_size, available, used))
     try:
         yield
     except (MemoryError, tf.errors.ResourceExhaustedError):
-        raise UserError(f"out of memory: {needed_to_train(config, vocab_size)}") from None
+        needed = needed_to_train(config, vocab_size, available, used)
+        raise UserError(f"out of memory: {needed}") from None

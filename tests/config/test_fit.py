@@ -104,6 +104,21 @@ def test_a_gpu_gets_a_larger_model_and_larger_batches_for_a_large_text():
         ) == expected
 
 
+@pytest.mark.parametrize(
+    ("size", "gpus", "rows"),
+    [(500_000, 1, 4), (10**6, 1, 4), (10**7, 1, 16), (10**8, 1, 32), (10**8, 8, 256)],
+)
+def test_the_batch_grows_with_the_gpus_while_enough_updates_are_left(size, gpus, rows):
+    text = load_config(None, text=["book.txt"])
+    size_of_text = TextSize(size, size)
+    config = fitted(text, size_of_text, gpus * 100 * REFERENCE_SPEED, gpus)[0]
+    assert config.training.batch_size == rows
+    if rows > 4:
+        assert steps_of(config) >= 2000
+    given = load_config(None, ["training.batch_size=8"], text=["book.txt"])
+    assert fitted(given, size_of_text, REFERENCE_SPEED, gpus)[0].training.batch_size == 8
+
+
 def test_a_wide_model_makes_fewer_steps_in_the_same_time():
     narrow, wide = (steps_of(chosen_for(10**9, f"model.embed_dim={d}")) for d in (192, 768))
     assert wide < narrow / 8

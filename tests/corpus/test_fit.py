@@ -11,9 +11,16 @@ import tensorflow as tf
 import minigpt
 from minigpt.config import Config, dump_config, load_config
 from minigpt.config.fit import REFERENCE_SPEED, TextSize, fitted, settings_to_fit
+from minigpt.config.training import TrainingConfig
 from minigpt.corpus import fit
 from minigpt.corpus.batches import check_fills_batch
-from minigpt.corpus.fit import GPU_SPEED, config_for_text, fit_to_text, training_speed
+from minigpt.corpus.fit import (
+    GPU_SPEED,
+    config_for_text,
+    fit_to_text,
+    speed_and_gpus,
+    training_speed,
+)
 from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from tests.config.fitting import passes_of, steps_of
@@ -182,6 +189,23 @@ def test_a_gpu_is_expected_to_be_faster(monkeypatch):
     assert training_speed("auto") == GPU_SPEED
     assert training_speed("cpu") < GPU_SPEED
     training_speed.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus"),
+    [({}, 4), ({"devices": 3}, 3), ({"device": "gpu:1"}, 1), ({"device": "cpu"}, 0)],
+)
+def test_the_gpus_that_are_used_are_counted(settings, gpus, monkeypatch, tmp_path):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind] * 4)
+    monkeypatch.setattr(fit, "training_speed", lambda device: 1e9)
+    assert speed_and_gpus(TrainingConfig(**settings)) == (1e9 * max(1, gpus), gpus)
+    seen = []
+    choose = fit.fitted
+    monkeypatch.setattr(
+        fit, "fitted", lambda *arguments: seen.append(arguments) or choose(*arguments)
+    )
+    fit_to_text(load_config({"training": settings}, text=[text_of(2_000, tmp_path)]))
+    assert seen[0][2:] == (1e9 * max(1, gpus), gpus)
 
 
 def test_what_was_chosen_is_logged(tmp_path, caplog):

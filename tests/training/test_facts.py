@@ -64,6 +64,11 @@ def test_they_are_those_of_the_summary(tiny_run, monkeypatch):
     Strategy().compile(task, model)
     device = Strategy().set_up(config.training)
     shown = summary(task, model, device)
+    assert "GPU" not in shown
+    monkeypatch.setattr("minigpt.training.strategy.why_no_gpu", lambda: "No CUDA.")
+    assert f"Device      {device}\nGPU         not used: No CUDA.\nText " in summary(
+        task, model, device
+    )
     facts = run_facts(task, model, device, None)
     assert len(calls) == 1
     assert f"Device      {facts.device}\n" in shown

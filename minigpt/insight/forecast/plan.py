@@ -10,9 +10,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+
 from minigpt.config import Config, load_config
 from minigpt.config.fit import TextSize, fitted
 from minigpt.config.loading import FORMAT
+from minigpt.corpus.fit import speed_and_gpus
 from minigpt.environment import peak_memory, reset_peak_memory
 from minigpt.insight.forecast.expected_loss import ExpectedLoss, LossForecast
 from minigpt.insight.forecast.measuring import Durations, Times, measure, times
@@ -22,7 +25,7 @@ from minigpt.models.memory_estimate import matrix_weights
 from minigpt.training.console import count, duration, rounded
 from minigpt.training.messages import parameters_by_part, summary_lines
 from minigpt.training.start import new_training
-from minigpt.training.strategy import Strategy, enough_memory
+from minigpt.training.strategy import Strategy, enough_memory, memory_of_gpus
 from minigpt.training.tasks import build_task
 
 MINUTES = (1.0, 10.0, 60.0)
@@ -74,7 +77,8 @@ class Forecast:
 
     Attributes:
       subjects: what is trained, as JSON values: text, tokens, model, training, parameters, device, and
-        memory_bytes, the peak of the resident memory of the process.
+        memory_bytes, the peak of the resident memory of the process. gpu_memory_bytes is the peak of what
+        TensorFlow allocates on the first GPU, gpu_total_bytes what that GPU has; None without a GPU.
       times: seconds.
       loss: the expected validation loss.
       alternatives: settings for other time limits.
@@ -117,7 +121,8 @@ class Forecast:
                 f"(training.max_minutes = {training['max_minutes']:g})"
             )
         lines |= {
-            "Memory": f"about {self.subjects['memory_bytes'] / 1e6:,.0f} MB at its peak",
+            "Memory": f"about {self.subjects['memory_bytes'] / 1e6:,.0f} MB at its peak"
+            + _of_gpu(self.subjects["gpu_memory_bytes"], self.subjects["gpu_total_bytes"]),
             "Time": f"about {duration(times.first_epoch)} for the first epoch, "
             f"{duration(times.total)} in all ({', '.join(parts)})",
             "Loss": self.loss.in_words,
@@ -183,6 +188,8 @@ def plan(
     # The file of the token ids is mapped: memory contains what was read of it.
     passes = found.steps * training.accumulate_steps / task.batches_in_pass
     memory = peak_memory() + int(corpus.train.ids.nbytes * min(1.0, passes))
+    gpus = tf.config.get_visible_devices("GPU")
+    gpu_peak = tf.config.experimental.get_memory_info("GPU:0")["peak"] if gpus else None
     measured = Measured(start.given, task.config, tokens_per_step, durations, losses)
     train, val = corpus.train, corpus.val
     return Forecast(
@@ -219,6 +226,8 @@ def plan(
             "parameters": parameters,
             "device": device,
             "memory_bytes": memory,
+            "gpu_memory_bytes": gpu_peak,
+            "gpu_total_bytes": memory_of_gpus(gpus[:1]) if gpus else None,
         },
         times=found,
         loss=losses.expected(task.config, trained, losses.bytes_per_token),
@@ -268,7 +277,9 @@ class Measured:
         given, width = self.given, self.given.model.embed_dim
         limited = _changed(given, "training", max_minutes=minutes)
         if given.data.source != "stories":
-            return [fitted(limited, self._text_size())[0]]
+            speed, gpus = speed_and_gpus(given.training)
+            size = self._text_size()
+            return [fitted(limited, size, speed, gpus)[0] if gpus else fitted(limited, size)[0]]
         is_chosen = "embed_dim" in given.model.model_fields_set and width not in WIDTHS
         if is_chosen or width != type(given)().model.embed_dim:
             return [limited]
@@ -331,6 +342,13 @@ def _changed(config: Config, section: str, **settings: Any) -> Config:
     values = {"format": FORMAT} | config.model_dump(exclude_unset=True)
     values[section] = {**values.get(section, {}), **settings}
     return load_config(values)
+
+
+def _of_gpu(peak: int | None, total: int | None) -> str:
+    """Returns what follows the resident memory in the summary; empty without a GPU."""
+    if peak is None:
+        return ""
+    return f"; {peak / 1e6:,.0f} MB of the GPU" + (f"'s {total / 1e6:,.0f} MB" if total else "")
 
 
 def _without(command: str, names: Collection[str]) -> str:

@@ -5,10 +5,13 @@ import signal
 import tempfile
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+import tensorflow as tf
 
 import minigpt
+from minigpt.config.fit import REFERENCE_SPEED
 from minigpt.errors import UserError
 from minigpt.insight.forecast import plan as planning
 from minigpt.insight.forecast.measuring import Durations
@@ -19,6 +22,7 @@ from tests.run_files import records
 
 KEYS = {
     *("text", "tokens", "model", "training", "parameters", "device", "memory_bytes"),
+    *("gpu_memory_bytes", "gpu_total_bytes"),
     *("first_epoch_seconds", "total_seconds", "seconds", "alternatives"),
     *("expected_loss", "expected_bits_per_byte", "expected_from"),
 }
@@ -78,6 +82,7 @@ def test_it_agrees_with_what_the_training_records(tiny_run, tmp_path, monkeypatc
     assert all(seconds > 0 for seconds in forecast["seconds"].values())
     assert forecast["total_seconds"] > forecast["first_epoch_seconds"] > 0
     assert forecast["memory_bytes"] > 1e8
+    assert forecast["gpu_memory_bytes"] is forecast["gpu_total_bytes"] is None
     assert [found["minutes"] for found in forecast["alternatives"]] == [1, 10, 60]
 
 
@@ -92,6 +97,20 @@ def test_of_pairs(pair_run, tmp_path, monkeypatch):
     assert values["expected_loss"] is None
     assert "no forecast: there are no measurements of pairs" in forecast.in_words()
     assert "pairs" in forecast.in_words()
+
+
+def test_on_a_gpu(tiny_file, measured, monkeypatch):
+    gpus = [SimpleNamespace(name="/physical_device:GPU:0")]
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
+    monkeypatch.setattr(
+        tf.config.experimental, "get_memory_info", lambda device: {"peak": 3 * 10**9}
+    )
+    monkeypatch.setattr("minigpt.training.strategy.gpu_memory", lambda: [24 * 10**9])
+    text = {"data": {"source": "files", "paths": [str(tiny_file)]}}
+    monkeypatch.setattr(planning, "speed_and_gpus", lambda training: (200 * REFERENCE_SPEED, 2))
+    forecast = minigpt.plan(text | tiny_settings(tiny_file))
+    assert "peak; 3,000 MB of the GPU's 24,000 MB\n" in forecast.in_words()
+    assert forecast.as_dict()["gpu_total_bytes"] == 24 * 10**9
 
 
 def test_accumulated_batches(tiny_file, measured):
