@@ -11,7 +11,8 @@ import typer
 from pydantic import ValidationError
 
 import minigpt
-from minigpt.cli.terminal import print_message
+from minigpt.cli.command import program_name
+from minigpt.cli.terminal import is_interactive, print_message
 from minigpt.errors import UserError
 from minigpt.interrupts import INTERRUPTED
 
@@ -37,6 +38,15 @@ COMMANDS = {
 }
 
 
+FIRST_STEPS = """\
+minigpt trains small GPT language models on any text, samples from them, and exports them. Begin with:
+
+    minigpt train                    trains a model of short stories, in about four minutes
+    minigpt train --text book.txt    trains one of your own text: a file or a folder
+
+At the end, it prints the next commands. minigpt --help lists all commands."""
+
+
 def _print_version(requested: bool) -> None:
     if requested:
         print(f"minigpt {minigpt.__version__}")
@@ -53,7 +63,7 @@ def _program(
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
-        print(context.get_help())
+        print(FIRST_STEPS.replace("minigpt ", f"{program_name()} "))
         raise typer.Exit(2)
 
 
@@ -98,8 +108,12 @@ def run_command() -> None:
     """
     # Only the module of the command is imported. If options come first, or after a mistake, all are needed.
     first = sys.argv[1] if len(sys.argv) > 1 else ""
-    app = build_app([first] if first in COMMANDS else COMMANDS)
+    app = build_app([first] if first in COMMANDS else COMMANDS if first else [])
     try:
+        if first == "train" and sys.argv[-1] == "--text" and is_interactive():
+            from minigpt.cli.train import ask_for_text
+
+            sys.argv.append(ask_for_text())
         status = app(standalone_mode=False, prog_name="minigpt")
         sys.stdout.flush()
     except UserError as error:

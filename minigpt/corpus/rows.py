@@ -289,6 +289,8 @@ def blocks(path: Path) -> Iterator[bytes]:
     try:
         with open(path, "rb") as file:
             for number, block in enumerate(_decompressed(file, path.suffix)):
+                if number == 0 and (kind := _document_kind(block)):
+                    raise UserError(f"{path}: {kind}; should be text: save or export it as .txt")
                 if number == 0 and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                     raise UserError(
                         f"{path}: not valid UTF-8 at byte 0 (line 1){_utf16_hint(path)}"
@@ -298,6 +300,12 @@ def blocks(path: Path) -> Iterator[bytes]:
         raise UserError(f"{path}: broken {path.suffix} file: {error}") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _document_kind(block: bytes) -> str | None:
+    if block.startswith(b"PK\x03\x04"):
+        return "a ZIP archive, such as .docx, .odt and .epub are"
+    return "a PDF" if block.startswith(b"%PDF-") else None
 
 
 def lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -338,9 +346,11 @@ def _zstd_blocks(file: IO[bytes]) -> Iterator[bytes]:
 
 def _not_utf8(path: Path, position: int, n_lines: int, error: UnicodeDecodeError) -> UserError:
     line = n_lines + error.object.count(b"\n", 0, error.start) + 1
+    new = shlex.quote(str(path.with_suffix(".utf-8.txt")))
+    command = f"iconv -f LATIN1 -t UTF-8 {shlex.quote(str(path))} > {new}"
     return UserError(
         f"{path}: not valid UTF-8 at byte {position} (line {line}): {error.reason};"
-        " convert it, for example with iconv -t UTF-8"
+        + f" if it is in Latin-1 (ISO 8859-1), convert it with: {command}"
     )
 
 
