@@ -39,12 +39,10 @@ COMMANDS = {
 
 
 FIRST_STEPS = """\
-minigpt trains small GPT language models on any text, samples from them, and exports them. Begin with:
-
-    minigpt train                    trains a model of short stories, in about four minutes
-    minigpt train --text book.txt    trains one of your own text: a file or a folder
-
-At the end, it prints the next commands. minigpt --help lists all commands."""
+minigpt trains small GPT language models on any text, samples from them, and exports them.
+A first model, of short stories, in about four minutes:    {0} train
+A model of your own text, a file or a folder:              {0} train --text book.txt
+At the end of training, the next commands are printed. All commands: {0} --help"""
 
 
 def _print_version(requested: bool) -> None:
@@ -63,7 +61,7 @@ def _program(
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
-        print(FIRST_STEPS.replace("minigpt ", f"{program_name()} "))
+        print(FIRST_STEPS.format(program_name()))
         raise typer.Exit(2)
 
 
@@ -97,6 +95,16 @@ def _usage_problem(error: typer.TyperException) -> str:
     return f"{found[1]} {value or repr(value)}: {problem}"
 
 
+def _add_missing_text() -> None:
+    """Asks for the path after a `--text` without one."""
+    from minigpt.cli.train import ask_for_text
+
+    for place, following in enumerate([*sys.argv[1:], "--"]):
+        if sys.argv[place] == "--text" and following.startswith("--"):
+            sys.argv.insert(place + 1, ask_for_text())
+            return
+
+
 def run_command() -> None:
     """Runs the command that `sys.argv` describes and exits with its status.
 
@@ -110,10 +118,8 @@ def run_command() -> None:
     first = sys.argv[1] if len(sys.argv) > 1 else ""
     app = build_app([first] if first in COMMANDS else COMMANDS if first else [])
     try:
-        if first == "train" and sys.argv[-1] == "--text" and is_interactive():
-            from minigpt.cli.train import ask_for_text
-
-            sys.argv.append(ask_for_text())
+        if first == "train" and is_interactive():
+            _add_missing_text()
         status = app(standalone_mode=False, prog_name="minigpt")
         sys.stdout.flush()
     except UserError as error:

@@ -19,7 +19,6 @@ from minigpt.config import Config, load_config, shipped_configs
 from minigpt.distribution.cluster import is_first_worker
 from minigpt.errors import UserError, gathering
 from minigpt.notices import notices_to
-from minigpt.training.console import count
 
 NEW_RUN = {"config": "--config", "paths": "--text", "text": "--text", "run": "--run"}
 RESUMED_RUN = {"run": "--resume", "resume_from": "--resume"}
@@ -145,9 +144,10 @@ def new_settings(
         # The first of several workers creates it.
         if run and is_first_worker():
             check_new_run(run)
-    if problems:
+    if problems or settings.data.source == "files":
         with gathering(problems):
             TextFiles(text).check_found()
+    if problems:
         raise UserError(*problems)
     return settings
 
@@ -168,6 +168,7 @@ def ask_for_text() -> str:
       typer.Abort: the input has ended.
     """
     from minigpt.corpus.text_files import TextFiles
+    from minigpt.training.console import count
 
     found = []
     for path in sorted(Path().iterdir()):

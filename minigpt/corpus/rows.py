@@ -346,19 +346,21 @@ def _zstd_blocks(file: IO[bytes]) -> Iterator[bytes]:
 
 def _not_utf8(path: Path, position: int, n_lines: int, error: UnicodeDecodeError) -> UserError:
     line = n_lines + error.object.count(b"\n", 0, error.start) + 1
-    new = shlex.quote(str(path.with_suffix(".utf-8.txt")))
-    command = f"iconv -f LATIN1 -t UTF-8 {shlex.quote(str(path))} > {new}"
     return UserError(
-        f"{path}: not valid UTF-8 at byte {position} (line {line}): {error.reason};"
-        + f" if it is in Latin-1 (ISO 8859-1), convert it with: {command}"
+        f"{path}: not valid UTF-8 at byte {position} (line {line}): {error.reason}; if it is in Latin-1, "
+        f"convert it with: {_conversion(path, 'LATIN1')}"
     )
 
 
 def _utf16_hint(path: Path) -> str:
+    return f"; it looks like UTF-16: convert it with: {_conversion(path, 'UTF-16')}"
+
+
+def _conversion(path: Path, encoding: str) -> str:
     file, new = shlex.quote(str(path)), shlex.quote(str(path.with_suffix(".utf-8.txt")))
     program = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
     read = f"{program} -dc {file} | iconv" if program else f"iconv {file}"
-    return f"; it looks like UTF-16: convert it with: {read} -f UTF-16 -t UTF-8 > {new}"
+    return f"{read} -f {encoding} -t UTF-8 > {new}"
 
 
 def _looks_like_utf16(block: bytes) -> bool:
