@@ -35,6 +35,7 @@ from minigpt.environment import (
     hide_tensorflow_log,
     when_imported,
 )
+from minigpt.notices import LOGGER
 
 __version__ = "0.2.0"
 
@@ -81,6 +82,8 @@ def __dir__() -> list[str]:
 def _import_keras() -> None:
     """Imports Keras and TensorFlow, and looks for GPUs, without the log lines of both."""
     if "tensorflow" not in sys.modules:
+        if sys.stderr and sys.stderr.isatty() and not _is_worker:
+            LOGGER.info("loading TensorFlow")  # May take 20 s.
         with hide_tensorflow_log():
             importlib.import_module("keras")
             sys.modules["tensorflow"].config.list_physical_devices("GPU")

@@ -12,7 +12,8 @@ import typer
 from pydantic import ValidationError
 
 import minigpt
-from minigpt.cli.terminal import print_message
+from minigpt.cli.command import program_name
+from minigpt.cli.terminal import is_interactive, print_message
 from minigpt.environment import NEEDS_TENSORFLOW
 from minigpt.errors import UserError
 from minigpt.interrupts import INTERRUPTED
@@ -41,6 +42,18 @@ COMMANDS = {
 PORTABLE = ("sample", "chat", "translate", "tokenize", "export", "serve")
 
 
+FIRST_STEPS = """\
+minigpt trains small GPT language models on any text, samples from them, and exports them.
+A first model, of short stories, in about four minutes:    {0} train
+A model of your own text, a file or a folder:              {0} train --text book.txt
+At the end of training, the next commands are printed. All commands: {0} --help"""
+FIRST_STEPS_WITHOUT_TENSORFLOW = """\
+minigpt runs small GPT language models from portable files.
+A text:                             {0} sample FILE.gguf --prompt "Once upon a time"
+A web page that runs the model:     {0} export FILE.gguf --format html --output page.html
+All commands: {0} --help"""
+
+
 def _print_version(requested: bool) -> None:
     if requested:
         print(f"minigpt {minigpt.__version__}")
@@ -57,7 +70,8 @@ def _program(
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
-        print(context.get_help())
+        steps = FIRST_STEPS if _can_train() else FIRST_STEPS_WITHOUT_TENSORFLOW
+        print(steps.format(program_name()))
         raise typer.Exit(2)
 
 
@@ -96,6 +110,16 @@ def _can_train() -> bool:
     return all(map(find_spec, ("tensorflow", "minigpt.training")))
 
 
+def _add_missing_text() -> None:
+    """Asks for the path after a `--text` without one."""
+    from minigpt.cli.train import ask_for_text
+
+    for place, following in enumerate([*sys.argv[1:], "--"]):
+        if sys.argv[place] == "--text" and following.startswith("--"):
+            sys.argv.insert(place + 1, ask_for_text())
+            return
+
+
 def run_command() -> None:
     """Runs the command that `sys.argv` describes and exits with its status.
 
@@ -107,8 +131,11 @@ def run_command() -> None:
     """
     # Only the module of the command is imported. If options come first, or after a mistake, all are needed.
     first = sys.argv[1] if len(sys.argv) > 1 else ""
+    every = COMMANDS if _can_train() else PORTABLE
     try:
-        app = build_app([first] if first in COMMANDS else COMMANDS if _can_train() else PORTABLE)
+        app = build_app([first] if first in COMMANDS else every if first else [])
+        if first == "train" and is_interactive():
+            _add_missing_text()
         status = app(standalone_mode=False, prog_name="minigpt")
         sys.stdout.flush()
     except UserError as error:

@@ -87,5 +87,8 @@ def export(
         source, format.value, output, weights=kind, certificate=True, with_text=with_text
     )
     assert certificate
-    print(f"Wrote {output}" + (", which contains the training text" if with_text else ""))
+    print("Compared with the run:")
     print_certificate(certificate)
+    print(f"Wrote {output}" + (", which contains the training text" if with_text else ""))
+    if format.value == "html":
+        print(f"Open it in a browser: {output.resolve().as_uri()}")

@@ -1,6 +1,7 @@
 """`minigpt train`: trains a model, or resumes training."""
 
 import json
+import os
 import re
 import shlex
 import sys
@@ -142,9 +143,10 @@ def new_settings(
         # The first of several workers creates it.
         if run and is_first_worker():
             check_new_run(run)
-    if problems:
+    if problems or settings.data.source == "files":
         with gathering(problems):
             TextFiles(text).check_found()
+    if problems:
         raise UserError(*problems)
     return settings
 
@@ -153,6 +155,41 @@ def _name(config: str | None, text: list[str]) -> str:
     if text and not config:
         return re.sub(r"[^\w.-]+", "", Path(text[0]).stem).strip("-") or "text"
     return Path(config or "default").stem
+
+
+def ask_for_text() -> str:
+    """Asks which of the texts in the current folder to train on, and returns its path.
+
+    Folders are offered if they contain texts directly; of run directories, none are.
+
+    Raises:
+      UserError: there is no text.
+      typer.Abort: the input has ended.
+    """
+    from minigpt.corpus.text_files import TextFiles
+    from minigpt.training.console import count
+
+    found = []
+    for path in sorted(Path().iterdir()):
+        files = list(path.iterdir()) if os.access(path, os.R_OK) and path.is_dir() else [path]
+        texts = [f for f in files if f.is_file() and f.name.endswith(TextFiles.suffixes)]
+        if texts and not path.name.startswith(".") and path / "config.toml" not in files:
+            kind = f", {count(len(texts), 'file')}" if path.is_dir() else ""
+            found.append((str(path), f"{sum(f.stat().st_size for f in texts):,} bytes{kind}"))
+    if not found:
+        raise UserError(
+            "--text: found no text in this folder; should be the path of a file (.txt, .md, .jsonl, .csv, ...) "
+            "or of a folder with such files"
+        )
+    for number, (path, size) in enumerate(found, start=1):
+        print_text(f"{number:4}  {path}  ({size})")
+    while True:
+        try:
+            answer = input(f"Number of the text to train on (1 to {len(found)}): ")
+        except EOFError:
+            raise typer.Abort from None
+        if answer.isdecimal() and 1 <= int(answer) <= len(found):
+            return found[int(answer) - 1][0]
 
 
 def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str]) -> None:

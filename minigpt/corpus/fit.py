@@ -96,9 +96,13 @@ def fit_to_text(config: Config, *, measures_speed: bool = True) -> Config:
     unit = "token ids" if isinstance(data, IdsConfig) else "bytes of text"
     logger.info("Chosen for %s %s (each of these can be set):", f"{text.bytes:,}", unit)
     for section, settings in chosen.items():
-        for key, value in settings.items():
-            logger.info("  %s.%s = %r", section, key, value)
+        named = (f"{section}.{key} = {_toml(value)}" for key, value in settings.items())
+        logger.info("  %s", ", ".join(named))
     return result
+
+
+def _toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool | None) else repr(value)
 
 
 def _with_given_tokenizer(config: Config) -> Config:

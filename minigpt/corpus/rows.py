@@ -289,6 +289,8 @@ def blocks(path: Path) -> Iterator[bytes]:
     try:
         with open(path, "rb") as file:
             for number, block in enumerate(_decompressed(file, path.suffix)):
+                if number == 0 and (kind := _document_kind(block)):
+                    raise UserError(f"{path}: {kind}; should be text: save or export it as .txt")
                 if number == 0 and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                     raise UserError(
                         f"{path}: not valid UTF-8 at byte 0 (line 1){_utf16_hint(path)}"
@@ -298,6 +300,12 @@ def blocks(path: Path) -> Iterator[bytes]:
         raise UserError(f"{path}: broken {path.suffix} file: {error}") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _document_kind(block: bytes) -> str | None:
+    if block.startswith(b"PK\x03\x04"):
+        return "a ZIP archive, such as .docx, .odt and .epub are"
+    return "a PDF" if block.startswith(b"%PDF-") else None
 
 
 def lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -339,16 +347,20 @@ def _zstd_blocks(file: IO[bytes]) -> Iterator[bytes]:
 def _not_utf8(path: Path, position: int, n_lines: int, error: UnicodeDecodeError) -> UserError:
     line = n_lines + error.object.count(b"\n", 0, error.start) + 1
     return UserError(
-        f"{path}: not valid UTF-8 at byte {position} (line {line}): {error.reason};"
-        " convert it, for example with iconv -t UTF-8"
+        f"{path}: not valid UTF-8 at byte {position} (line {line}): {error.reason}; if it is in Latin-1, "
+        f"convert it with: {_conversion(path, 'LATIN1')}"
     )
 
 
 def _utf16_hint(path: Path) -> str:
+    return f"; it looks like UTF-16: convert it with: {_conversion(path, 'UTF-16')}"
+
+
+def _conversion(path: Path, encoding: str) -> str:
     file, new = shlex.quote(str(path)), shlex.quote(str(path.with_suffix(".utf-8.txt")))
     program = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
     read = f"{program} -dc {file} | iconv" if program else f"iconv {file}"
-    return f"; it looks like UTF-16: convert it with: {read} -f UTF-16 -t UTF-8 > {new}"
+    return f"{read} -f {encoding} -t UTF-8 > {new}"
 
 
 def _looks_like_utf16(block: bytes) -> bool:

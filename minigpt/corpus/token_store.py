@@ -102,7 +102,9 @@ def open_corpus(
         # No text contains the token, so the stored ids are the same with and without it.
         corpus = replace(corpus, tokenizer=corpus.tokenizer.with_start())
     found = corpus.tokenizer.vocab_size - len(corpus.tokenizer.byte_ids)
-    if existing is None and found < tokenizer.vocab_size and not isinstance(data, IdsConfig):
+    # For characters, the size is only an upper limit.
+    is_limit = tokenizer.kind == "character" or isinstance(data, IdsConfig)
+    if existing is None and found < tokenizer.vocab_size and not is_limit:
         logger.info(
             f"the text yields only {found:,} tokens; using {found:,} instead of "
             f"{tokenizer.vocab_size:,}"

@@ -148,14 +148,17 @@ def lines_of(
       run: the run directory.
       command: how the user calls minigpt.
     """
-    lines = [
-        f"Doctor: {verdict.title}. {verdict.evidence} {runnable(verdict.action, run, command)}"
-        for verdict in verdicts
-    ]
+    lines, actions = [], set[str]()
+    for verdict in verdicts:
+        lines.append(f"Doctor: {verdict.title}. {verdict.evidence}")
+        if (action := runnable(verdict.action, run, command)) not in actions:
+            # On its own line, since it may have a command to copy.
+            lines[-1] += f"\n{action}"
+            actions.add(action)
     lines = lines or ["Doctor: no problems found."]
     if not_measured:
         lines.append(
-            f"Not measured, to save time: {', '.join(not_measured)}. To measure it: {command} doctor "
-            f"{shlex.quote(str(run))}"
+            f"Not measured, to save time: {', '.join(not_measured)}. To measure it: "
+            f"`{command} doctor {shlex.quote(str(run))}`"
         )
     return lines

@@ -26,16 +26,21 @@ def new_console() -> Console:
     return _OutputConsole(highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
-def show(console: Console, *parts: str | tuple[str, str]) -> None:
+def show(console: Console, *parts: str | tuple[str, str], indent: int | None = None) -> None:
     """Prints one message, whose parts may be data.
 
     Args:
       console: where to print. Whether it interprets markup makes no difference.
       *parts: texts, or pairs of a text and a rich style. They are joined without a separator.
+      indent: on a terminal, lines are broken between words and continued in this column, except lines with
+        a command in backticks, which is copied. None: the terminal breaks them.
     """
     styled = [(part, "") if isinstance(part, str) else part for part in parts]
     if console.is_terminal:
         message = Text.assemble(*((printable(text), style) for text, style in styled))
+        if indent is not None:
+            lines = message.split("\n", allow_blank=True)
+            message = Text("\n").join(_broken(line, console, indent) for line in lines)
         console.print(message, soft_wrap=True)
         return
     if console.is_jupyter:
@@ -47,6 +52,14 @@ def show(console: Console, *parts: str | tuple[str, str]) -> None:
     # Text is written unchanged to files and pipes. `Text` would remove some control characters.
     segments = [Segment(text, Style.parse(style)) for text, style in styled]
     console.print(Segments([*segments, Segment("\n")]), soft_wrap=True, end="")
+
+
+def _broken(line: Text, console: Console, indent: int) -> Text:
+    if "`" in line.plain or line.cell_len <= console.width or console.width < 2 * indent:
+        return line
+    first, rest = line[:indent], line[indent:]
+    broken = rest.wrap(console, console.width - indent)
+    return Text.assemble(first, Text("\n" + " " * indent).join(broken))
 
 
 def duration(seconds: float) -> str:

@@ -25,6 +25,18 @@ from minigpt.training.start import settings_to_extend
 from minigpt.training.strategy import unused_gpu
 from minigpt.training.tasks.task import Task
 
+# What the figures of a training run mean. docs/guide.md has more of them.
+WORDS = """\
+The words    token            a piece of text; the model predicts one after the other
+             parameters       the numbers that training adjusts
+             step (update)    one adjustment of all parameters, from one batch of tokens
+             epoch            some steps, then a validation and samples
+             loss             how unexpected the next token was, in nats (1 nat = 1.44 bits); lower is better
+             validation loss  the loss on held-out text, which is not trained on
+             perplexity       e to the power of the loss: 20 is like a choice among 20 equal tokens
+             bits per byte    the loss per byte of text, to compare models with different tokens
+             [text]           in a sample: the prompt; the model writes what follows"""
+
 # A product is measured for this time, and at least this many times.
 _MEASURED_SECONDS, _MIN_PRODUCTS = 0.3, 5
 # Rows are added to the measured product until it takes this time. The full one takes seconds if it is wide.
@@ -50,7 +62,7 @@ def summary_lines(task: Task, model: GPT | EncoderDecoder, device: str) -> dict[
     parameters = sum(parts.values())
     lines["Model"] = (
         f"{parameters:,} parameters ("
-        + ", ".join(f"{part} {number:,}" for part, number in parts.items())
+        + ", ".join(f"{part} {number:,}" for part, number in parts.items() if number)
         + f"); {rounded(task.corpus.train.tokens / parameters)} tokens per parameter"
     )
     if source := task.config.training.init_from:
@@ -136,8 +148,23 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command
     lines += [
         f"Done: {times}, including preparation and export. The best model is in {path}: "
         f"{_files(loop.run)}",
-        _use(loop, command),
     ]
+    return "\n".join(lines)
+
+
+def next_commands(loop: TrainingLoop, command: str) -> str:
+    """Returns three commands for a finished run, each on a line of its own, to be copied."""
+    path = shlex.quote(str(loop.run.path))
+    lines = [_use(loop, command)]
+    if loop.run.portable_file.is_file():
+        page = shlex.quote(f"{loop.run.path.name}.html")
+        export = f"{command} export {path} --format html --output {page}"
+        lines.append(f"Make a web page that contains it: {export}")
+    if loop.task.config.data.source == "stories":
+        # On a terminal, it offers the texts of the folder.
+        lines.append(f"Train a model of a text of yours: {command} train --text")
+    else:
+        lines.append(f"Train it for longer: {_extending(loop, command)}")
     return "\n".join(lines)
 
 
@@ -172,7 +199,7 @@ def _extending(loop: TrainingLoop, command: str) -> str:
     return resume + "".join(f" --set {setting}" for setting in settings)
 
 
-def why_it_ended(loop: TrainingLoop, command: str) -> list[str]:
+def why_it_ended(loop: TrainingLoop) -> list[str]:
     """Returns messages if training ended early or if saving took long."""
     training, clock, total = loop.training, loop.clock, loop.clock.limits.total_steps
     lines = []
@@ -192,10 +219,7 @@ def why_it_ended(loop: TrainingLoop, command: str) -> list[str]:
             reached += f", validation loss {loop.best.best.val_loss:.3f} nats per token"
         if training.max_minutes:
             limit = f"training.max_minutes = {training.max_minutes:g}"
-            lines.append(
-                f"Trained until the time limit, {limit}: {reached}. "
-                f"To train further: {_extending(loop, command)}"
-            )
+            lines.append(f"Trained until the time limit, {limit}: {reached}.")
         else:
             lines.append(f"Trained until the end that training.step_limits gives: {reached}.")
     saving = loop.checkpointing.seconds
@@ -216,7 +240,7 @@ def _files(run: Run) -> str:
         (run.saved_model_folder / "saved_model.pb", "saved_model/ for TensorFlow"),
     ]
     written = ", ".join(name for file, name in models if is_newer(file, checkpoints))
-    report = " The report is report.html." if run.report_file.is_file() else ""
+    report = f" The report is {run.report_file}." if run.report_file.is_file() else ""
     return f"{written}.{report}"
 
 
@@ -225,6 +249,8 @@ def _use(loop: TrainingLoop, command: str) -> str:
     config, path = loop.task.config, shlex.quote(str(loop.run.path))
     if config.model.kind == "encoder_decoder":
         return f"Translate with: {command} translate {path}"
+    if config.data.source == "dialogues":
+        return f"Ask it with: {command} chat {path}"
     prompt = next((p for p in config.sampling.prompts if p), "")
     option = f" --prompt {shlex.quote(prompt)}" if prompt else ""
     return f"Sample from it with: {command} sample {path}{option}"

@@ -60,7 +60,7 @@ def train(
     # Only the first of several processes prints.
     console = (console or new_console()) if is_first else Console(quiet=True)
     with ExitStack() as contexts:
-        contexts.enter_context(notices_to(partial(show, console)))
+        contexts.enter_context(notices_to(partial(show, console, indent=2)))
         start = (
             new_training(config, overrides, run, name, is_first, strategy.is_alone)
             if resume_from is None
@@ -107,19 +107,23 @@ def train(
         try:
             # 5. Fit.
             if not loop.is_over:
-                show(console, description)
-                show(console, start.describe(trained, loop.clock.step, loop.clock.end))
+                show(console, description, indent=12)
+                show(console, start.describe(trained, loop.clock.step, loop.clock.end), indent=12)
+                # Who has trained in this folder before knows them.
+                others = len(list(trained.path.parent.glob("*/config.toml"))) - 1
+                if start.run is None and not others:
+                    show(console, messages.WORDS)
             loop.hooks.started(loop)
             if not loop.is_over:
                 strategy.check_weights(model)
                 loop.fit()
-                for line in messages.why_it_ended(loop, command):
-                    show(console, line)
+                for line in messages.why_it_ended(loop):
+                    show(console, line, indent=0)
             # 6. Export.
             show(console, "Exporting the best model.")
             scores = export_best(trained, task, loop.hooks)
             for line in loop.hooks.finished(trained, "finished"):
-                show(console, line)
+                show(console, line, indent=0)
         except KeyboardInterrupt:
             show(console, messages.interrupted(loop, command))
             loop.hooks.finished(trained, "interrupted")
@@ -129,7 +133,8 @@ def train(
                 loop.hooks.finished(trained, "failed")
             raise
         seconds = time.perf_counter() - began
-        show(console, messages.finished(loop, scores, seconds, command))
+        show(console, messages.finished(loop, scores, seconds, command), indent=0)
+        show(console, messages.next_commands(loop, command))
     return trained
 
 

@@ -123,14 +123,14 @@ class Display(Callback):
             f"{'' if bleu is None else f', BLEU {bleu:.1f}'}; "
             f"{self.clock.tokens_per_second:,.0f} tokens/s, {duration(self.clock.seconds)}"
         )
-        show(self.console, (line, "bold"))
+        show(self.console, (line, "bold"), indent=0)
         self._shown = time.perf_counter()
 
     def show_sample(self, prompt: str, text: str) -> None:
         """Shows a prompt in brackets and its continuation, indented, after an empty line."""
         indented = text.replace("\n", "\n  ")
         prompt = prompt.replace("\n", "\n  ")
-        show(self.console, "\n  ", (f"[{prompt}]", "cyan"), indented)
+        show(self.console, "\n  ", (f"[{prompt}]", "cyan"), indented, indent=2)
 
     def show_translations(self, rows: Sequence[tuple[str, str, str]]) -> None:
         """Shows the source, the reference and the translation of some sentences as a table."""

@@ -92,8 +92,8 @@ class Dialogue(LanguageModeling):
         )
         return {
             "Text": self.split,
-            "Tokens": f"{self.corpus.train.tokens:,} and {self.corpus.val.tokens:,}; {tokenizer.kind} "
-            f"vocabulary of {tokenizer.vocab_size:,}; {learned:.0%} of them are learned "
+            "Tokens": f"{self.corpus.train.tokens:,} for training, {self.corpus.val.tokens:,} held out; "
+            f"{tokenizer.kind} vocabulary of {tokenizer.vocab_size:,}; {learned:.0%} of them are learned "
             f"(training.loss_on = {self.config.training.loss_on!r})",
             "Rows": f"{len(train.rows):,} of {train.length:,} tokens, {padding:.0%} padding",
             **({"Divided": divided} if segments.divided else {}),

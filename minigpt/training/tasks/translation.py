@@ -91,8 +91,8 @@ class Translation(Task):
         ]
         return {
             "Text": self.split,
-            "Tokens": f"{train.tokens:,} and {self.corpus.val.tokens:,}; {tokenizer.kind} vocabulary "
-            f"of {tokenizer.vocab_size:,} for both languages, {train.bytes / train.tokens:.2f} bytes "
+            "Tokens": f"{train.tokens:,} for training, {self.corpus.val.tokens:,} held out; "
+            f"{tokenizer.kind} vocabulary of {tokenizer.vocab_size:,} for both languages, {train.bytes / train.tokens:.2f} bytes "
             "per token",
             "Batches": f"{buckets.batches_in_pass:,} per pass, of pairs x (source + target tokens): "
             f"{shapes}; {padding:.0%} padding",
