@@ -26,7 +26,10 @@ from minigpt.errors import UserError
 _SETTINGS = [
     s for s in SETTINGS if s.role != "training" and s.name not in ("beams", "length_penalty")
 ]
-HINT = "Type a question and press Enter. /undo takes back the last one, /save FILE adds the dialogue to it."
+HINT = (
+    "Type a question and press Enter. /undo takes back the last one, /save FILE adds the dialogue to it, "
+    "/help prints these lines, /quit ends."
+)
 
 
 @command({"run": "RUN", "adapter": "--adapter", "system": "--system", **option_names(_SETTINGS)})
@@ -71,6 +74,8 @@ def chat(
 
         try:
             prompt_loop(HINT, answer)
+        except EOFError:  # After /quit.
+            pass
         except KeyboardInterrupt:
             print()
         return
@@ -148,10 +153,15 @@ class _Dialogue:
 
         Raises:
           UserError: there is no such command, or it cannot be followed.
+          EOFError: the command ends the dialogue.
         """
         name, _, argument = line.partition(" ")
         argument = argument.strip()
-        if name == "/undo" and not argument:
+        if line == "/quit":
+            raise EOFError
+        if line == "/help":
+            print_message(HINT)
+        elif line == "/undo":
             if not self.messages:
                 raise UserError("/undo: there is no question yet")
             print_message(f"Took back: {self.messages[-2]['content']}")
@@ -166,4 +176,5 @@ class _Dialogue:
                 raise UserError(f"/save {argument}: {error.strerror or error}") from None
             print_message(f"Added to {argument}, a file that data.source = 'dialogues' reads.")
         else:
-            raise UserError(f"{line}: should be /undo or /save FILE; other lines are questions")
+            known = "/undo, /save FILE, /help or /quit"
+            raise UserError(f"{line}: should be {known}; other lines are questions")

@@ -7,6 +7,7 @@ import typer
 
 from minigpt.cli.command import program_name
 from minigpt.cli.terminal import print_message
+from minigpt.corpus.text_files import recorded_path
 from minigpt.distribution.launch import launch as launch_workers
 from minigpt.errors import UserError
 from minigpt.interrupts import INTERRUPTED, Interrupted
@@ -31,6 +32,10 @@ def launch(
         )
     if "--plan" in arguments:
         raise UserError("--plan: measures one device; cannot be combined with launch")
+    for number, argument in enumerate(arguments):
+        # Standard input can be read only once: the workers read a copy.
+        if argument == "--text=-" or arguments[max(0, number - 1) : number + 1] == ["--text", "-"]:
+            arguments[number] = argument[:-1] + recorded_path(argument[-1])
     statuses = launch_workers(arguments, workers)
     # A worker that waits for the others is ended by Ctrl-C at once.
     statuses = [INTERRUPTED if status == -signal.SIGINT else status for status in statuses]

@@ -7,6 +7,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -144,8 +145,17 @@ def new_settings(
         if run and is_first_worker():
             check_new_run(run)
     if problems or settings.data.source == "files":
+        # A wrong setting should not hide problems of the paths.
+        paths = text
+        with suppress(UserError):
+            of_paths = [
+                o for o in overrides if o.startswith(("data.source", "data.paths", "data.val"))
+            ]
+            data = load_new_config(config, of_paths, text).data
+            if data.source == "files":
+                paths = [*data.val_paths, *data.paths]
         with gathering(problems):
-            TextFiles(text).check_found()
+            TextFiles(paths).check_found()
     if problems:
         raise UserError(*problems)
     return settings

@@ -1,8 +1,8 @@
 """Settings of `[data]`: where the text comes from and how it is split. One class for each source."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, Tag, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from minigpt.config.section import SHA256_PATTERN, Fraction, Positive, Section, selected_by
@@ -79,13 +79,6 @@ class FilesConfig(DataConfig):
         None,
         description="the rate at which each path is read, such as [3, 1]; by size if unset",
     )
-
-    @field_validator("weights")
-    @classmethod
-    def _one_for_each_path(cls, weights: Any, info: ValidationInfo) -> Any:
-        if weights is not None and len(weights) != len(info.data.get("paths", weights)):
-            raise PydanticCustomError("weights", "should have a number for each of data.paths")
-        return weights
 
 
 class DatasetsConfig(DataConfig):

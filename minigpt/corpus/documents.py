@@ -14,6 +14,8 @@ import numpy as np
 
 PIECE_BYTES = 1_000_000
 _LOOK_BACK_BYTES = 1 << 16
+# Bytes of the text that are read before their memory is released.
+_KEPT_BYTES = 1 << 26
 _LAST_WORD_END = re.compile(rb".*\S(?=\s)", re.DOTALL)
 
 
@@ -58,6 +60,15 @@ class Documents:
 
     def piece_spans(self, piece_bytes: int = PIECE_BYTES) -> Iterator[tuple[int, int, bool]]:
         """Yields first byte and end of every piece, and whether it ends a document; see `pieces`."""
+        passed = 0
+        for start, stop, ends_document in self._piece_spans(piece_bytes):
+            yield start, stop, ends_document
+            passed += stop - start
+            if passed >= _KEPT_BYTES:
+                self.release_pages()
+                passed = 0
+
+    def _piece_spans(self, piece_bytes: int) -> Iterator[tuple[int, int, bool]]:
         last = len(self.spans) - 1
         for index, span in enumerate(self.spans):
             start, stop = int(span[0]), int(span[1])

@@ -59,6 +59,14 @@ def config_for_text(paths: Sequence[str], overrides: Sequence[str] = ()) -> Conf
 
 
 def fit_to_text(config: Config, *, measures_speed: bool = True) -> Config:
+    """Returns the settings of `choose_settings`, and logs those that were chosen."""
+    result, lines = choose_settings(config, measures_speed=measures_speed)
+    for line in lines:
+        logger.info("%s", line)
+    return result
+
+
+def choose_settings(config: Config, *, measures_speed: bool = True) -> tuple[Config, list[str]]:
     """Fills in what the user has not set, by the text's bytes, the time limit and the machine's speed.
 
     The bundled stories have their own defaults. A configuration that sets everything is returned
@@ -68,6 +76,8 @@ def fit_to_text(config: Config, *, measures_speed: bool = True) -> Config:
       config: the settings of the user.
       measures_speed: whether this machine is measured. If not, its speed is `REFERENCE_SPEED`, so that
         all machines choose the same.
+    Returns:
+      The settings, and lines that say what was chosen.
     Raises:
       UserError: if the text cannot be read.
     """
@@ -76,7 +86,7 @@ def fit_to_text(config: Config, *, measures_speed: bool = True) -> Config:
         config = _with_given_tokenizer(config)
     # `open_corpus` reports a problem together with those of the text.
     if problems or not settings_to_fit(config):
-        return config
+        return config, []
     data = config.data
     if isinstance(data, IdsConfig):
         files = IdFiles(data.paths)
@@ -86,7 +96,13 @@ def fit_to_text(config: Config, *, measures_speed: bool = True) -> Config:
         val_fraction = None if isinstance(data, PairsConfig) else data.val_fraction
         # The user's own validation text is not trained on.
         trained = data.model_copy(update={"val_paths": []})
-        text = _measure(open_source(trained).pieces(), val_fraction)
+        try:
+            text = _measure(open_source(trained).pieces(), val_fraction)
+        except UserError:
+            # With the problems of the validation text.
+            for _ in open_source(data).pieces():
+                pass
+            raise
     if getattr(data, "val_paths", None):
         text = replace(text, training_share=1.0)
     speed, gpus = REFERENCE_SPEED, 0
@@ -94,11 +110,11 @@ def fit_to_text(config: Config, *, measures_speed: bool = True) -> Config:
         speed, gpus = speed_and_gpus(config.training)
     result, chosen = fitted(config, text, speed, gpus)
     unit = "token ids" if isinstance(data, IdsConfig) else "bytes of text"
-    logger.info("Chosen for %s %s (each of these can be set):", f"{text.bytes:,}", unit)
+    lines = [f"Chosen for {text.bytes:,} {unit} (each of these can be set):"]
     for section, settings in chosen.items():
         named = (f"{section}.{key} = {_toml(value)}" for key, value in settings.items())
-        logger.info("  %s", ", ".join(named))
-    return result
+        lines.append(f"  {', '.join(named)}")
+    return result, lines
 
 
 def _toml(value: object) -> str:

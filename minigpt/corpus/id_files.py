@@ -1,6 +1,7 @@
 """Files of token ids: nanoGPT's train.bin and val.bin, and .npy files of NumPy (docs/token-ids.md)."""
 
 import hashlib
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
@@ -8,7 +9,7 @@ from typing import IO
 import numpy as np
 
 from minigpt.config import GivenConfig, IdsConfig, TokenizerConfig
-from minigpt.corpus.token_ids import PartSizes, ids_dtype, write_first_id
+from minigpt.corpus.token_ids import Part, PartSizes, ids_dtype, map_ids, write_first_id
 from minigpt.errors import UserError, gathering
 from minigpt.storage.files import sha256_of
 from minigpt.tokenizers import Tokenizer
@@ -23,12 +24,15 @@ Ids = list[np.ndarray]
 class IdFiles:
     """The files of token ids that `data.paths` names, and those of its folders.
 
+    Args:
+      paths: files and folders.
+      has_train: whether some files should be for training.
     Attributes:
       problems: a line for each file that cannot be used.
       train, val: path → integers[n], memory-mapped. Names of files for validation begin with "val".
     """
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str], has_train: bool = True) -> None:
         self.problems: list[str] = []
         self.train: dict[Path, np.ndarray] = {}
         self.val: dict[Path, np.ndarray] = {}
@@ -36,7 +40,7 @@ class IdFiles:
             for file in sorted(p for p in path.glob("*") if p.suffix in SUFFIXES) or [path]:
                 with gathering(self.problems):
                     (self.val if file.name.startswith("val") else self.train)[file] = _open(file)
-        if not self.problems and not self.train:
+        if has_train and not self.problems and not self.train:
             self.problems.append(f"{', '.join(paths)}: all for validation; none is for training")
 
     def fingerprint(self) -> str:
@@ -44,20 +48,26 @@ class IdFiles:
         described = [[sha256_of(path) for path in side] for side in (self.train, self.val)]
         return hashlib.sha256(repr(described).encode()).hexdigest()
 
-    def check_ids(self, tokenizer: Tokenizer) -> list[str]:
-        """Returns a line for each file with ids that are outside the vocabulary."""
-        # Tokens that a list of names does not have are not given.
-        size = len(getattr(tokenizer, "names", tokenizer.pieces))
-        problems = {}
+    def check_ids(self, tokenizer: Tokenizer | None) -> list[str]:
+        """Returns a line for each file with ids that are negative, or outside the vocabulary."""
+        size, expected = np.inf, "should not be negative"
+        if tokenizer:
+            # Tokens that a list of names does not have are not given.
+            size = len(getattr(tokenizer, "names", tokenizer.pieces))
+            last = f"{size - 1:,}, the last one of the tokenizer ({tokenizer.kind})"
+            expected = f"should be from 0 to {last}"
+        problems = []
         for path, array in (self.train | self.val).items():
+            count, first = 0, ""
             for start, ids in _blocks(array):
-                if path not in problems and (ids.min() < 0 or ids.max() >= size):
-                    place = int(np.argmax((ids < 0) | (ids >= size)))
-                    problems[path] = (
-                        f"{path}: the id {ids[place]:,} at position {start + place:,}: should be from 0 "
-                        f"to {size - 1:,}, the last one of the tokenizer ({tokenizer.kind})"
-                    )
-        return list(problems.values())
+                if ids.min() < 0 or ids.max() >= size:
+                    places = np.flatnonzero((ids < 0) | (ids >= size))
+                    first = first or f"the id {ids[places[0]]:,} at position {start + places[0]:,}"
+                    count += len(places)
+            if count:
+                others = f" and {count - 1:,} other id{'s' * (count > 2)}" if count > 1 else ""
+                problems.append(f"{path}: {first}{others}: {expected}")
+        return problems
 
     def split(self, val_fraction: float, tokenizer: Tokenizer) -> tuple[Ids, Ids]:
         """Returns the ids for training and validation: without files for it, the last ids."""
@@ -116,6 +126,22 @@ def tokenizer_of_ids(data: IdsConfig, config: TokenizerConfig) -> TokenizerConfi
         problem = f"{', '.join(data.paths)}: has no {META_FILE} with the names of the ids"
     kinds = "'gpt2', 'sentencepiece', 'huggingface', 'listed' or 'run'"
     raise UserError(f"{problem}; tokenizer.kind should be {kinds}")
+
+
+def read_ids(paths: Sequence[str], tokenizer: Tokenizer) -> Part:
+    """Returns the ids of files as one part, in an unnamed temporary file.
+
+    Raises:
+      UserError: with the problems of all files, one line each.
+    """
+    files = IdFiles(paths, has_train=False)
+    if problems := files.problems + files.check_ids(tokenizer):
+        raise UserError(*problems)
+    with tempfile.TemporaryFile() as file:
+        arrays = [*files.train.values(), *files.val.values()]
+        sizes, _ = write_given_ids(file, arrays, tokenizer)
+        file.flush()
+        return map_ids(file, tokenizer, sizes)
 
 
 def write_given_ids(

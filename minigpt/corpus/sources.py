@@ -57,7 +57,11 @@ def open_source(data: DataConfig) -> Source:
         case FilesConfig():
             # A file that both name is one of the validation text.
             paths = [*data.val_paths, *data.paths]
-            return TextFiles(paths, data.document_separator, data.field)
+            files = TextFiles(paths, data.document_separator, data.field)
+            if data.weights is not None and len(data.weights) != len(data.paths):
+                given = f"data.weights = {data.weights!r}"
+                files.problems.append(f"{given}: should have a number for each of data.paths")
+            return files
         case DatasetsConfig():
             return TextFiles([dataset_path(data.name, data.split)], field=data.field)
         case PairsConfig():

@@ -48,6 +48,7 @@ class TextFiles:
     Attributes:
       path_numbers: the number of the path that leads to each file.
       path_bytes: bytes of the documents of each path, known after `pieces`.
+      problems: those that are known before a file is read, one line each.
     Raises:
       UserError: `paths` is a single string or path, or standard input cannot be read.
     """
@@ -80,7 +81,7 @@ class TextFiles:
         self._files: list[Path] = []
         self.path_numbers: list[int] = []
         self.path_bytes = [0] * len(paths)
-        self._problems: list[str] = []
+        self.problems: list[str] = []
         self._skipped = _Skipped()
         seen = set()
         for number, path in enumerate(paths):
@@ -89,7 +90,7 @@ class TextFiles:
             self._skipped.add(skipped)
             if not found:
                 problem = _nothing_found(str(path), self.suffixes)
-                self._problems.append(f"{problem}; {skipped}" if skipped else problem)
+                self.problems.append(f"{problem}; {skipped}" if skipped else problem)
             for file in found:
                 # If a file is named twice, its copy could be on the other side of the split.
                 if (real := _real(file)) in seen:
@@ -101,7 +102,7 @@ class TextFiles:
                 else:
                     # A pipe cannot be read twice: once for the fingerprint, once for the text.
                     missing = "a broken link" if file.is_symlink() else "no such file"
-                    self._problems.append(f"{file}: {_NOT_REGULAR if file.exists() else missing}")
+                    self.problems.append(f"{file}: {_NOT_REGULAR if file.exists() else missing}")
         # A link to a folder is not among the files.
         self._skipped.remove(seen | {_real(Path(path).expanduser()) for path in paths})
 
@@ -132,8 +133,8 @@ class TextFiles:
         Raises:
           UserError: with every path that leads to no file, one line each.
         """
-        if self._problems:
-            raise UserError(*self._problems)
+        if self.problems:
+            raise UserError(*self.problems)
 
     def fingerprint(self) -> str:
         """Returns the SHA-256 of the files' bytes, order and formats, and of the column of the texts.
@@ -151,7 +152,7 @@ class TextFiles:
         except OSError as error:
             self._check()
             raise UserError(f"{error.filename}: {error.strerror}") from None
-        if self._problems:
+        if self.problems:
             self._check()
         if self._field and any(map(self._format, self._files)):
             total.update(self._field.encode())
@@ -163,7 +164,7 @@ class TextFiles:
         Raises:
           UserError: at the end, with all problems of the files, one line each.
         """
-        problems = list(self._problems)
+        problems = list(self.problems)
         self.path_bytes = [0] * len(self.path_bytes)
         for path, number in zip(self._files, self.path_numbers, strict=True):
             try:

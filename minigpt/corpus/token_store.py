@@ -178,7 +178,7 @@ class _Store:
             if existing and isinstance(data, PairsConfig):
                 existing = existing.with_start()
         if self.ids and (self.ids.problems or problems):
-            problems += self.ids.problems + (self.ids.check_ids(existing) if existing else [])
+            problems += self.ids.problems + self.ids.check_ids(existing)
         if problems:
             raise UserError(*problems)
         self.source: Any = self.ids or open_source(data)

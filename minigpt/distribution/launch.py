@@ -57,6 +57,7 @@ def launch(arguments: Sequence[str], workers: int) -> list[int]:
                     command,
                     env=os.environ | environment | {_LAUNCHED_BY: str(os.getpid())},
                     process_group=0,
+                    stdin=subprocess.DEVNULL if workers > 1 else None,
                     # Only the first worker prints.
                     stdout=subprocess.DEVNULL if index else None,
                     stderr=subprocess.PIPE,

@@ -104,8 +104,12 @@ class LossBreakdown:
             for token, loss in zip(passage.tokens.tolist(), passage.losses, strict=True)
         ]
         source = {}
-        if passage.source is not None:
-            source = {"source": self._tokenizer.decode(passage.source)}
+        if (ids := passage.source) is not None:
+            # A line for each turn of a dialogue: the tokens between them have no text.
+            pieces = self._tokenizer.pieces
+            turns = np.split(ids, [n for n, token in enumerate(ids) if not pieces[token]])
+            texts_of_turns = filter(None, map(self._tokenizer.decode, turns))
+            source = {"source": "\n".join(texts_of_turns)}
         return {"loss": round(passage.loss, 4), **source, "tokens": tokens}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from minigpt.corpus.dialogue_batches import PackedDialogues
 from minigpt.corpus.dialogues import Dialogues, encode_documents
 from minigpt.corpus.documents import ingest
+from minigpt.corpus.id_files import SUFFIXES, read_ids
 from minigpt.corpus.pair_batches import Pairs
 from minigpt.corpus.text_files import read_pairs, read_texts
 from minigpt.corpus.token_ids import Part, encode_texts
@@ -24,7 +25,8 @@ def evaluate_run(
 
     Args:
       run: a run, or its directory.
-      paths: files, folders and globs; for a translation model, of pairs. None for the held-out text.
+      paths: files, folders and globs; for a translation model, of pairs; for a model of token ids, texts or
+        files of ids. None for the held-out text.
       stride: tokens between the beginnings of two windows of the text, 1 to `max_len`. Windows then
         overlap, and every token is predicted from at least `max_len - stride` tokens, except at the
         beginning. None for adjacent windows.
@@ -98,8 +100,8 @@ def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
         return encode_texts(
             ingest(Dialogues(paths).pieces()), tokenizer, partial(encode_documents, tokenizer)
         )
-    if data.source == "ids" and (ids := [p for p in paths if Path(p).suffix in (".bin", ".npy")]):
-        raise UserError(f"{ids[0]}: holds token ids, which cannot be scored; should be a text")
+    if data.source == "ids" and any(Path(path).suffix in SUFFIXES for path in paths):
+        return read_ids(paths, tokenizer)
     separator, field = (getattr(data, name, None) for name in ("document_separator", "field"))
     return encode_texts(read_texts(paths, separator, field), tokenizer)
 

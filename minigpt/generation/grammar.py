@@ -69,10 +69,16 @@ class Grammar(LogitsProcessor):
             allowed = np.zeros(len(logits), bool)
             found = np.frombuffer(matcher.compute_logit_bias(), np.uint8)
             allowed[: len(found)] = found > 0
+            text = tokenizer.decode(ids[len(prompt_ids) :])
             if matcher.is_error():
-                raise UserError(f"the grammar: {_reason(matcher.get_error())}")
+                reason = _reason(matcher.get_error())
+                if "NoExtensionBias" in reason:
+                    reason = (
+                        f"no text can follow {text!r}: each rule should have an alternative without the "
+                        """rule itself, such as "b" in a ::= a "c" | "b\""""
+                    )
+                raise UserError(f"the grammar: {reason}")
             if not np.isfinite(logits[allowed]).any():
-                text = tokenizer.decode(ids[len(prompt_ids) :])
                 raise UserError(f"the grammar: no token of the vocabulary can follow {text!r}")
             return np.where(allowed, logits, -np.inf)
 

@@ -83,6 +83,9 @@ def train(
         # 3. Model.
         model = strategy.build_model(partial(start.build_model, task))
         strategy.compile(task, model)
+        # Not before the text and all settings are known to be usable.
+        for line in start.chosen:
+            show(console, line)
         description = messages.summary(task, model, device)
         facts = run_facts(task, model, device, command_line)
         stop_if_interrupted()

@@ -11,7 +11,7 @@ import keras
 
 from minigpt.config import Config, TrainingConfig, load_config
 from minigpt.config.loading import FORMAT
-from minigpt.corpus.fit import fit_to_text
+from minigpt.corpus.fit import choose_settings
 from minigpt.corpus.token_store import Corpus, open_corpus
 from minigpt.errors import UserError, as_path
 from minigpt.models import GPT, build_model
@@ -83,6 +83,7 @@ class Start:
       checkpoint: the state to resume from; None for the first step.
       path: the directory of a new run; `runs/NAME-N` if None.
       name: NAME.
+      chosen: lines that say which settings were chosen for the text.
     """
 
     config: Config
@@ -91,6 +92,7 @@ class Start:
     checkpoint: Checkpoint | None = None
     path: Path | None = None
     name: str = "run"
+    chosen: tuple[str, ...] = ()
 
     def open_corpus(self) -> Corpus:
         """Returns the token ids to train on.
@@ -201,12 +203,12 @@ def new_training(
     path = None if run in (None, "") else as_path("run", run)
     if is_first:
         check_new_run(path or new_run_path(name))
-    given, config = config, fit_to_text(config, measures_speed=is_alone)
+    given, (config, chosen) = config, choose_settings(config, measures_speed=is_alone)
     if source := source_run(config.training.init_from):
         config = with_sizes_of(source, config)
     else:
         check_trains_all_positions(config)
-    return Start(config, given, path=path, name=name)
+    return Start(config, given, path=path, name=name, chosen=tuple(chosen))
 
 
 def check_trains_all_positions(config: Config) -> None:

@@ -104,6 +104,13 @@ def test_undo_takes_back_the_last_question(typed, model):
     assert "Took back: B?" in err
 
 
+def test_help_and_quit(typed, model):
+    out, err = typed("/help", "A?", " /quit", "B?")
+    assert out.split() == asked(model, "A?")[0].split()
+    # The first line, and that of /help.
+    assert err.count("/undo takes back the last one, /save FILE adds") == 2 and "/quit ends." in err
+
+
 def test_save_adds_a_dialogue_that_can_be_trained_on(typed, model, tmp_path):
     file = tmp_path / "saved.jsonl"
     typed("A?", f"/save {file}", f"/save {file}")
@@ -118,8 +125,8 @@ def test_commands_that_cannot_be_followed_are_one_line(typed, tmp_path):
     _, err = typed("/undo", "/what", "/save", f"/save {tmp_path}/no/file")
     for problem in (
         "/undo: there is no question yet",
-        "/what: should be /undo or /save FILE",
-        "/save: should be /undo or /save FILE",
+        "/what: should be /undo, /save FILE, /help or /quit",
+        "/save: should be /undo, /save FILE, /help or /quit",
         f"/save {tmp_path}/no/file: No such file or directory",
     ):
         assert problem in err

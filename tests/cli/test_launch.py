@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests.cli.running import called
 
-def launch(*arguments: str) -> subprocess.CompletedProcess:
+
+def launch(*arguments: str, **options) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "minigpt", "launch", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
 
 @pytest.mark.parametrize("arguments", [(), ("--", "sample", "run"), ("--workers", "3")])
@@ -52,3 +55,32 @@ def test_more_workers_than_gpus(monkeypatch):
     ended = launch("--", "train")
     assert ended.returncode == 2
     assert ended.stderr.startswith("minigpt: --workers 2: should be at most 1, the number of GPUs")
+
+
+@pytest.mark.parametrize("option", [["--text", "-"], ["--text=-"]])
+def test_workers_read_a_copy_of_standard_input(option, monkeypatch, cache):
+    from minigpt.cli import launch as command
+    from minigpt.corpus.text_files import standard_input
+
+    launched = []
+    monkeypatch.setattr(command, "launch_workers", lambda *given: launched.append(given) or [0, 0])
+    standard_input.cache_clear()
+    arguments = ["train", "--config", "-", *option, "--set", "training.epochs=1"]
+    done = called("launch", "--workers", "2", "--", *arguments, input="Ana sat.")
+    assert done.returncode == 0, done.stderr
+    ((given, workers),) = launched
+    path = given[-3].removeprefix("--text=")
+    assert (workers, Path(path).read_text()) == (2, "Ana sat.")
+    expected = [
+        argument if argument != "-" or n < 3 else path for n, argument in enumerate(arguments)
+    ]
+    assert given == [f"--text={path}" if a == "--text=-" else a for a in expected]
+    standard_input.cache_clear()
+
+
+def test_workers_do_not_share_standard_input():
+    """Otherwise each would read a part of it; the message says that it is empty."""
+    setting = """--set=data.paths=["-"]"""
+    ended = launch("--", "train", "--set=data.source=files", setting, input="Ana sat.")
+    assert ended.returncode == 2
+    assert ended.stderr == "minigpt: -: standard input is empty; should contain text\n"

@@ -1,5 +1,8 @@
 """Documents in one memory-mapped file, and their pieces."""
 
+import mmap
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +47,23 @@ def test_pieces_join_to_the_documents(texts, size):
             joined.append(current)
             current = ""
     assert joined == texts and current == ""
+
+
+def test_the_memory_of_a_large_text_is_released(tmp_path):
+    """256 MB, one document: without it, all of it would be counted as memory of the process."""
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+    if not Path("/proc/self/statm").is_file():
+        pytest.skip("the memory of the process is not in /proc/self/statm")
+    block = b"word " * 200_000
+    documents = ingest((Piece(block, n == 255) for n in range(256)), tmp_path)
+    assert (len(documents), documents.bytes) == (1, 256_000_000)
+    before, most = resident(), 0
+    for _ in documents.pieces():
+        most = max(most, resident())
+    assert most - before < 150e6
 
 
 def test_cut_before_the_white_space_after_a_word():

@@ -1,6 +1,7 @@
 """Token ids of the user: nanoGPT's files, .npy files, and what is wrong with them."""
 
 import json
+import math
 import os
 import pickle
 import re
@@ -94,7 +95,7 @@ def test_documents_end_at_the_end_token(cache, tmp_path):
 
 def test_all_problems_at_once(cache, tmp_path):
     (tmp_path / "a.bin").write_bytes(b"123")
-    np.save(tmp_path / "b.npy", np.array([0, 7, 8]))
+    np.save(tmp_path / "b.npy", np.array([0, 7, 8, 9, -4, 3]))
     np.save(tmp_path / "c.npy", np.array([0.5]))
     np.save(tmp_path / "d.npy", np.array([{}], dtype=object))
     (tmp_path / "e.npy").write_bytes(b"no array")
@@ -109,7 +110,7 @@ def test_all_problems_at_once(cache, tmp_path):
     assert found[1] == "c.npy: holds float64[1]; should hold integers[n]"
     last = "should be from 0 to 7, the last one of the tokenizer (listed)"
     assert found[5:] == [
-        f"b.npy: the id 8 at position 2: {last}",
+        f"b.npy: the id 8 at position 2 and 2 other ids: {last}",
         f"val.npy: the id -1 at position 0: {last}",
     ]
 
@@ -117,12 +118,14 @@ def test_all_problems_at_once(cache, tmp_path):
 def test_without_names(cache, tmp_path):
     np.save(tmp_path / "a.npy", np.arange(5))
     (tmp_path / "b.bin").write_bytes(b"1")
+    np.save(tmp_path / "c.npy", np.array([3, -2, 70_000, -1]))
     kinds = "tokenizer.kind should be 'gpt2', 'sentencepiece', 'huggingface', 'listed' or 'run'"
     with pytest.raises(UserError) as caught:
         corpus_of(tmp_path)
     assert caught.value.problems == (
         f"{tmp_path}: has no meta.pkl with the names of the ids; {kinds}",
         f"{tmp_path / 'b.bin'}: has 1 bytes; should have two for each id",
+        f"{tmp_path / 'c.npy'}: the id -2 at position 1 and 1 other id: should not be negative",
     )
     with pytest.raises(UserError) as caught:
         corpus_of(tmp_path / "a.npy", kind="character")
@@ -198,6 +201,21 @@ def test_a_run_does_not_need_the_files(cache, tmp_path, monkeypatch):
     assert done.returncode == 0, done.stderr
     evaluated = called("evaluate", "run")
     assert f"over {len(TEXT) - int(len(TEXT) * 0.9):,} tokens" in evaluated.stdout, evaluated
+    # Files of ids have the same scores as the held-out text, and so does its text.
+    held_out = json.loads(called("evaluate", "run", "--json").stdout)
+    text = TEXT[int(len(TEXT) * 0.9) :]
+    Path("val.txt").write_text(text)
+    table = json.loads(called("evaluate", "run", "data/val.bin", "val.txt", "--json").stdout)
+    assert table[0] == {"file": "data/val.bin"} | held_out
+    # A text has an end token.
+    assert (table[1]["tokens"], table[1]["bytes"]) == (len(text) + 1, len(text.encode()))
+    assert math.isclose(table[1]["loss"], held_out["loss"], rel_tol=0.1)
+    np.save("wrong.npy", np.array([1, 99]))
+    failed = called("evaluate", "run", "wrong.npy", "data/val.bin", "no.bin")
+    assert failed.returncode == 2 and [line[:20] for line in failed.stderr.splitlines()] == [
+        "minigpt: wrong.npy: ",
+        "minigpt: no.bin: sho",
+    ]
     assert Run("run").config.tokenizer.path == str(tmp_path / "data" / "meta.pkl")
     (tmp_path / "data").rename(tmp_path / "moved")
     sampled = called("sample", "run", "--prompt", "art", "--max-new-tokens", "4", "--json")

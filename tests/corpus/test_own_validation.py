@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -127,9 +128,22 @@ def test_each_text_with_a_weight_is_split_and_has_its_ids(tmp_path, cache):
 
 def test_weights_fit_the_paths(tmp_path, cache):
     path = write(tmp_path / "a.jsonl", TEXTS)
-    for weights in ([1.0], [1, 2, 3], [], [1, 0], [1, -1]):
+    for weights in ([1, 0], [1, -1]):
         with pytest.raises(UserError, match=r"data.weights = "):
             files([path, path], weights=weights)
+    missing = str(tmp_path / "missing.txt")
+    for weights in ([1.0], [1.0, 2.0, 3.0], []):
+        # With the problems of the paths, also when sizes are chosen before the text is read.
+        data = {"paths": [path, path], "val_paths": [missing], "weights": weights}
+        config = load_config({"data": {"source": "files"} | data})
+        reads = (partial(open_corpus, config.data, CHARACTERS), partial(fit_to_text, config))
+        for read in reads:
+            with pytest.raises(UserError) as found:
+                read()
+            assert sorted(found.value.problems) == [
+                f"{missing}: no such file or folder",
+                f"data.weights = {weights}: should have a number for each of data.paths",
+            ]
     blank = write(tmp_path / "b.jsonl", [" "])
     with pytest.raises(UserError, match=rf"^{blank}: only white space"):
         open_corpus(files([path, blank], weights=[1, 2]), CHARACTERS)

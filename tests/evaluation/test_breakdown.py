@@ -8,6 +8,7 @@ import pytest
 from minigpt.corpus.batches import eval_windows
 from minigpt.evaluation.breakdown import PASSAGE_TOKENS, PASSAGES, LossBreakdown
 from minigpt.tokenizers.character import CharacterTokenizer
+from minigpt.tokenizers.chat import answers
 
 TEXT = "Ana sat on the hill and ate figs. Béla did not. " * 60
 MAX_LEN = 128
@@ -107,3 +108,29 @@ def test_pairs_of_sentences(tokenizer):
     assert hardest[0]["loss"] == pytest.approx(losses[2, : len(targets[2])].mean(), abs=1e-3)
     assert found["positions"][0] == {"from": 0, "to": 1, "tokens": 3, "loss": losses[:, 0].mean()}
     assert sum(group["tokens"] for group in found["frequencies"]) == weights.sum()
+
+
+def test_a_line_for_each_turn_before_an_answer(tokenizer):
+    """Two dialogues in a row of a batch; the second one has two answers."""
+    dialogues = [["Ana sat", "on the hill"], ["Ana?", "Béla did not", "Is it so", "Ana sat so"]]
+    chat = tokenizer.with_chat()
+    roles = ["user", "assistant"] * 2
+    messages = [
+        [{"role": r, "content": c} for r, c in zip(roles, turns, strict=False)]
+        for turns in dialogues
+    ]
+    ids = chat.encode_dialogues(messages)
+    starts = np.repeat([0, len(ids[0])], [len(each) for each in ids])[None, :-1].astype(np.int32)
+    row = np.concatenate(ids)[None].astype(np.int32)
+    weights = np.zeros(row.shape, np.float32)
+    for begin, end in zip(*answers(row[0], chat.chat), strict=True):
+        weights[0, begin:end] = 1
+    losses = np.linspace(1, 2, row.size - 1, dtype=np.float32)[None]
+    breakdown = LossBreakdown(chat, np.ones(chat.vocab_size, np.int64))
+    breakdown.add((row[:, :-1], starts), row[:, 1:], weights[:, 1:], losses)
+    hardest = breakdown.as_dict()["passages"]["hardest"]
+    assert [passage["source"] for passage in hardest] == [
+        "Ana?\nBéla did not\nIs it so",
+        "Ana?",
+        "Ana sat",
+    ]

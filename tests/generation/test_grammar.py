@@ -99,6 +99,14 @@ def test_a_form_that_the_vocabulary_does_not_have():
     logits[list(tokenizer.byte_ids)] = -np.inf
     with pytest.raises(UserError, match="the grammar: no token of the vocabulary can follow 'ab'"):
         process(tokenizer.encode("ab"), logits)
+    endless = Grammar("grammar", 'root ::= "a" x\nx ::= x "b"').start(
+        tokenizer, np.zeros(0, np.int32)
+    )
+    with pytest.raises(
+        UserError, match=r"no text can follow .*: each rule should have an alternative"
+    ):
+        for ids in ("", "a", "ab"):
+            endless(tokenizer.encode(ids), np.zeros(tokenizer.vocab_size, np.float32))
     with pytest.raises(UserError, match="a vocabulary of words cannot follow a grammar"):
         Grammar("regex", "a").start(
             WordTokenizer.learn(["a b"], 8, lowercase=False), tokenizer.encode("")

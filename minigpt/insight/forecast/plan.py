@@ -22,6 +22,7 @@ from minigpt.insight.forecast.measuring import Durations, Times, measure, times
 from minigpt.interrupts import stop_if_interrupted
 from minigpt.models.lora import count_merged
 from minigpt.models.memory_estimate import matrix_weights
+from minigpt.notices import LOGGER
 from minigpt.training.console import count, duration, rounded
 from minigpt.training.messages import parameters_by_part, summary_lines
 from minigpt.training.start import new_training
@@ -172,6 +173,8 @@ def plan(
     task = build_task(start.config, corpus)
     with enough_memory(task.config, corpus.tokenizer.vocab_size):
         model = start.build_model(task)
+        for line in start.chosen:
+            LOGGER.info("%s", line)
         Strategy().compile(task, model)
         lines = summary_lines(task, model, device)
         stop_if_interrupted()

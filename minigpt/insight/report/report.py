@@ -66,6 +66,10 @@ def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
         for name in ("positions", "frequencies", "passages", "sweep"):
             analysis[name] = None
     kind = settings.sections.get("model", {}).get("kind")
+    samples = samples_by_prompt(run.samples_file, best, only_best=comparison)
+    if settings.sections.get("data", {}).get("source") == "dialogues":
+        # An answer begins on a line of its own.
+        samples = [group | {"prompt": f"{group.get('prompt', '')}\n"} for group in samples]
     return {
         **analysis,
         "name": text(run.path.absolute().name, 300),
@@ -77,7 +81,7 @@ def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
         "metrics": spread(metrics, _MOST_EPOCHS),
         "epochs": sum(isinstance(record["epoch"], int) for record in metrics),
         "steps": [] if comparison else _steps(run),
-        "samples": samples_by_prompt(run.samples_file, best, only_best=comparison),
+        "samples": samples,
         "certificates": certificate_values(run),
         "settings": settings.rows,
         "environment": environment(text(recorded.get("device"), 300)),

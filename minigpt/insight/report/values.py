@@ -148,7 +148,8 @@ def _passages(value: Any) -> list[dict[str, Any]]:
         shown = found if "source" in record else _from_a_word(found)
         if shown:
             mean = sum((loss for _, loss in shown), 0.0) / len(shown)
-            passages.append({"loss": number(mean), "tokens": shown})
+            source = texts(record, ("source",), _SENTENCE_CHARACTERS)
+            passages.append({**source, "loss": number(mean), "tokens": shown})
     return passages
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from minigpt.insight.report.report import run_facts
 from minigpt.insight.report.values import read_settings
 from tests.insight.report.report_runs import write_records
 
@@ -53,3 +54,21 @@ def test_a_configuration_with_thousands_of_settings(tmp_path):
     run.config_file.write_text(f"[model]\n{lines}")
     rows = read_settings(run.config_file).rows
     assert 100 < len(rows) < 1000 and all(row["differs"] is None for row in rows)
+
+
+@pytest.mark.parametrize("source", ["dialogues", "stories"])
+def test_the_source_of_a_passage_is_shown_with_it(tmp_path, source):
+    passages = {
+        "hardest": [
+            {"loss": 2.0, "source": "Where is Ana?\nHere.\nWhere?", "tokens": [["So", 2.0]]},
+            {"loss": 1.0, "source": 7, "tokens": [["a", 1.0]]},
+        ]
+    }
+    settings = {"data": {"source": source}}
+    run = write_records(tmp_path / "run", settings=settings, analysis={"passages": passages})
+    facts = run_facts(run)
+    first, second = facts["passages"]["hardest"]
+    assert first["source"] == "Where is Ana?\nHere.\nWhere?" and "source" not in second
+    # The answer of a sample has a line of its own.
+    ending = "\n" * (source == "dialogues")
+    assert [group["prompt"] for group in facts["samples"]] == [f"Ana sat{ending}", ending]

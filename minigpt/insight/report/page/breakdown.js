@@ -78,7 +78,7 @@ function passagesPart(title, id, passages) {
   return make("div", { class: "part" }, make("h3", {}, title), ...passages.map((passage, at) => passageBox(`${title} passage ${at + 1}`, `${id}-${at}`, passage)));
 }
 
-function passageBox(name, id, { loss, tokens }) {
+function passageBox(name, id, { loss, tokens, source }) {
   const box = make("span", { id });
   const mean = loss === null ? "" : `Mean loss ${loss.toFixed(2)} nats per token.`;
   const readout = make("p", { class: "readout", role: "status" }, mean);
@@ -99,7 +99,8 @@ function passageBox(name, id, { loss, tokens }) {
     onOpen: show,
   });
   list.append(tokens.map(([text, nats]) => ({ text: shownText(text), label: text, probability: probabilityOf(nats), picked: false })));
-  return make("div", { class: "passage" }, make("p", { class: "passage-text", dir: "auto" }, box), readout);
+  const before = source && make("p", { class: "passage-source", dir: "auto" }, shownText(source));
+  return make("div", { class: "passage" }, before, make("p", { class: "passage-text", dir: "auto" }, box), readout);
 }
 
 function probabilityOf(nats) {
