@@ -100,9 +100,10 @@ def test_commands_open_files(tmp_path):
     assert errors == []
     ids = model.tokenizer.encode("Ana")
     pieces = "|".join(map(model.tokenizer.piece, ids))
+    counted = f"{len(ids)} tokens, 3 bytes, {3 / len(ids):.2f} bytes per token"
     expected = [
         written.splitlines(),
-        [pieces, " ".join(map(str, ids)), "2 tokens, 3 bytes, 1.50 bytes per token"],
+        [pieces, " ".join(map(str, ids)), counted],
         pairs.translate(["a b"]),
         [" ".join(answer.splitlines())],
         ["Wrote page.html"],
