@@ -1,7 +1,6 @@
 """minigpt-portable: what opens a portable file, on a system without TensorFlow, and on Windows."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -72,14 +71,9 @@ def run(*commands: tuple[str, ...], cwd: Path, text: str = "") -> tuple[list[str
         cwd=cwd,
         capture_output=True,
         text=True,
-        env=environment(),
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines(), done.stderr.splitlines()
-
-
-def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(ROOT)}
 
 
 def test_commands_open_files(tmp_path):
@@ -117,9 +111,7 @@ def test_commands_open_files(tmp_path):
 
 def test_server_of_a_file(tmp_path):
     command = on_windows(("serve", GPT, "--port", "0", "--threads", "1"))
-    with subprocess.Popen(
-        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment()
-    ) as server:
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as server:
         try:
             url = re.search("http://[^ ]+[0-9]", server.stderr.readline())[0]
             body = json.dumps({"prompt": "Ana", "max_tokens": 8, "temperature": 0}).encode()
