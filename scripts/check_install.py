@@ -75,18 +75,9 @@ def check(folder: Path, arguments: argparse.Namespace) -> None:
     wheels = {}
     for name, project in PROJECTS.items():
         if not arguments.dist:
-            pip = (
-                sys.executable,
-                "-m",
-                "pip",
-                "wheel",
-                "--quiet",
-                "--no-deps",
-                "--wheel-dir",
-                dist,
-            )
-            measure(f"build {name}", *pip, project)
-        (wheels[name],) = dist.absolute().glob(f"{name}-*.whl")
+            command = ("wheel", "--quiet", "--no-deps", "--wheel-dir", dist, project)
+            measure(f"build {name}", sys.executable, "-m", "pip", *command)
+        (wheels[name],) = dist.absolute().rglob(f"{name}-*.whl")
 
     for name, extra in (("minigpt_keras", "[serve]"), ("minigpt_portable", "")):
         work, files = folder / f"work-{name}", folder / f"files-{name}"
@@ -122,7 +113,9 @@ def check(folder: Path, arguments: argparse.Namespace) -> None:
         rows.append(("server, until its first answer", seconds, None))
 
     dry = ("--dry-run", "--ignore-installed", "--target", folder / "none", "--only-binary=:all:")
-    for version in VERSIONS:
+    if "PIP_NO_INDEX" in environment:
+        print("files for Windows: not looked for, as PIP_NO_INDEX is set")
+    for version in () if "PIP_NO_INDEX" in environment else VERSIONS:
         platform = ("--platform", "win_amd64", "--python-version", version)
         wheel = wheels["minigpt_portable"]
         measure(f"files for Windows, Python {version}", *pip, "install", *dry, *platform, wheel)

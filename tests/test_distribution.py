@@ -29,16 +29,16 @@ FEATURES = [
     "serve",
     "tensorboard",
 ]
-FOLDERS = ["minigpt", "scripts", "examples", "tests", "docs", "configs", "data"]
+FOLDERS = ["minigpt", "scripts", "examples", "tests", "docs", "configs", "data", "packaging"]
 KINDS = {".md", ".py", ".toml", ".ipynb", ".js", ".html", ".cjs"}
 TEXTS = [
     *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in KINDS),
-    *(ROOT / name for name in ("Makefile", ".ci/run", "pyproject.toml")),
+    *(ROOT / name for name in ("Makefile", ".ci/run", "Dockerfile", "pyproject.toml")),
     *ROOT.glob("*.md"),
 ]
 # The index has another program of the name minigpt, and nothing of this project yet. Files and folders of
 # these names are not meant, nor is what follows in another sentence.
-NAME = r"(?<![\w./-])minigpt(?:[-_]keras)?"
+NAME = r"(?<![\w./-])minigpt(?:[-_](?:keras|portable))?"
 ON_AN_INDEX = re.compile(
     rf"{NAME}\[(?:{'|'.join(EXTRAS)})\]|pip3? (?:install|download)\b(?:[^\n.]|\.(?! ))*{NAME}(?![\w./-])"
 )
@@ -57,7 +57,7 @@ def test_no_text_says_to_install_what_the_project_does_not_own():
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
-@pytest.mark.parametrize("name", ["minigpt", PROJECT["name"]])
+@pytest.mark.parametrize("name", ["minigpt", PROJECT["name"], "minigpt-portable"])
 def test_the_search_finds_installations_from_an_index(name):
     for line in (f"pip install {name}", f"pip install 'other' \"{name}[serve]\"", f"{name}[onnx]"):
         assert installs_from_an_index(line), line
@@ -68,13 +68,14 @@ def test_the_search_finds_installations_from_an_index(name):
 def test_files_of_the_distribution_have_its_name_and_version():
     """Such as minigpt_keras-0.2.0-py3-none-any.whl."""
     assert metadata.version(PROJECT["name"]) == minigpt.__version__
-    wheel = f"{PROJECT['name'].replace('-', '_')}-{minigpt.__version__}-py3-none-any.whl"
+    names = ("minigpt_keras", "minigpt_portable")
+    wheels = {f"{name}-{minigpt.__version__}-py3-none-any.whl" for name in names}
     named = {
         name
         for path in TEXTS
         for name in re.findall(r"\w+-[\d.]+-py3-none-any\.whl", path.read_text(encoding="utf-8"))
     }
-    assert named == {wheel}
+    assert named == wheels
 
 
 @pytest.mark.parametrize("extra", FEATURES)

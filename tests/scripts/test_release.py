@@ -1,0 +1,65 @@
+"""What scripts/release.py checks before it builds; and the workflow that publishes what it builds."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts.release import PROJECTS, read_release
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOW = ROOT / ".github/workflows/release.yml"
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A checkout with the version 1.2.3, and a function that commits all of it."""
+    monkeypatch.delenv("GITHUB_REF_TYPE", raising=False)
+    (tmp_path / "minigpt").mkdir()
+    (tmp_path / "minigpt/__init__.py").write_text('__version__ = "1.2.3"\n')
+
+    def commit(changelog: str) -> Path:
+        (tmp_path / "CHANGELOG.md").write_text(changelog)
+        name = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        for command in (("init", "-q"), ("add", "-A"), (*name, "commit", "-qm", "A version")):
+            subprocess.run(["git", *command], cwd=tmp_path, check=True)
+        return tmp_path
+
+    return commit
+
+
+def test_notes_are_the_newest_section(checkout):
+    text = "# Changelog\n\n## 1.2.3 (2026-01-31)\n\n### Added\n\n- This.\n\n## 1.2.2\n\n- That.\n"
+    assert read_release(checkout(text)) == ([], "1.2.3", "### Added\n\n- This.\n")
+
+
+@pytest.mark.parametrize("heading", ["1.2.3 (not released yet)", "1.2.4 (2026-01-31)", "1.2.3"])
+def test_the_changelog_should_have_the_version_and_a_date(checkout, heading):
+    (problem,), *_ = read_release(checkout(f"# Changelog\n\n## {heading}\n\n- This.\n"))
+    assert problem.startswith(f"CHANGELOG.md: its first section is '{heading}'; should be '1.2.3 (")
+
+
+def test_files_that_are_not_committed(checkout):
+    root = checkout("## 1.2.3 (2026-01-31)\n\n- This.\n")
+    (root / "new.py").touch()
+    (problem,), *_ = read_release(root)
+    assert problem == "git: 1 changes are not committed, such as '?? new.py'"
+
+
+@pytest.mark.parametrize(("tag", "count"), [("v1.2.3", 0), ("v1.2.4", 1)])
+def test_the_tag_is_compared(checkout, monkeypatch, tag, count):
+    root = checkout("## 1.2.3 (2026-01-31)\n\n- This.\n")
+    monkeypatch.setenv("GITHUB_REF_TYPE", "tag")
+    monkeypatch.setenv("GITHUB_REF_NAME", tag)
+    assert len(read_release(root)[0]) == count
+
+
+def test_the_workflow_publishes_both_distributions_without_a_password():
+    if not WORKFLOW.exists():
+        pytest.skip("a source distribution has no workflows")
+    _, _, publish = WORKFLOW.read_text(encoding="utf-8").partition("\n  publish:\n")
+    assert "  environment: pypi\n" in publish and "id-token: write\n" in publish
+    assert f"project: [{', '.join(PROJECTS)}]\n" in publish
+    assert "packages-dir: dist/${{ matrix.project }}\n" in publish
+    # It would be used in place of trusted publishing.
+    assert "password:" not in publish
