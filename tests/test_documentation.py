@@ -281,7 +281,7 @@ def test_folders_in_the_navigation(tmp_path, monkeypatch):
 def test_the_site(tmp_path):
     """It builds without warnings, its links lead somewhere, and it loads nothing from other hosts."""
     pytest.importorskip("mkdocs", reason="needs the extra docs")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     done = subprocess.run(
         [*command, "--site-dir", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
     )
