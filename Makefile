@@ -52,9 +52,9 @@ page: setup
 	@$(BIN)/minigpt export $(RUN) --format html --output page.html
 	@echo "Open page.html in a browser."
 
-# The variable turns off a notice about later versions of MkDocs.
+# Not --quiet: warnings would not be counted. The variable turns off a notice about later versions of MkDocs.
 docs: $(VENV)/.docs
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(or $(OUTPUT),site)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(or $(OUTPUT),site)
 	@echo "Open $(or $(OUTPUT),site)/index.html in a browser."
 
 docs-images: $(VENV)/.browser

@@ -49,10 +49,10 @@ def commands_page() -> str:
 def python_reference_page() -> str:
     """Returns the page of the public names, which mkdocstrings fills with their docstrings.
 
-    The order of the names and the members of the classes are those of docs/python-api.md.
+    The order of the names and the methods of the classes are those of docs/python-api.md.
     """
     described = (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")
-    members = sorted(set(re.findall(r"\w+", " ".join(re.findall(r"`(.*?)`", described)))))
+    members = sorted(set(re.findall(r"(\w+)\(", " ".join(re.findall(r"`(.*?)`", described)))))
     mentioned = dict.fromkeys(re.findall(r"minigpt\.(\w+)\b", described))
     text = (
         "# Python reference\n\nHere you can look up the arguments, results, shapes and errors of each "

@@ -104,7 +104,7 @@ def test_without_a_package_of_a_format(tiny_run, tmp_path, monkeypatch):
 
 
 # Module → distribution, where the names differ. These modules are generated and import protobuf themselves.
-OTHER_NAMES = {"sentencepiece_model_pb2": "protobuf", "PIL": "pillow"}
+OTHER_NAMES = {"sentencepiece_model_pb2": "protobuf", "PIL": "pillow", "griffe": "griffelib"}
 
 
 def imported_distributions(path: Path) -> set[str]:
