@@ -19,7 +19,7 @@ from minigpt.serving.schema import CompletionBody
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     *sorted(ROOT.glob("*.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "data/README.md",
     ROOT / "examples/README.md",
 ]
