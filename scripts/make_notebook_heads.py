@@ -41,8 +41,8 @@ def written() -> dict[Path, str]:
         rest = [cell for cell in notebook["cells"] if cell["id"] not in ("badges", "install")]
         notebook["cells"] = head + rest
         contents[path] = json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
-        row = re.compile(rf"^(\| \[`{path.name}`\]\({path.name}\)).*? \|", re.M)
-        readme = row.sub(lambda match, badges=badges: " ".join([match[1], *badges, "|"]), readme)
+        row = rf"^(\| \[`{path.name}`\]\({path.name}\)).*? \|"
+        readme = re.sub(row, " ".join(["\\1", *badges, "|"]), readme, flags=re.M)
     return {**contents, EXAMPLES / "README.md": readme}
 
 
