@@ -213,9 +213,9 @@ def test_what_the_progress_shows(monkeypatch, max_minutes, early, late, bars):
 def test_a_notebook_shows_the_progress_in_one_line_that_changes(monkeypatch):
     machine = Machine(monkeypatch, max_minutes="none", epochs=2, steps_per_epoch=20)
     display = Display(Console(file=io.StringIO(), force_jupyter=True), machine.clock)
-    shown, updated = [], []
-    handle = SimpleNamespace(update=lambda data, raw: updated.append(data["text/plain"]))
-    monkeypatch.setattr("IPython.display.display", lambda data, **_: shown.append(data) or handle)
+    created, lines = [], []
+    handle = SimpleNamespace(update=lambda data, raw: lines.append(data["text/plain"]))
+    monkeypatch.setattr("IPython.display.display", lambda **_: created.append(handle) or handle)
 
     def seconds(step):
         display.on_epoch_begin(step // 20)
@@ -223,9 +223,9 @@ def test_a_notebook_shows_the_progress_in_one_line_that_changes(monkeypatch):
         return 0.5
 
     machine.run(seconds)
-    assert len(shown) == 1 and shown[0]["text/plain"].startswith("epoch 1/2  step")
+    assert len(created) == 1 and lines[0].startswith("epoch 1/2  step")
     # Once per second, in 20 seconds.
-    assert 15 < len(updated) < 21 and updated[-1].startswith("epoch 2/2  step 3")
+    assert 15 < len(lines) < 21 and lines[-1].startswith("epoch 2/2  step 3")
     assert display.console.file.getvalue() == ""
 
 
