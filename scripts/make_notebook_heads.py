@@ -36,24 +36,24 @@ def written() -> dict[Path, str]:
     for path in sorted(EXAMPLES.glob("*.ipynb")):
         notebook = json.loads(path.read_text(encoding="utf-8"))
         badges = _badges(repository, path.name)
-        head = [_cell("badges", "markdown", " ".join(badges))]
+        head = [_cell("badges", "markdown", badges)]
         head.append(_cell("install", "code", INSTALL.format(repository=repository)))
         rest = [cell for cell in notebook["cells"] if cell["id"] not in ("badges", "install")]
         notebook["cells"] = head + rest
         contents[path] = json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
-        row = re.compile(rf"^(\| \[`{path.name}`\]\({path.name}\)).*? \|", re.M)
-        readme = row.sub(lambda match, badges=badges: " ".join([match[1], *badges, "|"]), readme)
+        row = rf"^(\| \[`{path.name}`\]\({path.name}\)).*? \|"
+        readme = re.sub(row, f"\\1 {badges} |", readme, flags=re.M)
     return {**contents, EXAMPLES / "README.md": readme}
 
 
-def _badges(repository: str, name: str) -> list[str]:
+def _badges(repository: str, name: str) -> str:
     page = f"{repository}/blob/main/examples/{name}"
-    return [
+    return (
         "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]"
-        f"({page.replace('https://github.com/', 'https://colab.research.google.com/github/')})",
+        f"({page.replace('https://github.com/', 'https://colab.research.google.com/github/')}) "
         "[![Open in Kaggle](https://kaggle.com/static/images/open-in-kaggle.svg)]"
-        f"(https://kaggle.com/kernels/welcome?src={page})",
-    ]
+        f"(https://kaggle.com/kernels/welcome?src={page})"
+    )
 
 
 def _cell(name: str, kind: str, source: str) -> dict[str, Any]:
@@ -61,10 +61,6 @@ def _cell(name: str, kind: str, source: str) -> dict[str, Any]:
     return cell if kind == "markdown" else cell | {"execution_count": None, "outputs": []}
 
 
-def main() -> None:
+if __name__ == "__main__":
     for path, content in written().items():
         path.write_text(content, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

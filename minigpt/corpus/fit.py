@@ -24,6 +24,7 @@ from minigpt.corpus.id_files import IdFiles, tokenizer_of_ids
 from minigpt.corpus.sources import open_source
 from minigpt.corpus.split import split
 from minigpt.corpus.token_store import given_tokenizer
+from minigpt.environment import hide_tensorflow_log
 from minigpt.errors import ArgumentProblem, UserError, gathering
 
 # The bytes of UTF-8 that do not begin a character.
@@ -151,9 +152,11 @@ def training_speed(device: str) -> float:
       device: as `training.device`.
     """
     # TensorFlow is not asked to multiply: its devices are selected later.
-    import tensorflow as tf
+    with hide_tensorflow_log():
+        import tensorflow as tf
 
-    if device != "cpu" and tf.config.list_physical_devices("GPU"):
+        has_gpu = bool(tf.config.list_physical_devices("GPU"))
+    if device != "cpu" and has_gpu:
         return GPU_SPEED
     rows, width, columns = 2048, 192, 512
     inputs, kernel = np.ones((rows, width), "float32"), np.ones((width, columns), "float32")

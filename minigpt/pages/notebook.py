@@ -7,25 +7,24 @@ from minigpt.errors import UserError, as_path
 
 
 class InlinePage:
-    """A page or a report that minigpt has written, for a notebook: the last value of a cell is shown.
+    """An HTML file that minigpt has written, for a notebook: the last value of a cell is shown.
 
-    The output contains the whole file, so that it is also shown where the notebook's server gives the
-    browser no files, as on Colab. It is sandboxed: its script cannot reach the notebook.
+    The output contains the file, because Colab gives the browser no files. It is sandboxed: its script
+    cannot reach the notebook.
 
     Args:
-      path: an HTML file, such as `run.report_file` or one from `export_run(run, "html", path)`.
+      path: the file, such as `run.report_file`.
       height: in pixels.
     Raises:
       UserError: the file cannot be read.
     """
 
     def __init__(self, path: str | Path, height: int = 640) -> None:
-        path = as_path("path", path)
         try:
-            self.html = path.read_text(encoding="utf-8")
+            self.html = as_path("path", path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{path}: cannot be read as a page: {error}") from error
-        self.height = int(height)
+        self.height = height
 
     def _repr_html_(self) -> str:
         return (

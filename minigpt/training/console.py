@@ -45,9 +45,9 @@ def show(console: Console, *parts: str | tuple[str, str], indent: int | None = N
         return
     if console.is_jupyter:
         # rich would write one block of HTML per message, which a notebook does not wrap.
-        styles = ((printable(text), Style.parse(style)) for text, style in styled)
-        rendered = (style.render(text, color_system=ColorSystem.STANDARD) for text, style in styles)
-        print("".join(rendered), file=console.file)
+        for text, style in [*styled, ("\n", "")]:
+            rendered = Style.parse(style).render(printable(text), color_system=ColorSystem.STANDARD)
+            console.file.write(rendered)
         return
     # Text is written unchanged to files and pipes. `Text` would remove some control characters.
     segments = [Segment(text, Style.parse(style)) for text, style in styled]

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+import minigpt
 from minigpt.config import load_config
 from minigpt.models import build_model
 from minigpt.tokenizers import learn_tokenizer
@@ -245,3 +246,20 @@ def test_no_request_is_made(gpt, pairs, open_page, recorder, tmp_path):
 def is_of_a_page(line: str) -> bool:
     """Whether a request is not one that a browser makes by itself."""
     return not re.search(r"mozilla|firefox|google|gstatic|chromium", line)
+
+
+def test_a_page_in_a_notebook_runs_its_model_and_cannot_reach_the_notebook(chromium, gpt, tmp_path):
+    frame = minigpt.InlinePage(gpt.page)._repr_html_()
+    (tmp_path / "notebook.html").write_text(f"<title>notebook</title>{frame}", encoding="utf-8")
+    tab = chromium.open(tmp_path / "notebook.html")
+    page = tab.page.frames[1]
+    result = page.evaluate(
+        "minigpt.ready.then(() => minigpt.generate({ prompt: 'Ana', temperature: 0 }))"
+    )
+    expected = gpt.portable().generate("Ana", 30, temperature=0, stop=["hill"])
+    assert [result["text"]] == expected
+    assert (
+        page.evaluate("(() => { try { return parent.document.title } catch { return '' } })()")
+        == ""
+    )
+    tab.close()

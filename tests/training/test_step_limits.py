@@ -210,6 +210,25 @@ def test_what_the_progress_shows(monkeypatch, max_minutes, early, late, bars):
     assert completed == pytest.approx(bars)
 
 
+def test_a_notebook_shows_the_progress_in_one_line_that_changes(monkeypatch):
+    machine = Machine(monkeypatch, max_minutes="none", epochs=2, steps_per_epoch=20)
+    display = Display(Console(file=io.StringIO(), force_jupyter=True), machine.clock)
+    created, lines = [], []
+    handle = SimpleNamespace(update=lambda data, raw: lines.append(data["text/plain"]))
+    monkeypatch.setattr("IPython.display.display", lambda **_: created.append(handle) or handle)
+
+    def seconds(step):
+        display.on_epoch_begin(step // 20)
+        display.on_train_batch_end(step % 20, {"loss": 1.0})
+        return 0.5
+
+    machine.run(seconds)
+    assert len(created) == 1 and lines[0].startswith("epoch 1/2  step")
+    # Once per second, in 20 seconds.
+    assert 15 < len(lines) < 21 and lines[-1].startswith("epoch 2/2  step 3")
+    assert display.console.file.getvalue() == ""
+
+
 def test_the_speed_is_that_between_two_points(monkeypatch, tmp_path):
     """Checkpoints and the first batch of an epoch do not count. Ten updates of 0.5 s, then 0.1 s."""
     machine = Machine(monkeypatch, max_minutes="none", epochs=2, steps_per_epoch=20)

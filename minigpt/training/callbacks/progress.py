@@ -19,16 +19,15 @@ from minigpt.training.console import duration, show
 
 SECONDS_BETWEEN_LINES = 10
 SECONDS_BETWEEN_BARS = 0.1
-SECONDS_BETWEEN_UPDATES_OF_A_CELL = 1
+SECONDS_BETWEEN_CHANGES_OF_A_CELL = 1
 # The speed is that between two points so far apart, so that it can be read in a bar.
 SECONDS_BETWEEN_SPEEDS = 1
 
 
 class Display(Callback):
-    """Shows the progress, and a line after each epoch.
+    """Shows a progress bar on a terminal, one line that changes in a notebook, occasional lines elsewhere.
 
-    The progress is a bar on a terminal, one line of the cell's output in a notebook, and occasional lines
-    elsewhere.
+    After each epoch it shows a line with the scores.
     """
 
     def __init__(self, console: Console, clock: Clock) -> None:
@@ -40,7 +39,7 @@ class Display(Callback):
         self._shown = self._speed_shown = time.perf_counter()
         self._interval = SECONDS_BETWEEN_BARS if console.is_terminal else SECONDS_BETWEEN_LINES
         if console.is_jupyter:
-            self._interval = SECONDS_BETWEEN_UPDATES_OF_A_CELL
+            self._interval = SECONDS_BETWEEN_CHANGES_OF_A_CELL
         self._cell_line: Any = None
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -88,19 +87,17 @@ class Display(Callback):
                 self._task, completed=done, description=self._epoch_name, figures=figures
             )
         elif self.console.is_jupyter:
-            self._update_cell(f"{self._epoch_name}  {figures}")
+            self._change_cell(f"{self._epoch_name}  {figures}")
         else:
             show(self.console, f"{self._epoch_name}  {figures}")
 
-    def _update_cell(self, line: str) -> None:
-        """Shows the line in a notebook, in place of the one before. Every notebook service can do this."""
+    def _change_cell(self, line: str) -> None:
+        """Shows the line in the output of a notebook's cell, in place of the line before."""
         from IPython.display import display
 
-        data = {"text/plain": line}
         if self._cell_line is None:
-            self._cell_line = display(data, raw=True, display_id=True)
-        else:
-            self._cell_line.update(data, raw=True)
+            self._cell_line = display(display_id=True)
+        self._cell_line.update({"text/plain": line}, raw=True)
 
     @property
     def _epoch_name(self) -> str:

@@ -1,0 +1,75 @@
+"""docs/from-scratch/: the code of all chapters runs in order, and prints what is shown."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "from-scratch"
+CHAPTERS = sorted(FOLDER.glob("[0-9]-*.md"))
+# A block of code, and the box that follows it, if there is one.
+BLOCK = re.compile(
+    r"^```python\n(.*?)^```\n(?:\n(?:(About|For example):\n\n)?```text\n(.*?)^```\n)?", re.M | re.S
+)
+NUMBER = re.compile(r"\d+\.\d+")
+
+
+def difference(shown: str, printed: str, kind: str) -> str | None:
+    """Returns what is wrong with an output, or None.
+
+    Args:
+      shown: the output in the document.
+      printed: the output of the code.
+      kind: what is above the box. "About": decimal numbers may differ by 10%. "For example": the text is
+        drawn from a trained model, so only its first word is compared. "": nothing may differ.
+    """
+    if kind == "For example":
+        is_same = shown.split()[0] == printed.split()[0] and len(printed) >= len(shown) // 2
+    elif kind == "About":
+        numbers, others = NUMBER.findall(shown), NUMBER.findall(printed)
+        is_same = NUMBER.sub("#", shown) == NUMBER.sub("#", printed) and [
+            float(number) for number in numbers
+        ] == pytest.approx([float(number) for number in others], rel=0.1)
+    else:
+        is_same = shown == printed
+    return None if is_same else f"shown:\n{shown}\nprinted:\n{printed}"
+
+
+def test_the_comparison_finds_differences():
+    assert not difference("loss 1.50\n", "loss 1.60\n", "About")
+    assert difference("loss 1.50\n", "loss 1.60\n", "")
+    assert difference("loss 1.50\n", "loss 1.70\n", "About")
+    assert difference("loss 1.50\n", "error 1.50\n", "About")
+    assert difference("12 of 1.50\n", "13 of 1.50\n", "About")
+    assert not difference("[Once upon] a\n", "[Once upon] b\n", "For example")
+    assert difference("[Once upon] a\n", "Traceback\n", "For example")
+
+
+@pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.stem)
+def test_chapters_have_the_same_form(page):
+    assert len(CHAPTERS) == 7
+    text = page.read_text(encoding="utf-8")
+    assert re.match(r"# \d\. .*\n\nAfter this chapter you can ", text)
+    last = text.split("\n## The same in minigpt\n")[1]
+    assert "`minigpt/" in last and "```python" in last
+    index = (FOLDER / "index.md").read_text(encoding="utf-8")
+    assert f"[{text.splitlines()[0][5:]}]({page.name})" in index
+    # Every box belongs to a block of code.
+    assert sum(bool(shown) for *_, shown in BLOCK.findall(text)) == text.count("```text")
+
+
+def test_the_code_prints_what_is_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    variables: dict[str, object] = {"__name__": "__main__"}
+    for page in CHAPTERS:
+        for code, kind, shown in BLOCK.findall(page.read_text(encoding="utf-8")):
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output):
+                exec(compile(code, page.name, "exec"), variables)
+            # What a training run prints is not shown.
+            if "minigpt.train(" not in code:
+                problem = difference(shown, output.getvalue(), kind)
+                assert problem is None, f"{page.name}:\n{code}\n{problem}"
+    assert list(tmp_path.glob("runs/*/page.html"))
