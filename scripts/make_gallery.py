@@ -5,8 +5,8 @@
     python scripts/make_gallery.py --shakespeare shakespeare.txt --pairs eng-deu.tsv
 
 What is finished is kept, and training that was interrupted goes on. To make a model again, remove its
-folder in runs/gallery and its files in gallery. Shakespeare and translation need a text: the options, or the
-environment variables MINIGPT_SHAKESPEARE and MINIGPT_PAIRS, name it. Pictures of the pages need Chromium
+folder in runs/gallery and its files in gallery. Shakespeare and translation need a text, which the options
+or the environment variables MINIGPT_SHAKESPEARE and MINIGPT_PAIRS name. Pictures of the pages need Chromium
 and the extra `browser`; without them the index has the curve of the loss.
 """
 
@@ -252,10 +252,14 @@ def pictures(page: Path) -> str | None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium)
         for scheme in schemes:
-            tab = browser.new_page(viewport={"width": 1000, "height": 625}, color_scheme=scheme)
-            tab.goto(page.as_uri())
+            tab = browser.new_page(viewport={"width": 1000, "height": 760}, color_scheme=scheme)
+            tab.goto(page.resolve().as_uri())
             tab.evaluate("() => minigpt.ready")
-            tab.wait_for_timeout(3000)
+            # The page writes its first text. A slow machine does not wait for its end.
+            for _ in range(20):
+                tab.wait_for_timeout(1000)
+                if tab.evaluate("() => document.getElementById('stop')?.hidden ?? true"):
+                    break
             shot = tab.screenshot(type="jpeg", quality=75)
             found.append("data:image/jpeg;base64," + base64.b64encode(shot).decode())
         browser.close()
@@ -272,7 +276,7 @@ def card(name: str, gallery: Path) -> str:
     values = json.loads((gallery / f"{name}.json").read_text())
     facts = (
         f"{values['figure']} · {values['parameters']:,} parameters · "
-        f"trained for {values['minutes']:.1f} min · {page.stat().st_size / 1e6:.1f} MB"
+        f"trained for {values['minutes']:.1f} min · page of {page.stat().st_size / 1e6:.1f} MB"
     )
     picture = values["picture"] or curve(values["losses"])
     return (

@@ -3,11 +3,13 @@
 import random
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
 import minigpt
 from scripts import make_gallery
+from tests.browser.programs import browser_path
 
 TINY = (
     "training.epochs=1",
@@ -82,3 +84,17 @@ def test_a_recipe_uses_its_ingredients():
         named = re.findall(r"^- \d+ (?:g of )?(\w+)$", text, re.MULTILINE)
         assert len(named) == 3 and all(f"the {name}" in steps for name in named)
         assert text.lower().startswith(named[0][:-1])
+
+
+@pytest.mark.browser
+def test_pictures_of_a_page(tmp_path, monkeypatch):
+    browser_path("chromium")
+    pytest.importorskip("playwright", reason="needs playwright: pip install -e '.[browser]'")
+    monkeypatch.chdir(tmp_path)
+    Path("page.html").write_text("<script>minigpt = { ready: true }</script>A page.")
+    found = make_gallery.pictures(Path("page.html"))
+    assert found is not None
+    light, dark = re.findall(r'="(data:image/jpeg;base64,[^"]+)"', found)
+    assert light and dark
+    monkeypatch.setattr(make_gallery.shutil, "which", lambda name: None)
+    assert make_gallery.pictures(Path("page.html")) is None
