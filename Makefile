@@ -8,12 +8,13 @@ OUTPUT ?=
 RELEASE ?=
 MARKS ?= browser
 
-.PHONY: help setup train page docs-images test test-slow test-browser benchmark check format release clean docs
+.PHONY: help setup train page gallery docs docs-images test test-slow test-browser benchmark check format release clean
 
 help:
 	@echo "make setup      create $(VENV) and install minigpt into it: what 'make train' needs (0.7 GB to download)"
 	@echo "make train      train the default configuration; RUN=DIR sets the run directory"
 	@echo "make page       write the page of the default model, page.html; train it first if RUN (runs/page) does not exist"
+	@echo "make gallery    train six small models and show them on gallery/index.html, in about 40 minutes; MINUTES=5 for each"
 	@echo "make test       run the quick tests; this and the targets below install what they need (the first: 0.2 GB more)"
 	@echo "make test-slow  run the slow tests"
 	@echo "make test-browser  open pages in Chromium and Firefox, if they are installed"
@@ -56,6 +57,10 @@ page: setup
 docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(or $(OUTPUT),site)
 	@echo "Open $(or $(OUTPUT),site)/index.html in a browser."
+
+# Chess and the pictures need extras.
+gallery: $(VENV)/.dev $(VENV)/.browser
+	@$(BIN)/python scripts/make_gallery.py $(if $(MINUTES),--minutes $(MINUTES))
 
 docs-images: $(VENV)/.browser
 	@$(BIN)/python scripts/make_docs_images.py $(or $(RUN),runs/page)

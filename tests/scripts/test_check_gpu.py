@@ -1,0 +1,90 @@
+"""The script that checks a machine with GPUs: its list, its report, and a run of all of it on a CPU."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts import check_gpu
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_document_has_the_checks_of_the_script():
+    section = (ROOT / "docs" / "gpu.md").read_text().partition("## Checks\n")[2]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == list(check_gpu.CHECKS)
+    assert all(check.__doc__ for check in check_gpu.CHECKS.values())
+
+
+def test_without_a_gpu(tmp_path):
+    result, reason = check_gpu.in_this_process("device", tmp_path, allow_cpu=False)
+    assert result == "failed" and "--allow-cpu" in reason
+    result, figures = check_gpu.in_this_process("device", tmp_path, allow_cpu=True)
+    assert result == "passed" and figures.startswith("1 x CPU, ")
+
+
+def fails(bench):
+    check_gpu.require(False, "0.3 in place of 0.2\nand more")
+
+
+def skips(bench):
+    raise check_gpu.Skipped("no second GPU")
+
+
+@pytest.mark.parametrize(
+    ("check", "found"),
+    [
+        (fails, ("failed", "AssertionError: 0.3 in place of 0.2")),
+        (skips, ("skipped", "no second GPU")),
+    ],
+)
+def test_the_result_of_a_check(check, found, tmp_path, monkeypatch):
+    monkeypatch.setitem(check_gpu.CHECKS, "xla", check)
+    assert check_gpu.in_this_process("xla", tmp_path, allow_cpu=True) == found
+
+
+def ended(monkeypatch, status: int, output: str = "", errors: str = "") -> None:
+    """Each process of a check ends so."""
+    process = subprocess.CompletedProcess([], status, output, errors)
+    monkeypatch.setattr(check_gpu.subprocess, "run", lambda *arguments, **options: process)
+
+
+@pytest.mark.parametrize("result", ["passed", "skipped", "failed"])
+def test_the_report_and_the_status(result, tmp_path, monkeypatch, capsys):
+    report = tmp_path / "report.md"
+    only = ["--only", "xla", "--only", "resume", "--output", str(report)]
+    monkeypatch.setattr(sys, "argv", ["check_gpu.py", *only])
+    ended(monkeypatch, 0, "noise\n" + json.dumps([result, "1.5 | 2"]) + "\n")
+    assert check_gpu.main() == int(result == "failed")
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.*) \| 0 \|$", report.read_text(), re.MULTILINE)
+    assert rows == [("xla", result, "1.5 / 2"), ("resume", result, "1.5 / 2")]
+    assert "| tensorflow | 2." in report.read_text()
+    assert f"xla: {result}: 1.5 | 2\n" in capsys.readouterr().out
+
+
+def test_a_process_that_crashes_fails_and_without_a_device_nothing_follows(tmp_path, monkeypatch):
+    report = tmp_path / "report.md"
+    monkeypatch.setattr(sys, "argv", ["check_gpu.py", "--output", str(report)])
+    ended(monkeypatch, -6, "", "one\nFATAL: no kernel\n")
+    assert check_gpu.main() == 1
+    assert "| `device` | failed | the process ended with the status -6: FATAL: no kernel | 0 |" in (
+        report.read_text()
+    )
+    assert "`kernels`" not in report.read_text()
+
+
+@pytest.mark.slow
+def test_all_of_it_on_a_cpu(tmp_path):
+    """Two devices are simulated. What needs a GPU is skipped."""
+    command = [sys.executable, str(ROOT / "scripts" / "check_gpu.py"), "--allow-cpu"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = re.findall(
+        r"^\| `(\w+)` \| (\w+) ", (tmp_path / "gpu-report.md").read_text(), re.MULTILINE
+    )
+    assert [name for name, _ in rows] == list(check_gpu.CHECKS)
+    # In an environment with PyTorch for a CPU, `speed` is skipped too.
+    assert {name for name, result in rows if result != "passed"} == {"memory", "speed"}
