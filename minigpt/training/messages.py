@@ -24,7 +24,7 @@ from minigpt.training.loop import TrainingLoop
 from minigpt.training.start import settings_to_extend
 from minigpt.training.tasks.task import Task
 
-# What the figures of a training run mean. docs/guide.md has more of them.
+# What the figures of a training run mean. docs/guide.md, Words, has more of them.
 WORDS = """\
 The words    token            a piece of text; the model predicts one after the other
              parameters       the numbers that training adjusts
