@@ -179,8 +179,8 @@ def ask_for_text() -> str:
             found.append((str(path), f"{sum(f.stat().st_size for f in texts):,} bytes{kind}"))
     if not found:
         raise UserError(
-            "--text: found no text in this folder; should be the path of a file (.txt, .md, .jsonl, .csv, ...) "
-            "or of a folder with such files"
+            "--text: this folder has no texts; should be the path of a file (.txt, .md, .jsonl, ...) or of "
+            "a folder with such files"
         )
     for number, (path, size) in enumerate(found, start=1):
         print_text(f"{number:4}  {path}  ({size})")

@@ -198,7 +198,7 @@ def test_all_problems_of_all_files_at_once(tmp_path):
         "ragged.csv: row 5: ',' expected after '\"'",
         "twice.csv: the header names a column twice: ['text', 'text']",
         "nul.csv: binary file: NUL at byte 7 (line 2); should be text in UTF-8",
-        "latin.csv: not valid UTF-8 at byte 7 (line 2): invalid continuation byte; if it is in Latin-1, convert it with: ",
+        "latin.csv: not valid UTF-8 at byte 7 (line 2): invalid continuation byte; if it is in Latin-1, ",
         "array.json: not valid JSON: Expecting ',' delimiter: line 1 column 16",
         "cut.parquet: not a readable .parquet file: Parquet magic bytes not found",
         "cut.jsonl.gz: broken .gz file: Compressed file ended before the end-of-stream marker",
