@@ -182,8 +182,8 @@ def ask_for_text() -> str:
             "--text: this folder has no texts; should be the path of a file (.txt, .md, .jsonl, ...) or of "
             "a folder with such files"
         )
-    for number, (path, size) in enumerate(found, start=1):
-        print_text(f"{number:4}  {path}  ({size})")
+    for number, (name, size) in enumerate(found, start=1):
+        print_text(f"{number:4}  {name}  ({size})")
     while True:
         try:
             answer = input(f"Number of the text to train on (1 to {len(found)}): ")
