@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from minigpt.cli.train import ask_for_text, new_settings
+from minigpt.cli.train import complete_text_option, new_settings
 from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.token_store import open_corpus
 from minigpt.training.messages import WORDS
@@ -65,7 +65,7 @@ def test_the_words_are_explained_once(trained):
     assert [word for word in words if word[0] != "[" and word not in named] == []
 
 
-def test_text_without_a_path(tmp_path, monkeypatch, capsys):
+def test_text_without_a_path(tmp_path, monkeypatch):
     """On a terminal, the texts of the folder are offered; elsewhere, it is an error."""
     assert refused("train", "--text", cwd=tmp_path) == [
         "minigpt: Option '--text' requires an argument."
@@ -85,11 +85,13 @@ def test_text_without_a_path(tmp_path, monkeypatch, capsys):
     answers = iter(["", "3", "x", "2"])
     monkeypatch.setattr("builtins.input", lambda prompt: next(answers))
     done = called("train", "--text", "--set", "training.epoch=1", cwd=tmp_path)
-    assert done.stdout == "   1  b c.txt  (3 bytes)\n   2  folder  (4 bytes, 2 files)\n"
+    assert done.stdout == "   1  b c.txt  3 bytes\n   2  folder/  4 bytes\n"
     assert done.stderr.startswith("minigpt: --set training.epoch = 1: unknown setting")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("builtins.input", lambda prompt: "1")
-    assert ask_for_text() == "b c.txt"
+    arguments = ["minigpt", "train", "--text", "--plan"]
+    complete_text_option(arguments)
+    assert arguments == ["minigpt", "train", "--text", "b c.txt", "--plan"]
 
 
 def test_a_text_of_many_characters_keeps_them_all(tmp_path):
