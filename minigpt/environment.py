@@ -23,10 +23,13 @@ from typing import Any
 from minigpt.errors import UserError
 
 # "I0000 00:00:1795223707.597663 ...", logged before TensorFlow reads its log level and for every missing
-# GPU; sentencepiece's message about a normalizer that is deliberately empty.
+# GPU; sentencepiece's message about a normalizer that is deliberately empty; LiteRT's and oneDNN's about
+# how they compute. Errors other than these stay.
 _LOG_LINE = re.compile(
-    rb"[IWE]\d{4} \d\d:\d\d:"
-    rb"|\d{4}-\d\d-\d\d \d\d:\d\d:[\d.]+: [IWE] "
+    rb"[IW]\d{4} \d\d:\d\d:"
+    rb"|\d{4}-\d\d-\d\d \d\d:\d\d:[\d.]+: [IW] "
+    rb"|(?:E\d{4}|\d{4}-\d\d-\d\d) .*(?:[cC][uU][dD][aA]|cu(?:FFT|DNN|BLAS|Init)|oneDNN supports)"
+    rb"|INFO: Created TensorFlow Lite"
     rb"|WARNING: All log messages before"
     rb"|normalizer\.cc\(\d+\) LOG\(INFO\)"
 )

@@ -24,6 +24,26 @@ def test_log_lines_are_dropped(capfd):
     assert capfd.readouterr().err == "one\ntwo\nthree\n" + LOG_LINE.decode()
 
 
+def test_errors_are_kept_unless_they_are_known_to_be_harmless(capfd):
+    where = b"E0000 00:00:1795723328.707707    2632 util.cc:131] "
+    noise = [
+        where
+        + b"oneDNN supports DT_INT64 only on platforms with AVX-512. Falling back to the default.",
+        where
+        + b"Unable to register cuFFT factory: Attempting to register factory for plugin cuFFT",
+        b"2026-11-26 19:59:16.1: E external/cuda_executor.cc:1] failed call to cuInit: no device",
+        b"INFO: Created TensorFlow Lite XNNPACK delegate for CPU.",
+    ]
+    kept = [
+        where + b"Check failed: out of memory",
+        b"2026-11-26 19:59:16.1: E a.cc:1] lost",
+        b"INFO: x",
+    ]
+    with hide_tensorflow_log():
+        os.write(2, b"\n".join([*noise, *kept, b""]))
+    assert capfd.readouterr().err.encode().splitlines() == kept
+
+
 def test_two_threads_keep_standard_error(capfd):
     """The first thread to enter leaves first, when the second one is inside."""
     first_entered, second_entered, first_left = (threading.Event() for _ in range(3))

@@ -110,16 +110,6 @@ def _can_train() -> bool:
     return all(map(find_spec, ("tensorflow", "minigpt.training")))
 
 
-def _add_missing_text() -> None:
-    """Asks for the path after a `--text` without one."""
-    from minigpt.cli.train import ask_for_text
-
-    for place, following in enumerate([*sys.argv[1:], "--"]):
-        if sys.argv[place] == "--text" and following.startswith("--"):
-            sys.argv.insert(place + 1, ask_for_text())
-            return
-
-
 def run_command() -> None:
     """Runs the command that `sys.argv` describes and exits with its status.
 
@@ -135,7 +125,7 @@ def run_command() -> None:
     try:
         app = build_app([first] if first in COMMANDS else every if first else [])
         if first == "train" and is_interactive():
-            _add_missing_text()
+            importlib.import_module("minigpt.cli.train").complete_text_option(sys.argv)
         status = app(standalone_mode=False, prog_name="minigpt")
         sys.stdout.flush()
     except UserError as error:

@@ -64,7 +64,10 @@ def evaluate(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a model on its validation text, or on other text."""
+    """Score a model on its validation text, or on other text.
+
+    Lower scores are better. docs/guide.md, Words, explains loss, nats, perplexity and bits per byte.
+    """
     if files and text:
         raise UserError("--text: scores all paths as one text; cannot be combined with FILE")
     if files:

@@ -167,39 +167,43 @@ def _name(config: str | None, text: list[str]) -> str:
     return Path(config or "default").stem
 
 
-def ask_for_text() -> str:
-    """Asks which of the texts in the current folder to train on, and returns its path.
-
-    Folders are offered if they contain texts directly; of run directories, none are.
+def complete_text_option(arguments: list[str]) -> None:
+    """Asks for the path after a `--text` without one, and inserts it.
 
     Raises:
-      UserError: there is no text.
+      UserError: the current folder has no texts.
       typer.Abort: the input has ended.
     """
-    from minigpt.corpus.text_files import TextFiles
-    from minigpt.training.console import count
+    for place, following in enumerate([*arguments[1:], "--"], start=1):
+        if arguments[place - 1] == "--text" and following.startswith("--"):
+            arguments.insert(place, _ask_for_text())
+            return
 
-    found = []
+
+def _ask_for_text() -> str:
+    # Folders are offered if they contain texts directly. A run directory contains JSON Lines.
+    from minigpt.corpus.text_files import TextFiles
+
+    found = {}
     for path in sorted(Path().iterdir()):
         files = list(path.iterdir()) if os.access(path, os.R_OK) and path.is_dir() else [path]
         texts = [f for f in files if f.is_file() and f.name.endswith(TextFiles.suffixes)]
         if texts and not path.name.startswith(".") and path / "config.toml" not in files:
-            kind = f", {count(len(texts), 'file')}" if path.is_dir() else ""
-            found.append((str(path), f"{sum(f.stat().st_size for f in texts):,} bytes{kind}"))
+            found[str(path)] = sum(text.stat().st_size for text in texts)
     if not found:
         raise UserError(
-            "--text: found no text in this folder; should be the path of a file (.txt, .md, .jsonl, .csv, ...) "
-            "or of a folder with such files"
+            "--text: this folder has no texts; should be the path of a file (.txt, .md, .jsonl, ...) or of "
+            "a folder with such files"
         )
-    for number, (path, size) in enumerate(found, start=1):
-        print_text(f"{number:4}  {path}  ({size})")
-    while True:
+    for number, (name, size) in enumerate(found.items(), start=1):
+        print_text(f"{number:4}  {name}{'/' * Path(name).is_dir()}  {size:,} bytes")
+    answer = ""
+    while not (answer.isdecimal() and 1 <= int(answer) <= len(found)):
         try:
             answer = input(f"Number of the text to train on (1 to {len(found)}): ")
         except EOFError:
             raise typer.Abort from None
-        if answer.isdecimal() and 1 <= int(answer) <= len(found):
-            return found[int(answer) - 1][0]
+    return list(found)[int(answer) - 1]
 
 
 def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str]) -> None:

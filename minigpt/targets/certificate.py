@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import minigpt
-from minigpt.environment import install_command
+from minigpt.environment import hide_tensorflow_log, install_command
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.models import GPT, EncoderDecoder, build_model
 from minigpt.runs.checkpoints import best_state
@@ -39,7 +39,9 @@ logger = logging.getLogger(__name__)
 def verify_export(path: Path, run: Run) -> dict[str, Any]:
     """Verifies an export as `minigpt.verify`, without writing the report of the run."""
     target = target_of(path)
-    certificate = certify(path, run, target.name, export=_opened(path, target))
+    with hide_tensorflow_log():
+        export = _opened(path, target)
+    certificate = certify(path, run, target.name, export=export)
     record_certificate(run, path, certificate)
     return certificate
 
@@ -74,8 +76,9 @@ def certify(
         copy = build_model(model.config, model.vocab_size, "float32")
         copy.set_weights(model.get_weights())
         model = copy
-    export = export or target.open(path)
-    measured = compare(opened_model(model, tokenizer), export, material, model.max_len)
+    with hide_tensorflow_log():
+        export = export or target.open(path)
+        measured = compare(opened_model(model, tokenizer), export, material, model.max_len)
     files = _files(path)
     problems = problems_of(measured, target.tolerance(export.weights))
     if export.learned_steps:

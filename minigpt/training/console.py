@@ -59,6 +59,8 @@ def _broken(line: Text, console: Console, indent: int) -> Text:
         return line
     first, rest = line[:indent], line[indent:]
     broken = rest.wrap(console, console.width - indent)
+    for part in broken:
+        part.rstrip()
     return Text.assemble(first, Text("\n" + " " * indent).join(broken))
 
 

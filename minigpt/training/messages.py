@@ -25,17 +25,18 @@ from minigpt.training.start import settings_to_extend
 from minigpt.training.strategy import unused_gpu
 from minigpt.training.tasks.task import Task
 
-# What the figures of a training run mean. docs/guide.md has more of them.
+# What the figures mean; docs/guide.md has the same words, and more.
 WORDS = """\
-The words    token            a piece of text; the model predicts one after the other
-             parameters       the numbers that training adjusts
-             step (update)    one adjustment of all parameters, from one batch of tokens
-             epoch            some steps, then a validation and samples
-             loss             how unexpected the next token was, in nats (1 nat = 1.44 bits); lower is better
-             validation loss  the loss on held-out text, which is not trained on
-             perplexity       e to the power of the loss: 20 is like a choice among 20 equal tokens
-             bits per byte    the loss per byte of text, to compare models with different tokens
-             [text]           in a sample: the prompt; the model writes what follows"""
+The words in these lines (more of them: docs/guide.md, Words):
+  token            a piece of text; the model predicts one after the other
+  parameters       the numbers that training adjusts
+  step (update)    one adjustment of all parameters, from one batch of tokens
+  epoch            some steps, then a validation and samples
+  loss             how unexpected the next token was, in nats (1.44 bits); lower is better
+  validation loss  the loss on held-out text, which is not trained on
+  perplexity       e to the power of the loss: 20 is like a choice among 20 equal tokens
+  bits per byte    the loss per byte of text, to compare models with different tokens
+  [text]           in a sample: the prompt; the model writes what follows"""
 
 # A product is measured for this time, and at least this many times.
 _MEASURED_SECONDS, _MIN_PRODUCTS = 0.3, 5

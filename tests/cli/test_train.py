@@ -1,5 +1,7 @@
 """`minigpt train`."""
 
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -8,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from minigpt.cli.train import new_settings
+from minigpt.cli.train import complete_text_option, new_settings
 from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.token_store import open_corpus
+from minigpt.training.messages import WORDS
 from tests.cli.running import SMALL, called, minigpt, refused, started
 from tests.conftest import tiny_text
 
@@ -35,13 +38,60 @@ def test_train_on_a_text_alone(trained):
     assert 'kind = "character"' in (folder / "runs/book-1/config.toml").read_text()
 
 
-def test_the_closing_command_works(trained):
+def test_the_closing_commands_work(trained):
     folder, done = trained
-    command = done.stdout.strip().splitlines()[-1].split(": ")[1].split()
-    done = minigpt(*command[command.index("sample") :], cwd=folder)
+    lines = done.stdout.strip().splitlines()[-3:]
+    sample, export, resume = (shlex.split(line.split(": ")[1]) for line in lines)
+    done = minigpt(*sample[sample.index("sample") :], cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert done.stdout.endswith("\n")
+    done = called(*export[export.index("export") :], cwd=folder)
+    page = folder / "book-1.html"
+    assert done.stdout.endswith(f"\nOpen it in a browser: {page.as_uri()}\n") and page.is_file()
+    page.unlink()
+    assert resume[-5:] == ["train", "--resume", "runs/book-1", "--set", "training.epochs=3"]
+
+
+def test_the_words_are_explained_once(trained):
+    """Every word of the figures is explained, and only in the first run of a folder; the guide has all."""
+    out = trained[1].stdout
+    assert out.count(WORDS) == 1
+    words = re.findall(r"^  (\[?[a-z]+(?: [a-z]+)*)", WORDS, re.M)
+    assert {"token", "parameters", "epoch", "validation loss", "bits per byte"} <= set(words)
+    guide = Path("docs/guide.md").read_text(encoding="utf-8")
+    table = guide[guide.index("\n## Words") : guide.index("\n## Install")]
+    named = ",".join(re.findall(r"^\| (.*?) \|", table, re.M))
+    assert [word for word in words if word[0] != "[" and word not in named] == []
+
+
+def test_text_without_a_path(tmp_path, monkeypatch):
+    """On a terminal, the texts of the folder are offered; elsewhere, it is an error."""
+    assert refused("train", "--text", cwd=tmp_path) == [
+        "minigpt: Option '--text' requires an argument."
+    ]
+    monkeypatch.setattr("minigpt.cli.app.is_interactive", lambda: True)
+    (line,) = refused("train", "--text", cwd=tmp_path)
+    assert line.startswith(
+        "minigpt: --text: this folder has no texts; should be the path of a file"
+    )
+    (tmp_path / "b c.txt").write_text("bcd")
+    (tmp_path / "code.py").write_text("pass")
+    for name in ("a run", "folder", ".hidden"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.jsonl").write_text("{}")
+        (tmp_path / name / "y.txt").write_text("yy")
+    (tmp_path / "a run" / "config.toml").touch()
+    answers = iter(["", "3", "x", "2"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(answers))
+    done = called("train", "--text", "--set", "training.epoch=1", cwd=tmp_path)
+    assert done.stdout == "   1  b c.txt  3 bytes\n   2  folder/  4 bytes\n"
+    assert done.stderr.startswith("minigpt: --set training.epoch = 1: unknown setting")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("builtins.input", lambda prompt: "1")
+    arguments = ["minigpt", "train", "--text", "--plan"]
+    complete_text_option(arguments)
+    assert arguments == ["minigpt", "train", "--text", "b c.txt", "--plan"]
 
 
 def test_a_text_of_many_characters_keeps_them_all(tmp_path):

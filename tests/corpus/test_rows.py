@@ -179,6 +179,8 @@ def test_all_problems_of_all_files_at_once(tmp_path):
         "cut.jsonl.gz": gzip.compress(b'{"text": "a"}\n')[:-3],
         "wide.jsonl": '{"text": "a"}'.encode("utf-16"),
         "cut.arrow": b"ARROW1",
+        "essay.docx": b"PK\x03\x04\x14\x00",
+        "paper.pdf": b"%PDF-1.7\n%\xe2\xe3",
     }
     paths = [write(tmp_path / name, content) for name, content in files.items()]
     found = problems(*paths, tmp_path / "u.parquet")
@@ -196,12 +198,14 @@ def test_all_problems_of_all_files_at_once(tmp_path):
         "ragged.csv: row 5: ',' expected after '\"'",
         "twice.csv: the header names a column twice: ['text', 'text']",
         "nul.csv: binary file: NUL at byte 7 (line 2); should be text in UTF-8",
-        "latin.csv: not valid UTF-8 at byte 7 (line 2): invalid continuation byte; convert it",
+        "latin.csv: not valid UTF-8 at byte 7 (line 2): invalid continuation byte; if it is in Latin-1, ",
         "array.json: not valid JSON: Expecting ',' delimiter: line 1 column 16",
         "cut.parquet: not a readable .parquet file: Parquet magic bytes not found",
         "cut.jsonl.gz: broken .gz file: Compressed file ended before the end-of-stream marker",
         "wide.jsonl: not valid UTF-8 at byte 0 (line 1); it looks like UTF-16: convert it",
         "cut.arrow: not a readable .arrow file: ",
+        "essay.docx: a ZIP archive, such as .docx, .odt and .epub are; should be text: save or export it",
+        "paper.pdf: a PDF; should be text: save or export it as .txt",
         "u.parquet: row 2: not valid UTF-8: 'utf-8' codec can't decode byte 0xff in position 0",
     ]
     assert [line[: len(e)] for line, e in zip(found, expected, strict=True)] == expected

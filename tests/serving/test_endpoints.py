@@ -5,8 +5,14 @@ import contextlib
 import gzip
 import http.client
 import json
+import random
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from starlette.testclient import TestClient
 
 from tests.serving.running import serving
 
@@ -131,3 +137,19 @@ def test_a_page_that_the_client_has_is_not_sent_again(server, tiny_run):
     # A server that is started again has the same page.
     with serving(tiny_run.path, "--threads", "1") as second:
         assert asked(second, "gzip", tags[0])[0] == 304
+
+
+def test_the_application_of_the_documentation(tiny_run, model, monkeypatch):
+    """docs/server.md: a program that opens the portable file, also for several requests at once."""
+    page = Path("docs/server.md").read_text(encoding="utf-8")
+    code = re.search(r"`application\.py`.*?```python\n(.*?)```", page, re.S)
+    monkeypatch.chdir(tiny_run.path)
+    monkeypatch.setattr(random, "randrange", lambda end: 3)
+    names: dict[str, Any] = {}
+    exec(code[1], names)
+    client = TestClient(names["app"])
+    with ThreadPoolExecutor(3) as pool:
+        prompts = TEXTS * 2
+        answers = pool.map(lambda text: client.get("/continue", params={"prompt": text}), prompts)
+        found = [answer.text for answer in answers]
+    assert found == [model.generate(text, max_new_tokens=40, seed=3)[0] for text in prompts]

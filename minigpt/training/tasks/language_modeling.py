@@ -97,7 +97,8 @@ class LanguageModeling(Task):
         return {
             "Text": self.split,
             "Tokens": f"{train.tokens:,} for training, {val.tokens:,} held out; {tokenizer.kind} "
-            f"vocabulary of {tokenizer.vocab_size:,}{with_bytes}, {train.bytes / train.tokens:.2f} bytes per token"
+            f"vocabulary of {tokenizer.vocab_size:,}{with_bytes}, {train.bytes / train.tokens:.2f} bytes "
+            "per token"
             + (f"; {unknown:.2%} of them [UNK]" if unknown else "")
             + (f"; {in_bytes:.2%} of them bytes of other characters" if in_bytes else ""),
             **({"Prompts": "; ".join(prompts)} if prompts else {}),

@@ -92,8 +92,8 @@ class Translation(Task):
         return {
             "Text": self.split,
             "Tokens": f"{train.tokens:,} for training, {self.corpus.val.tokens:,} held out; "
-            f"{tokenizer.kind} vocabulary of {tokenizer.vocab_size:,} for both languages, {train.bytes / train.tokens:.2f} bytes "
-            "per token",
+            f"{tokenizer.kind} vocabulary of {tokenizer.vocab_size:,} for both languages, "
+            f"{train.bytes / train.tokens:.2f} bytes per token",
             "Batches": f"{buckets.batches_in_pass:,} per pass, of pairs x (source + target tokens): "
             f"{shapes}; {padding:.0%} padding",
             **({"Left out": "; ".join(left_out)} if left_out else {}),
