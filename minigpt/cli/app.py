@@ -106,7 +106,7 @@ def run_command() -> None:
     """
     # Only the module of the command is imported. If options come first, or after a mistake, all are needed.
     first = sys.argv[1] if len(sys.argv) > 1 else ""
-    app = build_app([first] if first in COMMANDS else COMMANDS if first else [])
+    app = build_app([first] if first in COMMANDS else COMMANDS)
     try:
         if first == "train" and is_interactive():
             importlib.import_module("minigpt.cli.train").complete_text_option(sys.argv)

@@ -144,10 +144,9 @@ def new_settings(
         # The first of several workers creates it.
         if run and is_first_worker():
             check_new_run(run)
-    if problems or settings.data.source == "files":
+    if problems:
         with gathering(problems):
             TextFiles(text).check_found()
-    if problems:
         raise UserError(*problems)
     return settings
 
