@@ -35,9 +35,11 @@ setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "minigpt needs Python 3.11, 3.12 or 3.13, and none was found; choose one with make PYTHON=..." >&2; exit 2; }
-	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) .
+	@echo "Installing minigpt and TensorFlow into $(VENV): 0.7 GB to download, which takes some minutes."
+	@$(PYTHON) -m venv $(VENV)
+	@$(INSTALL) .
 	@touch $@
+	@echo "Installed. After 'source $(VENV)/bin/activate', the command minigpt says what to do first."
 
 # $(VENV)/.dev: the packages of the extra `dev`.
 $(VENV)/.%: $(VENV)/.installed

@@ -28,7 +28,8 @@ from minigpt.errors import UserError
 _LOG_LINE = re.compile(
     rb"[IW]\d{4} \d\d:\d\d:"
     rb"|\d{4}-\d\d-\d\d \d\d:\d\d:[\d.]+: [IW] "
-    rb"|(?:E\d{4}|\d{4}-\d\d-\d\d) .*(?:[cC][uU][dD][aA]|cu(?:FFT|DNN|BLAS|Init)|oneDNN supports)"
+    rb"|(?:E\d{4}|\d{4}-\d\d-\d\d) .*"
+    rb"(?:[cC][uU][dD][aA]|cu(?:FFT|DNN|BLAS|Init)|oneDNN supports|attribute \w+ which is not in the op)"
     rb"|INFO: Created TensorFlow Lite"
     rb"|WARNING: All log messages before"
     rb"|normalizer\.cc\(\d+\) LOG\(INFO\)"

@@ -32,6 +32,8 @@ def test_errors_are_kept_unless_they_are_known_to_be_harmless(capfd):
         where
         + b"Unable to register cuFFT factory: Attempting to register factory for plugin cuFFT",
         b"2026-11-26 19:59:16.1: E external/cuda_executor.cc:1] failed call to cuInit: no device",
+        where
+        + b"NodeDef mentions attribute Truncate which is not in the op definition: Op<name=x>",
         b"INFO: Created TensorFlow Lite XNNPACK delegate for CPU.",
     ]
     kept = [

@@ -123,7 +123,7 @@ def run_command() -> None:
     first = sys.argv[1] if len(sys.argv) > 1 else ""
     every = COMMANDS if _can_train() else PORTABLE
     try:
-        app = build_app([first] if first in COMMANDS else every if first else [])
+        app = build_app([first] if first in COMMANDS else every)
         if first == "train" and is_interactive():
             importlib.import_module("minigpt.cli.train").complete_text_option(sys.argv)
         status = app(standalone_mode=False, prog_name="minigpt")

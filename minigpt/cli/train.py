@@ -144,7 +144,7 @@ def new_settings(
         # The first of several workers creates it.
         if run and is_first_worker():
             check_new_run(run)
-    if problems or settings.data.source == "files":
+    if problems:
         # A wrong setting should not hide problems of the paths.
         paths = text
         with suppress(UserError):
@@ -156,7 +156,6 @@ def new_settings(
                 paths = [*data.val_paths, *data.paths]
         with gathering(problems):
             TextFiles(paths).check_found()
-    if problems:
         raise UserError(*problems)
     return settings
 

@@ -163,7 +163,7 @@ def next_commands(loop: TrainingLoop, command: str) -> str:
         lines.append(f"Make a web page that contains it: {export}")
     if loop.task.config.data.source == "stories":
         # On a terminal, it offers the texts of the folder.
-        lines.append(f"Train a model of a text of yours: {command} train --text")
+        lines.append(f"Train a model of your own text: {command} train --text")
     else:
         lines.append(f"Train it for longer: {_extending(loop, command)}")
     return "\n".join(lines)

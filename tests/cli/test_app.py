@@ -61,6 +61,12 @@ def test_tokenize_does_not_import_tensorflow(run):
     assert len(ids.split()) == int(counts.split()[0])
 
 
+def test_without_a_command_the_first_steps_are_said():
+    done = called()
+    assert done.returncode == 2 and len(done.stdout.splitlines()) == 4
+    assert "minigpt train --text book.txt\n" in done.stdout and "minigpt --help" in done.stdout
+
+
 def test_version():
     done = called("--version")
     assert done.stdout == f"minigpt {__version__}\n"
