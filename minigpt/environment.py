@@ -77,7 +77,7 @@ def _filtered_stderr() -> Iterator[None]:
     except OSError:  # Standard error is closed.
         yield
         return
-    # TensorFlow's messages from Python: on its console and in notebooks it shows INFO, on standard output.
+    # Messages of TensorFlow from Python. In an interactive Python and in notebooks it shows those of level INFO.
     logger = logging.getLogger("tensorflow")
     level = logger.level
     logger.setLevel(max(level, logging.WARNING))
