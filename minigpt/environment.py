@@ -87,7 +87,7 @@ def _filtered_stderr() -> Iterator[None]:
     except OSError:  # Standard error is closed.
         yield
         return
-    # TensorFlow's messages from Python: on its console and in notebooks it shows INFO, on standard output.
+    # In an interactive Python and in notebooks, TensorFlow shows its messages from Python of level INFO.
     logger = logging.getLogger("tensorflow")
     level = logger.level
     logger.setLevel(max(level, logging.WARNING))

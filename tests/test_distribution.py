@@ -104,7 +104,13 @@ def test_without_a_package_of_a_format(tiny_run, tmp_path, monkeypatch):
 
 
 # Module → distribution, where the names differ. These modules are generated and import protobuf themselves.
-OTHER_NAMES = {"sentencepiece_model_pb2": "protobuf", "PIL": "pillow", "griffe": "griffelib"}
+# ipykernel, in which the code of a notebook runs, requires IPython.
+OTHER_NAMES = {
+    "sentencepiece_model_pb2": "protobuf",
+    "PIL": "pillow",
+    "griffe": "griffelib",
+    "IPython": "ipykernel",
+}
 
 
 def imported_distributions(path: Path) -> set[str]:
@@ -133,8 +139,8 @@ def test_every_import_is_declared(folder, extras):
     # Files of a folder that import each other, and a module that a test writes.
     own = {path.stem.replace("_", "-") for path in (ROOT / "scripts").rglob("*")}
     own |= {"minigpt", "tests", "scripts", "a-later-module"}
-    # Reads pytorch_model.bin if it is installed; a message says that it is missing.
-    own |= {"torch"} if folder == "minigpt" else set()
+    # Reads pytorch_model.bin if it is installed; a message says that it is missing. Notebooks have IPython.
+    own |= {"torch", "ipykernel"} if folder == "minigpt" else set()
     imported = {
         name: str(path.relative_to(ROOT))
         for path in (ROOT / folder).rglob("*.py")

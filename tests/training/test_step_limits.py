@@ -227,6 +227,8 @@ def test_a_notebook_shows_the_progress_in_one_line_that_changes(monkeypatch):
     # Once per second, in 20 seconds.
     assert 15 < len(lines) < 21 and lines[-1].startswith("epoch 2/2  step 3")
     assert display.console.file.getvalue() == ""
+    display.close()
+    assert lines[-1] == ""
 
 
 def test_the_speed_is_that_between_two_points(monkeypatch, tmp_path):

@@ -57,6 +57,8 @@ class Display(Callback):
 
     def close(self) -> None:
         self._bar.stop()
+        if self._cell_line is not None:
+            self._change_cell("")
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch = epoch + 1
