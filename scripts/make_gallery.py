@@ -117,6 +117,7 @@ class Entry:
       title, about: shown in the index.
       config: a shipped configuration; None: `--text` chooses.
       text: writes or finds the text; returns its paths; None for the text of the configuration.
+      settings: as for `minigpt train --set`.
       prompt: what the sample continues, or the sentences to be translated.
     """
 
@@ -125,13 +126,15 @@ class Entry:
     prompt: str
     config: str | None = None
     text: Callable[[Path, argparse.Namespace], list[str]] | None = None
+    settings: tuple[str, ...] = ()
 
 
 ENTRIES = {
     "stories": Entry("Stories", "The bundled stories.", "Once upon a time", "default"),
     "shakespeare": Entry(
         *("Shakespeare", "Plays, character by character.", "ROMEO:\n"),
-        *("shakespeare_character", text_file("shakespeare")),
+        # The tables of n-grams would double the size of the page.
+        *("shakespeare_character", text_file("shakespeare"), ("model.ngrams=[]",)),
     ),
     "python": Entry(
         *("Python", "The source code of Python's standard library.", "def read_", "python")
@@ -165,7 +168,7 @@ def trained(name: str, runs: Path, options: argparse.Namespace) -> minigpt.Run:
         return minigpt.resume(path)
     folder = runs / "texts"
     folder.mkdir(parents=True, exist_ok=True)
-    own = argparse.Namespace(**vars(options) | {"set": []})
+    own = argparse.Namespace(**vars(options) | {"set": [*entry.settings]})
     paths = entry.text(folder, own) if entry.text else []
     overrides = [f"training.max_minutes={options.minutes:g}", *own.set, *options.set]
     config = minigpt.load_config(entry.config, overrides, paths)
