@@ -296,7 +296,7 @@ def write_index(gallery: Path) -> int:
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>minigpt: gallery</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<style>\n{style}</style></head>\n<body><h1>Models that minigpt has trained</h1>\n"
-        "<p>Each was trained on this machine in minutes. Its page contains the model and runs it in the "
+        "<p>Each was trained in minutes. Its page contains the model and runs it in the "
         f"browser.</p>\n<main>\n{chr(10).join(cards)}\n</main></body>\n</html>\n",
         encoding="utf-8",
     )
