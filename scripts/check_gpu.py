@@ -247,7 +247,9 @@ def exports(bench: Bench) -> str:
     import minigpt
 
     run = bench.finished_run()
-    files = (run.saved_model_folder, run.model_file, run.portable_file)
+    keras_file = bench.work / "exported.keras"
+    minigpt.export_run(run, "keras", keras_file)
+    files = (run.saved_model_folder, keras_file, run.portable_file)
     problems = [line for file in files for line in minigpt.verify(file, run)["problems"]]
     require(not problems, "; ".join(problems))
     return "minigpt verify: no problems with " + ", ".join(file.name for file in files)

@@ -117,6 +117,7 @@ class Entry:
       title, about: shown in the index.
       config: a shipped configuration; None: `--text` chooses.
       text: writes or finds the text; returns its paths; None for the text of the configuration.
+      settings: as for `minigpt train --set`.
       prompt: what the sample continues, or the sentences to be translated.
     """
 
@@ -125,13 +126,15 @@ class Entry:
     prompt: str
     config: str | None = None
     text: Callable[[Path, argparse.Namespace], list[str]] | None = None
+    settings: tuple[str, ...] = ()
 
 
 ENTRIES = {
     "stories": Entry("Stories", "The bundled stories.", "Once upon a time", "default"),
     "shakespeare": Entry(
         *("Shakespeare", "Plays, character by character.", "ROMEO:\n"),
-        *("shakespeare_character", text_file("shakespeare")),
+        # The tables of n-grams would double the size of the page.
+        *("shakespeare_character", text_file("shakespeare"), ("model.ngrams=[]",)),
     ),
     "python": Entry(
         *("Python", "The source code of Python's standard library.", "def read_", "python")
@@ -165,7 +168,7 @@ def trained(name: str, runs: Path, options: argparse.Namespace) -> minigpt.Run:
         return minigpt.resume(path)
     folder = runs / "texts"
     folder.mkdir(parents=True, exist_ok=True)
-    own = argparse.Namespace(**vars(options) | {"set": []})
+    own = argparse.Namespace(**vars(options) | {"set": [*entry.settings]})
     paths = entry.text(folder, own) if entry.text else []
     overrides = [f"training.max_minutes={options.minutes:g}", *own.set, *options.set]
     config = minigpt.load_config(entry.config, overrides, paths)
@@ -293,7 +296,7 @@ def write_index(gallery: Path) -> int:
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>minigpt: gallery</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<style>\n{style}</style></head>\n<body><h1>Models that minigpt has trained</h1>\n"
-        "<p>Each was trained on this machine in minutes. Its page contains the model and runs it in the "
+        "<p>Each was trained in minutes. Its page contains the model and runs it in the "
         f"browser.</p>\n<main>\n{chr(10).join(cards)}\n</main></body>\n</html>\n",
         encoding="utf-8",
     )
