@@ -51,8 +51,7 @@ def chat(
     """
     opened = OpenedModel(run, "gpt")
     sampling = opened.sampling_settings(options)
-    settings = {name: value for name, value in vars(sampling).items() if name != "max_new_tokens"}
-    settings["max_new_tokens"] = options["max_new_tokens"]
+    settings = vars(sampling) | {"max_new_tokens": options["max_new_tokens"]}
     interactive = is_interactive() and not as_json
     if interactive:
         print_message(f"Loading {run} ...")
@@ -60,7 +59,8 @@ def chat(
     dialogue = _Dialogue(model, system, settings)
     seed = opened.sampling["seed"] if options["seed"] is None else options["seed"]
     if interactive:
-        dialogue.check()
+        if model.tokenizer.chat is None:
+            model.chat("")  # Raises a `UserError`.
 
         def answer(line: str) -> None:
             if not (line := line.strip()):
@@ -116,11 +116,6 @@ class _Dialogue:
         self._model, self._settings = model, settings
         self._system = [] if system is None else [{"role": "system", "content": system}]
         self.messages: list[dict[str, str]] = []
-
-    def check(self) -> None:
-        """Raises a `UserError` if the model was not trained on dialogues."""
-        if self._model.tokenizer.chat is None:
-            self._model.chat("")
 
     def answer(self, question: str, seed: int, show: Any = None) -> str:
         """Returns the answer to a question, and adds both to the messages.

@@ -4,13 +4,13 @@ Several dialogues are packed into a row. They do not see each other: the batch s
 each token begins. A pass visits all rows once, in a pseudo-random order.
 """
 
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from minigpt.corpus.pair_batches import shuffled
 from minigpt.errors import UserError
 from minigpt.tokenizers.chat import answers, find
 from minigpt.tokenizers.vocabulary import Vocabulary
@@ -115,7 +115,7 @@ class PackedDialogues:
     def training_batch(self, batch_size: int, seed: int, step: int) -> DialogueBatch:
         """Returns the batch of one step: row j is row step · B + j of an endless sequence of passes."""
         numbers = [divmod(step * batch_size + row, len(self.rows)) for row in range(batch_size)]
-        orders = [_order(seed, number, len(self.rows)) for number, _ in numbers]
+        orders = [shuffled(len(self.rows), seed, number) for number, _ in numbers]
         rows = [order[place] for order, (_, place) in zip(orders, numbers, strict=True)]
         return self.batch(np.array(rows), batch_size)
 
@@ -187,12 +187,3 @@ def check_fills_batch(dialogues: PackedDialogues, batch_size: int, text: str) ->
             f"{dialogues.length} tokens; training.batch_size = {batch_size} needs at least that many: "
             f"lower training.batch_size, or add dialogues{long}"
         )
-
-
-# Two entries, because a batch can span the end of a pass.
-@functools.lru_cache(maxsize=2)
-def _order(seed: int, pass_index: int, rows: int) -> np.ndarray:
-    """Returns a pseudo-random permutation of the rows."""
-    # The raw stream of a bit generator is the same in every version of NumPy.
-    raw = np.random.PCG64([seed, pass_index]).random_raw(rows)
-    return np.argsort(raw, kind="stable")

@@ -166,10 +166,10 @@ class Buckets:
     def batch_indices(self, seed: int, step: int) -> tuple[np.ndarray, Shape]:
         """Returns the indices of the pairs in the batch of a step, and the batch's shape."""
         pass_index, position = divmod(int(step), self.batches_in_pass)
-        batch = _order(seed, pass_index, len(self.buckets), self.batches_in_pass)[position]
+        batch = shuffled(self.batches_in_pass, seed, pass_index, len(self.buckets))[position]
         bucket_index = int(np.searchsorted(self._first, batch, side="right")) - 1
         bucket = self.buckets[bucket_index]
-        order = _order(seed, pass_index, bucket_index, len(bucket.indices))
+        order = shuffled(len(bucket.indices), seed, pass_index, bucket_index)
         rows = bucket.rows(batch - self._first[bucket_index])
         return bucket.indices[order[rows]], bucket.shape
 
@@ -219,8 +219,8 @@ def _split_by_length(pairs: Pairs, indices: np.ndarray, max_parts: int) -> list[
 
 # One order for each bucket and one for the batches, of the passes in use.
 @functools.lru_cache(maxsize=64)
-def _order(seed: int, pass_index: int, stream: int, size: int) -> np.ndarray:
-    """Returns a pseudo-random permutation, int64[size]."""
+def shuffled(size: int, *key: int) -> np.ndarray:
+    """Returns a pseudo-random permutation, int64[size]; the key is the seed, the pass and others."""
     # The raw stream of a bit generator is the same in every version of NumPy.
-    raw = np.random.PCG64([seed, pass_index, stream]).random_raw(size)
+    raw = np.random.PCG64(key).random_raw(size)
     return np.argsort(raw, kind="stable")

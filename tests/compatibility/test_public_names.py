@@ -33,6 +33,7 @@ ARGUMENTS = {
     "load": "run",
     "load_config": "source overrides text",
     "resume": "run changes command console",
+    "sweep": "values config output text",
     "train": "config run name command console",
 }
 
