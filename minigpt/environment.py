@@ -77,7 +77,7 @@ def _filtered_stderr() -> Iterator[None]:
     except OSError:  # Standard error is closed.
         yield
         return
-    # Messages of TensorFlow from Python. In an interactive Python and in notebooks it shows those of level INFO.
+    # TensorFlow logs from Python too. In an interactive Python and in notebooks it shows level INFO.
     logger = logging.getLogger("tensorflow")
     level = logger.level
     logger.setLevel(max(level, logging.WARNING))
