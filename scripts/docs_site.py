@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,12 @@ def python_reference_page() -> str:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Replaces the folders in the navigation by their files; a folder that does not exist is left out."""
+    """Sets the repository's address, and replaces the folders in the navigation by their files.
+
+    A folder that does not exist is left out.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    config.repo_url = project["urls"]["Repository"]
     sections: list[Any] = []
     for section in config.nav or []:
         ((title, content),) = section.items()

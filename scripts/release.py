@@ -69,6 +69,8 @@ def read_release(root: Path) -> tuple[list[str], str, str]:
             f"CHANGELOG.md: its first section is {heading!r}; should be '{version} (YYYY-MM-DD)', with the "
             "version of minigpt/__init__.py and the date of the release"
         )
+    if "/OWNER/" in (root / "pyproject.toml").read_text(encoding="utf-8"):
+        problems.append("pyproject.toml: project.urls: OWNER should be the owner of the repository")
     if changed := git(root, "status", "--porcelain").decode().splitlines():
         problems.append(f"git: {len(changed)} changes are not committed, such as {changed[0]!r}")
     tag = os.environ.get("GITHUB_REF_NAME")

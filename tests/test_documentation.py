@@ -281,7 +281,7 @@ def test_the_site(tmp_path):
     assert (
         'href="contributing.html#after-an-addition"' in pages[tmp_path / "adding-to-the-model.html"]
     )
-    (address,) = re.findall("^repo_url: (.*)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    (address,) = re.findall('^Repository = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.M)
     assert f'{address}/blob/main/examples/keras_tutorial.py"' in pages[tmp_path / "python-api.html"]
     reference = pages[tmp_path / "python-reference.html"]
     assert all(f'id="minigpt.{name}"' in reference for name in minigpt.__all__)

@@ -17,6 +17,7 @@ def checkout(tmp_path, monkeypatch):
     monkeypatch.delenv("GITHUB_REF_TYPE", raising=False)
     (tmp_path / "minigpt").mkdir()
     (tmp_path / "minigpt/__init__.py").write_text('__version__ = "1.2.3"\n')
+    (tmp_path / "pyproject.toml").write_text('Repository = "https://example.org/us/minigpt"\n')
 
     def commit(changelog: str) -> Path:
         (tmp_path / "CHANGELOG.md").write_text(changelog)
@@ -44,6 +45,12 @@ def test_files_that_are_not_committed(checkout):
     (root / "new.py").touch()
     (problem,), *_ = read_release(root)
     assert problem == "git: 1 changes are not committed, such as '?? new.py'"
+
+
+def test_the_address_of_the_repository_is_filled_in(checkout):
+    root = checkout("## 1.2.3 (2026-01-31)\n\n- This.\n")
+    (root / "pyproject.toml").write_text('Repository = "https://example.org/OWNER/minigpt"\n')
+    assert any("OWNER should be the owner" in problem for problem in read_release(root)[0])
 
 
 @pytest.mark.parametrize(("tag", "count"), [("v1.2.3", 0), ("v1.2.4", 1)])
