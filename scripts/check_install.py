@@ -1,10 +1,10 @@
 """Goes from an empty folder to a trained model, a page and a server, with nothing but the built wheels.
 
-    python scripts/check_install.py [--dist FOLDER] [--python PYTHON] [--constraint FILE]
+    python scripts/check_install.py [--dist FOLDER] [--python PYTHON] [--constraint FILE] [--windows]
 
 Downloads minigpt-keras into a new environment, with an empty home; trains for a few steps, samples, writes
 the page and asks the server. Then the model's file alone is used in a second environment, of
-minigpt-portable, which has no TensorFlow. At the end, pip looks for the files of all packages of
+minigpt-portable, which has no TensorFlow. With --windows, pip also looks for the files of all packages of
 minigpt-portable for Windows. Prints the seconds and megabytes of each part. If PIP_CACHE_DIR names a cache
 that has the packages, they are taken from there.
 """
@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--dist", type=Path, help="folder of the wheels; default: builds them")
     parser.add_argument("--python", default=sys.executable, help="the Python to install for")
     parser.add_argument("--constraint", type=Path, help="exact versions, such as constraints.txt")
+    parser.add_argument("--windows", action="store_true", help="look for files for Windows")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         check(Path(folder), arguments)
@@ -113,9 +114,7 @@ def check(folder: Path, arguments: argparse.Namespace) -> None:
         rows.append(("server, until its first answer", seconds, None))
 
     dry = ("--dry-run", "--ignore-installed", "--target", folder / "none", "--only-binary=:all:")
-    if "PIP_NO_INDEX" in environment:
-        print("files for Windows: not looked for, as PIP_NO_INDEX is set")
-    for version in () if "PIP_NO_INDEX" in environment else VERSIONS:
+    for version in VERSIONS if arguments.windows else ():
         platform = ("--platform", "win_amd64", "--python-version", version)
         wheel = wheels["minigpt_portable"]
         measure(f"files for Windows, Python {version}", *pip, "install", *dry, *platform, wheel)

@@ -41,7 +41,8 @@ def main() -> None:
     shutil.rmtree(dist, ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
         # A draft may have changes that are not committed: they become a commit that has no name.
-        commit = git(ROOT, "stash", "create").decode().strip() or "HEAD"
+        name = ("-c", "user.name=minigpt", "-c", "user.email=")
+        commit = git(ROOT, *name, "stash", "create").decode().strip() or "HEAD"
         with tarfile.open(fileobj=io.BytesIO(git(ROOT, "archive", commit))) as archive:
             archive.extractall(Path(folder) / "commit", filter="data")
         built, again = build(ROOT, dist), build(Path(folder) / "commit", Path(folder) / "again")
