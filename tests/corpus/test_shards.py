@@ -224,8 +224,13 @@ def test_an_interrupt_ends_the_processes(tmp_path, stored, monkeypatch):
 
     monkeypatch.setattr(shards, "available_cores", lambda: 2)
     monkeypatch.setattr(shards.subprocess, "Popen", Popen)
-    with pytest.raises(KeyboardInterrupt):
-        stored(files(tmp_path, TEXT), CHARACTERS)
+    # In the background of a shell it is ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            stored(files(tmp_path, TEXT), CHARACTERS)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert [process.wait(timeout=60) for process in started] == [-signal.SIGKILL] * 2
 
 
