@@ -133,10 +133,13 @@ def test_other_commands_say_in_one_line_what_to_install(tmp_path):
         ("runs",),
         ("export", str(FILES / "pre_norm"), "--output", "model"),
         ("--help",),
+        ("export", "model.guf", "--format", "html", "--output", "page.html"),
     ]
     lines, errors = run(*commands, cwd=tmp_path)
     problem = "needs TensorFlow: install minigpt-keras in another environment, on Windows in WSL 2"
-    assert errors == [f"minigpt: {command[0]}: {problem}" for command in commands[:3]]
+    assert errors[:3] == [f"minigpt: {command[0]}: {problem}" for command in commands[:3]]
+    assert errors[3].startswith("minigpt: RUN model.guf: does not exist; expected a run")
+    assert "Run small GPT language models from portable files." in " ".join(lines)
     listed = [line.split()[0] for line in lines[lines.index("Commands:") + 1 : -1]]
     assert listed == ["sample", "chat", "translate", "tokenize", "export", "serve"]
     code = "import minigpt, sys; sys.modules['keras'] = None; minigpt.train"

@@ -81,7 +81,9 @@ def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
         invoke_without_command=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        help="Train small GPT language models on any text, sample from them, and export them.",
+        help="Train small GPT language models on any text, sample from them, and export them."
+        if _can_train()
+        else "Run small GPT language models from portable files.",
     )
     app.callback()(_program)
     for command in commands:

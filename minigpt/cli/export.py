@@ -11,6 +11,7 @@ from minigpt.cli.command import ModelArgument, command
 from minigpt.cli.opening import is_portable
 from minigpt.cli.verify import print_certificate
 from minigpt.errors import ArgumentProblem, UserError
+from minigpt.runs.layout import check_run
 from minigpt.targets.export import check_output, write_adapter_folder, write_page_of_file
 from minigpt.targets.targets import STORED, TARGETS, target_named
 
@@ -67,6 +68,7 @@ def export(
         write_page_of_file(run, output)
         print(f"Wrote {output}")
         return
+    check_run(run, or_file=True)
     if adapter:
         if format is not DEFAULT or weights or with_text:
             raise UserError("--adapter: is a form of its own, without other options than --output")
