@@ -132,8 +132,8 @@ def test_other_commands_say_in_one_line_what_to_install(tmp_path):
         ("train",),
         ("runs",),
         ("export", str(FILES / "pre_norm"), "--output", "model"),
-        ("--help",),
         ("export", "model.guf", "--format", "html", "--output", "page.html"),
+        ("--help",),
     ]
     lines, errors = run(*commands, cwd=tmp_path)
     problem = "needs TensorFlow: install minigpt-keras in another environment, on Windows in WSL 2"
