@@ -5,6 +5,7 @@ A document is a JSON list of pairs, `[["user", "..."], ["assistant", "..."]]`.
 
 import json
 import logging
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -54,7 +55,7 @@ class Dialogues(TextFiles):
             raise UserError(
                 f"{path}: should be a file with rows, such as .jsonl; each is a dialogue"
             )
-        faults = Faults(path)
+        faults = Faults(path, f"should be an object with {SHAPES}")
         for number, row in open_rows(path, faults):
             try:
                 yield Piece(document(row), True)
@@ -108,8 +109,7 @@ def _messages(row: Mapping[str, Any]) -> list[Any]:
             {"role": "assistant", "content": row["output"]},
         ]
     else:
-        found = ", ".join(map(str, row)) or "nothing"
-        raise UserError(f"has the fields {found}; should have {SHAPES}")
+        raise UserError(f"has the fields {reprlib.repr(list(row))}; should have {SHAPES}")
     return [
         {"role": _role(turn.get(names[0])), "content": turn.get(names[1])}
         if isinstance(turn, dict)

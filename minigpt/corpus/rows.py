@@ -39,25 +39,39 @@ _SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")
 
 
 class Faults:
-    """The problems of a file. Rows with the same problem become one line."""
+    """The problems of a file. Rows with problems of the same kind become one line.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+      path: the file.
+      object_hint: what a row of JSON should be.
+    """
+
+    def __init__(
+        self, path: Path, object_hint: str = 'should be an object like {"text": "..."}'
+    ) -> None:
         self._path = path
+        self.object_hint = object_hint
         self.of_file: list[str] = []
-        # Reason → number and details of the first row, number of rows.
+        # Kind → number and problem of the first row, number of rows.
         self.of_rows: dict[str, tuple[int, str, int]] = {}
 
     def add(self, row: int, reason: str, details: object = "") -> None:
-        """Adds the problem of a row; the details are shown for the first row with this reason."""
-        first, shown, count = self.of_rows.get(reason, (row, str(details), 0))
-        self.of_rows[reason] = (first, shown, count + 1)
+        """Adds the problem of a row.
+
+        Its kind is what would be right (the reason from the last "should"), or else the whole reason. What
+        precedes it, and the details, are shown for the first row only.
+        """
+        kind = reason[max(0, reason.rfind("should")) :]
+        problem = f"{reason}: {details}" if details else reason
+        first, shown, count = self.of_rows.get(kind, (row, problem, 0))
+        self.of_rows[kind] = (first, shown, count + 1)
 
     def check(self) -> None:
         """Raises a `UserError` with all problems, one line each."""
         found = [
             f"{self._path}: row {row:,}{f' and {n - 1:,} more row' + 's' * (n > 2) if n > 1 else ''}: "
-            + (f"{reason}: {details}" if details else reason)
-            for reason, (row, details, n) in self.of_rows.items()
+            + problem
+            for row, problem, n in self.of_rows.values()
         ]
         if found or self.of_file:
             raise UserError(*found, *self.of_file)
@@ -147,7 +161,7 @@ def _objects(number: int, value: Any, faults: Faults) -> Iterator[Row]:
     if isinstance(value, dict):
         yield number, value
     else:
-        faults.add(number, 'should be an object like {"text": "..."}', reprlib.repr(value))
+        faults.add(number, faults.object_hint, reprlib.repr(value))
 
 
 def _json(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator[Row]:
