@@ -78,8 +78,11 @@ def document(row: Mapping[str, Any]) -> bytes:
     if not messages:
         raise UserError("contains no answer; should contain at least a question and an answer")
     checked = check_messages(messages, ends_with="assistant")
-    if empty := [i for i, m in enumerate(checked, 1) if m["role"] != "system" and not m["content"]]:
-        raise UserError(f"message {empty[0]}: is empty; should be a question or an answer")
+    for number, message in enumerate(checked, 1):
+        if message["role"] != "system" and not message["content"].strip():
+            raise UserError(f"message {number}: is empty; should be a question or an answer")
+        if "\0" in message["content"]:
+            raise UserError(f"message {number}: contains a NUL; should be text")
     text = json.dumps([[m["role"], m["content"]] for m in checked], ensure_ascii=False)
     try:
         data = text.encode()

@@ -151,8 +151,14 @@ def _json_lines(path: Path, faults: Faults, columns: Sequence[str] | None) -> It
         try:
             value = json.loads(line.decode())
         except (ValueError, RecursionError) as error:
-            kind = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
-            faults.add(number, f"not valid {kind}", str(error).replace("line 1 column", "column"))
+            if _looks_like_utf16(line):
+                raise UserError(f"{path}: not valid UTF-8{_utf16_hint(path)}") from None
+            if isinstance(error, UnicodeDecodeError):
+                place = f"{error.reason} at byte {error.start} of the line"
+                faults.add(number, "not valid UTF-8", place + _latin1_hint(path))
+            else:
+                reason = str(error).replace("line 1 column", "column")
+                faults.add(number, "not valid JSON", reason)
         else:
             yield from _objects(number, value, faults)
 
@@ -166,7 +172,11 @@ def _objects(number: int, value: Any, faults: Faults) -> Iterator[Row]:
 
 def _json(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator[Row]:
     """Reads JSON Lines, or one array of objects, which is read as a whole."""
-    if not next(checked_blocks(path)).lstrip().startswith(b"["):
+    head = next(checked_blocks(path)).lstrip()
+    if not head.startswith(b"["):
+        first, ended, _ = head.partition(b"\n")
+        if ended and first.startswith(b"{") and first.rstrip()[-1:] in b"{[,:":
+            raise UserError(f"{path}: an object on several lines; should be an array of objects")
         yield from _json_lines(path, faults, columns)
         return
     if path.stat().st_size > 1_000_000_000:
@@ -182,7 +192,9 @@ def _json(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator
 def _csv(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator[Row]:
     # The limit is the process's. The module's own, 128 KB, is too small for a document.
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_VALUE))
-    text = (line.decode() + "\n" for line in lines(checked_blocks(path)))
+    # A line can end with CR alone, as those of Excel on old Macs do. Quoted ones are kept.
+    parts = ((line + b"\n").splitlines(keepends=True) for line in lines(checked_blocks(path)))
+    text = map(bytes.decode, itertools.chain.from_iterable(parts))
     first = next(text, "")
     delimiters = "\t" if format_of(path) == ".tsv" else ",;\t"
     delimiter = next((d for d in delimiters if d in first), delimiters[0])
@@ -361,9 +373,12 @@ def _zstd_blocks(file: IO[bytes]) -> Iterator[bytes]:
 def _not_utf8(path: Path, position: int, n_lines: int, error: UnicodeDecodeError) -> UserError:
     line = n_lines + error.object.count(b"\n", 0, error.start) + 1
     return UserError(
-        f"{path}: not valid UTF-8 at byte {position} (line {line}): {error.reason}; if it is in Latin-1, "
-        f"convert it with: {_conversion(path, 'LATIN1')}"
+        f"{path}: not valid UTF-8 at byte {position} (line {line}): {error.reason}{_latin1_hint(path)}"
     )
+
+
+def _latin1_hint(path: Path) -> str:
+    return f"; if it is in Latin-1, convert it with: {_conversion(path, 'LATIN1')}"
 
 
 def _utf16_hint(path: Path) -> str:
@@ -371,8 +386,11 @@ def _utf16_hint(path: Path) -> str:
 
 
 def _conversion(path: Path, encoding: str) -> str:
-    file, new = shlex.quote(str(path)), shlex.quote(str(path.with_suffix(".utf-8.txt")))
     program = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
+    plain = path.with_suffix("") if program else path
+    file, new = map(
+        shlex.quote, (str(path), str(plain.with_suffix(f".utf-8{format_of(path) or '.txt'}")))
+    )
     read = f"{program} -dc {file} | iconv" if program else f"iconv {file}"
     return f"{read} -f {encoding} -t UTF-8 > {new}"
 

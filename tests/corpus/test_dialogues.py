@@ -54,6 +54,11 @@ def test_shapes_that_people_have(row, expected):
         ({"messages": [{"role": "user", "content": ""}, ANSWERED]}, "message 1: is empty"),
         ({"messages": [{"role": "user", "content": None}, ANSWERED]}, "message 1: content"),
         ({"messages": [ASKED, {"role": "assistant", "content": ""}]}, "message 2: is empty"),
+        ({"messages": [ASKED, {"role": "assistant", "content": " \n"}]}, "message 2: is empty"),
+        (
+            {"messages": [ASKED, {"role": "assistant", "content": "a\0"}]},
+            "message 2: contains a NUL",
+        ),
         ({"messages": "a"}, "'messages' should be a list"),
         ({"conversations": None}, "'conversations' should be a list"),
         ({"instruction": 3, "output": "a"}, "'input' and 'output' should be strings"),
@@ -95,7 +100,9 @@ def test_rows_with_different_values_are_one_kind_of_problem(tmp_path):
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(UserError) as caught:
         list(Dialogues([str(file)]).pieces())
-    shapes = "messages (objects with role and content), conversations (objects with from and value), "
+    shapes = (
+        "messages (objects with role and content), conversations (objects with from and value), "
+    )
     shapes += "or instruction and output"
     assert [problem.removeprefix(f"{file}: ") for problem in caught.value.problems] == [
         "row 1 and 5,008 more rows: message 1: role = 'r0': should be system, user or assistant",
