@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minigpt.corpus.documents import PIECE_BYTES, Piece
-from minigpt.corpus.rows import Faults, format_of, open_rows
+from minigpt.corpus.rows import DIALOGUE_COLUMNS, Faults, format_of, open_rows
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 from minigpt.storage.files import bundled_file
@@ -95,7 +95,7 @@ def document(row: Mapping[str, Any]) -> bytes:
 
 def _messages(row: Mapping[str, Any]) -> list[Any]:
     """Returns the messages of a row, each with role and content if it has the right form."""
-    name = next((name for name in ("messages", "conversations") if name in row), None)
+    name = next((name for name in DIALOGUE_COLUMNS if name in row), None)
     if name:
         names = ("role", "content") if name == "messages" else ("from", "value")
         if not isinstance(turns := row[name], list):

@@ -29,6 +29,8 @@ _ZSTD_BYTES = 1 << 14
 COMPRESSIONS = (".gz", ".zst")
 Row = tuple[int, dict[str, Any]]
 TEXT_COLUMN = "text"
+# Columns of lists of messages; see `dialogues`.
+DIALOGUE_COLUMNS = ("messages", "conversations")
 # Rows of Parquet and Arrow that become Python objects at once.
 _ROWS_AT_ONCE = 256
 # A quote that is never closed should not read a large file into memory.
@@ -135,12 +137,15 @@ def text_column(path: Path, field: str | None = None) -> str:
     # All values of CSV are strings, of numbers too.
     names = [n for n, v in values.items() if isinstance(v, str) and not _NUMBER.fullmatch(v)]
     names = names or list(values)
-    if field is None and (TEXT_COLUMN in values or len(names) == 1):
+    has_dialogues = any(isinstance(values.get(name), list) for name in DIALOGUE_COLUMNS)
+    if field is None and (TEXT_COLUMN in values or (len(names) == 1 and not has_dialogues)):
         return TEXT_COLUMN if TEXT_COLUMN in values else names[0]
     # Objects of JSON need not have the same names.
     if field and (field in values or "json" in str(format_of(path))):
         return field
     shown = ", ".join(map(repr, names[:20])) + ", ..." * (len(names) > 20)
+    if field is None and has_dialogues:
+        raise UserError(f"{path}: has dialogues; only data.source = 'dialogues' reads them")
     raise UserError(f"{path}: no column {field or TEXT_COLUMN!r}; data.field: one of {shown}")
 
 
