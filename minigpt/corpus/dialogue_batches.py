@@ -89,10 +89,14 @@ class PackedDialogues:
         return np.bincount(self.ids[self.weights], minlength=vocab_size)
 
     def questions(self, count: int) -> list[np.ndarray]:
-        """Returns the ids up to the first answer of the first segments, at most `count`."""
-        begins = self.segments.spans[:count, 0]
+        """Returns the ids up to the first answer of the first segments: at most `count` different ones."""
+        begins = self.segments.spans[:, 0]
         ends = self._answer_starts[np.searchsorted(self._answer_starts, begins)]
-        return [self.ids[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        found: dict[bytes, np.ndarray] = {}
+        for begin, end in zip(begins, ends, strict=True):
+            if len(found) < count:
+                found.setdefault(self.ids[begin:end].tobytes(), self.ids[begin:end])
+        return list(found.values())
 
     def batch(self, rows: np.ndarray, batch_size: int) -> DialogueBatch:
         """Returns some rows; what is missing in a row or in the batch has id 0 and weight 0."""

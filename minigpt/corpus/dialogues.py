@@ -5,6 +5,7 @@ A document is a JSON list of pairs, `[["user", "..."], ["assistant", "..."]]`.
 
 import json
 import logging
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minigpt.corpus.documents import PIECE_BYTES, Piece
-from minigpt.corpus.rows import Faults, format_of, open_rows
+from minigpt.corpus.rows import DIALOGUE_COLUMNS, Faults, format_of, open_rows
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
 from minigpt.storage.files import bundled_file
@@ -54,7 +55,7 @@ class Dialogues(TextFiles):
             raise UserError(
                 f"{path}: should be a file with rows, such as .jsonl; each is a dialogue"
             )
-        faults = Faults(path)
+        faults = Faults(path, f"should be an object with {SHAPES}")
         for number, row in open_rows(path, faults):
             try:
                 yield Piece(document(row), True)
@@ -77,8 +78,11 @@ def document(row: Mapping[str, Any]) -> bytes:
     if not messages:
         raise UserError("contains no answer; should contain at least a question and an answer")
     checked = check_messages(messages, ends_with="assistant")
-    if empty := [i for i, m in enumerate(checked, 1) if m["role"] != "system" and not m["content"]]:
-        raise UserError(f"message {empty[0]}: is empty; should be a question or an answer")
+    for number, message in enumerate(checked, 1):
+        if message["role"] != "system" and not message["content"].strip():
+            raise UserError(f"message {number}: is empty; should be a question or an answer")
+        if "\0" in message["content"]:
+            raise UserError(f"message {number}: contains a NUL; should be text")
     text = json.dumps([[m["role"], m["content"]] for m in checked], ensure_ascii=False)
     try:
         data = text.encode()
@@ -91,7 +95,7 @@ def document(row: Mapping[str, Any]) -> bytes:
 
 def _messages(row: Mapping[str, Any]) -> list[Any]:
     """Returns the messages of a row, each with role and content if it has the right form."""
-    name = next((name for name in ("messages", "conversations") if name in row), None)
+    name = next((name for name in DIALOGUE_COLUMNS if name in row), None)
     if name:
         names = ("role", "content") if name == "messages" else ("from", "value")
         if not isinstance(turns := row[name], list):
@@ -108,8 +112,7 @@ def _messages(row: Mapping[str, Any]) -> list[Any]:
             {"role": "assistant", "content": row["output"]},
         ]
     else:
-        found = ", ".join(map(str, row)) or "nothing"
-        raise UserError(f"has the fields {found}; should have {SHAPES}")
+        raise UserError(f"has the fields {reprlib.repr(list(row))}; should have {SHAPES}")
     return [
         {"role": _role(turn.get(names[0])), "content": turn.get(names[1])}
         if isinstance(turn, dict)

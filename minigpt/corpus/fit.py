@@ -95,10 +95,9 @@ def choose_settings(config: Config, *, measures_speed: bool = True) -> tuple[Con
         text = TextSize(count, count)
     else:
         val_fraction = None if isinstance(data, PairsConfig) else data.val_fraction
-        # The user's own validation text is not trained on.
-        trained = data.model_copy(update={"val_paths": []})
         try:
-            text = _measure(open_source(trained).pieces(), val_fraction)
+            # The user's own validation text is not trained on.
+            text = _measure(open_source(data, with_val_paths=False).pieces(), val_fraction)
         except UserError:
             # With the problems of the validation text.
             for _ in open_source(data).pieces():

@@ -16,6 +16,7 @@ from minigpt.tokenizers import Tokenizer
 
 SUFFIXES = (".bin", ".npy")
 META_FILE = "meta.pkl"
+_EXPECTED = "should be an array of one dimension of integers, not empty"
 _BLOCK_IDS = 4_000_000
 # The ids of one side of the split: integers[n], memory-mapped, of each file.
 Ids = list[np.ndarray]
@@ -92,20 +93,29 @@ def _blocks(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 def _open(path: Path) -> np.ndarray:
     """Maps the ids of a file into memory; a `UserError` if it holds none."""
+    if not path.exists():
+        raise UserError(f"{path}: no such file or folder")
+    if path.suffix not in SUFFIXES or not path.is_file():
+        kinds = " or ".join(SUFFIXES)
+        raise UserError(f"{path}: should be a {kinds} file of token ids, or a folder with some")
     try:
-        if path.suffix not in SUFFIXES or not path.is_file():
-            raise ValueError(f"should be a {' or '.join(SUFFIXES)} file of token ids")
         if path.suffix == ".npy":
             ids = np.load(path, mmap_mode="r")
         elif (size := path.stat().st_size) % 2 or not size:
-            raise ValueError(f"has {size:,} bytes; should have two for each id")
+            raise UserError(f"{path}: has {size:,} bytes; should have two for each id")
         else:
             ids = np.memmap(path, "<u2", mode="r")
-        if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids):
-            raise ValueError(f"holds {ids.dtype}{list(ids.shape)}; should hold integers[n]")
-    except (OSError, ValueError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise UserError(f"{path}: {reason}") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, EOFError) as error:
+        # What NumPy says of arrays that cannot be memory-mapped.
+        is_objects = "objects in dtype" in str(error)
+        found = "an array of objects" if is_objects else "cut off, or no .npy file"
+        raise UserError(f"{path}: {found}; {_EXPECTED}") from None
+    if not isinstance(ids, np.ndarray):
+        raise UserError(f"{path}: several arrays; {_EXPECTED}")
+    if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids):
+        raise UserError(f"{path}: holds {ids.dtype}{list(ids.shape)}; {_EXPECTED}")
     return ids
 
 

@@ -29,6 +29,8 @@ _ZSTD_BYTES = 1 << 14
 COMPRESSIONS = (".gz", ".zst")
 Row = tuple[int, dict[str, Any]]
 TEXT_COLUMN = "text"
+# Columns of lists of messages; see `dialogues`.
+DIALOGUE_COLUMNS = ("messages", "conversations")
 # Rows of Parquet and Arrow that become Python objects at once.
 _ROWS_AT_ONCE = 256
 # A quote that is never closed should not read a large file into memory.
@@ -39,25 +41,39 @@ _SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")
 
 
 class Faults:
-    """The problems of a file. Rows with the same problem become one line."""
+    """The problems of a file. Rows with problems of the same kind become one line.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+      path: the file.
+      object_hint: what a row of JSON should be.
+    """
+
+    def __init__(
+        self, path: Path, object_hint: str = 'should be an object like {"text": "..."}'
+    ) -> None:
         self._path = path
+        self.object_hint = object_hint
         self.of_file: list[str] = []
-        # Reason → number and details of the first row, number of rows.
+        # Kind → number and problem of the first row, number of rows.
         self.of_rows: dict[str, tuple[int, str, int]] = {}
 
     def add(self, row: int, reason: str, details: object = "") -> None:
-        """Adds the problem of a row; the details are shown for the first row with this reason."""
-        first, shown, count = self.of_rows.get(reason, (row, str(details), 0))
-        self.of_rows[reason] = (first, shown, count + 1)
+        """Adds the problem of a row.
+
+        Its kind is what would be right (the reason from the last "should"), or else the whole reason. What
+        precedes it, and the details, are shown for the first row only.
+        """
+        kind = reason[max(0, reason.rfind("should")) :]
+        problem = f"{reason}: {details}" if details else reason
+        first, shown, count = self.of_rows.get(kind, (row, problem, 0))
+        self.of_rows[kind] = (first, shown, count + 1)
 
     def check(self) -> None:
         """Raises a `UserError` with all problems, one line each."""
         found = [
             f"{self._path}: row {row:,}{f' and {n - 1:,} more row' + 's' * (n > 2) if n > 1 else ''}: "
-            + (f"{reason}: {details}" if details else reason)
-            for reason, (row, details, n) in self.of_rows.items()
+            + problem
+            for row, problem, n in self.of_rows.values()
         ]
         if found or self.of_file:
             raise UserError(*found, *self.of_file)
@@ -121,12 +137,15 @@ def text_column(path: Path, field: str | None = None) -> str:
     # All values of CSV are strings, of numbers too.
     names = [n for n, v in values.items() if isinstance(v, str) and not _NUMBER.fullmatch(v)]
     names = names or list(values)
-    if field is None and (TEXT_COLUMN in values or len(names) == 1):
+    has_dialogues = any(isinstance(values.get(name), list) for name in DIALOGUE_COLUMNS)
+    if field is None and (TEXT_COLUMN in values or (len(names) == 1 and not has_dialogues)):
         return TEXT_COLUMN if TEXT_COLUMN in values else names[0]
     # Objects of JSON need not have the same names.
     if field and (field in values or "json" in str(format_of(path))):
         return field
     shown = ", ".join(map(repr, names[:20])) + ", ..." * (len(names) > 20)
+    if field is None and has_dialogues:
+        raise UserError(f"{path}: has dialogues; only data.source = 'dialogues' reads them")
     raise UserError(f"{path}: no column {field or TEXT_COLUMN!r}; data.field: one of {shown}")
 
 
@@ -137,8 +156,14 @@ def _json_lines(path: Path, faults: Faults, columns: Sequence[str] | None) -> It
         try:
             value = json.loads(line.decode())
         except (ValueError, RecursionError) as error:
-            kind = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
-            faults.add(number, f"not valid {kind}", str(error).replace("line 1 column", "column"))
+            if _looks_like_utf16(line):
+                raise UserError(f"{path}: not valid UTF-8{_utf16_hint(path)}") from None
+            if isinstance(error, UnicodeDecodeError):
+                place = f"{error.reason} at byte {error.start} of the line"
+                faults.add(number, "not valid UTF-8", place + _latin1_hint(path))
+            else:
+                reason = str(error).replace("line 1 column", "column")
+                faults.add(number, "not valid JSON", reason)
         else:
             yield from _objects(number, value, faults)
 
@@ -147,12 +172,16 @@ def _objects(number: int, value: Any, faults: Faults) -> Iterator[Row]:
     if isinstance(value, dict):
         yield number, value
     else:
-        faults.add(number, 'should be an object like {"text": "..."}', reprlib.repr(value))
+        faults.add(number, faults.object_hint, reprlib.repr(value))
 
 
 def _json(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator[Row]:
     """Reads JSON Lines, or one array of objects, which is read as a whole."""
-    if not next(checked_blocks(path)).lstrip().startswith(b"["):
+    head = next(checked_blocks(path)).lstrip()
+    if not head.startswith(b"["):
+        first, ended, _ = head.partition(b"\n")
+        if ended and first.startswith(b"{") and first.rstrip()[-1:] in b"{[,:":
+            raise UserError(f"{path}: an object on several lines; should be an array of objects")
         yield from _json_lines(path, faults, columns)
         return
     if path.stat().st_size > 1_000_000_000:
@@ -168,7 +197,9 @@ def _json(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator
 def _csv(path: Path, faults: Faults, columns: Sequence[str] | None) -> Iterator[Row]:
     # The limit is the process's. The module's own, 128 KB, is too small for a document.
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_VALUE))
-    text = (line.decode() + "\n" for line in lines(checked_blocks(path)))
+    # A line can end with CR alone, as those of Excel on old Macs do. Quoted ones are kept.
+    parts = ((line + b"\n").splitlines(keepends=True) for line in lines(checked_blocks(path)))
+    text = map(bytes.decode, itertools.chain.from_iterable(parts))
     first = next(text, "")
     delimiters = "\t" if format_of(path) == ".tsv" else ",;\t"
     delimiter = next((d for d in delimiters if d in first), delimiters[0])
@@ -347,9 +378,12 @@ def _zstd_blocks(file: IO[bytes]) -> Iterator[bytes]:
 def _not_utf8(path: Path, position: int, n_lines: int, error: UnicodeDecodeError) -> UserError:
     line = n_lines + error.object.count(b"\n", 0, error.start) + 1
     return UserError(
-        f"{path}: not valid UTF-8 at byte {position} (line {line}): {error.reason}; if it is in Latin-1, "
-        f"convert it with: {_conversion(path, 'LATIN1')}"
+        f"{path}: not valid UTF-8 at byte {position} (line {line}): {error.reason}{_latin1_hint(path)}"
     )
+
+
+def _latin1_hint(path: Path) -> str:
+    return f"; if it is in Latin-1, convert it with: {_conversion(path, 'LATIN1')}"
 
 
 def _utf16_hint(path: Path) -> str:
@@ -357,8 +391,11 @@ def _utf16_hint(path: Path) -> str:
 
 
 def _conversion(path: Path, encoding: str) -> str:
-    file, new = shlex.quote(str(path)), shlex.quote(str(path.with_suffix(".utf-8.txt")))
     program = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
+    plain = path.with_suffix("") if program else path
+    file, new = map(
+        shlex.quote, (str(path), str(plain.with_suffix(f".utf-8{format_of(path) or '.txt'}")))
+    )
     read = f"{program} -dc {file} | iconv" if program else f"iconv {file}"
     return f"{read} -f {encoding} -t UTF-8 > {new}"
 

@@ -51,13 +51,18 @@ class Source(Protocol):
         """
 
 
-def open_source(data: DataConfig) -> Source:
-    """Returns the source that `data.source` names."""
+def open_source(data: DataConfig, with_val_paths: bool = True) -> Source:
+    """Returns the source that `data.source` names, with or without the user's own validation text."""
+    val_paths = getattr(data, "val_paths", []) if with_val_paths else []
     match data:
         case FilesConfig():
             # A file that both name is one of the validation text.
-            paths = [*data.val_paths, *data.paths]
-            files = TextFiles(paths, data.document_separator, data.field)
+            files = TextFiles([*val_paths, *data.paths], data.document_separator, data.field)
+            # Without the validation text, its files could have the column.
+            is_whole = val_paths == data.val_paths
+            if data.field is not None and is_whole and not (files.problems or files.has_columns):
+                given = f"data.field = {data.field!r}"
+                files.problems.append(f"{given}: none of the files has columns; should be left out")
             if data.weights is not None and len(data.weights) != len(data.paths):
                 given = f"data.weights = {data.weights!r}"
                 files.problems.append(f"{given}: should have a number for each of data.paths")
@@ -67,7 +72,7 @@ def open_source(data: DataConfig) -> Source:
         case PairsConfig():
             return PairFiles(data.paths)
         case DialoguesConfig():
-            return Dialogues(data.paths, data.val_paths)
+            return Dialogues(data.paths, val_paths)
         case ImdbConfig():
             return Imdb(data.url, data.sha256)
         case ShakespeareConfig():

@@ -124,6 +124,11 @@ class TextFiles:
             more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
             logger.info("%s%s: the texts are those of the column %r", files[0], more, column)
 
+    @property
+    def has_columns(self) -> bool:
+        """Whether one of the files has columns."""
+        return any(map(self._format, self._files))
+
     def _format(self, path: Path) -> str | None:
         return rows.format_of(path) if self.has_rows else None
 
@@ -154,7 +159,7 @@ class TextFiles:
             raise UserError(f"{error.filename}: {error.strerror}") from None
         if self.problems:
             self._check()
-        if self._field and any(map(self._format, self._files)):
+        if self._field and self.has_columns:
             total.update(self._field.encode())
         return total.hexdigest()
 

@@ -94,14 +94,18 @@ def _scores(
 
 def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
     data = run.config.data
+    ids = [path for path in paths if Path(path).suffix in SUFFIXES]
+    if ids and data.source == "ids":
+        return read_ids(paths, tokenizer)
+    if found := [path for path in ids if Path(path).is_file()]:
+        problem = "token ids can be scored only by a run that was trained on token ids"
+        raise UserError(*(f"{path}: {problem}" for path in found))
     if data.source == "pairs":
         return encode_texts(read_pairs(paths), tokenizer)
     if data.source == "dialogues":
         return encode_texts(
             ingest(Dialogues(paths).pieces()), tokenizer, partial(encode_documents, tokenizer)
         )
-    if data.source == "ids" and any(Path(path).suffix in SUFFIXES for path in paths):
-        return read_ids(paths, tokenizer)
     separator, field = (getattr(data, name, None) for name in ("document_separator", "field"))
     return encode_texts(read_texts(paths, separator, field), tokenizer)
 

@@ -1,5 +1,6 @@
 """How the messages of a dialogue become token ids. Needs NumPy only."""
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,7 +96,7 @@ def check_messages(messages: Any, *, ends_with: str) -> list[dict[str, str]]:
         role, content = message.get("role"), message.get("content")
         if role not in ROLES:
             raise UserError(
-                f"message {number}: role = {role!r}: should be system, user or assistant"
+                f"message {number}: role = {reprlib.repr(role)}: should be system, user or assistant"
             )
         if not isinstance(content, str):
             raise UserError(f"message {number}: content: should be text")

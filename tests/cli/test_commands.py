@@ -60,8 +60,12 @@ def test_evaluate_several_files(trained, tmp_path):
     (line,) = refused("evaluate", "runs/book-1", "book.txt", "--text", "book.txt", cwd=folder)
     assert "--text: scores all paths as one text; cannot be combined with FILE" in line
     (tmp_path / "b.csv").write_text("story\n")
-    *_, missing, empty = refused("evaluate", "runs/book-1", "no.txt", *files, cwd=folder)
+    (tmp_path / "val.bin").write_bytes(b"\0\1\0\1")
+    files = ["no.txt", "no.npy", tmp_path / "val.bin", *files]
+    *_, missing, none, ids, empty = refused("evaluate", "runs/book-1", *files, cwd=folder)
     assert "no.txt: no such file or folder" in missing and "b.csv: has no rows" in empty
+    assert "no.npy: no such file or folder" in none
+    assert "val.bin: token ids can be scored only by a run that was trained on token ids" in ids
 
 
 def test_export(trained):

@@ -131,6 +131,19 @@ def test_a_wrong_setting_does_not_hide_problems_of_the_paths(tmp_path):
         "minigpt: no.txt: no such file or folder",
         "minigpt: data.weights = [1.0, 2.0]: should have a number for each of data.paths",
     ]
+    settings = ["--set=data.field=foo", "--set=data.weights=[1, 2]"]
+    done = called("train", "--text", "book.txt", *settings, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "minigpt: data.field = 'foo': none of the files has columns; should be left out",
+        "minigpt: data.weights = [1.0, 2.0]: should have a number for each of data.paths",
+    ]
+    # The column of the validation text.
+    (tmp_path / "held_out.csv").write_text("foo,bar\na text,b\n")
+    held_out = f'data.val_paths=["{tmp_path / "held_out.csv"}"]'
+    config = load_config(None, ["data.field=foo", held_out], [str(tmp_path / "book.txt")])
+    config = fit_to_text(config, measures_speed=False)
+    assert open_corpus(config.data, config.tokenizer).val.documents == 1
     start = ["--set=training.init_from=nowhere"]
     done = called("train", "--text", "book.txt", *start, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, ""), done

@@ -117,19 +117,29 @@ def test_commands_for_the_other_kind_of_model(tiny_run, tmp_path):
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
-@pytest.mark.parametrize("name", ["a book.txt", "it's", "a.txt.gz"])
-def test_the_command_for_a_text_in_another_encoding(tmp_path, name, encoding):
+@pytest.mark.parametrize(
+    ("name", "new", "text"),
+    [
+        ("a book.txt", "a book.utf-8.txt", "Ana saß da."),
+        ("it's", "it's.utf-8.txt", "Ana saß da."),
+        ("a.txt.gz", "a.utf-8.txt", "Ana saß da."),
+        ("a.csv.gz", "a.utf-8.csv", "n,text\n1,Ana saß da.\n"),
+        ("a.jsonl", "a.utf-8.jsonl", '{"text": "Ana saß da."}\n'),
+        ("a.json", "a.utf-8.json", '[{"text": "Ana saß da."}]\n'),
+    ],
+)
+def test_the_command_for_a_text_in_another_encoding(tmp_path, name, new, text, encoding):
     if not shutil.which("iconv"):
         pytest.skip("needs iconv")
     import gzip
 
-    text = "Ana saß da.\n".encode(encoding)
-    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    content = text.encode(encoding)
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     with pytest.raises(UserError) as caught:
         list(TextFiles([tmp_path / name]).pieces())
     subprocess.run(["sh", "-c", str(caught.value).split("convert it with: ")[1]], check=True)
-    (converted,) = tmp_path.glob("*.utf-8.txt")
-    assert converted.read_text(encoding="utf-8") == "Ana saß da.\n"
+    pieces = TextFiles([tmp_path / new]).pieces()
+    assert b"".join(piece.text for piece in pieces).decode() == "Ana saß da."
 
 
 def test_the_command_that_installs_torch(tmp_path, monkeypatch):

@@ -123,6 +123,15 @@ def test_batches_depend_on_seed_and_step_only_and_a_pass_has_every_row():
     assert targets.tolist() != second.tolist()
 
 
+def test_questions_are_different_ones():
+    first, second, third = (dialogue(ROLES, 3, 2, start=start) for start in (10, 30, 50))
+    found = packed(ROLES, [first, first, second, first, third], 16)
+    asked = [question.tolist() for question in found.questions(3)]
+    # Up to the answer: the token of its role, too.
+    assert asked == [each[:5] for each in (first, second, third)]
+    assert len(found.questions(2)) == 2 and len(found.questions(4)) == 3
+
+
 def test_packing_is_tight():
     draw = np.random.default_rng(0)
     lengths = draw.integers(1, 20, 500)

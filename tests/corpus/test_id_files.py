@@ -19,7 +19,7 @@ from minigpt.corpus.token_store import open_corpus
 from minigpt.errors import UserError
 from minigpt.runs.run import Run
 from minigpt.tokenizers.listed import read_meta
-from tests.cli.running import called
+from tests.cli.running import called, refused
 from tests.conftest import TINY_SETTINGS, nothing_compiled
 from tests.corpus.stores import decoded
 from tests.settings import tokenizer_config
@@ -99,17 +99,27 @@ def test_all_problems_at_once(cache, tmp_path):
     np.save(tmp_path / "c.npy", np.array([0.5]))
     np.save(tmp_path / "d.npy", np.array([{}], dtype=object))
     (tmp_path / "e.npy").write_bytes(b"no array")
+    np.save(tmp_path / "e0.npy", np.arange(0))
+    np.save(tmp_path / "e1.npy", np.arange(50))
+    (tmp_path / "e1.npy").write_bytes((tmp_path / "e1.npy").read_bytes()[:-9])
+    with open(tmp_path / "e2.npy", "wb") as several:
+        np.savez(several, a=np.arange(3), b=np.arange(3))
     np.save(tmp_path / "val.npy", np.array([-1]))
     with pytest.raises(UserError) as caught:
-        corpus_of(tmp_path, tmp_path / "f.txt", **names_file(tmp_path))
+        corpus_of(tmp_path, tmp_path / "f.npy", ROOT / "README.md", **names_file(tmp_path))
     found = [line.removeprefix(f"{tmp_path}{os.sep}") for line in caught.value.problems]
-    assert [line.partition(":")[0] for line in found] == [
-        *("a.bin", "c.npy", "d.npy", "e.npy", "f.txt", "b.npy", "val.npy")
-    ]
-    assert found[0] == "a.bin: has 3 bytes; should have two for each id"
-    assert found[1] == "c.npy: holds float64[1]; should hold integers[n]"
     last = "should be from 0 to 7, the last one of the tokenizer (listed)"
-    assert found[5:] == [
+    array = "should be an array of one dimension of integers, not empty"
+    assert found == [
+        "a.bin: has 3 bytes; should have two for each id",
+        f"c.npy: holds float64[1]; {array}",
+        f"d.npy: an array of objects; {array}",
+        f"e.npy: cut off, or no .npy file; {array}",
+        f"e0.npy: holds int64[0]; {array}",
+        f"e1.npy: cut off, or no .npy file; {array}",
+        f"e2.npy: several arrays; {array}",
+        "f.npy: no such file or folder",
+        f"{ROOT / 'README.md'}: should be a .bin or .npy file of token ids, or a folder with some",
         f"b.npy: the id 8 at position 2 and 2 other ids: {last}",
         f"val.npy: the id -1 at position 0: {last}",
     ]
@@ -211,11 +221,20 @@ def test_a_run_does_not_need_the_files(cache, tmp_path, monkeypatch):
     assert (table[1]["tokens"], table[1]["bytes"]) == (len(text) + 1, len(text.encode()))
     assert math.isclose(table[1]["loss"], held_out["loss"], rel_tol=0.1)
     np.save("wrong.npy", np.array([1, 99]))
-    failed = called("evaluate", "run", "wrong.npy", "data/val.bin", "no.bin")
-    assert failed.returncode == 2 and [line[:20] for line in failed.stderr.splitlines()] == [
-        "minigpt: wrong.npy: ",
-        "minigpt: no.bin: sho",
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    Path("d.jsonl").write_text(json.dumps({"messages": messages}))
+    given = ("wrong.npy", "data/val.bin", "no.bin", "d.jsonl")
+    wrong, *others = refused("evaluate", "run", *given, cwd=".")
+    assert "wrong.npy: the id 99 at position 1" in wrong and others == [
+        "minigpt: no.bin: no such file or folder",
+        "minigpt: d.jsonl: has dialogues; only data.source = 'dialogues' reads them",
     ]
+    Path("names.txt").write_text("a\nb\n")
+    missing = ["data.source=ids", 'data.paths=["none.npy"]', "tokenizer.kind=listed"]
+    missing = [f"--set={option}" for option in (*missing, "tokenizer.path=names.txt")]
+    done = called("train", *missing, "--run", "none")
+    assert done.stderr == "minigpt: none.npy: no such file or folder\n" and done.returncode == 2
+    assert "Chosen" not in done.stdout
     assert Run("run").config.tokenizer.path == str(tmp_path / "data" / "meta.pkl")
     (tmp_path / "data").rename(tmp_path / "moved")
     sampled = called("sample", "run", "--prompt", "art", "--max-new-tokens", "4", "--json")

@@ -19,7 +19,7 @@ from minigpt.corpus.rows import Faults, open_rows
 from minigpt.corpus.text_files import TextFiles, read_texts
 from minigpt.errors import UserError
 
-TEXTS = ["one", 'two, "quoted"\nand a second line', "drei ä ☃", "\ufefffour\r\n"]
+TEXTS = ["one", 'two, "quoted"\nand a second\rline', "drei ä ☃", "\ufefffour\r\n"]
 
 
 def read(*paths, field=None):
@@ -100,6 +100,15 @@ def test_the_delimiter_of_csv_is_that_of_its_header(tmp_path):
     assert read(write(tmp_path / "a.csv", separated(TEXTS, delimiter=";"))) == TEXTS
 
 
+def test_lines_of_csv_may_end_with_cr(tmp_path):
+    content = separated(TEXTS, lineterminator="\r")
+    path = write(tmp_path / "a.csv", content)
+    assert read(path) == TEXTS and read(write(path, content.rstrip())) == TEXTS
+    assert problems(write(path, "text,n\ra,1\rb\r")) == [
+        "a.csv: row 3: has more or fewer values than the header: 1, not 2"
+    ]
+
+
 def test_zst_and_md_are_text_too(tmp_path):
     text = "ä line\n" * 300_000
     whole = write(tmp_path / "a.txt.zst", zstandard.compress(text.encode()))
@@ -174,10 +183,12 @@ def test_all_problems_of_all_files_at_once(tmp_path):
         "twice.csv": "text,text\na,b\n",
         "nul.csv": b"text,n\n\0,1\n",
         "latin.csv": b"text,n\n\xe4,1\n",
+        "object.json": json.dumps({"data": [{"text": "a"}]}, indent=1),
         "array.json": '[{"text": "a"} 1]',
         "cut.parquet": whole[:-20],
         "cut.jsonl.gz": gzip.compress(b'{"text": "a"}\n')[:-3],
         "wide.jsonl": '{"text": "a"}'.encode("utf-16"),
+        "no_bom.jsonl": '{"text": "a"}\n{"text": "b"}\n'.encode("utf-16-le"),
         "cut.arrow": b"ARROW1",
         "essay.docx": b"PK\x03\x04\x14\x00",
         "paper.pdf": b"%PDF-1.7\n%\xe2\xe3",
@@ -186,7 +197,7 @@ def test_all_problems_of_all_files_at_once(tmp_path):
     found = problems(*paths, tmp_path / "u.parquet")
     expected = [
         "many.jsonl: row 1 and 312 more rows: 'text' should be a string: None",
-        "bad.jsonl: row 1: not valid UTF-8: 'utf-8' codec can't decode byte 0xff in position 10",
+        "bad.jsonl: row 1: not valid UTF-8: invalid start byte at byte 10 of the line; if it is in Latin-1",
         'bad.jsonl: row 3: should be an object like {"text": "..."}: [1]',
         "bad.jsonl: row 4 and 1 more row: 'text' should contain no NUL and no half of a surrogate pair",
         "bad.jsonl: row 6: not valid JSON: Expecting ':' delimiter: column 8",
@@ -199,10 +210,12 @@ def test_all_problems_of_all_files_at_once(tmp_path):
         "twice.csv: the header names a column twice: ['text', 'text']",
         "nul.csv: binary file: NUL at byte 7 (line 2); should be text in UTF-8",
         "latin.csv: not valid UTF-8 at byte 7 (line 2): invalid continuation byte; if it is in Latin-1, ",
+        "object.json: an object on several lines; should be an array of objects",
         "array.json: not valid JSON: Expecting ',' delimiter: line 1 column 16",
         "cut.parquet: not a readable .parquet file: Parquet magic bytes not found",
         "cut.jsonl.gz: broken .gz file: Compressed file ended before the end-of-stream marker",
         "wide.jsonl: not valid UTF-8 at byte 0 (line 1); it looks like UTF-16: convert it",
+        "no_bom.jsonl: not valid UTF-8; it looks like UTF-16: convert it with: iconv ",
         "cut.arrow: not a readable .arrow file: ",
         "essay.docx: a ZIP archive, such as .docx, .odt and .epub are; should be text: save or export it",
         "paper.pdf: a PDF; should be text: save or export it as .txt",
