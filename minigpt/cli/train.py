@@ -14,11 +14,12 @@ from typing import Annotated, Any
 import typer
 
 import minigpt
-from minigpt.cli.command import TextOption, option_names, program_name
+from minigpt.cli.command import TextOption, option_names
 from minigpt.cli.terminal import print_json, print_message, print_text
 from minigpt.config import Config, load_config, shipped_configs
 from minigpt.config.loading import load_new_config
 from minigpt.distribution.cluster import is_first_worker
+from minigpt.environment import program_name
 from minigpt.errors import UserError, gathering
 from minigpt.notices import notices_to
 
