@@ -163,7 +163,7 @@ def new_settings(
 
 def _name(config: str | None, text: list[str]) -> str:
     if text and not config:
-        return re.sub(r"[^\w.-]+", "", Path(text[0]).stem).strip("-") or "text"
+        return re.sub(r"[^\w.-]+", "-", Path(text[0]).stem).strip("-") or "text"
     return Path(config or "default").stem
 
 
@@ -188,8 +188,9 @@ def _ask_for_text() -> str:
     for path in sorted(Path().iterdir()):
         files = list(path.iterdir()) if os.access(path, os.R_OK) and path.is_dir() else [path]
         texts = [f for f in files if f.is_file() and f.name.endswith(TextFiles.suffixes)]
-        if texts and not path.name.startswith(".") and path / "config.toml" not in files:
-            found[str(path)] = sum(text.stat().st_size for text in texts)
+        size = sum(text.stat().st_size for text in texts)
+        if size and not path.name.startswith(".") and path / "config.toml" not in files:
+            found[str(path)] = size
     if not found:
         raise UserError(
             "--text: this folder has no texts; should be the path of a file (.txt, .md, .jsonl, ...) or of "

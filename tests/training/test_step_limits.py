@@ -312,11 +312,21 @@ def test_a_run_that_the_time_limit_ended_says_what_was_reached(
     assert float(passes) == pytest.approx(tokens / run.facts["train_tokens"], rel=0.15)
     assert float(loss) == pytest.approx(epoch["val_loss"], abs=1e-3)
     assert "200,000" not in out.partition("Trained until")[2]
-    resume = ["my/minigpt", "train", "--resume", str(run.path), "--set", "training.max_minutes=0.002"]
+    resume = [
+        "my/minigpt",
+        "train",
+        "--resume",
+        str(run.path),
+        "--set",
+        "training.max_minutes=0.002",
+    ]
     (command,) = re.findall("^Train it for longer: (.*)$", out, re.M)
     assert shlex.split(command) == resume
-    # A copy has the number of steps without a time limit.
+    # A copy has the number of steps without a time limit. The doctor's command is the only one.
+    said = ["Doctor: it is too short.\nTrain it: `m train --resume x --set training.epochs=6`."]
+    monkeypatch.setattr("minigpt.insight.reporter.lines_of", lambda *_: said)
     overrides = ["training.max_minutes=none"]
     minigpt.train(load_config(run.config_file, overrides), tmp_path / "again")
     out = capsys.readouterr().out
     assert f"Trained until the end that training.step_limits gives: {steps} step" in out
+    assert "\nTrain it for longer: m train --resume x --set training.epochs=6\n" in out
