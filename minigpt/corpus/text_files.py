@@ -38,8 +38,9 @@ class TextFiles:
 
     In a folder, the files with one of `suffixes` are read; in one that `datasets.save_to_disk` wrote, the
     files of Arrow that its state.json names. Hidden files (their name, or that of a sub-folder, begins with
-    a dot) are skipped, and so are run directories and links that lead out of the folder. The matches of a glob must not lead
-    out of the folder before its first wildcard. A file or link that is named itself is read.
+    a dot) are skipped, and so are run directories and links that lead out of the folder. The matches of a
+    glob must not lead out of the folder before its first wildcard. A file, a run directory or a link that is
+    named itself is read.
 
     Args:
       paths: files, folders and globs.
@@ -236,7 +237,7 @@ def read_texts(
 
 
 class _Skipped:
-    """Files, runs and links that are not read, because they were found in a folder instead of being named."""
+    """Files, runs and links that are not read, because they were found in a folder, not named."""
 
     def __init__(self) -> None:
         self.hidden: set[Path] = set()
@@ -286,7 +287,8 @@ def _find(path: str, suffixes: tuple[str, ...], skipped: _Skipped) -> list[Path]
     files: list[Path] = []
     if _WILDCARDS.intersection(path):
         parts = itertools.takewhile(lambda part: not _WILDCARDS.intersection(part), expanded.parts)
-        folder = _real(Path(*parts))
+        base = Path(*parts)
+        folder = _real(base)
         matches: dict[Path, Path] = {}
         # With links in a circle a file has many paths. The longest cannot be opened.
         found = map(Path, glob.glob(str(expanded), recursive=True))
@@ -295,8 +297,8 @@ def _find(path: str, suffixes: tuple[str, ...], skipped: _Skipped) -> list[Path]
         for match in sorted(matches.values()):
             if not _real(match).is_relative_to(folder):
                 skipped.links.add(match)
-            elif _is_run(match):
-                skipped.runs.add(match)
+            elif runs := [p for p in (match, *match.parents) if base in p.parents and _is_run(p)]:
+                skipped.runs.update(runs)
             elif match.is_dir():
                 files += _below(match, suffixes, skipped)
             else:

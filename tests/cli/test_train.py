@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from minigpt.cli.train import complete_text_option, new_settings
+from minigpt.cli.train import _name, complete_text_option, new_settings
 from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.token_store import open_corpus
 from minigpt.training.messages import WORDS, words
@@ -42,8 +42,8 @@ def test_train_on_a_text_alone(trained):
 
 def test_the_closing_commands_work(trained):
     folder, done = trained
-    lines = done.stdout.strip().splitlines()[-3:]
-    sample, export, resume = (shlex.split(line.split(": ")[1]) for line in lines)
+    all_lines = done.stdout.strip().splitlines()
+    sample, export, resume = (shlex.split(line.split(": ")[1]) for line in all_lines[-3:])
     done = minigpt(*sample[sample.index("sample") :], cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -52,7 +52,10 @@ def test_the_closing_commands_work(trained):
     page = folder / "book-1.html"
     assert done.stdout.endswith(f"\nOpen it in a browser: {page.as_uri()}\n") and page.is_file()
     page.unlink()
-    assert resume[-5:] == ["train", "--resume", "runs/book-1", "--set", "training.epochs=3"]
+    # The doctor's, which doubles the number of epochs and the minutes.
+    changes = ["--set", "training.epochs=4", "--set", "training.max_minutes=20"]
+    assert resume == ["minigpt", "train", "--resume", "runs/book-1", *changes]
+    assert f"`{shlex.join(resume)}`" in "\n".join(all_lines[:-3])
 
 
 def test_the_words_are_explained_once(trained, monkeypatch):
@@ -101,6 +104,7 @@ def test_text_without_a_path(tmp_path, monkeypatch):
     arguments = ["minigpt", "train", "--text", "--plan"]
     complete_text_option(arguments)
     assert arguments == ["minigpt", "train", "--text", "b c.txt", "--plan"]
+    assert _name(None, ["b c.txt"]) == "b-c"
 
 
 def test_a_text_of_many_characters_keeps_them_all(tmp_path):

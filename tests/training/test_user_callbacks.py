@@ -96,10 +96,9 @@ def test_keras_callbacks_see_one_fit_though_an_epoch_is_resumed(
 
 
 def test_what_is_not_known_is_left_out(tiny_file, tmp_path, no_export, capsys):
-    """The word tokenizer does not reproduce text exactly: there are no bits per byte. One step has no speed."""
-    chosen = settings(tiny_file, epochs=1, steps_per_epoch=1) | {
-        "tokenizer": {"kind": "word", "vocab_size": 50}
-    }
+    """The word tokenizer does not reproduce text: there are no bits per byte. One step has no speed."""
+    chosen = settings(tiny_file, epochs=1, steps_per_epoch=1)
+    chosen["tokenizer"] = {"kind": "word", "vocab_size": 50}
     events = Events()
     run = minigpt.train(chosen, tmp_path / "run", callbacks=[events])
     assert ("epoch end", 0, ["loss", "val_loss", "val_perplexity"]) in events.seen
