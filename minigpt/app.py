@@ -10,6 +10,7 @@ from rich.console import Console
 from minigpt.config import Config
 from minigpt.config.loading import check_overrides
 from minigpt.distribution.devices import Devices
+from minigpt.environment import program_name
 from minigpt.errors import UserError, as_path
 from minigpt.insight.report.report import write_report
 from minigpt.insight.reporter import Reporter
@@ -30,7 +31,7 @@ def train(
     overrides: Sequence[str] = (),
     callbacks: Sequence[keras.callbacks.Callback] = (),
     name: str | None = None,
-    command: str = "minigpt",
+    command: str | None = None,
     command_line: str | None = None,
     console: Console | None = None,
 ) -> Run:
@@ -55,7 +56,7 @@ def train(
       callbacks: Keras callbacks. They see `val_loss` and the other scores in the logs of every epoch.
         See `UserCallbacks` for the order and for training that is resumed.
       name: NAME of the default run directory; the configuration's if None.
-      command: how the user calls minigpt, for the suggested commands.
+      command: how the user calls minigpt, for the suggested commands; found out if None.
       command_line: the command line that starts training, which the run records; None from Python.
       console: where to print; standard output if None.
     Returns:
@@ -68,6 +69,7 @@ def train(
       TypeError: an argument has the wrong type.
       KeyboardInterrupt: after Ctrl-C, with the state saved.
     """
+    command = command or program_name()
     return pipeline.train(
         config,
         run,
@@ -88,7 +90,7 @@ def resume(
     changes: Sequence[str] = (),
     *,
     callbacks: Sequence[keras.callbacks.Callback] = (),
-    command: str = "minigpt",
+    command: str | None = None,
     console: Console | None = None,
 ) -> Run:
     """Resumes training from the newest undamaged checkpoint, or extends training that has ended.

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import shlex
+import shutil
 import sys
 import tempfile
 import threading
@@ -141,6 +142,22 @@ def ignore_keras_settings() -> None:
     os.environ["KERAS_BACKEND"] = "tensorflow"
     # Not a directory, so Keras neither finds nor writes a keras.json there.
     os.environ["KERAS_HOME"] = os.devnull
+
+
+def program_name() -> str:
+    """Returns how the user can start minigpt in the current folder, quoted for the shell."""
+    program, python, cwd = Path(sys.argv[0]).absolute(), Path(sys.executable), Path.cwd()
+    # `uv run` and `uvx` set UV, and add the environment's folder to PATH for this process alone.
+    found = None if "UV" in os.environ else shutil.which("minigpt")
+    # A program that is installed for the user is not beside Python; pipx links to one that is.
+    if found and (
+        Path(found) == program or Path(found).resolve().parent == python.parent.resolve()
+    ):
+        return "minigpt"
+    is_script = program.stem == "minigpt"
+    path = program if is_script else python
+    path = path.relative_to(cwd) if cwd in path.parent.parents else path
+    return shlex.join([str(path), *([] if is_script else ["-m", "minigpt"])])
 
 
 def install_command(extra: str) -> str:

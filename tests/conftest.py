@@ -24,6 +24,10 @@ from minigpt.targets.run_files import SavedModelFolder
 from tests.report import pytest_terminal_summary, tally  # noqa: F401
 from tests.settings import NEVER_COMPILED
 
+# Messages name commands as in an activated environment.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+os.environ.pop("UV", None)
+
 # Before anything asks for it: no test reads or writes the user's own cache.
 SHARED_DATA = Path(
     os.environ.get("MINIGPT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")

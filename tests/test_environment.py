@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from minigpt import environment
-from minigpt.environment import gpu_memory, hide_tensorflow_log, why_no_gpu
+from minigpt.environment import gpu_memory, hide_tensorflow_log, program_name, why_no_gpu
 
 LOG_LINE = b"I0000 00:00:1795223707.597663   26542 port.cc:153] oneDNN custom operations are on.\n"
 
@@ -165,3 +165,37 @@ def test_the_memory_of_gpus(monkeypatch):
     assert gpu_memory() == [10 * 10**9, 11 * 10**9]
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver(100))
     assert gpu_memory() == []
+
+
+@pytest.mark.parametrize(
+    ("called", "on_path", "uv", "expected"),
+    [
+        ("{0}/my env/bin/minigpt", "my env/bin", False, "minigpt"),
+        ("{0}/my env/bin/minigpt", "", False, "'my env/bin/minigpt'"),
+        # `uvx` and `uv run` add a folder to PATH that the user's shell does not have.
+        ("{0}/my env/bin/minigpt", "my env/bin", True, "'my env/bin/minigpt'"),
+        ("{0}/my env/bin/minigpt", "other", False, "'my env/bin/minigpt'"),
+        # A link, as pipx makes it.
+        ("{0}/links/minigpt", "links", False, "minigpt"),
+        ("{0}/minigpt/__main__.py", "my env/bin", False, "minigpt"),
+        ("{0}/minigpt/__main__.py", "", False, "'my env/bin/python' -m minigpt"),
+        ("gpt.py", "my env/bin", False, "minigpt"),
+        ("gpt.py", "other", False, "'my env/bin/python' -m minigpt"),
+    ],
+)
+def test_how_the_program_can_be_called(tmp_path, monkeypatch, called, on_path, uv, expected):
+    for name in ("my env/bin/minigpt", "my env/bin/python", "other/minigpt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch(mode=0o755)
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links/minigpt").symlink_to("../my env/bin/minigpt")
+    monkeypatch.setenv("PATH", str(tmp_path / on_path) if on_path else "")
+    if uv:
+        monkeypatch.setenv("UV", "/usr/bin/uv")
+    monkeypatch.setattr(sys, "argv", [called.format(tmp_path)])
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "my env/bin/python"))
+    monkeypatch.chdir(tmp_path)
+    assert program_name() == expected
+    monkeypatch.chdir(tmp_path / "my env/bin")
+    if expected != "minigpt":
+        assert program_name() == expected.replace("my env", f"{tmp_path}/my env")

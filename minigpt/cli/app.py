@@ -12,9 +12,8 @@ import typer
 from pydantic import ValidationError
 
 import minigpt
-from minigpt.cli.command import program_name
 from minigpt.cli.terminal import is_interactive, print_message
-from minigpt.environment import NEEDS_TENSORFLOW
+from minigpt.environment import NEEDS_TENSORFLOW, program_name
 from minigpt.errors import UserError
 from minigpt.interrupts import INTERRUPTED
 

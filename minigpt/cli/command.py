@@ -2,8 +2,6 @@
 
 import re
 import shlex
-import shutil
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +11,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 import typer
 
 from minigpt.cli.terminal import print_message
+from minigpt.environment import program_name
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.notices import notices_to
 
@@ -112,13 +111,3 @@ def check_kind(path: Path, found: str, needed: str) -> None:
         }[needed]
         use = f"{program_name()} {other} {shlex.quote(str(path))}"
         raise UserError(ArgumentProblem("run", path, f"{problem}; use: {use}"))
-
-
-def program_name() -> str:
-    """Returns how the user started this program, quoted for the shell."""
-    program = Path(sys.argv[0])
-    if program.stem != "minigpt" or shutil.which("minigpt") == str(program.absolute()):
-        return "minigpt"
-    program = program.absolute()
-    below = program.is_relative_to(Path.cwd())
-    return shlex.quote(str(program.relative_to(Path.cwd()) if below else program))

@@ -7,16 +7,10 @@ from typing import Annotated
 import typer
 
 import minigpt
-from minigpt.cli.command import (
-    JsonOption,
-    RunArgument,
-    TextOption,
-    command,
-    given_path,
-    program_name,
-)
+from minigpt.cli.command import JsonOption, RunArgument, TextOption, command, given_path
 from minigpt.cli.runs import print_table
 from minigpt.cli.terminal import print_json, print_text
+from minigpt.environment import program_name
 from minigpt.errors import ArgumentProblem, UserError
 from minigpt.insight.analysis import runnable
 from minigpt.insight.report.report import REPORT_FILE, is_own_report, write_report

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from minigpt.cli.command import program_name
 from minigpt.cli.terminal import print_message
 from minigpt.corpus.text_files import recorded_path
 from minigpt.distribution.launch import launch as launch_workers
+from minigpt.environment import program_name
 from minigpt.errors import UserError
 from minigpt.interrupts import INTERRUPTED, Interrupted
 

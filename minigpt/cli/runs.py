@@ -10,9 +10,10 @@ import typer
 from rich.cells import cell_len, set_cell_size
 
 import minigpt
-from minigpt.cli.command import JsonOption, command, given_path, program_name
+from minigpt.cli.command import JsonOption, command, given_path
 from minigpt.cli.terminal import print_json
 from minigpt.config import shipped_configs
+from minigpt.environment import program_name
 from minigpt.training.console import duration
 
 HEADINGS = ("name", "text", "parameters", "bits/byte", "time", "state")

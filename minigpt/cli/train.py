@@ -14,11 +14,12 @@ from typing import Annotated, Any
 import typer
 
 import minigpt
-from minigpt.cli.command import TextOption, option_names, program_name
+from minigpt.cli.command import TextOption, option_names
 from minigpt.cli.terminal import print_json, print_message, print_text
 from minigpt.config import Config, load_config, shipped_configs
 from minigpt.config.loading import load_new_config
 from minigpt.distribution.cluster import is_first_worker
+from minigpt.environment import program_name
 from minigpt.errors import UserError, gathering
 from minigpt.notices import notices_to
 
@@ -162,7 +163,7 @@ def new_settings(
 
 def _name(config: str | None, text: list[str]) -> str:
     if text and not config:
-        return re.sub(r"[^\w.-]+", "", Path(text[0]).stem).strip("-") or "text"
+        return re.sub(r"[^\w.-]+", "-", Path(text[0]).stem).strip("-") or "text"
     return Path(config or "default").stem
 
 
@@ -187,8 +188,9 @@ def _ask_for_text() -> str:
     for path in sorted(Path().iterdir()):
         files = list(path.iterdir()) if os.access(path, os.R_OK) and path.is_dir() else [path]
         texts = [f for f in files if f.is_file() and f.name.endswith(TextFiles.suffixes)]
-        if texts and not path.name.startswith(".") and path / "config.toml" not in files:
-            found[str(path)] = sum(text.stat().st_size for text in texts)
+        size = sum(text.stat().st_size for text in texts)
+        if size and not path.name.startswith(".") and path / "config.toml" not in files:
+            found[str(path)] = size
     if not found:
         raise UserError(
             "--text: this folder has no texts; should be the path of a file (.txt, .md, .jsonl, ...) or of "

@@ -336,6 +336,8 @@ def blocks(path: Path) -> Iterator[bytes]:
 def _document_kind(block: bytes) -> str | None:
     if block.startswith(b"PK\x03\x04"):
         return "a ZIP archive, such as .docx, .odt and .epub are"
+    if block.startswith(b"{\\rtf"):
+        return "a document in Rich Text Format"
     return "a PDF" if block.startswith(b"%PDF-") else None
 
 

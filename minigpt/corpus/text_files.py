@@ -38,8 +38,9 @@ class TextFiles:
 
     In a folder, the files with one of `suffixes` are read; in one that `datasets.save_to_disk` wrote, the
     files of Arrow that its state.json names. Hidden files (their name, or that of a sub-folder, begins with
-    a dot) are skipped, and so are links that lead out of the folder. The matches of a glob must not lead
-    out of the folder before its first wildcard. A file or link that is named itself is read.
+    a dot) are skipped, and so are run directories and links that lead out of the folder. The matches of a
+    glob must not lead out of the folder before its first wildcard. A file, a run directory or a link that is
+    named itself is read.
 
     Args:
       paths: files, folders and globs.
@@ -241,34 +242,43 @@ def read_texts(
 
 
 class _Skipped:
-    """Files and links that are not read, because they were found in a folder instead of being named."""
+    """Files, runs and links that are not read, because they were found in a folder, not named."""
 
     def __init__(self) -> None:
         self.hidden: set[Path] = set()
         self.links: set[Path] = set()
+        self.runs: set[Path] = set()
 
     def __bool__(self) -> bool:
-        return bool(self.hidden or self.links)
+        return bool(self.hidden or self.links or self.runs)
 
     def __str__(self) -> str:
-        kinds = []
-        if hidden := len(self.hidden):
-            kinds.append("1 hidden file" if hidden == 1 else f"{hidden:,} hidden files")
-        if links := len(self.links):
-            kinds.append(
-                f"{links:,} {'link that leads' if links == 1 else 'links that lead'} out of the folder"
+        kinds = [
+            f"{len(found):,} {one if len(found) == 1 else several}"
+            for found, one, several in (
+                (self.hidden, "hidden file", "hidden files"),
+                (self.runs, "run directory", "run directories"),
+                (
+                    self.links,
+                    "link that leads out of the folder",
+                    "links that lead out of the folder",
+                ),
             )
-        verb = "is" if len(self.hidden) + len(self.links) == 1 else "are"
+            if found
+        ]
+        verb = "is" if len(self.hidden | self.links | self.runs) == 1 else "are"
         return f"{' and '.join(kinds)} {verb} skipped; to read one, give its own path"
 
     def add(self, other: "_Skipped") -> None:
         self.hidden |= other.hidden
         self.links |= other.links
+        self.runs |= other.runs
 
     def remove(self, read: set[Path]) -> None:
         """Removes those that were also named themselves, by their real paths."""
         self.hidden = {file for file in self.hidden if _real(file) not in read}
         self.links = {link for link in self.links if _real(link) not in read}
+        self.runs = {run for run in self.runs if _real(run) not in read}
 
 
 def _find(path: str, suffixes: tuple[str, ...], skipped: _Skipped) -> list[Path]:
@@ -282,7 +292,8 @@ def _find(path: str, suffixes: tuple[str, ...], skipped: _Skipped) -> list[Path]
     files: list[Path] = []
     if _WILDCARDS.intersection(path):
         parts = itertools.takewhile(lambda part: not _WILDCARDS.intersection(part), expanded.parts)
-        folder = _real(Path(*parts))
+        base = Path(*parts)
+        folder = _real(base)
         matches: dict[Path, Path] = {}
         # With links in a circle a file has many paths. The longest cannot be opened.
         found = map(Path, glob.glob(str(expanded), recursive=True))
@@ -291,6 +302,8 @@ def _find(path: str, suffixes: tuple[str, ...], skipped: _Skipped) -> list[Path]
         for match in sorted(matches.values()):
             if not _real(match).is_relative_to(folder):
                 skipped.links.add(match)
+            elif runs := [p for p in (match, *match.parents) if base in p.parents and _is_run(p)]:
+                skipped.runs.update(runs)
             elif match.is_dir():
                 files += _below(match, suffixes, skipped)
             else:
@@ -302,6 +315,10 @@ def _below(folder: Path, suffixes: tuple[str, ...], skipped: _Skipped) -> list[P
     """Returns the files below a folder. Links to folders are not followed."""
     real_folder, files = _real(folder), []
     for parent, folders, names in os.walk(folder):
+        if _is_run(Path(parent)) and Path(parent) != folder:
+            skipped.runs.add(Path(parent))
+            folders.clear()
+            continue
         linked = [name for name in folders if os.path.islink(os.path.join(parent, name))]
         candidates = [name for name in names if name.endswith(suffixes)]
         if "state.json" in names and ".arrow" in suffixes:
@@ -318,6 +335,11 @@ def _below(folder: Path, suffixes: tuple[str, ...], skipped: _Skipped) -> list[P
             else:
                 files.append(path)
     return sorted(files)
+
+
+def _is_run(folder: Path) -> bool:
+    # Its JSON Lines are metrics and samples.
+    return (folder / "config.toml").is_file() and (folder / "metrics.jsonl").is_file()
 
 
 def _saved_data_files(state: Path) -> list[str]:

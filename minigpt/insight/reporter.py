@@ -158,7 +158,8 @@ def lines_of(
     lines = lines or ["Doctor: no problems found."]
     if not_measured:
         lines.append(
-            f"Not measured, to save time: {', '.join(not_measured)}. To measure it: "
+            f"Not measured, to save time: {', '.join(not_measured)}. "
+            f"To measure {'it' if len(not_measured) == 1 else 'them'}: "
             f"`{command} doctor {shlex.quote(str(run))}`"
         )
     return lines

@@ -1,10 +1,13 @@
 """The messages of training: the summary before it, and the results and suggested commands after it."""
 
 import math
+import re
 import shlex
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import metadata
 from typing import Any
 
 import keras
@@ -27,13 +30,18 @@ from minigpt.training.tasks.task import Task
 
 # What the figures mean; docs/guide.md has the same words, and more.
 WORDS = """\
-The words in these lines (more of them: docs/guide.md, Words):
+The words in these lines (more of them: {guide}):
   token            a piece of text; the model predicts one after the other
   parameters       the numbers that training adjusts
   step (update)    one adjustment of all parameters, from one batch of tokens
   epoch            some steps, then a validation and samples
   loss             how unexpected the next token was, in nats (1.44 bits); lower is better
   validation loss  the loss on held-out text, which is not trained on
+  held out         kept from training, to measure the model on text that is new to it
+  tokenizer        the rule that divides text into tokens, such as byte_pair or character
+  pass             reading the whole training text once
+  uniform          baseline: the loss if all tokens were equally probable
+  unigram          baseline: the loss if each token had its frequency in the training text
   perplexity       e to the power of the loss: 20 is like a choice among 20 equal tokens
   bits per byte    the loss per byte of text, to compare models with different tokens
   [text]           in a sample: the prompt; the model writes what follows"""
@@ -44,6 +52,17 @@ _MEASURED_SECONDS, _MIN_PRODUCTS = 0.3, 5
 _LONG_ENOUGH_SECONDS, _MIN_ROWS, _MAX_ROWS = 0.01, 16, 4096
 # Measurements disagree if their upper quartile is more than this many times the lower one.
 MAX_SPREAD = 2.0
+
+
+def words() -> str:
+    """Returns what the figures mean, and where there is more: on the web if the repository is known."""
+    urls: list[str] = []
+    with suppress(metadata.PackageNotFoundError):
+        urls = metadata.metadata("minigpt-keras").get_all("Project-URL") or []
+    known = (u.removeprefix("Repository, ") for u in urls if "Repo" in u and "/OWNER/" not in u)
+    address = next(known, None)
+    guide = f"{address}/blob/main/docs/guide.md#words" if address else "docs/guide.md, Words"
+    return WORDS.format(guide=guide)
 
 
 def summary(task: Task, model: GPT | EncoderDecoder, device: str) -> str:
@@ -153,8 +172,14 @@ def finished(loop: TrainingLoop, scores: dict[str, Any], seconds: float, command
     return "\n".join(lines)
 
 
-def next_commands(loop: TrainingLoop, command: str) -> str:
-    """Returns three commands for a finished run, each on a line of its own, to be copied."""
+def next_commands(loop: TrainingLoop, command: str, said: Sequence[str] = ()) -> str:
+    """Returns three commands for a finished run, each on a line of its own, to be copied.
+
+    Args:
+      loop: the training loop.
+      command: how the user calls minigpt.
+      said: what the hooks have said. If it has a command that trains the run for longer, that one is used.
+    """
     path = shlex.quote(str(loop.run.path))
     lines = [_use(loop, command)]
     if loop.run.portable_file.is_file():
@@ -165,7 +190,8 @@ def next_commands(loop: TrainingLoop, command: str) -> str:
         # On a terminal, it offers the texts of the folder.
         lines.append(f"Train a model of your own text: {command} train --text")
     else:
-        lines.append(f"Train it for longer: {_extending(loop, command)}")
+        longer = re.search(r"`([^`]* train --resume [^`]*)`", "\n".join(said))
+        lines.append(f"Train it for longer: {longer[1] if longer else _extending(loop, command)}")
     return "\n".join(lines)
 
 

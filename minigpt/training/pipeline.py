@@ -115,7 +115,7 @@ def train(
                 # Who has trained in this folder before knows them.
                 others = len(list(trained.path.parent.glob("*/config.toml"))) - 1
                 if start.run is None and not others:
-                    show(console, messages.WORDS)
+                    show(console, messages.words())
             loop.hooks.started(loop)
             if not loop.is_over:
                 strategy.check_weights(model)
@@ -125,7 +125,8 @@ def train(
             # 6. Export.
             show(console, "Exporting the best model.")
             scores = export_best(trained, task, loop.hooks)
-            for line in loop.hooks.finished(trained, "finished"):
+            said = loop.hooks.finished(trained, "finished")
+            for line in said:
                 show(console, line, indent=0)
         except KeyboardInterrupt:
             show(console, messages.interrupted(loop, command))
@@ -137,7 +138,7 @@ def train(
             raise
         seconds = time.perf_counter() - began
         show(console, messages.finished(loop, scores, seconds, command), indent=0)
-        show(console, messages.next_commands(loop, command))
+        show(console, messages.next_commands(loop, command, said))
     return trained
 
 

@@ -80,13 +80,15 @@ def test_the_commands_at_the_end_of_training():
         "too_short", "It says RUN.", "Train on: `minigpt train --resume RUN --set a=1`."
     )
     program = shlex.quote("./my programs/minigpt")
-    found, not_measured = lines_of([verdict], ["text"], Path("runs") / SPACED, program)
+    found, not_measured = lines_of(
+        [verdict], ["n-grams", "memorization"], Path("runs") / SPACED, program
+    )
     assert "It says RUN.\nTrain on" in found
     (command,) = re.findall("`(.*)`", found)
     assert shlex.split(command) == [
         *("./my programs/minigpt", "train", "--resume", f"runs/{SPACED}", "--set", "a=1")
     ]
-    command = not_measured.split("To measure it: ")[1].strip("`")
+    command = not_measured.split("memorization. To measure them: ")[1].strip("`")
     assert shlex.split(command) == ["./my programs/minigpt", "doctor", f"runs/{SPACED}"]
 
 

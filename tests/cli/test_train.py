@@ -6,14 +6,16 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from minigpt.cli.train import complete_text_option, new_settings
+from minigpt.cli.train import _name, complete_text_option, new_settings
 from minigpt.corpus.fit import config_for_text
 from minigpt.corpus.token_store import open_corpus
-from minigpt.training.messages import WORDS
+from minigpt.training.messages import WORDS, words
 from tests.cli.running import SMALL, called, minigpt, refused, started
 from tests.conftest import tiny_text
 
@@ -40,8 +42,8 @@ def test_train_on_a_text_alone(trained):
 
 def test_the_closing_commands_work(trained):
     folder, done = trained
-    lines = done.stdout.strip().splitlines()[-3:]
-    sample, export, resume = (shlex.split(line.split(": ")[1]) for line in lines)
+    all_lines = done.stdout.strip().splitlines()
+    sample, export, resume = (shlex.split(line.split(": ")[1]) for line in all_lines[-3:])
     done = minigpt(*sample[sample.index("sample") :], cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -50,19 +52,28 @@ def test_the_closing_commands_work(trained):
     page = folder / "book-1.html"
     assert done.stdout.endswith(f"\nOpen it in a browser: {page.as_uri()}\n") and page.is_file()
     page.unlink()
-    assert resume[-5:] == ["train", "--resume", "runs/book-1", "--set", "training.epochs=3"]
+    # The doctor's, which doubles the number of epochs and the minutes.
+    changes = ["--set", "training.epochs=4", "--set", "training.max_minutes=20"]
+    assert resume == ["minigpt", "train", "--resume", "runs/book-1", *changes]
+    assert f"`{shlex.join(resume)}`" in "\n".join(all_lines[:-3])
 
 
-def test_the_words_are_explained_once(trained):
+def test_the_words_are_explained_once(trained, monkeypatch):
     """Every word of the figures is explained, and only in the first run of a folder; the guide has all."""
     out = trained[1].stdout
-    assert out.count(WORDS) == 1
-    words = re.findall(r"^  (\[?[a-z]+(?: [a-z]+)*)", WORDS, re.M)
-    assert {"token", "parameters", "epoch", "validation loss", "bits per byte"} <= set(words)
+    assert out.count(words()) == 1
+    named = ["Other, https://a", "Repository, https://example.org/ana/minigpt"]
+    monkeypatch.setattr(metadata, "metadata", lambda _: SimpleNamespace(get_all=lambda _: named))
+    assert (
+        "(more of them: https://example.org/ana/minigpt/blob/main/docs/guide.md#words):" in words()
+    )
+    listed = re.findall(r"^  (\[?[a-z]+(?: [a-z]+)*)", WORDS, re.M)
+    assert {"token", "parameters", "epoch", "validation loss", "bits per byte"} <= set(listed)
+    assert {"uniform", "unigram", "held out", "tokenizer", "pass"} <= set(listed)
     guide = Path("docs/guide.md").read_text(encoding="utf-8")
     table = guide[guide.index("\n## Words") : guide.index("\n## Install")]
     named = ",".join(re.findall(r"^\| (.*?) \|", table, re.M))
-    assert [word for word in words if word[0] != "[" and word not in named] == []
+    assert [word for word in listed if word[0] != "[" and word not in named] == []
 
 
 def test_text_without_a_path(tmp_path, monkeypatch):
@@ -77,6 +88,7 @@ def test_text_without_a_path(tmp_path, monkeypatch):
     )
     (tmp_path / "b c.txt").write_text("bcd")
     (tmp_path / "code.py").write_text("pass")
+    (tmp_path / "empty.txt").touch()
     for name in ("a run", "folder", ".hidden"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.jsonl").write_text("{}")
@@ -92,6 +104,7 @@ def test_text_without_a_path(tmp_path, monkeypatch):
     arguments = ["minigpt", "train", "--text", "--plan"]
     complete_text_option(arguments)
     assert arguments == ["minigpt", "train", "--text", "b c.txt", "--plan"]
+    assert _name(None, ["b c.txt"]) == "b-c"
 
 
 def test_a_text_of_many_characters_keeps_them_all(tmp_path):

@@ -191,6 +191,7 @@ def test_all_problems_of_all_files_at_once(tmp_path):
         "no_bom.jsonl": '{"text": "a"}\n{"text": "b"}\n'.encode("utf-16-le"),
         "cut.arrow": b"ARROW1",
         "essay.docx": b"PK\x03\x04\x14\x00",
+        "letter.txt": rb"{\rtf1\ansi Dear Ana}",
         "paper.pdf": b"%PDF-1.7\n%\xe2\xe3",
     }
     paths = [write(tmp_path / name, content) for name, content in files.items()]
@@ -218,6 +219,7 @@ def test_all_problems_of_all_files_at_once(tmp_path):
         "no_bom.jsonl: not valid UTF-8; it looks like UTF-16: convert it with: iconv ",
         "cut.arrow: not a readable .arrow file: ",
         "essay.docx: a ZIP archive, such as .docx, .odt and .epub are; should be text: save or export it",
+        "letter.txt: a document in Rich Text Format; should be text: save or export it as .txt",
         "paper.pdf: a PDF; should be text: save or export it as .txt",
         "u.parquet: row 2: not valid UTF-8: 'utf-8' codec can't decode byte 0xff in position 0",
     ]

@@ -63,6 +63,8 @@ def private(tmp_path):
     for name in (".env.txt", ".hid/c.txt", ".hid/deep/d.txt", ".git/e.txt", "sub/.f.txt"):
         write(folder / name, "hidden")
     write(folder / "sub" / ".git" / "HEAD", "not a text file")
+    for name in ("config.toml", "metrics.jsonl", "more/license.txt"):
+        write(folder / "sub" / "run" / name, '{"text": "c"}')
     link(folder / "out.txt", secret)
     link(folder / "sub" / "relative.txt", "../../outside/secret.txt")
     link(folder / "outside", secret.parent)
@@ -77,7 +79,8 @@ def test_hidden_files_and_links_out_of_a_folder_are_skipped_and_counted(private,
     assert read_texts([private]).bytes == 2
     assert read(private) == ["a", "b"]
     assert messages() == [
-        "5 hidden files and 4 links that lead out of the folder are skipped; to read one, give its own path"
+        "5 hidden files and 1 run directory and 4 links that lead out of the folder are skipped; "
+        "to read one, give its own path"
     ]
 
 
@@ -86,10 +89,12 @@ def test_hidden_files_and_links_that_are_named_are_read(private, messages):
         assert set(read(private / name)) == {"hidden"}, name
     assert read(private / "out.txt") == read(private / "outside") == ["secret"]
     assert read(link(private.parent / "alias", private)) == ["a", "b"]
+    assert read(private / "sub" / "run") == ["c", '{"text": "c"}']
     # Those that are named are not among the skipped.
     assert read_texts([private, private / ".env.txt", private / "outside"]).bytes == 14
     assert messages() == [
-        "4 hidden files and 1 link that leads out of the folder are skipped; to read one, give its own path"
+        "4 hidden files and 1 run directory and 1 link that leads out of the folder are skipped; "
+        "to read one, give its own path"
     ]
 
 
@@ -100,6 +105,7 @@ def test_the_matches_of_a_glob_do_not_lead_out_of_its_folder(private, monkeypatc
     monkeypatch.chdir(private)
     assert read("*.txt") == read(".") == ["a", "b"]
     monkeypatch.chdir(private / "sub")
+    assert read("*") == ["b"]
     assert read("..") == ["a", "b"]
     assert problems("*e.txt") == (
         "*e.txt: no file matches; 1 link that leads out of the folder is skipped; to read one, give its own"

@@ -293,9 +293,10 @@ def test_an_estimate_is_never_more_than_the_time_limit(monkeypatch):
 
 
 def test_a_run_that_the_time_limit_ended_says_what_was_reached(
-    tiny_file, tmp_path, capsys, no_export
+    tiny_file, tmp_path, capsys, no_export, monkeypatch
 ):
     """And the command with which it goes on, which can be pasted."""
+    monkeypatch.setattr("minigpt.app.program_name", lambda: "my/minigpt")
     limited = {"max_minutes": 0.001, "steps_per_epoch": 100_000}
     run = minigpt.train(tiny_settings(tiny_file, training=limited), tmp_path / "a run")
     (epoch,) = records(run.metrics_file)
@@ -311,11 +312,21 @@ def test_a_run_that_the_time_limit_ended_says_what_was_reached(
     assert float(passes) == pytest.approx(tokens / run.facts["train_tokens"], rel=0.15)
     assert float(loss) == pytest.approx(epoch["val_loss"], abs=1e-3)
     assert "200,000" not in out.partition("Trained until")[2]
-    resume = ["minigpt", "train", "--resume", str(run.path), "--set", "training.max_minutes=0.002"]
+    resume = [
+        "my/minigpt",
+        "train",
+        "--resume",
+        str(run.path),
+        "--set",
+        "training.max_minutes=0.002",
+    ]
     (command,) = re.findall("^Train it for longer: (.*)$", out, re.M)
     assert shlex.split(command) == resume
-    # A copy has the number of steps without a time limit.
+    # A copy has the number of steps without a time limit. The doctor's command is the only one.
+    said = ["Doctor: it is too short.\nTrain it: `m train --resume x --set training.epochs=6`."]
+    monkeypatch.setattr("minigpt.insight.reporter.lines_of", lambda *_: said)
     overrides = ["training.max_minutes=none"]
     minigpt.train(load_config(run.config_file, overrides), tmp_path / "again")
     out = capsys.readouterr().out
     assert f"Trained until the end that training.step_limits gives: {steps} step" in out
+    assert "\nTrain it for longer: m train --resume x --set training.epochs=6\n" in out

@@ -1,6 +1,7 @@
 """Keras callbacks that the caller passes to `train`."""
 
 import csv
+import re
 from pathlib import Path
 
 import keras
@@ -94,12 +95,15 @@ def test_keras_callbacks_see_one_fit_though_an_epoch_is_resumed(
     assert list((tmp_path / "board").rglob("events.*"))
 
 
-def test_a_score_that_does_not_exist_is_left_out(tiny_file, tmp_path, no_export):
-    """The word tokenizer does not reproduce text exactly: there are no bits per byte."""
-    chosen = settings(tiny_file, epochs=1) | {"tokenizer": {"kind": "word", "vocab_size": 50}}
+def test_what_is_not_known_is_left_out(tiny_file, tmp_path, no_export, capsys):
+    """The word tokenizer does not reproduce text: there are no bits per byte. One step has no speed."""
+    chosen = settings(tiny_file, epochs=1, steps_per_epoch=1)
+    chosen["tokenizer"] = {"kind": "word", "vocab_size": 50}
     events = Events()
-    minigpt.train(chosen, tmp_path / "run", callbacks=[events])
+    run = minigpt.train(chosen, tmp_path / "run", callbacks=[events])
     assert ("epoch end", 0, ["loss", "val_loss", "val_perplexity"]) in events.seen
+    assert re.search(r"perplexity [\d.]+; [\d.]+ s\n", capsys.readouterr().out)
+    assert '"tokens_per_second": null' in run.metrics_file.read_text()
 
 
 class StopAt(keras.callbacks.Callback):

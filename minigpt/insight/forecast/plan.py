@@ -16,7 +16,7 @@ from minigpt.config import Config, load_config
 from minigpt.config.fit import TextSize, fitted
 from minigpt.config.loading import FORMAT
 from minigpt.corpus.fit import speed_and_gpus
-from minigpt.environment import peak_memory, reset_peak_memory
+from minigpt.environment import peak_memory, program_name, reset_peak_memory
 from minigpt.insight.forecast.expected_loss import ExpectedLoss, LossForecast
 from minigpt.insight.forecast.measuring import Durations, Times, measure, times
 from minigpt.interrupts import stop_if_interrupted
@@ -141,7 +141,7 @@ def plan(
     *,
     overrides: Sequence[str] = (),
     name: str | None = None,
-    command: str = "minigpt train",
+    command: str | None = None,
     seconds_before: float = 0.0,
 ) -> Forecast:
     """Forecasts the time, the memory and the loss of `train` with the same arguments.
@@ -153,7 +153,7 @@ def plan(
 
     Args:
       config, run, overrides, name: as for `train`.
-      command: how the user calls `train`, for the suggested commands.
+      command: how the user calls `train`, for the suggested commands; found out if None.
       seconds_before: seconds before this call, for imports, that training would take too.
     Raises:
       UserError: as `train`.
@@ -234,7 +234,7 @@ def plan(
         },
         times=found,
         loss=losses.expected(task.config, trained, losses.bytes_per_token),
-        alternatives=measured.alternatives(command),
+        alternatives=measured.alternatives(command or f"{program_name()} train"),
         lines=lines,
     )
 

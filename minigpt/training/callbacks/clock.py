@@ -151,9 +151,9 @@ class Clock(Callback):
         return (self._stop or time.perf_counter()) - self._start if self._has_begun else 0.0
 
     @property
-    def tokens_per_second(self) -> float:
-        """Speed of the updates of this epoch in this process; 0 before one was timed."""
-        return self.speed_since(self._timed_before) or 0.0
+    def tokens_per_second(self) -> float | None:
+        """Speed of the updates of this epoch in this process; None before one was timed."""
+        return self.speed_since(self._timed_before)
 
     def speed_since(self, timed: tuple[int, float]) -> float | None:
         """Returns the tokens per second since `timed` had this value; None if no batch was timed since."""

@@ -83,7 +83,7 @@ class Display(Callback):
             done = done if clock.is_planned else share
         if clock.is_planned:
             step += f"/{clock.end:,}"
-        figures = f"{step}  loss {training_loss(logs):.3f}  {self._speed:,.0f} tokens/s  {left}"
+        figures = f"{step}  loss {training_loss(logs):.3f}  {_speed(self._speed, '  ')}{left}"
         if self.console.is_terminal:
             self._bar.update(
                 self._task, completed=done, description=self._epoch_name, figures=figures
@@ -117,10 +117,10 @@ class Display(Callback):
         line = (
             f"{name}: training loss {training_loss(logs):.3f}, "
             f"validation loss {logs['val_loss']:.3f} nats per token, "
-            f"perplexity {logs['val_perplexity']:.4g}, "
-            f"{'–' if bits is None else f'{bits:.3f}'} bits per byte"
+            f"perplexity {logs['val_perplexity']:.4g}"
+            f"{'' if bits is None else f', {bits:.3f} bits per byte'}"
             f"{'' if bleu is None else f', BLEU {bleu:.1f}'}; "
-            f"{self.clock.tokens_per_second:,.0f} tokens/s, {duration(self.clock.seconds)}"
+            f"{_speed(self.clock.tokens_per_second, ', ')}{duration(self.clock.seconds)}"
         )
         show(self.console, (line, "bold"), indent=0)
         self._shown = time.perf_counter()
@@ -138,6 +138,11 @@ class Display(Callback):
         for source, reference, translation in rows:
             columns = (set_cell_size(source, first), "cyan"), set_cell_size(reference, second)
             show(self.console, "  ", columns[0], f"  {columns[1]}  {translation}")
+
+
+def _speed(tokens_per_second: float | None, separator: str) -> str:
+    """Returns the speed and the separator; nothing if no batch was timed."""
+    return f"{tokens_per_second:,.0f} tokens/s{separator}" if tokens_per_second else ""
 
 
 # The first updates are all recorded; after that, the distance doubles whenever the number of updates does.
@@ -161,12 +166,13 @@ class Recorder(Callback):
 
     def _record(self, epoch: float, logs: dict[str, Any]) -> None:
         clock = self.checkpointing.clock
+        speed = clock.tokens_per_second
         line = {
             "epoch": epoch,
             "step": clock.step,
             "train_loss": training_loss(logs),
             **{name: value for name, value in logs.items() if name.startswith("val_")},
-            "tokens_per_second": round(clock.tokens_per_second, 1),
+            "tokens_per_second": speed and round(speed, 1),
             "seconds": round(clock.seconds, 3),
             "learning_rate": float(np.asarray(self.model.optimizer.learning_rate)),
         }
