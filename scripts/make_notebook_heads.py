@@ -19,7 +19,8 @@ INSTALL = """\
 import importlib.util
 from pathlib import Path
 
-if importlib.util.find_spec("minigpt") is None:
+spec = importlib.util.find_spec("minigpt")
+if spec is None or spec.origin is None:  # A folder with that name has no origin.
     wheels = sorted(Path().glob("minigpt_keras-*.whl"))
     checkouts = [Path("..")] if Path("../minigpt/__init__.py").exists() else []
     source = [*checkouts, *wheels, "git+{repository}"][0]

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import subprocess
+from importlib.machinery import ModuleSpec
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -55,9 +56,12 @@ def test_the_first_cell_installs_a_wheel_a_checkout_or_the_repository(
     monkeypatch.chdir(folder)
     assert run() is None and capsys.readouterr().out == ""
     find_spec = importlib.util.find_spec
+    found = [ModuleSpec("minigpt", None, is_package=True)]  # As of a folder with that name.
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "minigpt" else find_spec(name)
+        importlib.util, "find_spec", lambda name: found[0] if name == "minigpt" else find_spec(name)
     )
+    assert run() == "git+https://example.org/minigpt"
+    found[0], installed[:] = None, []
     assert run() == "git+https://example.org/minigpt"
     assert "about 700 MB to download" in capsys.readouterr().out
     (folder / "minigpt_keras-0.2.0-py3-none-any.whl").touch()
