@@ -1,4 +1,4 @@
-"""Writes the repository's address: in notebooks, in their README, and in pyproject.toml for links of README.md.
+"""Writes the repository's address: in notebooks, in their README, and for links of README.md.
 
     python scripts/make_notebook_heads.py
 

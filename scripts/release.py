@@ -91,7 +91,7 @@ def read_release(root: Path) -> tuple[list[str], str, str]:
 
 
 def with_absolute_links(text: str, pyproject: str) -> str:
-    """Replaces links of a Markdown file in the root by links to the repository, as builds do in README.md."""
+    """Replaces links of a file in the root by links to the repository, as builds do in README.md."""
     hooks = tomllib.loads(pyproject)["tool"]["hatch"]["metadata"]["hooks"]
     for change in hooks["fancy-pypi-readme"]["substitutions"]:
         text = re.sub(change["pattern"], change["replacement"], text)
