@@ -1,5 +1,6 @@
 """A hook of MkDocs: pages that are generated, links to files outside docs/, folders in the navigation."""
 
+import os
 import posixpath
 import re
 import tomllib
@@ -8,6 +9,7 @@ from typing import Any
 
 import griffe
 import typer
+from mike.mkdocs_utils import docs_version_var
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -40,8 +42,8 @@ def commands_page() -> str:
     program = get_command(build_app())
     context = typer.Context(program, info_name="minigpt")
     for command in getattr(program, "commands").values():  # noqa: B009
-        # A list of commands has the first sentence whole.
-        command.short_help = (command.help or "").split(". ")[0]
+        # A list of commands has the first sentence whole, in one line.
+        command.short_help = re.split(r"(?<=\.)\s", (command.help or "").replace("\n", " "))[0]
     text = get_docs_for_click(obj=program, ctx=context, name="minigpt", title="Commands")
     first = "Here you can look up what each command takes, as `minigpt COMMAND --help` prints it."
     return text.replace("\n", f"\n\n{first}\n", 1)
@@ -72,6 +74,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     config.repo_url = project["urls"]["Repository"]
+    # Each page asks for the list of versions, which exists only where mike has written it.
+    if docs_version_var not in os.environ:
+        config.extra.pop("version", None)
     sections: list[Any] = []
     for section in config.nav or []:
         ((title, content),) = section.items()

@@ -233,11 +233,13 @@ def curve(losses: list[float]) -> str:
         for i, loss in enumerate(losses)
     )
     label = f"Validation loss, from {losses[0]:.2f} to {losses[-1]:.2f} nats per token"
+    # A line of one point is not drawn.
+    dot = f'<circle cx="10" cy="{points.split(",")[1]}" r="4" fill="currentColor"/>'
     return (
         f'<svg viewBox="0 0 320 200" role="img" aria-label="{label}">'
         f'<polyline points="{points}" fill="none" '
-        f'stroke="currentColor" stroke-width="2"/><text x="10" y="185" fill="currentColor" '
-        f'font-size="13">{label}</text></svg>'
+        f'stroke="currentColor" stroke-width="2"/>{dot if len(losses) == 1 else ""}'
+        f'<text x="10" y="185" fill="currentColor" font-size="11">{label}</text></svg>'
     )
 
 
@@ -307,10 +309,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description="Trains six small models and shows them on a page."
     )
-    parser.add_argument("--output", type=Path, default=Path("gallery"))
-    parser.add_argument("--runs", type=Path, default=Path("runs/gallery"))
+    parser.add_argument(
+        "--output", type=Path, default=Path("gallery"), help="folder of index.html (gallery)"
+    )
+    parser.add_argument(
+        "--runs", type=Path, default=Path("runs/gallery"), help="folder of the runs (runs/gallery)"
+    )
     parser.add_argument("--minutes", type=float, default=5.0, help="of training, for each model")
-    parser.add_argument("--only", action="append", choices=ENTRIES, metavar="NAME")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=ENTRIES,
+        metavar="NAME",
+        help=f"repeatable; the models to train, of {', '.join(ENTRIES)}",
+    )
     parser.add_argument("--shakespeare", help="a file with the plays")
     parser.add_argument("--pairs", help="a file with English and German sentences")
     parser.add_argument(

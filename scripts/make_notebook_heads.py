@@ -1,8 +1,9 @@
-"""Writes the badges and the first code cell of each notebook in examples/, and the badges of its README.
+"""Writes the repository's address: in notebooks, in their README, and for links of README.md.
 
     python scripts/make_notebook_heads.py
 
-The address of the repository is `project.urls.Repository` in pyproject.toml, and is written nowhere else.
+The notebooks in examples/ get badges and their first code cell. The address is `project.urls.Repository` in
+pyproject.toml, and is written in no other file.
 """
 
 import json
@@ -19,7 +20,8 @@ INSTALL = """\
 import importlib.util
 from pathlib import Path
 
-if importlib.util.find_spec("minigpt") is None:
+spec = importlib.util.find_spec("minigpt")
+if spec is None or spec.origin is None:  # A folder with that name has no origin.
     wheels = sorted(Path().glob("minigpt_keras-*.whl"))
     checkouts = [Path("..")] if Path("../minigpt/__init__.py").exists() else []
     source = [*checkouts, *wheels, "git+{repository}"][0]
@@ -28,9 +30,10 @@ if importlib.util.find_spec("minigpt") is None:
 
 
 def written() -> dict[Path, str]:
-    """Returns the contents of the notebooks and of their README."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    repository: str = project["urls"]["Repository"]
+    """Returns the contents of the notebooks, of their README, and of pyproject.toml."""
+    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    repository: str = tomllib.loads(pyproject)["project"]["urls"]["Repository"]
+    pyproject = re.sub(r"https://\S+(?=/(?:blob|raw)/main/'$)", repository, pyproject, flags=re.M)
     contents = {}
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     for path in sorted(EXAMPLES.glob("*.ipynb")):
@@ -43,7 +46,7 @@ def written() -> dict[Path, str]:
         contents[path] = json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
         row = rf"^(\| \[`{path.name}`\]\({path.name}\)).*? \|"
         readme = re.sub(row, f"\\1 {badges} |", readme, flags=re.M)
-    return {**contents, EXAMPLES / "README.md": readme}
+    return {**contents, EXAMPLES / "README.md": readme, ROOT / "pyproject.toml": pyproject}
 
 
 def _badges(repository: str, name: str) -> str:

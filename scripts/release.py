@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -70,14 +71,31 @@ def read_release(root: Path) -> tuple[list[str], str, str]:
             f"CHANGELOG.md: its first section is {heading!r}; should be '{version} (YYYY-MM-DD)', with the "
             "version of minigpt/__init__.py and the date of the release"
         )
-    if "/OWNER/" in (root / "pyproject.toml").read_text(encoding="utf-8"):
-        problems.append("pyproject.toml: project.urls: OWNER should be the owner of the repository")
+    pyproject = (root / "pyproject.toml").read_text(encoding="utf-8")
+    if "/OWNER/" in pyproject:
+        problems.append(
+            "pyproject.toml: project.urls: OWNER should be the owner of the repository; then run "
+            "scripts/make_notebook_heads.py"
+        )
+    if "site_url: https://example.org" in (root / "mkdocs.yml").read_text(encoding="utf-8"):
+        problems.append(
+            "mkdocs.yml: site_url: https://example.org should be the address of the site"
+        )
     if changed := git(root, "status", "--porcelain").decode().splitlines():
         problems.append(f"git: {len(changed)} changes are not committed, such as {changed[0]!r}")
     tag = os.environ.get("GITHUB_REF_NAME")
     if os.environ.get("GITHUB_REF_TYPE") == "tag" and tag != f"v{version}":
         problems.append(f"tag {tag!r}: should be 'v{version}'")
-    return problems, version, re.split("^## ", notes, maxsplit=1, flags=re.M)[0].strip() + "\n"
+    newest = re.split("^## ", notes, maxsplit=1, flags=re.M)[0].strip() + "\n"
+    return problems, version, with_absolute_links(newest, pyproject)
+
+
+def with_absolute_links(text: str, pyproject: str) -> str:
+    """Replaces links of a file in the root by links to the repository, as builds do in README.md."""
+    hooks = tomllib.loads(pyproject)["tool"]["hatch"]["metadata"]["hooks"]
+    for change in hooks["fancy-pypi-readme"]["substitutions"]:
+        text = re.sub(change["pattern"], change["replacement"], text)
+    return text
 
 
 def build(root: Path, dist: Path) -> dict[str, bytes]:

@@ -244,19 +244,37 @@ def test_names_for_users_of_other_programs_exist(page):
             assert hasattr(minigpt.layers if module else minigpt, public), name
 
 
-def test_folders_in_the_navigation(tmp_path, monkeypatch):
-    """Their pages are taken, the index first; without the folder, nothing is."""
+@pytest.fixture
+def docs_site(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "scripts")
-    docs_site = pytest.importorskip(
-        "docs_site", reason="needs the extra docs", exc_type=ImportError
-    )
+    return pytest.importorskip("docs_site", reason="needs the extra docs", exc_type=ImportError)
+
+
+def test_the_list_of_commands_has_a_sentence_for_each(docs_site):
+    page = docs_site.commands_page()
+    listed = page.split("**Commands**:\n\n")[1].split("\n\n")[0].splitlines()
+    assert [re.match(r"\* `(\w+)`: [A-Z].*\.$", line)[1] for line in listed] == [*COMMANDS]
+    assert "$ minigpt train [OPTIONS]\n" in page
+
+
+def test_folders_in_the_navigation(docs_site, tmp_path):
+    """Their pages are taken, the index first; without the folder, nothing is."""
     (tmp_path / "folder").mkdir()
     for name in ("1-pairs", "2-attention", "index"):
         (tmp_path / "folder" / f"{name}.md").write_text("# Title")
     nav = [{"A": ["a.md"]}, {"B": "folder/"}, {"C": "none/"}]
-    config = SimpleNamespace(nav=nav, docs_dir=str(tmp_path))
+    config = SimpleNamespace(nav=nav, docs_dir=str(tmp_path), extra={})
     pages = ["folder/index.md", "folder/1-pairs.md", "folder/2-attention.md"]
     assert docs_site.on_config(config).nav == [{"A": ["a.md"]}, {"B": pages}]
+
+
+@pytest.mark.parametrize("by_mike", [False, True])
+def test_a_site_asks_for_its_versions_only_if_mike_builds_it(docs_site, monkeypatch, by_mike):
+    monkeypatch.delenv("MIKE_DOCS_VERSION", raising=False)
+    if by_mike:
+        monkeypatch.setenv("MIKE_DOCS_VERSION", "{}")
+    config = SimpleNamespace(nav=[], docs_dir="docs", extra={"version": {"provider": "mike"}})
+    assert ("version" in docs_site.on_config(config).extra) == by_mike
 
 
 def test_the_site(tmp_path):

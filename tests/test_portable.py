@@ -170,11 +170,16 @@ def test_requirements_and_license_are_those_of_minigpt_keras():
 def test_the_container_is_built_from_what_the_wheel_needs():
     steps = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"][
-        "build"
-    ]["targets"]["wheel"]
+    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
+    wheel = hatch["build"]["targets"]["wheel"]
+    readme = hatch["metadata"]["hooks"]["fancy-pypi-readme"]["fragments"]
     needed = {*wheel["packages"], *(path.split("/")[0] for path in wheel["force-include"])}
-    needed |= {PROJECT["readme"], *PROJECT["license-files"], "pyproject.toml", "constraints.txt"}
+    needed |= {
+        *(part["path"] for part in readme),
+        *PROJECT["license-files"],
+        "pyproject.toml",
+        "constraints.txt",
+    }
     assert {line[1:] for line in ignored if line.startswith("!")} == needed
     extras = re.findall(r"EXTRAS=([\w,]+)", steps)
     assert (

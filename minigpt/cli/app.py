@@ -88,7 +88,11 @@ def build_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
     for command in commands:
         module, function = COMMANDS[command]
         # The options after `launch ... train` are those of `train`, also without `--` before it.
-        settings = {"allow_interspersed_args": command != "launch"}
+        # `train` says which option its arguments may have been meant for.
+        settings = {
+            "allow_interspersed_args": command != "launch",
+            "allow_extra_args": command == "train",
+        }
         imported = importlib.import_module(f"minigpt.cli.{module}")
         app.command(command, context_settings=settings)(getattr(imported, function))
     return app

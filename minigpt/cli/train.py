@@ -37,7 +37,7 @@ def _config_names(incomplete: str) -> list[str]:
 
 
 def train(
-    arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    context: typer.Context,
     config: Annotated[
         str | None,
         typer.Option(
@@ -69,11 +69,11 @@ def train(
     ] = False,
 ) -> None:
     """Train a model, show samples, export it."""
-    if arguments:
-        option = "--config" if arguments[0] in shipped_configs() else "--text"
+    if context.args:
+        first = context.args[0]
+        option = "--config" if first in shipped_configs() else "--text"
         raise UserError(
-            f"unexpected argument {arguments[0]}; "
-            f"try: {program_name()} train {option} {shlex.quote(arguments[0])}"
+            f"unexpected argument {first}; try: {program_name()} train {option} {shlex.quote(first)}"
         )
     if as_json and not plan:
         raise UserError("--json: has no effect without --plan")

@@ -51,6 +51,25 @@ def test_two_models_and_what_is_kept(tmp_path, monkeypatch, capsys, without_xla)
     assert page.is_file()
 
 
+def test_the_curve_of_one_point_is_a_dot_and_its_label_fits():
+    assert "<circle" in make_gallery.curve([2.0]) and "<circle" not in make_gallery.curve([3, 2])
+    drawn = make_gallery.curve([10.0, 9.0])
+    size, label = re.search(r'font-size="(\d+)">(.*)</text>', drawn).groups()
+    width = int(re.search(r'viewBox="0 0 (\d+) ', drawn)[1])
+    # Half the size of the font is a usual mean width of a character in a sans-serif font.
+    assert 10 + len(label) * int(size) * 0.5 < width
+
+
+def test_help_names_the_models(tmp_path, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        gallery(monkeypatch, tmp_path, "--help")
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in make_gallery.ENTRIES)
+    # Each option has a description, in its line or in the next.
+    options = re.findall(r"^  -.*", re.sub(r"\n {9,}", "  ", shown), re.M)
+    assert options and all(re.search(r"\w {2,}\w", option) for option in options)
+
+
 def test_training_that_was_interrupted_goes_on(tmp_path, monkeypatch):
     (tmp_path / "python").mkdir()
     (tmp_path / "python" / "config.toml").touch()

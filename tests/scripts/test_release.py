@@ -1,11 +1,12 @@
 """What scripts/release.py checks before it builds; and the workflow that publishes what it builds."""
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from scripts.release import PROJECTS, read_release
+from scripts.release import PROJECTS, read_release, with_absolute_links
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = ROOT / ".github/workflows/release.yml"
@@ -17,7 +18,9 @@ def checkout(tmp_path, monkeypatch):
     monkeypatch.delenv("GITHUB_REF_TYPE", raising=False)
     (tmp_path / "minigpt").mkdir()
     (tmp_path / "minigpt/__init__.py").write_text('__version__ = "1.2.3"\n')
-    (tmp_path / "pyproject.toml").write_text('Repository = "https://example.org/us/minigpt"\n')
+    ours = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(re.sub(r"[\w.]+/OWNER/", "example.org/us/", ours))
+    (tmp_path / "mkdocs.yml").write_text("site_url: https://us.example.org/minigpt/\n")
 
     def commit(changelog: str) -> Path:
         (tmp_path / "CHANGELOG.md").write_text(changelog)
@@ -30,8 +33,23 @@ def checkout(tmp_path, monkeypatch):
 
 
 def test_notes_are_the_newest_section(checkout):
-    text = "# Changelog\n\n## 1.2.3 (2026-01-31)\n\n### Added\n\n- This.\n\n## 1.2.2\n\n- That.\n"
-    assert read_release(checkout(text)) == ([], "1.2.3", "### Added\n\n- This.\n")
+    text = "# Changelog\n\n## 1.2.3 (2026-01-31)\n\n### Added\n\n- [This](a.md#b).\n\n## 1.2.2\n\n- That.\n"
+    link = "https://example.org/us/minigpt/blob/main/a.md#b"
+    assert read_release(checkout(text)) == ([], "1.2.3", f"### Added\n\n- [This]({link}).\n")
+
+
+def test_links_and_pictures_on_an_index_lead_to_the_repository():
+    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    readme = with_absolute_links((ROOT / "README.md").read_text(encoding="utf-8"), pyproject)
+    targets = re.findall(r'\]\(([^)\s]+)|(?:src|srcset)="([^"]+)', readme)
+    # Those that begin with "#" are sections of the same page.
+    assert len(targets) > 40 and all("".join(t).startswith(("https://", "#")) for t in targets)
+    (address,) = re.findall('^Repository = "(.*)"$', pyproject, re.M)
+    for page in ("raw/main/docs/images/page.png", "blob/main/docs/guide.md#install"):
+        assert f"{address}/{page}" in readme
+    # Others stay as they are.
+    text = "[a](https://example.org/b) [c](#d) `[e]` (f)"
+    assert with_absolute_links(text, pyproject) == text
 
 
 @pytest.mark.parametrize("heading", ["1.2.3 (not released yet)", "1.2.4 (2026-01-31)", "1.2.3"])
@@ -49,8 +67,14 @@ def test_files_that_are_not_committed(checkout):
 
 def test_the_address_of_the_repository_is_filled_in(checkout):
     root = checkout("## 1.2.3 (2026-01-31)\n\n- This.\n")
-    (root / "pyproject.toml").write_text('Repository = "https://example.org/OWNER/minigpt"\n')
+    (root / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert any("OWNER should be the owner" in problem for problem in read_release(root)[0])
+
+
+def test_the_address_of_the_site_is_filled_in(checkout):
+    root = checkout("## 1.2.3 (2026-01-31)\n\n- This.\n")
+    (root / "mkdocs.yml").write_text("site_url: https://example.org/minigpt/\n")
+    assert any(problem.startswith("mkdocs.yml: site_url: ") for problem in read_release(root)[0])
 
 
 @pytest.mark.parametrize(("tag", "count"), [("v1.2.3", 0), ("v1.2.4", 1)])
