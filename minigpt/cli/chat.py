@@ -1,9 +1,11 @@
 """`minigpt chat`: a dialogue with a model."""
 
 import json
+import os
 import random
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -162,14 +164,37 @@ class _Dialogue:
             print_message(f"Took back: {self.messages[-2]['content']}")
             del self.messages[-2:]
         elif name == "/save" and argument:
-            record = {"messages": [*self._system, *self.messages]}
-            content = json.dumps(record, ensure_ascii=False) + "\n"
             try:
-                with Path(argument).expanduser().open("a", encoding="utf-8") as file:
-                    file.write(content)
-            except OSError as error:
-                raise UserError(f"/save {argument}: {error.strerror or error}") from None
+                self._save(Path(argument).expanduser())
+            except (OSError, UserError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise UserError(f"/save {argument}: {reason}") from None
             print_message(f"Added to {argument}, a file that data.source = 'dialogues' reads.")
         else:
             known = "/undo, /save FILE, /help or /quit"
             raise UserError(f"{line}: should be {known}; other lines are questions")
+
+    def _save(self, path: Path) -> None:
+        """Adds the dialogue to a file, as a row in JSON.
+
+        Raises:
+          UserError: the file is none of dialogues. Nothing is written.
+        """
+        if path.suffix not in (".jsonl", ".ndjson"):
+            raise UserError("should end in .jsonl or .ndjson")
+        if not self.messages:
+            raise UserError("there is no question yet")
+        record = {"messages": [*self._system, *self.messages]}
+        row = json.dumps(record, ensure_ascii=False) + "\n"
+        with path.open("ab+") as file:
+            file.seek(0)
+            first: Any
+            if first := file.readline():
+                with suppress(ValueError, RecursionError):
+                    first = json.loads(first)
+                if not isinstance(first, dict):
+                    expected = "should be a new file, or one of dialogues"
+                    raise UserError(f"its first line is not a JSON object; {expected}")
+                file.seek(-1, os.SEEK_END)
+                row = row if file.read() == b"\n" else f"\n{row}"
+            file.write(row.encode())

@@ -36,7 +36,7 @@ def sweep(
         if name in values:
             raise UserError(f"--set {override}: {name} is given twice; should have one list")
         values[name] = _values(listed)
-    with option_names(NEW_RUN | OVERRIDES), notices_to(print_text):
+    with option_names(NEW_RUN | OVERRIDES | {"output": "--output"}), notices_to(print_text):
         runs = minigpt.sweep(values, config, output=output, text=text or [])
     print_table([HEADINGS, *map(row_of, runs)])
     raise typer.Exit(any(run.state != "finished" for run in runs))

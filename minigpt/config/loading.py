@@ -59,8 +59,7 @@ def load_config(
       TypeError: `overrides` is not a sequence of strings.
     """
     check_overrides(overrides)
-    if isinstance(text, str) or not isinstance(text, Sequence):
-        raise TypeError(f"`text` must be a list of paths, such as ['book.txt']. Received: {text!r}")
+    check_text(text)
     origin, raw = _read(source)
     sections = _sections(raw, origin)
     if text:
@@ -179,6 +178,12 @@ def config_record(config: Config) -> dict[str, Any]:
 def dump_config(config: Config) -> str:
     """Returns a configuration as TOML that `load_config` reads back to an equal one."""
     return tomli_w.dumps(config_record(config))
+
+
+def check_text(text: object) -> None:
+    """Raises a `TypeError` if the argument `text` is not a sequence of paths."""
+    if isinstance(text, str) or not isinstance(text, Sequence):
+        raise TypeError(f"`text` must be a list of paths, such as ['book.txt']. Received: {text!r}")
 
 
 def check_overrides(overrides: object, argument: str = "overrides") -> None:

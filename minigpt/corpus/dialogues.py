@@ -26,8 +26,8 @@ SHAPES = (
     "messages (objects with role and content), conversations (objects with from and value), or "
     "instruction and output"
 )
-# The names of the roles in ShareGPT's files, and those that mean the same in OpenAI's.
-ROLE_NAMES = {"human": "user", "gpt": "assistant", "developer": "system"}
+# The names of the roles in ShareGPT's files.
+ROLE_NAMES = {"human": "user", "gpt": "assistant"}
 
 
 class Dialogues(TextFiles):

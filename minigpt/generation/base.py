@@ -294,7 +294,9 @@ class BaseTextModel(ModelWithTokenizer):
     def _controls(self, settings: dict[str, Any]) -> Controls | None:
         """Takes the arguments of `Controls` out of settings; None if there are none."""
         taken = {name: settings.pop(name, None) for name in ("logits_processor", "logit_bias")}
-        return Controls(taken, self.tokenizer, self.vocab_size) if any(taken.values()) else None
+        # An empty bias changes nothing. Other empty values have the wrong type.
+        given = [v for v in taken.values() if v is not None and not (isinstance(v, dict) and not v)]
+        return Controls(taken, self.tokenizer, self.vocab_size) if given else None
 
     @abc.abstractmethod
     def _settings(self, values: dict[str, Any]) -> Any:

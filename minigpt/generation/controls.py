@@ -3,6 +3,7 @@
 import abc
 import math
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,18 @@ class Controls(LogitsProcessor):
     ) -> None:
         self._processor: Any = arguments.get("logits_processor")
         self._bias = np.zeros(vocab_size, np.float32)
+        is_given = self._processor is not None
+        if is_given and not isinstance(self._processor, LogitsProcessor | Callable):
+            expected = "`logits_processor` must be a function or a LogitsProcessor"
+            raise TypeError(f"{expected}. Received: {self._processor!r}")
+        bias = arguments.get("logit_bias")
+        if not isinstance(bias, Mapping | None):
+            expected = "`logit_bias` must be a mapping from tokens to numbers"
+            raise TypeError(f"{expected}. Received: {bias!r}")
         problems = []
-        for key, value in dict(arguments.get("logit_bias") or {}).items():
+        for key, value in (bias or {}).items():
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise TypeError(f"`logit_bias[{key!r}]` must be a number. Received: {value!r}")
             ids = tokenizer.encode(key) if isinstance(key, str) else [as_integer("logit_bias", key)]
             if len(ids) != 1 or ids[0] == tokenizer.unknown_id or not 0 <= ids[0] < vocab_size:
                 problem = f"should be one token: its text, or an id from 0 to {vocab_size - 1}"

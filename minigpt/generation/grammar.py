@@ -51,6 +51,7 @@ class Grammar(LogitsProcessor):
         if problem and not problem.startswith("WARNING"):
             problem = f"not a valid {kind.replace('_', ' ')}: {_reason(problem)}"
             raise UserError(ArgumentProblem(kind, given or source, problem))
+        self._kind, self._given = kind, given or source
         self._tokens: tuple[Any, Any] = None, None
 
     def start(self, tokenizer: Vocabulary, prompt_ids: np.ndarray) -> Processor:
@@ -77,9 +78,11 @@ class Grammar(LogitsProcessor):
                         f"no text can follow {text!r}: each rule should have an alternative without the "
                         """rule itself, such as "b" in a ::= a "c" | "b\""""
                     )
-                raise UserError(f"the grammar: {reason}")
+                raise UserError(ArgumentProblem(self._kind, self._given, reason))
             if not np.isfinite(logits[allowed]).any():
-                raise UserError(f"the grammar: no token of the vocabulary can follow {text!r}")
+                reason = "the vocabulary cannot write the next character of the form"
+                reason += f", after {text!r}, or its tokens are banned"
+                raise UserError(ArgumentProblem(self._kind, self._given, reason))
             return np.where(allowed, logits, -np.inf)
 
         return masked

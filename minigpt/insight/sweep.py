@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from minigpt.config import Config
-from minigpt.config.loading import load_new_config
+from minigpt.config.loading import check_text, load_new_config
+from minigpt.corpus.sources import open_source
 from minigpt.corpus.text_files import TextFiles, recorded_path
 from minigpt.distribution.launch import launch
-from minigpt.errors import UserError, as_path, gathering
+from minigpt.errors import ArgumentProblem, UserError, as_path, gathering
 from minigpt.insight.report.report import REPORT_FILE, write_report
 from minigpt.insight.run_list import RunSummary, list_runs
 from minigpt.interrupts import INTERRUPTED, Interrupted
+from minigpt.runs.layout import check_new_run
 from minigpt.runs.run import Run
 
 Setting = TypeVar("Setting", bound=Hashable)
@@ -75,14 +77,18 @@ def sweep(
       The runs, the best first: by bits per byte, or by the validation loss if the tokenizer loses part of
       the text. The state of those that did not end is not "finished"; they are last.
     Raises:
-      UserError: with all problems of the settings, or because a run was started with others. Nothing is
-        trained.
+      UserError: with all problems of the settings, because a run was started with others, or because
+        `output` is a run or a file. Nothing is trained.
       TypeError: an argument has the wrong type.
       KeyboardInterrupt: after Ctrl-C, with the state saved.
     """
+    if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+        expected = "a mapping from settings to lists of values"
+        raise TypeError(f"`values` must be {expected}. Received: {values!r}")
     for name, listed in values.items():
         if not isinstance(listed, Sequence) or isinstance(listed, str):
             raise TypeError(f"`values[{name!r}]` must be a list of values. Received: {listed!r}")
+    check_text(text)
     output = as_path("output", output)
     paths = [recorded_path(str(path)) for path in text]
     trials = _trials(values, config, output, paths)
@@ -127,15 +133,22 @@ def _trials(
     Raises:
       UserError: a setting cannot be used, or a run was started with others.
     """
-    problems: list[str] = []
+    problems = [f"{n} = []: should have at least one value" for n, v in values.items() if not v]
+    if not values:
+        problems.append(ArgumentProblem("values", values, "should name at least one setting"))
+    with gathering(problems):
+        # A folder of runs may exist.
+        if _exists(output) or not output.is_dir():
+            check_new_run(output, "output")
     with gathering(problems):
         if text:
             TextFiles(text).check_found()
     found: dict[Path, list[str]] = {}
     for chosen in itertools.product(*values.values()):
         settings = {name: _written(value) for name, value in zip(values, chosen, strict=True)}
-        varied = [f"{n.partition('.')[2]}={v}" for n, v in settings.items() if len(values[n]) > 1]
-        path = output / (re.sub(r"[^\w.,=+-]", "_", ",".join(varied))[:200] or "run")
+        # Those with a single value too, so that values can be added later.
+        named = ",".join(f"{n.partition('.')[2]}={v}" for n, v in settings.items())
+        path = output / (re.sub(r"[^\w.,=+-]", "_", named)[:200] or "run")
         if path in found:
             problems.append(
                 f"{path}: two runs; a value is given twice, or two differ in signs like /"
@@ -144,6 +157,10 @@ def _trials(
         with gathering(problems):
             checked = load_new_config(config, found[path], text)
             problems += _changes(checked, Run(path)) if _exists(path) else ()
+            # Opening a data set would copy it.
+            files = None if checked.data.source == "datasets" else open_source(checked.data)
+            if isinstance(files, TextFiles):
+                files.check_found()
     if problems:
         raise UserError(*dict.fromkeys(problems))
     return found

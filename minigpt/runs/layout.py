@@ -49,9 +49,12 @@ def check_run(path: Path, argument: str = "run", or_file: bool = False) -> None:
         raise UserError(ArgumentProblem(argument, path, problem))
 
 
-def check_new_run(path: Path) -> None:
+def check_new_run(path: Path, argument: str = "run") -> None:
     """Checks that a run can be created at `path`. An existing run is never overwritten.
 
+    Args:
+      path: the path.
+      argument: the argument to name in the message.
     Raises:
       UserError: something exists at `path`, or no directory can be created there.
     """
@@ -62,11 +65,13 @@ def check_new_run(path: Path) -> None:
         if parent.is_dir() and os.access(parent, os.W_OK):
             return
         problem = f"{parent} {'cannot be written to' if parent.is_dir() else 'is a file'}"
-        raise run_error(path, f"{problem}; expected a directory that can be written to") from None
+        problem += "; expected a directory that can be written to"
     except OSError as error:
-        raise run_error(path, error.strerror or str(error)) from None
+        problem = error.strerror or str(error)
+    else:
+        problem = problem and f"{problem}; expected a new or empty directory"
     if problem:
-        raise run_error(path, f"{problem}; expected a new or empty directory")
+        raise UserError(ArgumentProblem(argument, path, problem))
 
 
 def _problem_with_existing(path: Path) -> str | None:

@@ -7,7 +7,7 @@ from minigpt.errors import UserError
 from minigpt.generation.prompts import chat_prompt
 from minigpt.serving.completions import Completion, read_completion
 from minigpt.serving.generation import Part, TokenDescription
-from minigpt.serving.schema import ChatBody, CompletionBody, RequestError, as_request_error, problem
+from minigpt.serving.schema import ChatBody, CompletionBody, RequestError, problem
 from minigpt.serving.served_model import Bounds, ServedModel
 
 
@@ -59,12 +59,11 @@ async def read_chat(body: ChatBody, model: ServedModel, bounds: Bounds) -> Compl
     if body.top_logprobs and not body.logprobs:
         raise problem("top_logprobs", body.top_logprobs, "has an effect only with logprobs")
     limit = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
-    messages = [message.plain() for message in body.messages]
     try:
-        arguments = messages, model.tokenizer, model.max_len, limit
+        arguments = body.messages, model.tokenizer, model.max_len, limit
         prompt = await asyncio.to_thread(chat_prompt, *arguments)
     except UserError as error:
-        raise as_request_error(error.args[0]) from None
+        raise RequestError(400, error.problems[0], "messages") from None
     if limit is None:
         limit = min(model.max_len - len(prompt.ids), bounds.new_tokens)
     shared = body.model_dump(include=set(CompletionBody.model_fields) - {"max_tokens", "logprobs"})

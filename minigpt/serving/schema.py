@@ -78,7 +78,7 @@ MOST_STOPS = 16
 # Field → what it should be, where pydantic describes one alternative of several.
 _UNIONS = {
     "prompt": "should be a string, a list of strings, a list of token ids, or a list of such lists",
-    "messages": "should be a list of objects with role and content, a string",
+    "messages": "should be a list of at most 10,000 objects with role and content",
     "input": "should be a string, a list of strings, a list of token ids, or a list of such lists",
     "stop": "should be a string or a list of strings",
 }
@@ -131,31 +131,6 @@ class CompletionBody(_Distribution):
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
 
 
-class TextPart(BaseModel):
-    """A part of a message; others than texts are not supported."""
-
-    model_config = ConfigDict(strict=True)
-
-    type: Literal["text"]
-    text: str
-
-
-class Message(BaseModel):
-    """A message of a dialogue."""
-
-    model_config = ConfigDict(strict=True)
-
-    role: str
-    content: str | list[TextPart]
-
-    def plain(self) -> dict[str, str]:
-        """Returns the message with one text."""
-        content = self.content
-        if not isinstance(content, str):
-            content = "".join(part.text for part in content)
-        return {"role": "system" if self.role == "developer" else self.role, "content": content}
-
-
 class ResponseFormat(BaseModel):
     """The form of an answer."""
 
@@ -165,7 +140,8 @@ class ResponseFormat(BaseModel):
 class ChatBody(_Distribution):
     """The body of `/v1/chat/completions`; see `CompletionBody`."""
 
-    messages: Annotated[list[Message], Field(min_length=1, max_length=10_000)]
+    # `check_messages` checks each.
+    messages: Annotated[list[Any], Field(max_length=10_000)]
     max_tokens: Annotated[int, Field(ge=0)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=0)] | None = None
     n: Annotated[int, Field(ge=1, le=MOST_TEXTS)] | None = None

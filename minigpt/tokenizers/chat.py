@@ -10,7 +10,7 @@ import numpy as np
 from minigpt.errors import UserError
 
 # Each with the keys `role` and `content`.
-Messages = Sequence[Mapping[str, str]]
+Messages = Sequence[Mapping[str, Any]]
 
 ROLES = ("system", "user", "assistant")
 # The roles that a message of each role may follow; "" is the beginning.
@@ -80,7 +80,8 @@ def check_messages(messages: Any, *, ends_with: str) -> list[dict[str, str]]:
 
     Args:
       messages: one text, a question; or a sequence of mappings with `role` and `content`: perhaps a system
-        message, then questions and answers in turn.
+        message, then questions and answers in turn. Content is a text, or a list of parts as in OpenAI's
+        protocol, `{"type": "text", "text": ...}`, which are joined. The role "developer" means "system".
       ends_with: the role of the last message.
     Raises:
       UserError: they have another form, or the roles are in another order.
@@ -93,13 +94,13 @@ def check_messages(messages: Any, *, ends_with: str) -> list[dict[str, str]]:
     for number, message in enumerate(messages, 1):
         if not isinstance(message, Mapping):
             raise UserError(f"message {number}: should be an object with role and content")
-        role, content = message.get("role"), message.get("content")
+        role = message.get("role")
+        role = "system" if role == "developer" else role
         if role not in ROLES:
             raise UserError(
                 f"message {number}: role = {reprlib.repr(role)}: should be system, user or assistant"
             )
-        if not isinstance(content, str):
-            raise UserError(f"message {number}: content: should be text")
+        content = _text(message.get("content"), number)
         if (checked[-1]["role"] if checked else "") not in _BEFORE[role]:
             raise UserError(
                 f"message {number}: role = {role!r}: should be a system message, if there is one, then "
@@ -109,6 +110,22 @@ def check_messages(messages: Any, *, ends_with: str) -> list[dict[str, str]]:
     if checked[-1]["role"] != ends_with:
         raise UserError(f"the last message: should be of the role {ends_with!r}")
     return checked
+
+
+def _text(content: Any, number: int) -> str:
+    """Returns the text of a message: its content, or the texts of its parts, joined."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list | tuple):
+        raise UserError(f"message {number}: content: should be text, or a list of parts with text")
+    for part in content:
+        kind = part.get("type") if isinstance(part, Mapping) else part
+        if kind != "text" or not isinstance(part, Mapping):
+            problem = f"has a part of the type {reprlib.repr(kind)}; should have type = 'text'"
+            raise UserError(f"message {number}: content: {problem}")
+        if not isinstance(part.get("text"), str):
+            raise UserError(f"message {number}: content: has a part without text")
+    return "".join(part["text"] for part in content)
 
 
 def answers(ids: np.ndarray, chat: ChatFormat) -> tuple[np.ndarray, np.ndarray]:

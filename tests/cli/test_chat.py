@@ -119,15 +119,33 @@ def test_save_adds_a_dialogue_that_can_be_trained_on(typed, model, tmp_path):
     assert [json.loads(line) for line in file.read_text().splitlines()] == [
         {"messages": expected}
     ] * 2
+    # A last line without its end is kept.
+    file.write_text('{"text": "b"}\n{"text": "a"}')
+    typed("A?", f"/save {file}")
+    assert [*map(list, map(json.loads, file.read_text().splitlines()))] == [
+        ["text"],
+        ["text"],
+        ["messages"],
+    ]
 
 
 def test_commands_that_cannot_be_followed_are_one_line(typed, tmp_path):
-    _, err = typed("/undo", "/what", "/save", f"/save {tmp_path}/no/file")
+    other = tmp_path / "list.jsonl"
+    other.write_text("[1]\n")
+    new, missing = tmp_path / "notes.txt", tmp_path / "no/file.jsonl"
+    _, err = typed(
+        *("/undo", "/what", "/save", "/save a.jsonl", "A?"),
+        *(f"/save {p}" for p in (missing, new, other)),
+    )
+    assert other.read_text() == "[1]\n" and not new.exists()
     for problem in (
         "/undo: there is no question yet",
         "/what: should be /undo, /save FILE, /help or /quit",
         "/save: should be /undo, /save FILE, /help or /quit",
-        f"/save {tmp_path}/no/file: No such file or directory",
+        "/save a.jsonl: there is no question yet",
+        f"/save {missing}: No such file or directory",
+        f"/save {new}: should end in .jsonl or .ndjson",
+        f"/save {other}: its first line is not a JSON object; should be a new file, or one of dialogues",
     ):
         assert problem in err
 

@@ -10,6 +10,8 @@ import pytest
 
 import minigpt
 from minigpt.cli.sweep import _values
+from minigpt.config.loading import dump_config, load_config
+from minigpt.errors import UserError
 from minigpt.insight import sweep
 from minigpt.insight.sweep import _trials
 from minigpt.interrupts import INTERRUPTED
@@ -18,12 +20,16 @@ from tests.cli.running import SMALL, called, refused
 from tests.conftest import tiny_text
 from tests.test_documentation import ROOT
 
-FIXED = [part.replace("epochs=2", "epochs=1") for part in SMALL]
+# The settings of each run, in a file: the names of the runs have those that are given by `--set`.
+FIXED = ["--config", "small.toml"]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "book.txt").write_text(tiny_text(), encoding="utf-8")
+    settings = [part.removeprefix("--set=") for part in SMALL]
+    config = load_config(None, [*settings, "training.epochs=1"], ["book.txt"])
+    (tmp_path / "small.toml").write_text(dump_config(config), encoding="utf-8")
     return tmp_path
 
 
@@ -43,9 +49,13 @@ def launched(folder, monkeypatch, no_export) -> list[list[str]]:
     return calls
 
 
+def sets(*settings) -> list[str]:
+    return [part for setting in settings for part in ("--set", setting)]
+
+
 def swept(folder, *settings):
-    given = [part for setting in settings for part in ("--set", setting)]
-    return called("sweep", "--text", "book.txt", *FIXED, *given, "--output", "s", cwd=folder)
+    given = "--text", "book.txt", *FIXED, *sets(*settings)
+    return called("sweep", *given, "--output", "s", cwd=folder)
 
 
 def table(output: str) -> list[str]:
@@ -77,25 +87,64 @@ def test_a_sweep(folder, launched):
     assert len(launched) == 2 and len(table(more.stdout)) == 6
     # The same in Python: nothing is trained, and the runs are in the order of the table.
     values = {"training.learning_rate": [1e-4, 3e-2], "training.optimizer": ["adamw", "sgd"]}
-    values |= {name: [json.loads(v)] for name, v in (s[6:].split("=") for s in FIXED)}
     with contextlib.chdir(folder):
-        runs = minigpt.sweep(values, output="s", text=["book.txt"])
-        with pytest.raises(TypeError, match=r"`values.'training.seed'.` must be a list"):
-            minigpt.sweep({"training.seed": 3}, output="s")
+        runs = minigpt.sweep(values, "small.toml", output="s", text=["book.txt"])
     assert [run.name for run in runs] == table(done.stdout) and len(launched) == 2
     # Other settings would be mixed with those of the runs.
     line = "was started with training.batch_size = 8, not 4"
-    lines = refused(
-        *("sweep", "--text", "book.txt", *FIXED[:-2], FIXED[-1], "--set", "training.batch_size=4"),
-        *(part for setting in grid for part in ("--set", setting)),
-        *("--output", "s"),
-        cwd=folder,
-    )
+    config = folder / "small.toml"
+    config.write_text(config.read_text().replace("batch_size = 8", "batch_size = 4"))
+    lines = refused("sweep", "--text", "book.txt", *FIXED, *sets(*grid), "--output=s", cwd=folder)
     assert len(lines) == 4 and all(each.endswith(line) for each in lines)
+    # A run is no folder of runs.
+    page = next(iter(found.values())).path / "report.html"
+    page.write_text("of the run")
+    path = page.parent.relative_to(folder)
+    lines = refused("sweep", *sets(*grid), "--output", path, cwd=folder)
+    expected = f"--output {path}: already contains a run; expected a new or empty directory"
+    assert lines == [f"minigpt: {expected}"] and page.read_text() == "of the run"
+
+
+@pytest.mark.parametrize(
+    ("values", "more", "error", "message"),
+    [
+        ({"training.seed": 3}, {}, TypeError, "`values['training.seed']` must be a list of values"),
+        ([("training.seed", [3])], {}, TypeError, "`values` must be a mapping from settings to"),
+        ({5: [3]}, {}, TypeError, "`values` must be a mapping from settings to"),
+        ({}, {}, UserError, "values = {}: should name at least one setting"),
+        (
+            {"training.seed": []},
+            {},
+            UserError,
+            "training.seed = []: should have at least one value",
+        ),
+        (
+            {"training.seed": [3]},
+            {"text": "book.txt"},
+            TypeError,
+            "`text` must be a list of paths, such as ['book.txt']. Received: 'book.txt'",
+        ),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_one_line(values, more, error, message, folder, launched):
+    with contextlib.chdir(folder), pytest.raises(error) as caught:
+        minigpt.sweep(values, output="s", **more)
+    assert str(caught.value).startswith(message) and not (folder / "s").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_the_first_run(folder, launched):
+    for path, problem in {
+        "book.txt": "is a file; expected a new or empty directory",
+        "book.txt/a": f"{folder}/book.txt is a file; expected a directory that can be written to",
+    }.items():
+        lines = refused("sweep", *sets("training.seed=1,2"), "--output", path, cwd=folder)
+        assert lines == [f"minigpt: --output {path}: {problem}"]
 
 
 def test_an_interrupted_sweep_continues(folder, launched, monkeypatch):
-    grid = ("training.seed=1,2,3", "training.checkpoint_every_steps=2")
+    config = folder / "small.toml"
+    config.write_text(config.read_text().replace('steps = "none"', "steps = 2"))
+    grid = ("training.seed=1,2,3",)
     original, steps = LearningRate.on_train_batch_begin, []
 
     def interrupted(self, batch, logs=None):
@@ -123,20 +172,22 @@ def test_an_interrupted_sweep_continues(folder, launched, monkeypatch):
 def test_a_run_that_fails_costs_a_line(folder, launched):
     done = swept(folder, "training.learning_rate=1e30,1e-2", "training.clip_norm=none")
     assert done.returncode == 1
-    assert "\ns/learning_rate=1e+30: failed; the sweep goes on\n" in done.stdout
-    assert table(done.stdout) == ["learning_rate=0.01"] and len(launched) == 2
+    assert "\ns/learning_rate=1e+30,clip_norm=none: failed; the sweep goes on\n" in done.stdout
+    assert table(done.stdout) == ["learning_rate=0.01,clip_norm=none"] and len(launched) == 2
     # The one that failed is the last row.
-    assert re.fullmatch(r"learning_rate=1e\+30 .* failed", done.stdout.splitlines()[-1])
+    row = done.stdout.splitlines()[-1]
+    assert re.fullmatch(r"learning_rate=1e\+30,clip_norm=none .* failed", row)
 
 
 def test_a_process_for_each_run(folder):
     """The process prints why it fails: the text is too short for a batch."""
     (folder / "book.txt").write_text("Ana sat.")
-    done = called("sweep", "--text", "book.txt", *FIXED, "--output", "s", cwd=folder)
+    done = swept(folder, "training.learning_rate=0.001")
     assert done.returncode == 1
     first, second, _, row = done.stdout.splitlines()
-    assert (first, second) == ("Run 1 of 1: s/run", "s/run: failed; the sweep goes on")
-    assert row.split() == ["run", "–", "–", "–", "–", "failed"]
+    name = "learning_rate=0.001"  # Of a single value too: others can be added.
+    assert (first, second) == (f"Run 1 of 1: s/{name}", f"s/{name}: failed; the sweep goes on")
+    assert row.split() == [name, "–", "–", "–", "–", "failed"]
     assert not (folder / "s").exists()
 
 
@@ -155,12 +206,16 @@ def test_a_process_for_each_run(folder):
             ["training.min_learning_rate=0.1", "training.learning_rate=0.2,0.01"],
             ["--set training.min_learning_rate = 0.1: should not exceed"],
         ),
+        (
+            ['data.paths=["book.txt"],["none.txt"]', "training.seed=1,2"],
+            ["none.txt: no such file or folder"],
+        ),
+        (["data.source=pairs", 'data.paths=["none.tsv"]'], ["none.tsv: no such file or folder"]),
         (["nothing.epochs=1"], ["--set nothing.epochs=1: unknown section 'nothing'"]),
     ],
 )
 def test_what_cannot_be_trained_is_said_before_the_first_run(folder, settings, expected):
-    given = [part for setting in settings for part in ("--set", setting)]
-    lines = refused("sweep", "--text", "book.txt", *given, "--output", "s", cwd=folder)
+    lines = refused("sweep", "--text", "book.txt", *sets(*settings), "--output", "s", cwd=folder)
     assert lines and not (folder / "s").exists()
     for line, start in zip(lines, expected, strict=False):
         assert line.startswith(f"minigpt: {start}"), lines
@@ -191,8 +246,7 @@ def test_values_with_commas():
 def test_the_command_of_the_guide(folder, launched):
     guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^    minigpt (sweep .*)$", guide, re.M)
-    small = [part for part in FIXED if "num_layers" not in part]
-    done = called(*shlex.split(command), *small, "--text", "book.txt", cwd=folder)
+    done = called(*shlex.split(command), *FIXED, "--text", "book.txt", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "learning_rate=0.001,num_layers=2" in table(done.stdout) and len(launched) == 4
     assert (folder / "runs/sweep/report.html").is_file()

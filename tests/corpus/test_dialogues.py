@@ -20,6 +20,15 @@ ANSWERED = {"role": "assistant", "content": "a"}
             {"messages": [{"role": "developer", "content": "s"}, ASKED, ANSWERED]},
             [("system", "s"), ("user", "q"), ("assistant", "a")],
         ),
+        (
+            {
+                "messages": [
+                    {"role": "user", "content": [{"type": "text", "text": t} for t in "qr"]},
+                    ANSWERED,
+                ]
+            },
+            [("user", "qr"), ("assistant", "a")],
+        ),
         # What follows the last answer is left out.
         ({"messages": [ASKED, ANSWERED, ASKED]}, [("user", "q"), ("assistant", "a")]),
         (

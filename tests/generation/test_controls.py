@@ -120,8 +120,20 @@ def test_controls_that_cannot_be_used(model):
         "logit_bias = '☃☃'",
         "logit_bias = nan",
     ]
-    with pytest.raises(TypeError):
-        model.generate("Ana", logit_bias={1.5: 1})
+    bias = "`logit_bias` must be a mapping from tokens to numbers. Received: "
+    for settings, line in (
+        ({"logit_bias": {1.5: 1}}, "`logit_bias` must be an integer. Received: 1.5"),
+        ({"logit_bias": [1]}, f"{bias}[1]"),
+        ({"logit_bias": []}, f"{bias}[]"),
+        ({"logit_bias": {"e": "x"}}, "`logit_bias['e']` must be a number. Received: 'x'"),
+        (
+            {"logits_processor": 3},
+            "`logits_processor` must be a function or a LogitsProcessor. Received: 3",
+        ),
+    ):
+        with pytest.raises(TypeError) as wrong_type:
+            model.generate("Ana", **settings)
+        assert str(wrong_type.value) == line
     for wrong in (lambda ids, logits: logits[:-1], lambda ids, logits: logits * np.nan):
         with pytest.raises(ValueError, match="must return 320 numbers or -inf"):
             model.generate("Ana", logits_processor=wrong)

@@ -97,13 +97,15 @@ def test_a_form_that_the_vocabulary_does_not_have():
     process = Grammar("regex", "ab☃").start(tokenizer, tokenizer.encode(""))
     logits = np.zeros(tokenizer.vocab_size, np.float32)
     logits[list(tokenizer.byte_ids)] = -np.inf
-    with pytest.raises(UserError, match="the grammar: no token of the vocabulary can follow 'ab'"):
+    line = "regex = 'ab☃': the vocabulary cannot write the next character of the form, after 'ab'"
+    with pytest.raises(UserError, match=line):
         process(tokenizer.encode("ab"), logits)
     endless = Grammar("grammar", 'root ::= "a" x\nx ::= x "b"').start(
         tokenizer, np.zeros(0, np.int32)
     )
     with pytest.raises(
-        UserError, match=r"no text can follow .*: each rule should have an alternative"
+        UserError,
+        match=r"^grammar = 'root .*: no text can follow .*: each rule should have an alternative",
     ):
         for ids in ("", "a", "ab"):
             endless(tokenizer.encode(ids), np.zeros(tokenizer.vocab_size, np.float32))

@@ -86,7 +86,13 @@ def test_content_in_parts_is_one_text(chat_server, chat_model):
     ("fields", "problem"),
     [
         ({}, "messages: missing"),
-        ({"messages": "a"}, "messages: should be a list of objects with role and content"),
+        ({"messages": "a"}, "messages: should be a list of at most 10,000 objects with role and"),
+        ({"messages": []}, "messages: should be a list with at least one message"),
+        ({"messages": [*QUESTION, 5]}, "message 2: should be an object with role and content"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
+            "message 1: content: has a part of the type 'image_url'; should have type = 'text'",
+        ),
         ({"messages": [{"role": "assistant", "content": "a"}]}, "message 1: role = 'assistant'"),
         ({"messages": QUESTION, "mirostat": 2, "top_n": 1}, "mirostat, top_n: unknown fields"),
         ({"messages": QUESTION, "tools": []}, "tools: unknown field"),
@@ -99,7 +105,10 @@ def test_content_in_parts_is_one_text(chat_server, chat_model):
     ],
 )
 def test_requests_that_cannot_be_answered_are_one_line(chat_server, fields, problem):
+    _, answer = chat_server.ask("/v1/chat/completions", fields)
     assert problem in chat_server.refused("/v1/chat/completions", fields)
+    if "message" in problem:
+        assert json.loads(answer)["error"]["param"] == "messages"
 
 
 def test_a_model_of_text_names_the_endpoint_that_it_has(server):

@@ -85,6 +85,12 @@ def test_a_damaged_format_is_refused(plain, tmp_path):
         ([{"role": "tool", "content": "a"}], "role = 'tool': should be system, user or assistant"),
         ([{"role": "user", "content": 3}], "message 1: content: should be text"),
         ([{"role": "user"}], "message 1: content: should be text"),
+        (
+            [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "a"}}]}],
+            "message 1: content: has a part of the type 'image_url'; should have type = 'text'",
+        ),
+        ([{"role": "user", "content": ["a"]}], "message 1: content: has a part of the type 'a'"),
+        ([{"role": "user", "content": [{"type": "text"}]}], "1: content: has a part without text"),
         ([{"role": "assistant", "content": "a"}], "message 1: role = 'assistant'"),
         ([{"role": "user", "content": "a"}] * 2, "message 2: role = 'user'"),
         ([{"role": "user", "content": "a"}, {"role": "system", "content": "b"}], "message 2"),
