@@ -48,8 +48,8 @@ A model of your own text, a file or a folder:              {0} train --text book
 At the end of training, the next commands are printed. All commands: {0} --help"""
 FIRST_STEPS_WITHOUT_TENSORFLOW = """\
 minigpt runs small GPT language models from portable files.
-A text:                             {0} sample FILE.gguf --prompt "Once upon a time"
-A web page that runs the model:     {0} export FILE.gguf --format html --output page.html
+A text:                             {0} sample model.gguf --prompt "Once upon a time"
+A web page that runs the model:     {0} export model.gguf --format html --output page.html
 All commands: {0} --help"""
 
 

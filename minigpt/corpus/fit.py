@@ -99,9 +99,10 @@ def choose_settings(config: Config, *, measures_speed: bool = True) -> tuple[Con
             # The user's own validation text is not trained on.
             text = _measure(open_source(data, with_val_paths=False).pieces(), val_fraction)
         except UserError:
-            # With the problems of the validation text.
-            for _ in open_source(data).pieces():
-                pass
+            if getattr(data, "val_paths", None):
+                # With the problems of the validation text.
+                for _ in open_source(data).pieces():
+                    pass
             raise
     if getattr(data, "val_paths", None):
         text = replace(text, training_share=1.0)
