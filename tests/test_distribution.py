@@ -137,7 +137,8 @@ def test_every_import_is_declared(folder, extras):
     required = [*PROJECT["dependencies"], *(name for extra in extras for name in EXTRAS[extra])]
     declared = {parts(r.partition(";")[0])[0] for r in required}
     # Files of a folder that import each other, and a module that a test writes.
-    own = {path.stem.replace("_", "-") for path in (ROOT / "scripts").rglob("*")}
+    files = [*(ROOT / "scripts").rglob("*"), *(ROOT / "examples").glob("*.py")]
+    own = {path.stem.replace("_", "-") for path in files}
     own |= {"minigpt", "tests", "scripts", "a-later-module"}
     # Reads pytorch_model.bin if it is installed; a message says that it is missing. Notebooks have IPython.
     own |= {"torch", "ipykernel"} if folder == "minigpt" else set()
