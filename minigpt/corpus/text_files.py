@@ -39,8 +39,8 @@ class TextFiles:
     In a folder, the files with one of `suffixes` are read; in one that `datasets.save_to_disk` wrote, the
     files of Arrow that its state.json names. Hidden files (their name, or that of a sub-folder, begins with
     a dot) are skipped, and so are run directories and links that lead out of the folder. The matches of a
-    glob must not lead out of the folder before its first wildcard. A file, run directory or link that is
-    named itself is read.
+    glob must not lead out of the folder before its first wildcard. A file, a run directory or a link that
+    is named itself is read.
 
     Args:
       paths: files, folders and globs.
