@@ -7,10 +7,11 @@ import shlex
 from pathlib import Path
 
 import pytest
+import tomli_w
 
 import minigpt
 from minigpt.cli.sweep import _values
-from minigpt.config.loading import dump_config, load_config
+from minigpt.config.loading import FORMAT, apply_overrides
 from minigpt.errors import UserError
 from minigpt.insight import sweep
 from minigpt.insight.sweep import _trials
@@ -27,9 +28,11 @@ FIXED = ["--config", "small.toml"]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "book.txt").write_text(tiny_text(), encoding="utf-8")
+    sections: dict[str, dict] = {}
     settings = [part.removeprefix("--set=") for part in SMALL]
-    config = load_config(None, [*settings, "training.epochs=1"], ["book.txt"])
-    (tmp_path / "small.toml").write_text(dump_config(config), encoding="utf-8")
+    apply_overrides(sections, [*settings, "training.epochs=1"], [])
+    content = tomli_w.dumps({"format": FORMAT, **sections})
+    (tmp_path / "small.toml").write_text(content, encoding="utf-8")
     return tmp_path
 
 
@@ -143,7 +146,8 @@ def test_a_folder_that_cannot_be_written_is_said_before_the_first_run(folder, la
 
 def test_an_interrupted_sweep_continues(folder, launched, monkeypatch):
     config = folder / "small.toml"
-    config.write_text(config.read_text().replace('steps = "none"', "steps = 2"))
+    text = config.read_text()
+    config.write_text(text.replace("[training]", "[training]\ncheckpoint_every_steps = 2"))
     grid = ("training.seed=1,2,3",)
     original, steps = LearningRate.on_train_batch_begin, []
 
