@@ -58,10 +58,11 @@ def test_more_workers_than_gpus(monkeypatch):
 
 
 @pytest.mark.parametrize("option", [["--text", "-"], ["--text=-"]])
-def test_workers_read_a_copy_of_standard_input(option, monkeypatch, cache):
+def test_workers_read_a_copy_of_standard_input(option, monkeypatch, tmp_path):
     from minigpt.cli import launch as command
     from minigpt.corpus.text_files import standard_input
 
+    monkeypatch.setenv("MINIGPT_CACHE", str(tmp_path))
     launched = []
     monkeypatch.setattr(command, "launch_workers", lambda *given: launched.append(given) or [0, 0])
     standard_input.cache_clear()

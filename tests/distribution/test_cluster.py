@@ -145,8 +145,8 @@ def test_only_a_process_that_is_alone_measures_its_speed(monkeypatch, tmp_path, 
 
     def fit(config, *, measures_speed):
         measures.append(measures_speed)
-        return config
+        return config, []
 
-    monkeypatch.setattr(start, "fit_to_text", fit)
+    monkeypatch.setattr(start, "choose_settings", fit)
     start.new_training("default", (), tmp_path / "run", None, is_alone=is_alone)
     assert measures == [is_alone]
