@@ -79,8 +79,8 @@ def check_messages(messages: Any, *, ends_with: str) -> list[dict[str, str]]:
     """Returns messages, each with role and content.
 
     Args:
-      messages: one text, a question; or a sequence of mappings with `role` and `content`: perhaps a system
-        message, then questions and answers in turn. Content is a text, or a list of parts as in OpenAI's
+      messages: one text, a question; or a sequence of mappings with `role` and `content`: an optional
+        system message, then questions and answers alternately. Content is a text, or a list of parts as in OpenAI's
         protocol, `{"type": "text", "text": ...}`, which are joined. The role "developer" means "system".
       ends_with: the role of the last message.
     Raises:
