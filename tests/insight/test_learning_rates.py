@@ -70,3 +70,9 @@ def test_the_same_rate_has_the_same_loss(tiny_run, monkeypatch):
     losses = list(sweep_learning_rates(tiny_run).losses.values())
     assert len(losses) == 2
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_a_failed_training_is_the_worst():
+    losses = {"a": math.nan, "b": 2.0, "c": math.inf, "d": 1.0}
+    found = try_settings(lambda _: losses, losses.__getitem__, kept={"d": 3.0})
+    assert list(found.items()) == [("b", 2.0), ("d", 3.0), ("a", math.inf), ("c", math.inf)]
