@@ -80,8 +80,9 @@ def check_messages(messages: Any, *, ends_with: str) -> list[dict[str, str]]:
 
     Args:
       messages: one text, a question; or a sequence of mappings with `role` and `content`: an optional
-        system message, then questions and answers alternately. Content is a text, or a list of parts as in OpenAI's
-        protocol, `{"type": "text", "text": ...}`, which are joined. The role "developer" means "system".
+        system message, then questions and answers alternately. Content is a text, or a list of parts as
+        in OpenAI's protocol, `{"type": "text", "text": ...}`, which are joined. The role "developer"
+        means "system".
       ends_with: the role of the last message.
     Raises:
       UserError: they have another form, or the roles are in another order.

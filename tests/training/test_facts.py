@@ -73,7 +73,9 @@ def test_they_are_those_of_the_summary(tiny_run, monkeypatch):
     assert len(calls) == 1
     assert f"Device      {facts.device}\n" in shown
     assert f"Text        {facts.text}\n" in shown
-    assert f"Tokens      {facts.train_tokens:,} for training, {facts.val_tokens:,} held out; " in shown
+    assert (
+        f"Tokens      {facts.train_tokens:,} for training, {facts.val_tokens:,} held out; " in shown
+    )
     assert f"Model       {facts.parameters:,} parameters" in shown
     uniform, unigram = facts.baselines.uniform, facts.baselines.unigram
     assert f"uniform {uniform:.3f} (" in shown and f", unigram {unigram:.3f} (" in shown
