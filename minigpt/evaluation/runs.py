@@ -94,7 +94,9 @@ def _scores(
 
 def _read(run: Run, paths: Sequence[str], tokenizer: Tokenizer) -> Part:
     data = run.config.data
-    ids = [path for path in paths if Path(path).suffix in SUFFIXES]
+    # What is no list of paths is refused by the reader of texts.
+    listed = paths if isinstance(paths, Sequence) else ()
+    ids = [path for path in listed if Path(path).suffix in SUFFIXES]
     if ids and data.source == "ids":
         return read_ids(paths, tokenizer)
     if found := [path for path in ids if Path(path).is_file()]:
