@@ -187,5 +187,5 @@ def test_the_container_is_built_from_what_the_wheel_needs():
     )
     assert re.findall("^USER (.*)$|^VOLUME (.*)$", steps, re.M) == [
         ("minigpt", ""),
-        ("", "/work/runs"),
+        ("", "/home/minigpt/runs"),
     ]

@@ -267,7 +267,8 @@ class _Skipped:
             if found
         ]
         verb = "is" if len(self.hidden | self.links | self.runs) == 1 else "are"
-        return f"{' and '.join(kinds)} {verb} skipped; to read one, give its own path"
+        listed = " and ".join([", ".join(kinds[:-1]), kinds[-1]] if kinds[1:] else kinds)
+        return f"{listed} {verb} skipped; to read one, give its own path"
 
     def add(self, other: "_Skipped") -> None:
         self.hidden |= other.hidden

@@ -79,7 +79,7 @@ def test_hidden_files_and_links_out_of_a_folder_are_skipped_and_counted(private,
     assert read_texts([private]).bytes == 2
     assert read(private) == ["a", "b"]
     assert messages() == [
-        "5 hidden files and 1 run directory and 4 links that lead out of the folder are skipped; "
+        "5 hidden files, 1 run directory and 4 links that lead out of the folder are skipped; "
         "to read one, give its own path"
     ]
 
@@ -93,7 +93,7 @@ def test_hidden_files_and_links_that_are_named_are_read(private, messages):
     # Those that are named are not among the skipped.
     assert read_texts([private, private / ".env.txt", private / "outside"]).bytes == 14
     assert messages() == [
-        "4 hidden files and 1 run directory and 1 link that leads out of the folder are skipped; "
+        "4 hidden files, 1 run directory and 1 link that leads out of the folder are skipped; "
         "to read one, give its own path"
     ]
 
