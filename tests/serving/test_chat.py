@@ -83,37 +83,31 @@ def test_content_in_parts_is_one_text(chat_server, chat_model):
 
 
 @pytest.mark.parametrize(
-    ("fields", "problem"),
+    ("fields", "param"),
     [
-        ({}, "messages: missing"),
-        ({"messages": "a"}, "messages: should be a list of at most 10,000 objects with role and"),
-        ({"messages": []}, "messages: should be a list with at least one message"),
-        ({"messages": [*QUESTION, 5]}, "message 2: should be an object with role and content"),
-        (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
-            "message 1: content: has a part of the type 'image_url'; should have type = 'text'",
-        ),
-        ({"messages": [{"role": "assistant", "content": "a"}]}, "message 1: role = 'assistant'"),
-        ({"messages": QUESTION, "mirostat": 2, "top_n": 1}, "mirostat, top_n: unknown fields"),
-        ({"messages": QUESTION, "tools": []}, "tools: unknown field"),
-        ({"messages": QUESTION, "top_logprobs": 2}, "top_logprobs = 2: has an effect only with"),
-        ({"messages": QUESTION, "max_tokens": 10**6}, "max_tokens = 1000000: should be from 0"),
-        (
-            {"messages": [{"role": "user", "content": "x" * 200}]},
-            "the last message: the prompt has",
-        ),
+        ({"messages": None}, "messages"),
+        ({"messages": "a"}, "messages"),
+        ({"messages": []}, "messages"),
+        ({"messages": [*QUESTION, 5]}, "messages"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages"),
+        ({"messages": [{"role": "assistant", "content": "a"}]}, "messages"),
+        ({"messages": [{"role": "user", "content": "x" * 200}]}, "messages"),
+        ({"tools": []}, "tools"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"max_tokens": 10**6}, "max_tokens"),
+        ({"max_completion_tokens": -1}, "max_completion_tokens"),
+        ({"temperature": -1}, "temperature"),
     ],
+    ids=str,
 )
-def test_requests_that_cannot_be_answered_are_one_line(chat_server, fields, problem):
-    _, answer = chat_server.ask("/v1/chat/completions", fields)
-    assert problem in chat_server.refused("/v1/chat/completions", fields)
-    if "message" in problem:
-        assert json.loads(answer)["error"]["param"] == "messages"
+def test_fields(chat_server, fields, param):
+    found = chat_server.refused("/v1/chat/completions", {"messages": QUESTION, **fields})
+    assert found["param"] == param
 
 
 def test_a_model_of_text_names_the_endpoint_that_it_has(server):
-    message = server.refused("/v1/chat/completions", {"messages": QUESTION})
-    assert message.endswith("use /v1/completions")
+    found = server.refused("/v1/chat/completions", {"messages": QUESTION})
+    assert found["code"] == "not_a_chat_model" and "/v1/completions" in found["message"]
 
 
 def test_paths_without_a_version(server):

@@ -47,22 +47,22 @@ def test_forms_of_embeddings(server, model):
 
 
 def test_refused_embeddings(server, model):
-    def refused(body):
-        return server.refused("/v1/embeddings", body)
-
-    assert refused({"input": ""}) == "input: should not contain an empty text"
-    assert refused({"input": []}) == "input: has 0 texts; should have from 1 to 128"
-    assert refused({}) == "input: missing"
     long = [3] * (model.max_len + 1)
-    assert refused({"input": long}) == f"input: should have at most {model.max_len} tokens"
-    size = model.config["model"]["embed_dim"]
-    assert refused({"input": "a", "dimensions": 3}) == f"dimensions = 3: should be {size}"
+    for body in (
+        {"input": ""},
+        {"input": []},
+        {},
+        {"input": long},
+        {"input": "a", "dimensions": 3},
+    ):
+        param = "dimensions" if "dimensions" in body else "input"
+        assert server.refused("/v1/embeddings", body)["param"] == param
 
 
 def test_models(client, server):
     assert [found.id for found in client.models.list()] == ["tiny"]
     assert client.models.retrieve("tiny").owned_by == "minigpt"
-    assert "should be 'tiny'" in server.refused("/v1/models/other", None, 404)
+    assert "tiny" in server.refused("/v1/models/other", None, 404)["message"]
 
 
 def test_health(server):
