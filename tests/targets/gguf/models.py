@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import minigpt
 from minigpt.config import Config, load_config
 from minigpt.models import build_model
 from minigpt.targets.gguf.writing import write_portable
@@ -89,8 +88,10 @@ class Built(NamedTuple):
         write_portable(path, *arguments, name="a test", weights_type=weights_type)
         return path
 
-    def text_model(self) -> minigpt.TextModel:
-        return minigpt.TextModel(self.model, self.tokenizer)
+    def copy(self) -> "Built":
+        model = build_model(self.config.model, self.tokenizer.vocab_size)
+        model.set_weights(self.weights)
+        return self._replace(model=model)
 
 
 def build(
