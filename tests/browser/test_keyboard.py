@@ -57,6 +57,7 @@ def to_tokens(tab) -> dict:
     return tab_to(tab, lambda found: "token" in found["classes"].split())
 
 
+@pytest.mark.both
 def test_everything_is_reached_by_tab(written):
     to_tokens(written)
     written.press("Enter")
@@ -80,29 +81,6 @@ def test_everything_is_reached_by_tab(written):
         sorted(set(operable) - reached),
     )
     assert missing == []
-
-
-def test_what_has_the_focus_is_seen(written):
-    """It has an outline, and is inside the window."""
-    for _ in range(12):
-        written.press("Tab")
-        outline, top, bottom, height = written.evaluate(
-            """() => {
-              const focused = document.activeElement;
-              const box = focused.getBoundingClientRect();
-              const isOutlined = (element) => {
-                const style = getComputedStyle(element);
-                const isDrawn = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
-                return (isDrawn && style.outlineColor !== "rgba(0, 0, 0, 0)") || style.boxShadow !== "none";
-              };
-              // A token's outline is that of its text.
-              const shown = focused.querySelector(":scope > .fill") ?? focused;
-              return [focused === document.body || isOutlined(shown), box.top, box.bottom, innerHeight];
-            }"""
-        )
-        found = focus(written)
-        assert outline, found
-        assert bottom > 0 and top < height, found
 
 
 def test_arrow_keys_move_over_the_tokens(written):
@@ -130,6 +108,7 @@ def test_arrow_keys_move_over_the_tokens(written):
     assert "token" not in focus(written)["classes"].split()
 
 
+@pytest.mark.both
 def test_an_alternative_makes_a_branch(written):
     first = text_of_tokens(written)
     to_tokens(written)

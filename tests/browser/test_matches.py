@@ -96,6 +96,7 @@ def test_a_text_of_several_blocks(open_page, gpt, tmp_path):
     assert found[0]["count"] == 100_000
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("width", [1280, 360])
 def test_what_was_written_is_underlined(open_page, page, width, axe):
     tab = open_page(page, width=width)

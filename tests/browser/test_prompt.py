@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.browser.accessibility import overflow, violations
-from tests.browser.interface import wait_until_ready, write
+from tests.browser.interface import write
 from tests.targets.gguf.looking import softmax
 
 pytestmark = pytest.mark.browser
@@ -82,15 +82,3 @@ def test_what_has_left_the_context_is_marked(open_page, gpt):
     assert note.startswith(
         f"The model sees {context} tokens. The first {count + 10} tokens of this text"
     )
-
-
-def test_a_prompt_that_is_longer_than_the_context(open_page, gpt):
-    tab, context = open_page(gpt.page), gpt.built.config.model.max_len
-    prompt = "Ana sat on the hill. " * 9
-    wait_until_ready(tab)
-    write(tab, prompt, length=3)
-    tab.wait_for(f"() => ({PROMPT_TOKENS})().length > 1")
-    assert len(tab.evaluate(PROMPT_TOKENS)) == context
-    assert tab.evaluate("() => document.getElementById('text-prompt').textContent") == prompt
-    assert tab.evaluate(LEFT) == [3, 0]
-    assert tab.evaluate("() => document.getElementById('prompt-start').classList.contains('left')")

@@ -72,6 +72,7 @@ def structure(tab) -> tuple[set[str], set[str]]:
     return {name for name, _ in elements}, {name for _, names in elements for name in names}
 
 
+@pytest.mark.both
 def test_hostile_text_is_shown_as_text(hostile, gpt, open_page, tmp_path):
     tab, usual = open_page(hostile.page), open_page(gpt.page)
     use_everything(tab, HOSTILE)
@@ -174,6 +175,7 @@ ATTEMPTS = {
 }
 
 
+@pytest.mark.both
 def test_what_a_script_would_add_is_refused(gpt, open_page, recorder):
     tab = open_page(gpt.page, offline=False)
     wait_until_ready(tab)
@@ -213,6 +215,7 @@ def test_what_a_script_would_add_is_refused(gpt, open_page, recorder):
     assert not [line for line in recorder.lines[before:] if "attacker" in line]
 
 
+@pytest.mark.both
 def test_no_request_is_made(gpt, pairs, open_page, recorder, tmp_path):
     """Not even with a network. The proxy that everything would go to sees nothing."""
     for exported in (gpt, pairs):
