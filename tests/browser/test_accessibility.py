@@ -1,8 +1,5 @@
 """Names and roles (axe-core), light and dark, wide and narrow; nothing to scroll sideways."""
 
-import itertools
-import re
-
 import pytest
 
 from tests.browser.accessibility import overflow, violations
@@ -29,41 +26,6 @@ def test_axe_finds_nothing(kind, width, dark, open_page, request, axe):
 
 
 # Of each level of probability: the thickness of the line in pixels, and colors.
-LEVELS = """() => [0, 1, 2, 3, 4].map((level) => {
-  const [token, fill] = ["token", "fill"].map((name) =>
-    Object.assign(document.createElement("span"), { className: name }));
-  token.classList.add(`p${level}`);
-  token.append(fill);
-  document.getElementById("text-tokens").append(token);
-  const [style, page] = [fill, document.body].map((element) => getComputedStyle(element));
-  const swatch = getComputedStyle(document.querySelector(`.swatch.p${level}`)).backgroundColor;
-  const background = swatch === "rgba(0, 0, 0, 0)" ? page.backgroundColor : swatch;
-  const isShown = style.backgroundColor === swatch;
-  return { line: parseFloat(style.borderBottomWidth), color: style.color, background, isShown };
-})"""
-
-
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_levels_of_probability_can_be_told_apart(dark, open_page, gpt):
-    """By their contrast, and by a line under the text. The text has the contrast of WCAG, level AA."""
-    levels = open_page(gpt.page, dark=dark).evaluate(LEVELS)
-    colors = [level["background"] for level in levels]
-    assert min(contrast(one, other) for one, other in itertools.pairwise(colors)) >= 1.5
-    assert min(contrast(level["color"], level["background"]) for level in levels) >= 4.5
-    assert [level["line"] for level in levels] == [0, 1, 2, 3, 4]
-    assert all(level["isShown"] for level in levels)
-
-
-def contrast(one: str, other: str) -> float:
-    """Returns the contrast of two colors, "rgb(0, 0, 0)", as WCAG defines it."""
-    low, high = sorted(luminance(color) for color in (one, other))
-    return (high + 0.05) / (low + 0.05)
-
-
-def luminance(color: str) -> float:
-    parts = [int(part) / 255 for part in re.findall(r"\d+", color)]
-    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return sum(weight * p for weight, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 # What is chosen, and what is not.

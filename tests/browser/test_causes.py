@@ -137,16 +137,3 @@ def test_what_is_switched_off_stays_off(inside, open_page):
     assert not other.evaluate(LEFT_OUT)
     assert write(other, "Ana sat") == whole
     assert "off=" not in other.evaluate("() => location.href")
-
-
-@pytest.mark.parametrize("off", ["9,1.9,x,0,-1.1", "1.1.1.1,1.0"])
-def test_parts_that_do_not_exist(open_page, gpt, off):
-    tab = open_page(gpt.page.as_uri() + f"#prompt=Ana&off={off}")
-    tab.wait_for(WRITTEN)
-    names = tab.evaluate("() => document.getElementById('left-out').textContent")
-    assert tab.evaluate(LEFT_OUT) == off.startswith("1.1.")
-    assert ("layer 1, head 1." in names) == off.startswith("1.1.")
-    assert (
-        tab.messages == []
-        and tab.evaluate("() => document.getElementById('alert').textContent") == ""
-    )

@@ -120,29 +120,6 @@ def test_the_script_interface_chats_as_python(tokenizer, browser, tmp_path):
     tab.close()
 
 
-def test_messages_that_cannot_be_used(dialogues, open_page, gpt):
-    tab = open_page(dialogues.page)
-    cases = [
-        ([], "TypeError messages: should be a string or an array"),
-        (None, "TypeError messages: "),
-        ([None], "RangeError message 1: role: "),
-        ([{"role": "constructor", "content": ""}], 'RangeError message 1: role: "constructor": '),
-        ([assistant("a")], 'RangeError message 1: role: "assistant": '),
-        ([user("a"), {"role": "assistant", "content": 3}], "TypeError message 2: content: "),
-        ([user("a"), user("b")], 'RangeError message 2: role: "user": should be system, if'),
-        ([user("a"), assistant("b")], "RangeError the last message: should be of the role"),
-        ("Ana sat on the hill. " * 40, "RangeError the last message: the prompt has "),
-    ]
-    for messages, start in cases:
-        assert tab.evaluate(CHAT, messages, {}).startswith(start), messages
-    assert tab.evaluate(CHAT, "a", {"prompt": "b"}).startswith("TypeError prompt: unknown option")
-    assert tab.evaluate(CHAT, "a", {"maxNewTokens": -1}).startswith("RangeError maxNewTokens: -1")
-    # The page of another model says what to use.
-    plain = open_page(gpt.page)
-    assert "use generate" in plain.evaluate(CHAT, "Ana", {})
-    assert plain.evaluate("() => minigpt.info.chat") is False
-
-
 def test_undo_and_a_new_dialogue(dialogues, open_page):
     tab = opened(open_page(dialogues.page))
     first = tab.evaluate(MESSAGES)

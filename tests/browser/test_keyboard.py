@@ -165,11 +165,3 @@ def test_a_branch_is_the_continuation_of_its_tokens(written, gpt):
     assert len(shown) > 10
     # A stop string may have ended it.
     assert expected == shown or (expected.startswith(shown) and "hill" in shown)
-
-
-def test_escape_returns_to_the_text(written):
-    to_tokens(written)
-    written.press("Enter")
-    assert "token" not in focus(written)["classes"].split()
-    written.press("Escape")
-    assert "token" in focus(written)["classes"].split()

@@ -1,7 +1,5 @@
 """Learning in the page: the same weights as in Python, and a saved page that has them."""
 
-import re
-
 import pytest
 
 import minigpt
@@ -104,54 +102,6 @@ def test_learning_can_be_stopped(tab, gpt):
     )
     assert 3 <= len(losses) < 50
     assert tab.generate("Ana")["tokens"]
-
-
-def test_learning_that_fails_has_changed_the_weights(open_page, gpt):
-    """The page says so, and writes again what it has written before."""
-    tab = open_page(gpt.page)
-    before = write(tab, "Ana", seed=3)
-    for name, value in {"learn-text": tiny_text(9), "learn-learningRate": "1e30"}.items():
-        set_value(tab, name, value)
-    tab.evaluate("() => document.getElementById('learn-form').requestSubmit()")
-    tab.wait_for("() => document.getElementById('alert').textContent !== ''")
-    note = tab.evaluate("() => document.getElementById('learned-note').textContent")
-    assert re.match(r"The weights were changed after the export, by \d+ steps? of learning\.", note)
-    assert not tab.evaluate("() => document.getElementById('learned-note').hidden")
-    assert write(tab, "Ana", seed=3) != before
-
-
-def test_options_that_cannot_be_used(tab):
-    text = "Ana sat on the roof"
-    tokens = tab.evaluate("() => minigpt.info.model.max_len")
-    assert tokens == 24
-    message = """async (options) => {
-      try { await minigpt.learn(options); return "no error"; }
-      catch (error) { return `${error.name} ${error.message}`; }
-    }"""
-    cases = [
-        (None, "TypeError options: "),
-        ({}, "TypeError text: should be a string"),
-        ({"text": 3}, "TypeError text: should be a string"),
-        ({"text": ""}, "RangeError text: 0 tokens: should have at least 2"),
-        ({"text": text, "onStep": 3}, "TypeError onStep: should be a function"),
-        ({"text": text, "learning_rate": 1}, "TypeError learning_rate: unknown option"),
-        ({"text": text, "steps": 0}, "RangeError steps: 0: should be an integer from 1 to "),
-        ({"text": text, "steps": 1.5}, "RangeError steps: 1.5: should be an integer"),
-        ({"text": text, "steps": "1"}, "TypeError steps: should be an integer"),
-        (
-            {"text": text, "learningRate": 0},
-            "RangeError learningRate: 0: should be a number above 0",
-        ),
-        ({"text": text, "batchSize": 0}, "RangeError batchSize: 0: "),
-        ({"text": text, "seed": -1}, "RangeError seed: -1: "),
-        ({"text": text, "length": 24}, "RangeError length: 24: should be an integer from 1 to "),
-    ]
-    for options, expected in cases:
-        assert tab.evaluate(message, options).startswith(expected), options
-    # The form says it in the line for errors.
-    tab.evaluate("() => document.getElementById('learn-form').requestSubmit()")
-    tab.wait_for("() => /^text: 0 tokens/.test(document.getElementById('alert').textContent)")
-    assert tab.evaluate("() => document.getElementById('learn-start').disabled") is False
 
 
 def test_a_model_of_pairs_cannot_learn(open_page, pairs):

@@ -1,15 +1,12 @@
 """What the report shows in browsers."""
 
-import itertools
-
 import pytest
 
-from tests.browser.reports import OPEN_ALL, RESUMED, drawn, report_of, text_of, texts_of
+from tests.browser.reports import OPEN_ALL, RESUMED, drawn, text_of, texts_of
 from tests.insight.report.report_runs import (
     BYTES_PER_TOKEN,
     FACTS,
     loss_after,
-    write_records,
 )
 
 pytestmark = pytest.mark.browser
@@ -96,32 +93,6 @@ def test_the_values_of_the_chart_by_keyboard(usual):
     assert tab.evaluate(value).startswith("After 40,960 tokens: ")
 
 
-def test_baselines_have_labels_that_do_not_overlap(reports, open_page):
-    """xz and zstd are so near that their labels would."""
-    tab = drawn(open_page(reports["usual"], width=360))
-    names = texts_of(tab, "#losses .level-name")
-    assert sorted(name.split()[0] for name in names) == [
-        "7-gram",
-        "PPMd",
-        "bigram",
-        "byte",
-        "uniform",
-        "unigram",
-        "xz",
-        "zstd",
-    ]
-    places = tab.evaluate(
-        """() => Array.from(document.querySelectorAll("#losses .level-name"), (node) => {
-          const { left, right } = node.getBoundingClientRect();
-          const chart = node.closest("svg").getBoundingClientRect();
-          return [Number(node.getAttribute("y")), left >= chart.left && right <= chart.right + 1];
-        }).sort((a, b) => a[0] - b[0])"""
-    )
-    assert all(inside for _, inside in places)
-    # In a font of 12 pixels.
-    assert all(below - above >= 14 for (above, _), (below, _) in itertools.pairwise(places))
-
-
 def test_an_interrupted_training(usual):
     tab = usual
     assert "training was resumed 5 times" in texts_of(tab, ".chart-key li")
@@ -147,36 +118,6 @@ def test_two_epochs_side_by_side(usual):
     assert texts_of(tab, f"{cards} h4") == ["Epoch 1", "Epoch 4 best"]
     tab.click("#samples-mode-all")
     assert texts_of(tab, f"{cards} ins") == ["2", "3", "4"]
-
-
-@pytest.mark.parametrize(
-    ("losses", "context", "rare"),
-    [
-        ((8.0, 5.0, 4.0, 2.0), "falls to the end of the context, from 8.00 to 2.00", "harder than"),
-        ((2.0, 4.0, 5.0, 8.0), "From position 0 on, the loss falls by less than 2%", "easier than"),
-        (
-            (3.0, 2.0, 1.99, 3.0),
-            "From position 10 on, the loss falls by less than 2%",
-            "as hard as",
-        ),
-    ],
-)
-def test_the_sentences_about_the_loss_follow_from_it(losses, context, rare, tmp_path, open_page):
-    groups = [
-        {"from": 10 * at, "to": 10 * at + 10, "tokens": 30, "loss": loss}
-        for at, loss in enumerate(losses)
-    ]
-    # A mean of few tokens is shown, but says nothing.
-    groups.append({"from": 40, "to": 50, "tokens": 29, "loss": 0.5})
-    analysis = {"positions": groups, "frequencies": groups}
-    tab = open_page(report_of(write_records(tmp_path / "run", analysis=analysis)))
-    _, *notes = texts_of(tab, "#breakdown .note")
-    assert context in notes[0] and f"with 0–9 occurrences are {rare} those with 30–39: " in notes[1]
-    assert all("fewer than 30 tokens are pale" in note for note in notes)
-    counts = texts_of(tab, "#breakdown tbody td:last-child")
-    assert counts == 2 * [*4 * ["30"], "29 (few)"]
-    faded = "() => getComputedStyle(document.querySelector('#breakdown .few .bar-fill')).opacity"
-    assert tab.evaluate(faded) == "0.4"
 
 
 def test_copied_passages_are_underlined(usual):

@@ -80,15 +80,3 @@ def test_the_state_that_learned_a_token(open_page, tmp_path):
     assert {None, 20, 40, 60} == set(learned)
     # Other limits than one half would give other states.
     assert any(0.3 < limit < 0.5 for limit in limits) and any(0.5 < limit < 0.7 for limit in limits)
-
-
-def test_play(open_page, gpt):
-    """All states, one after the other, by one button."""
-    tab = open_page(gpt.page)
-    wait_until_ready(tab)
-    tab.click("#replay .primary")
-    tab.wait_for(f"() => ({STATUS})().startsWith('Step 60')")
-    tab.wait_for(
-        "() => document.querySelector('#replay .primary').textContent === 'Play the training'"
-    )
-    assert tab.evaluate("() => document.getElementById('snapshot').value") == "2"

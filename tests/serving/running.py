@@ -69,9 +69,9 @@ class Served:
         assert found == status, answer
         return checked_error(answer)
 
-    def metric(self, name: str) -> float:
+    def metric(self, name: str, headers: dict[str, str] | None = None) -> float:
         """Returns the value of a metric without labels."""
-        text = self.ask("/metrics")[1].decode()
+        text = self.ask("/metrics", headers=headers)[1].decode()
         return float(re.search(rf"^{name} (.+)$", text, re.MULTILINE)[1])
 
 

@@ -48,14 +48,6 @@ def test_openais_client_chats(chat_client, chat_model):
     assert events[-1].usage == whole.usage
 
 
-def test_several_answers_have_one_seed_after_the_other(chat_client, chat_model):
-    found = chat_client.chat.completions.create(
-        model="chat", messages=QUESTION, n=2, seed=5, temperature=1, max_completion_tokens=6
-    )
-    expected = [chat_model.chat(QUESTION, 6, seed=seed, temperature=1) for seed in (5, 6)]
-    assert [choice.message.content for choice in found.choices] == expected
-
-
 def test_probabilities_of_tokens(chat_client):
     found = chat_client.chat.completions.create(
         model="chat", messages=QUESTION, temperature=0, max_tokens=4, logprobs=True, top_logprobs=3
@@ -108,8 +100,3 @@ def test_fields(chat_server, fields, param):
 def test_a_model_of_text_names_the_endpoint_that_it_has(server):
     found = server.refused("/v1/chat/completions", {"messages": QUESTION})
     assert found["code"] == "not_a_chat_model" and "/v1/completions" in found["message"]
-
-
-def test_paths_without_a_version(server):
-    assert server.ask("/health")[0] == 200
-    assert server.ask("/completions", {"prompt": "Ana", "max_tokens": 1})[0] == 200

@@ -102,16 +102,6 @@ def test_what_is_sent_meanwhile(impatient, model):
     assert impatient.metric("minigpt_waiting_texts") == 0
 
 
-def test_a_request_that_will_never_be_complete(impatient):
-    with socket.create_connection((impatient.host, impatient.port), timeout=20) as connection:
-        connection.sendall(
-            b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
-        )
-        connection.shutdown(socket.SHUT_WR)
-        while connection.recv(1000):
-            pass
-
-
 @pytest.mark.parametrize(
     "head", [b"NONSENSE\r\n\r\n", b"GET / HTTP/1.1\r\n: x\r\n\r\n", b"GET /" + b"x" * 100_000]
 )

@@ -65,10 +65,6 @@ def test_models(client, server):
     assert "tiny" in server.refused("/v1/models/other", None, 404)["message"]
 
 
-def test_health(server):
-    assert server.ask("/healthz") == (200, b'{"status":"ok"}')
-
-
 def test_metrics(server):
     before = {
         name: server.metric(f"minigpt_{name}_total") for name in ("new_tokens", "prompt_tokens")

@@ -1,6 +1,5 @@
 """Starting and stopping a server, keys, full queues, and clients that go away."""
 
-import asyncio
 import base64
 import contextlib
 import http.client
@@ -17,7 +16,6 @@ import pytest
 
 from minigpt.config import MAX_NEW_TOKENS
 from minigpt.environment import install_command
-from minigpt.serving.scheduler import Computation, Scheduler
 from tests.cli.running import called
 from tests.serving.running import serving
 
@@ -49,11 +47,6 @@ def wait_until(condition) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
-
-
-def metric(server, name: str) -> float:
-    text = server.ask("/metrics", headers=KEY)[1].decode()
-    return float(next(line for line in text.splitlines() if line.startswith(name)).split()[1])
 
 
 def test_the_key(small_server):
@@ -89,13 +82,13 @@ def test_a_full_queue_and_clients_that_go_away(small_server, model):
             connection.sendall(head.encode() + body)
             clients.append(connection)
             name = ("minigpt_running_texts", "minigpt_waiting_texts")[number]
-            wait_until(lambda name=name: metric(small_server, name) == 1)
+            wait_until(lambda name=name: small_server.metric(name, KEY) == 1)
         small_server.refused("/v1/completions", fields, 429, headers=KEY)
         clients[1].close()
-        wait_until(lambda: metric(small_server, "minigpt_waiting_texts") == 0)
-        assert metric(small_server, "minigpt_running_texts") == 1
+        wait_until(lambda: small_server.metric("minigpt_waiting_texts", KEY) == 0)
+        assert small_server.metric("minigpt_running_texts", KEY) == 1
         clients[0].close()
-        wait_until(lambda: metric(small_server, "minigpt_running_texts") == 0)
+        wait_until(lambda: small_server.metric("minigpt_running_texts", KEY) == 0)
     status, _ = small_server.ask("/v1/completions", {"prompt": "A", "max_tokens": 1}, headers=KEY)
     assert status == 200
 
@@ -112,18 +105,6 @@ def test_computations_between_steps(tiny_run, model):
             wait_until(lambda: served.metric("minigpt_waiting_texts") == 0)
         # Each text is work of its own, and more of it than fits is refused before any is done.
         served.refused("/v1/completions", {**scored, "prompt": [[5]] * 128, "max_tokens": 1})
-
-
-def test_a_step_between_two_computations(tiny_run):
-    """However many wait: texts that are generated wait for one."""
-
-    async def taken() -> list[int]:
-        file = tiny_run.path / "model.gguf"
-        scheduler = Scheduler(file, threads=1, slots=1, most_tokens=9, most_waiting=9)
-        scheduler.submit([Computation(lambda engine: None) for _ in range(3)])
-        return [len(scheduler.take(free=1, wait=False)) for _ in range(4)]
-
-    assert asyncio.run(taken()) == [1, 1, 1, 0]
 
 
 def test_a_signal_finishes_what_runs(tiny_run, model):

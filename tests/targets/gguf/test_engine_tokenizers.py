@@ -238,15 +238,6 @@ def test_lower_casing_of_code_points(program, pattern, points):
     assert compiled.lower(text) == lower(text)
 
 
-def test_lower_casing_of_random_text(program):
-    compiled = Compiled(program, tokenizer_tables(TOKENIZERS["character-of-bytes"]()))
-    draw = random.Random(0)
-    signs = "ΣΣΣσςΑaAİIß'.:·’\u0301\u00ad\u180f\u0345\0 \n-1東\U0001f600Ⱟⱟ\ua7c0𐕰𐐀\u0888\u1ac1"
-    for _ in range(2_000):
-        text = "".join(draw.choices(signs, k=draw.randint(0, 12)))
-        assert compiled.lower(text) == lower(text), repr(text)
-
-
 def test_invalid_utf8_is_an_error(program):
     """Against Python's decoder: all sequences of bytes at the ends of the ranges that UTF-8 has."""
     compiled = Compiled(program, tokenizer_tables(TOKENIZERS["character-of-bytes"]()))
@@ -261,47 +252,6 @@ def test_invalid_utf8_is_an_error(program):
                 assert compiled.encode(data) == "the text is not valid UTF-8", data
             else:
                 assert not isinstance(compiled.encode(data), str), data
-
-
-def hostile_tables(draw: random.Random, kind: str) -> dict[str, Any]:
-    """Tables with duplicates, empty pieces, any ranks, bytes without a token, and one huge piece."""
-    pieces = [bytes(draw.choices(b"ab \xc3\xa9\x10\xff", k=draw.randint(0, 4))) for _ in range(60)]
-    pieces += [b"", b"a" * 3_000, *pieces[:20]]
-    draw.shuffle(pieces)
-    size = len(pieces)
-    return {
-        "kind": kind,
-        "lowercase": draw.random() < 0.5,
-        "unknown_id": draw.choice((-1, draw.randrange(size))),
-        "pieces": np.frombuffer(b"".join(pieces), np.uint8),
-        "piece_ends": np.cumsum([len(piece) for piece in pieces], dtype=np.uint32),
-        "ranks": np.array([draw.choice((-1, 0, 5, 2**31 - 1)) for _ in pieces], np.int32),
-        "byte_ids": np.array([draw.randrange(-1, size) for _ in range(256)], np.int32),
-    }
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_hostile_tables_give_ids_of_the_vocabulary_or_an_error(program, kind):
-    draw = random.Random(kind)
-    for _ in range(30):
-        tables = hostile_tables(draw, kind)
-        compiled = Compiled(program, tables)
-        for _ in range(30):
-            text = "".join(draw.choices("aaab é\x10\u2581Σ1", k=draw.randint(0, 60)))
-            found = compiled.encode(text)
-            if isinstance(found, str):
-                assert found == "the vocabulary has no token for a character of the text"
-            else:
-                assert all(0 <= i < len(tables["ranks"]) for i in found[0])
-                assert len(found[0]) <= 2 * len(text.encode())
-
-
-def test_bytes_without_a_token_are_an_error(program):
-    tables = tokenizer_tables(TOKENIZERS["character-of-bytes"]())
-    tables["byte_ids"] = np.full(256, -1, np.int32)
-    message = "the vocabulary has no token for a character of the text"
-    assert Compiled(program, tables).encode("a") == message
-    assert Compiled(program, tables).encode("") == ([], 0)
 
 
 def test_the_generated_tables_are_current():

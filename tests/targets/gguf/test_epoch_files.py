@@ -17,7 +17,6 @@ from minigpt.runs.checkpoints import read_checkpoint
 from minigpt.runs.layout import checkpoint_paths
 from minigpt.runs.run import Run
 from minigpt.targets import run_files
-from minigpt.targets.gguf import run_file
 from minigpt.targets.run_files import keeps_epochs
 from tests.conftest import nothing_compiled, nothing_exported, tiny_settings
 from tests.run_files import records
@@ -102,13 +101,6 @@ def test_a_file_has_the_facts_of_its_epoch(ended):
         assert contents(file)[0]["minigpt.model.num_layers"] == 1
 
 
-def test_a_model_that_translates(pair_run):
-    files = pair_run.epoch_files()
-    assert names(pair_run) == numbered(1, 2)
-    sources = ["a b c d", "h g a", "c c c e f"]
-    assert minigpt.load_portable(files[-1]).translate(sources) == ["d c b a", "a g h", "f e c c c"]
-
-
 def test_the_default_depends_on_the_size(ended, monkeypatch):
     training = ended.config.training
     assert training.keep_epochs is None
@@ -175,12 +167,6 @@ def test_a_file_that_cannot_be_written_is_said_in_one_line(copied, capsys):
     minigpt.resume(copied, ["training.epochs=5"])
     assert capsys.readouterr().out.count("a state of training is not written: ") == 1
     assert checkpoint_paths(copied.checkpoints_folder)[-1].name.endswith("-epoch-5")
-
-
-def test_scores_that_are_no_numbers_are_null(ended):
-    record = {"epoch": 1, "step": 2, "val_loss": float("nan"), "val_bits_per_byte": float("inf")}
-    facts = run_file._training_facts(ended, record)
-    assert facts["val_loss"] is None and facts["val_bits_per_byte"] is None
 
 
 def test_snapshots_of_the_first_updates(tiny_file, tmp_path):

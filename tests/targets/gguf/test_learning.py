@@ -157,23 +157,6 @@ def test_a_saved_file_is_the_model(shape, weights, tmp_path):
     assert saved.learned_steps == 15
 
 
-def test_rounding_is_that_of_the_format(tmp_path):
-    """One step of two models: the weights of one file are those of the other, rounded."""
-    built = build(GPT_SHAPES["modern"])
-    exact = tmp_path / "exact.gguf"
-    model = minigpt.load_portable(built.write(exact))
-    model.learn(tiny_text(60), 1, learning_rate=1e-12)
-    model.save(exact)
-    for weights in ("float16", "int8"):
-        path = built.write(tmp_path / f"{weights}.gguf", weights)
-        model = minigpt.load_portable(path)
-        model.learn(tiny_text(60), 1, learning_rate=1e-12)
-        model.save(tmp_path / "again.gguf")
-        before, after = tensors_of(path), tensors_of(tmp_path / "again.gguf")
-        for name in before:
-            np.testing.assert_allclose(after[name], before[name], rtol=0, atol=1e-9, err_msg=name)
-
-
 def test_learning_twice_gives_the_same_numbers(tmp_path):
     path = build(GPT_SHAPES["additions"]).write(tmp_path / "model.gguf")
     first, second = minigpt.load_portable(path), minigpt.load_portable(path)
