@@ -8,14 +8,18 @@ The engine of the portable file and the page are compared with them. Needs what 
 import json
 import random
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 import minigpt
-from minigpt.generation.step_models import CachedGPT
+from minigpt.config.sampling import DISTRIBUTION
+from minigpt.generation.sampling import SamplingSettings, sample
+from minigpt.tokenizers.continuation import ContinuationText
+from tests.generation.naive import newest_logits
 from tests.mixed_lines import scraps
-from tests.settings import NEVER_COMPILED
 from tests.targets.gguf.golden import FILE, built_of
 from tests.targets.gguf.models import GPT_SHAPES, PAIR_SHAPES, TOKENIZERS, Built
 
@@ -43,7 +47,6 @@ SETTINGS: dict[str, list[Any]] = {
 
 def main() -> None:
     warnings.simplefilter("ignore")  # Characters that a vocabulary does not contain.
-    setattr(CachedGPT, "jit_compile", NEVER_COMPILED)  # noqa: B010 - a property
     texts = [text_case(number, shape) for number, shape in enumerate(GPT_SHAPES)]
     pairs = [pair_case(shape, False) for shape in PAIR_SHAPES] + [pair_case("pre_norm", True)]
     content = {"texts": texts, "translations": pairs}
@@ -63,44 +66,84 @@ def text_case(number: int, shape: str) -> dict[str, Any]:
         },
         "samples": [],
     }
-    draw = random.Random(number)
-    models = [minigpt.TextModel(b.model, b.tokenizer) for b in perturbed(built_of(case))]
+    draw, built = random.Random(number), built_of(case)
     for i, prompt in enumerate([*PROMPTS, *scraps(6, number)]):
         settings = {name: draw.choice(values) for name, values in SETTINGS.items()}
         settings = settings if i % 2 else {"temperature": 0.0, "max_new_tokens": 40, "seed": 0}
-        found = [model.samples(prompt, **case["sampling"] | settings)[0] for model in models]
-        if found[0] == found[1] == found[2]:
-            sample = {"text": found[0].text, "tokens": found[0].tokens}
-            case["samples"].append({"prompt": prompt, "settings": settings, **sample})
-    print(shape, len(case["samples"]))
+        given = case["sampling"] | settings
+        first, *others = [continued(built, prompt, **given) for _ in perturbed(built)]
+        if all(other == first for other in others):
+            text, tokens = first
+            found = {"prompt": prompt, "settings": settings, "text": text, "tokens": tokens}
+            case["samples"].append(found)
+    print(shape, len(case["samples"]), flush=True)
     return case
+
+
+_sample = tf.function(sample, autograph=False)
+
+
+def continued(
+    built: Built,
+    prompt: str,
+    *,
+    max_new_tokens: int,
+    seed: int,
+    stop: list[str],
+    banned_tokens: list[int],
+    **settings: Any,
+) -> tuple[str, list[int]]:
+    """Returns a continuation and its tokens: a full pass for every token, without caches."""
+    tokenizer = built.tokenizer
+    start = tokenizer.encode(prompt).tolist()
+    ids, parts = start or [tokenizer.end_id], []
+    text = ContinuationText(tokenizer, start, stop)
+    penalty = settings.pop("repetition_penalty", 1.0)
+    # As `minigpt.generate`, whose defaults are those of the table.
+    defaults = {setting.name: setting.default for setting in DISTRIBUTION}
+    chosen = SamplingSettings(**defaults | settings).as_tensors()
+    for step in range(max_new_tokens):
+        logits = newest_logits(built.model, ids)
+        for token in {*start, *ids[len(start) or 1 :]}:
+            logits[token] *= 1 / penalty if logits[token] > 0 else penalty
+        logits[[*tokenizer.never_sampled_ids, *banned_tokens]] = -np.inf
+        row = tf.constant(logits[None], tf.float32)
+        token = int(_sample(row, tf.constant([seed]), tf.constant(step), chosen)[0])
+        if token == tokenizer.end_id:
+            break
+        ids = [*ids, token]
+        parts.append(text.push([token]))
+        if text.stopped:
+            break
+    return "".join(parts) + ("" if text.stopped else text.finish()), text.tokens
 
 
 def pair_case(shape: str, has_loud_start: bool) -> dict[str, Any]:
     case: dict[str, Any] = {"shape": shape, "has_loud_start": has_loud_start, "samples": []}
-    models = [minigpt.TranslationModel(b.model, b.tokenizer) for b in perturbed(built_of(case))]
-    for source in SOURCES:
-        for most in (40, 3):
-            found = {model.translate(source, max_new_tokens=most)[0] for model in models}
-            if len(found) == 1:
-                sample = {"source": source, "max_new_tokens": most, "text": found.pop()}
+    built = built_of(case)
+    model = minigpt.TranslationModel(built.model, built.tokenizer)
+    for most in (40, 3):
+        found = [model.translate(SOURCES, max_new_tokens=most) for _ in perturbed(built)]
+        for source, *texts in zip(SOURCES, *found, strict=True):
+            if len(set(texts)) == 1:
+                sample = {"source": source, "max_new_tokens": most, "text": texts[0]}
                 case["samples"].append(sample)
-    print(shape, len(case["samples"]))
+    print(shape, len(case["samples"]), flush=True)
     return case
 
 
-def perturbed(built: Built) -> list[Built]:
-    """Returns a model, and two whose weights differ from it by more than rounding.
+def perturbed(built: Built) -> Iterator[None]:
+    """Changes the weights of a model by more than rounding, twice; before and after, they are its own.
 
-    A text in which two tokens were almost equally probable is not the same in all three.
+    A text in which two tokens were almost equally probable is not the same each time.
     """
-    found = [built]
+    own = built.weights
+    yield
     for seed in range(2):
-        draw, other = np.random.default_rng(seed), built.copy()
-        for weight in other.model.weights:
-            weight.assign(weight.numpy() * (1 + 3e-6 * draw.normal(size=weight.shape)))
-        found.append(other)
-    return found
+        draw = np.random.default_rng(seed)
+        built.model.set_weights([w * (1 + 3e-6 * draw.normal(size=w.shape)) for w in own])
+        yield
+    built.model.set_weights(own)
 
 
 if __name__ == "__main__":

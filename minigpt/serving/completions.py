@@ -214,8 +214,7 @@ async def read_completion(
     texts = "" if body.prompt is None else body.prompt
     prompts = await token_ids(model, texts, "prompt", most)
     if (count := len(prompts) * (body.n or 1)) > MOST_TEXTS:
-        message = f"{count} texts are asked for; should be at most {MOST_TEXTS}"
-        raise RequestError(400, message, "n")
+        raise problem("n", body.n, f"asks for {count} texts; should be at most {MOST_TEXTS}")
     return kind(body, model, prompts, _settings(body, model, bounds))
 
 

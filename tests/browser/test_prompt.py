@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 
-from tests.browser.accessibility import overflow, violations
 from tests.browser.interface import write
 from tests.targets.gguf.looking import softmax
 
@@ -44,26 +43,6 @@ def test_the_tokens_of_the_prompt_have_probabilities(open_page, gpt):
     # It was not drawn, and nothing continues from it.
     assert not tab.evaluate("() => document.getElementById('look-inside').checkVisibility()")
     assert tab.evaluate("() => document.querySelector('button.alternative')") is None
-
-
-def test_the_prompt_with_the_keyboard(open_page, gpt, axe):
-    tab = open_page(gpt.page, width=360)
-    write(tab, "Ana sat", seed=5)
-    tab.wait_for(f"() => ({PROMPT_TOKENS})().length > 1")
-    tab.evaluate("() => document.querySelector('#prompt-tokens .token').focus()")
-    tab.press("ArrowRight")
-    assert tab.evaluate(HEADING) == "Token 2 of the prompt"
-    tab.press("ArrowLeft")
-    assert tab.evaluate(HEADING) == "Token 1 of the prompt"
-    assert "reads this token first" in tab.evaluate(
-        "() => document.getElementById('alternatives').textContent"
-    )
-    assert violations(tab, axe) == [] and overflow(tab) == []
-    # One list at a time has a chosen token.
-    tab.evaluate("() => document.querySelectorAll('#text-tokens .token')[1].click()")
-    assert tab.evaluate("() => document.querySelectorAll('[aria-selected=true]').length") == 1
-    assert tab.evaluate(HEADING) == "Token 2"
-    assert tab.messages == []
 
 
 def test_what_has_left_the_context_is_marked(open_page, gpt):

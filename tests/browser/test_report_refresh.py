@@ -107,21 +107,6 @@ def test_it_reloads_until_the_training_has_ended(training, open_page):
     assert tab.messages == []
 
 
-def test_pause(training, chromium):
-    tab = chromium.open(training.path / REPORT_FILE)
-    tab.click("#refresh-button")
-    assert status(tab).startswith("Reloading is paused.")
-    tab.evaluate("() => { document.activeElement.blur(); window.isFirst = true; }")
-    assert is_same_after(tab, 4)
-    # A reload by hand changes nothing.
-    tab.evaluate("() => { setTimeout(() => location.reload()); }")
-    wait_for_reload(tab)
-    assert status(tab).startswith("Reloading is paused.")
-    tab.click("#refresh-button")
-    assert status(tab).startswith("Training is running")
-    tab.close()
-
-
 def test_it_stops_when_nothing_was_written_for_long(training, chromium):
     """The run was killed."""
     write(training, written=time.time() - 720)

@@ -10,7 +10,6 @@ from tests.browser.interface import (
     wait_until_ready,
     write,
 )
-from tests.browser.runs import write_page, write_run
 
 pytestmark = pytest.mark.browser
 
@@ -154,17 +153,6 @@ def test_a_damaged_page_says_so(open_page, gpt, tmp_path):
         "(message) => document.getElementById('alert').textContent.includes(message)", message
     )
     assert tab.messages == []
-
-
-def test_a_text_that_a_stop_string_ended_can_be_continued(open_page, gpt, tmp_path):
-    sampling = {"max_new_tokens": 30, "temperature": 0.9, "top_k": 0, "stop": ["a", "e", "n"]}
-    tab = open_page(write_page(write_run(tmp_path / "stops", gpt.built, sampling=sampling)))
-    before = write(tab, "Ana sat", seed=1)
-    assert "stop string" in status_of(tab)
-    tab.evaluate("() => document.getElementById('continue').click()")
-    tab.wait_for("() => document.getElementById('stop').hidden")
-    after = text_of_tokens(tab)
-    assert after.startswith(before) and len(after) > len(before)
 
 
 def status_of(tab) -> str:

@@ -212,13 +212,13 @@ def test_other_addresses(tiny_run):
     ],
 )
 def test_options_that_cannot_be_used(options, named, tiny_run):
-    check_refused(named, tiny_run.path / "model.gguf", *options)
+    check_refused(named, tiny_run.path / "model.gguf", "--port", 0, *options)
 
 
 def test_what_cannot_be_served(tiny_run, server, tmp_path, monkeypatch):
     (tmp_path / "no.gguf").write_bytes(b"GGUF")
     for path in ("no.gguf", "nothing"):
-        check_refused(path, tmp_path / path)
+        check_refused(path, tmp_path / path, "--port", 0)
     check_refused(f"--port {server.port}", tiny_run.path, "--port", server.port)
     monkeypatch.setattr("minigpt.cli.serve.find_spec", lambda name: None)
     check_refused(install_command("serve"), tiny_run.path)

@@ -88,11 +88,6 @@ class Built(NamedTuple):
         write_portable(path, *arguments, name="a test", weights_type=weights_type)
         return path
 
-    def copy(self) -> "Built":
-        model = build_model(self.config.model, self.tokenizer.vocab_size)
-        model.set_weights(self.weights)
-        return self._replace(model=model)
-
 
 def build(
     shape: dict[str, Any],

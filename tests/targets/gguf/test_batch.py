@@ -48,7 +48,13 @@ def alone(engine: BatchEngine, prompt: list[int], settings: Settings, seed: int)
 
 @pytest.mark.parametrize(
     ("shape", "weights"),
-    [*((shape, "float32") for shape in GPT_SHAPES), ("modern", "int8"), ("odd", "float16")],
+    [
+        ("keras", "float32"),
+        ("annotated", "float32"),
+        ("additions", "float32"),
+        ("modern", "int8"),
+        ("odd", "float16"),
+    ],
 )
 def test_together_as_alone(shape, weights, tmp_path):
     engine, path = opened(build(GPT_SHAPES[shape]), tmp_path, weights)
