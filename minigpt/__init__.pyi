@@ -37,8 +37,8 @@ from minigpt.generation.text_models import TextModel as TextModel
 from minigpt.generation.text_models import TranslationModel as TranslationModel
 from minigpt.generation.text_models import load as load
 from minigpt.insight.examination import examine as examine
-from minigpt.insight.forecast.plan import Forecast as Forecast
-from minigpt.insight.forecast.plan import plan as plan
+from minigpt.insight.plan import Plan as Plan
+from minigpt.insight.plan import plan as plan
 from minigpt.layers import TokenAndPositionEmbedding as TokenAndPositionEmbedding
 from minigpt.layers import TransformerBlock as TransformerBlock
 from minigpt.models import GPT as GPT

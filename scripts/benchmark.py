@@ -63,8 +63,7 @@ class Parser(argparse.ArgumentParser):
 # Options that name a text, with the cases that read it.
 TEXTS = {
     "shakespeare": "tiny Shakespeare, for `quality`, which downloads it by default, and for `plan`",
-    "imdb": "the archive aclImdb_v1.tar.gz, for `quality-words`, `quality-text` and `plan-words`",
-    "pairs": "pairs of sentences, for `plan-pairs`",
+    "imdb": "the archive aclImdb_v1.tar.gz, for `quality-words` and `quality-text`",
     "prose": "a text for `quality-text`; by default the first 500 KB of the reviews",
 }
 
@@ -125,9 +124,9 @@ def arguments() -> tuple[argparse.Namespace, list[QualityCase], list[Case]]:
     def selected(case: Case | QualityCase) -> bool:
         return not given.cases or case.name in wanted
 
-    texts = Texts(given.shakespeare, given.imdb, given.prose, given.pairs)
+    texts = Texts(given.shakespeare, given.imdb, given.prose)
     quality = list(filter(selected, build_quality_cases(given.quick, texts)))
-    cases = list(filter(selected, build_cases(given.quick, texts, given.megabytes)))
+    cases = list(filter(selected, build_cases(given.quick, given.megabytes)))
     modules = {party.place.partition(":")[0] for case in cases for party in case.parties()}
     needed = {package for module in modules for package in EXTRA.get(module, ())}
     if missing := sorted(package for package in needed if not util.find_spec(package)):

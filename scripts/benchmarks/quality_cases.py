@@ -83,7 +83,6 @@ class Texts:
     shakespeare: str | None = None
     imdb: str | None = None
     prose: str | None = None
-    pairs: str | None = None
 
 
 _NO_ARCHIVE = "set MINIGPT_IMDB to the archive aclImdb_v1.tar.gz"

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -90,22 +89,6 @@ def test_the_commands_at_the_end_of_training():
     ]
     command = not_measured.split("memorization. To measure them: ")[1].strip("`")
     assert shlex.split(command) == ["./my programs/minigpt", "doctor", f"runs/{SPACED}"]
-
-
-def test_the_command_of_a_plan(tmp_path, monkeypatch):
-    program = tmp_path / "my programs" / "minigpt"
-    given: dict[str, str] = {}
-
-    def plan(*_, command, **__):
-        given["command"] = command
-        return SimpleNamespace(as_dict=dict)
-
-    monkeypatch.setattr(minigpt, "plan", plan, raising=False)
-    monkeypatch.setattr("minigpt.cli.train.program_name", lambda: shlex.quote(str(program)))
-    (tmp_path / "a book.txt").write_text("text")
-    options = ["--text", "a book.txt", "--run", SPACED, "--set", "sampling.prompts=['a b']"]
-    called("train", "--plan", "--json", *options, cwd=tmp_path)
-    assert shlex.split(given["command"]) == [str(program), "train", *options]
 
 
 def test_commands_for_the_other_kind_of_model(tiny_run, tmp_path):
