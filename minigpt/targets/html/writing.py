@@ -121,7 +121,7 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
             "license": config.data.license,
         },
         "metrics": metrics,
-        "baselines": numbers(baselines, compared) if baselines["uniform"] else None,
+        "baselines": numbers(baselines, compared) if any(baselines.values()) else None,
         "samples": _samples(run.samples_file),
         "memorization": asdict(memorization) if memorization else None,
         "command": recorded.get("command"),
