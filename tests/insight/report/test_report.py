@@ -241,7 +241,7 @@ def test_a_comparison_has_less_of_each_run(tmp_path):
 def test_a_report_that_cannot_be_written(tmp_path):
     run = write_records(tmp_path / "run")
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="file/report.html"):
+    with pytest.raises(UserError, match=r"file/report\.html"):
         write_report([run], tmp_path / "file" / "report.html")
     with pytest.raises(ValueError, match="runs"):
         write_report([], tmp_path / "report.html")
