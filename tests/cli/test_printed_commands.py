@@ -14,9 +14,10 @@ import pytest
 import minigpt
 from minigpt.corpus.text_files import TextFiles
 from minigpt.errors import UserError
-from minigpt.insight.analysis import Verdict
-from minigpt.insight.report.values import analysis_values
+from minigpt.insight.report.report import run_facts
 from minigpt.insight.reporter import lines_of
+from minigpt.runs.analysis import Verdict
+from minigpt.runs.run import Run
 from minigpt.targets.huggingface import weights
 from tests.cli.running import called, refused
 
@@ -60,16 +61,16 @@ def interrupted(tiny_run, tmp_path) -> Path:
 
 
 def test_the_command_of_the_doctor(interrupted, tmp_path):
-    shown = called("doctor", SPACED, "--no-sweep", cwd=tmp_path).stdout
+    shown = called("doctor", SPACED, cwd=tmp_path).stdout
     (command,) = set(re.findall("`(.*)`", shown))
     assert shlex.split(command) == ["minigpt", "train", "--resume", SPACED]
-    record = json.loads(called("doctor", SPACED, "--no-sweep", "--json", cwd=tmp_path).stdout)
+    record = json.loads(called("doctor", SPACED, "--json", cwd=tmp_path).stdout)
     assert f"`{command}`" in record["verdicts"][0]["action"]
     done = called(*shlex.split(command)[1:], cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     # What is recorded names no folder; the report, which has it, names the run alone.
     assert "RUN" in json.loads((interrupted / "analysis.json").read_text())["verdicts"][0]["action"]
-    (verdict,) = [v for v in analysis_values(interrupted)["verdicts"] if v["id"] == "too_short"]
+    (verdict,) = [v for v in run_facts(Run(interrupted))["verdicts"] if v["id"] == "too_short"]
     (command,) = re.findall("`(.*)`", verdict["action"])
     assert SPACED in shlex.split(command)
 
