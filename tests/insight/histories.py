@@ -1,7 +1,9 @@
-"""Histories of invented runs, with the curves that a test needs."""
+"""Histories of invented runs, with the curves that a test needs, and of recorded ones."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,7 +51,7 @@ def history(
     ]
     return replace(
         History(
-            config=load_config({"training": {"epochs": epochs, **(settings or {})}}),
+            config=load_config({"training": {"epochs": epochs} | (settings or {})}),
             epochs=found,
             steps=at,
             losses=losses,
@@ -80,3 +82,17 @@ def constant(value: float) -> Callable[[np.ndarray], np.ndarray]:
 def power_law(floor: float, exponent: float) -> Callable[[np.ndarray], np.ndarray]:
     """Returns a loss that falls from the uniform baseline as a power of the step."""
     return lambda step: floor + (UNIFORM - floor) * step**-exponent
+
+
+def recorded(name: str) -> History:
+    """Returns the history of a run of tests/fixtures/histories, in 200 lines at most."""
+    folder = Path(__file__).resolve().parents[1] / "fixtures" / "histories"
+    record = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    found = history(
+        lambda step: step,
+        analysis=record.pop("analysis"),
+        settings=record.pop("training"),
+    )
+    arrays = {key: np.array(record.pop(key)) for key in ("steps", "losses", "learning_rates")}
+    epochs = [Epoch(*values) for values in record.pop("epochs")]
+    return replace(found, **record, **arrays, epochs=epochs)

@@ -7,7 +7,15 @@ import pytest
 
 from minigpt.insight.doctor import diagnose
 from minigpt.runs.analysis import TITLES
-from tests.insight.histories import MEASURED, UNIGRAM, constant, history, power_law, saturating
+from tests.insight.histories import (
+    MEASURED,
+    UNIGRAM,
+    constant,
+    history,
+    power_law,
+    recorded,
+    saturating,
+)
 
 
 def ids(*args, **kwargs) -> list[str]:
@@ -223,6 +231,23 @@ def test_too_small_for_the_text():
     assert "too_small" not in ids(power_law(0.0, 0.15), parameters=5_000)
     assert ids(saturating(2.0), lambda share: 0.1, parameters=5_000) == []
     assert ids(saturating(2.4), parameters=5_000, train_tokens=50_000, train_bytes=50_000) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # Runs on tiny Shakespeare and on the stories, of 50 to 2,000 updates. None beats 7-grams.
+        ("play", []),
+        ("words", []),
+        ("stories", []),
+        ("adam", ["too_short"]),
+        ("too_short", ["too_short"]),
+        ("part_of_a_pass", ["too_short"]),
+    ],
+)
+def test_recorded_runs(name, expected):
+    found = [verdict.id for verdict in diagnose(recorded(name))]
+    assert found == [*expected, "below_ngram"]
 
 
 def test_nothing_to_judge():
