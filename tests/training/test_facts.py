@@ -17,7 +17,6 @@ from tests.conftest import tiny_settings
 def test_of_a_text(tiny_run, opened):
     facts, config = tiny_run.facts, tiny_run.config
     assert list(facts) == [
-        "command",
         "parameters",
         "baselines",
         "train_bytes",
@@ -26,7 +25,6 @@ def test_of_a_text(tiny_run, opened):
         "device",
         "text",
     ]
-    assert facts["command"] is None
     assert facts["parameters"] == opened.model.count_params() == count_merged(opened.model)
     corpus = open_corpus(config.data, config.tokenizer)
     train, val = (np.asarray(part.ids, "int64")[1:] for part in (corpus.train, corpus.val))
