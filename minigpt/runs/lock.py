@@ -36,7 +36,7 @@ def run_lock(run: Path, if_writable: bool = False) -> Iterator[None]:
         ) from None
     except OSError as error:
         if not (if_writable and not os.access(run, os.W_OK)):
-            raise run_error(run, f"cannot be locked: {error.strerror or error}") from None
+            raise run_error(run, f"cannot be written: {error.strerror or error}") from None
     try:
         yield
     finally:

@@ -71,11 +71,6 @@ def test_damaged(run, content):
     assert run.facts == {}
 
 
-def test_what_a_later_version_adds_is_ignored(run):
-    run.facts_file.write_text(json.dumps(AS_DICTIONARY | {"new": 1}), encoding="utf-8")
-    assert run.facts == AS_DICTIONARY
-
-
 def test_neither_a_folder_nor_a_pipe_is_read(run):
     run.facts_file.unlink()
     run.facts_file.mkdir()
