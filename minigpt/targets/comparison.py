@@ -44,25 +44,23 @@ def compare(source: Opened, export: Opened, material: Material, max_len: int) ->
       max_len: the context. Continued texts end within it.
     Returns:
       The parts `logits`, `bits_per_byte`, `greedy`, `tokenizer` and `tokens_per_second` of a certificate,
-      `text_to_text` of an export with a `text_graph`, and `answers` of a model for dialogues.
+      and `answers` of a model for dialogues.
     Raises:
       UserError: the sizes of the models differ.
     """
     if export.max_len not in (None, max_len):
         raise _other_run("max_len", export.max_len, max_len)
     new_tokens = max(1, min(NEW_TOKENS, max_len - material.prompt_tokens))
-
-    def compare_texts(export: Opened, texts: list[str]) -> dict[str, Any]:
-        return {
-            "greedy": _greedy(source, texts, material, new_tokens, max_len),
-            "tokenizer": _tokenizer(source, export, material.lines),
-            "tokens_per_second": _speed(export, material.prompts, new_tokens),
-        }
-
     # First: it takes less time, and finds exports of another run.
     scored = _logits(source, export, material)
     texts = _continued(source, export, material.prompts, new_tokens)
-    measured = {"text": material.origin, **scored, **compare_texts(export, texts)}
+    measured = {
+        "text": material.origin,
+        **scored,
+        "greedy": _greedy(source, texts, material, new_tokens, max_len),
+        "tokenizer": _tokenizer(source, export, material.lines),
+        "tokens_per_second": _speed(export, material.prompts, new_tokens),
+    }
     if source.answer and export.answer:
         questions = [text for text in material.prompts if text][:QUESTIONS]
         # Of a small context, a question may fill more than half.
@@ -71,10 +69,6 @@ def compare(source: Opened, export: Opened, material: Material, max_len: int) ->
             theirs = export.answer(questions, new_tokens // 2)
             same = sum(a == b for a, b in zip(ours, theirs, strict=True))
             measured["answers"] = {"questions": len(questions), "same": same}
-    if graph := export.text_graph:
-        own = _continued(source, graph, material.prompts, new_tokens)
-        same = sum(a == b for a, b in zip(texts, own, strict=True))
-        measured["text_to_text"] = {**compare_texts(graph, own), "same_as_model": same}
     return measured
 
 

@@ -116,7 +116,6 @@ def opened_step(
     tokenizer: DocumentedTokenizer,
     package: str,
     logits: Callable[[np.ndarray], np.ndarray] | None = None,
-    text_graph: Opened | None = None,
 ) -> Opened:
     """Returns an export whose users run the decoding loop.
 
@@ -126,7 +125,6 @@ def opened_step(
       tokenizer: the tokenizer and the settings among the files.
       package: the package that runs the model.
       logits: scores a whole text; None: token by token.
-      text_graph: see `Opened`.
     """
     settings = tokenizer.settings
 
@@ -166,5 +164,4 @@ def opened_step(
         all_logits,
         tokenizer.continuation,
         new_ids,
-        text_graph,
     )

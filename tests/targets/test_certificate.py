@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,11 +53,6 @@ def test_every_format_has_a_certificate(tiny_run, tmp_path, format):
     assert certificate["text"] == "held-out text of the run"
     assert certificate["logits"]["largest_difference"] < 1e-4
     assert certificate["tokenizer"] == {"lines": 60, "same": 60}
-    assert ("text_to_text" in certificate) == (format == "onnx")
-    if format == "onnx":
-        assert certificate["text_to_text"]["tokenizer"] == {"lines": 60, "same": 60}
-        greedy = certificate["text_to_text"]["greedy"]
-        assert greedy["same_texts"] == greedy["prompts"]
     assert certificate["bytes"] == sum(
         file.stat().st_size
         for file in ([path] if path.is_file() else path.rglob("*"))
@@ -169,32 +163,6 @@ def test_a_wrong_decoding_loop_is_seen(tiny_run, onnx_folder, monkeypatch):
     problems = minigpt.verify(onnx_folder, tiny_run)["problems"]
     assert any("greedy continuations" in problem for problem in problems)
     assert not any("logits" in problem or "bits" in problem for problem in problems)
-
-
-@pytest.mark.parametrize(
-    ("part", "problem"),
-    [("continue_greedily", "greedy continuations"), ("encode", "other tokens")],
-)
-def test_a_wrong_text_graph_is_seen(tiny_run, onnx_folder, monkeypatch, part, problem):
-    target = target_named("onnx")
-    found = target.open(onnx_folder)
-    right = getattr(found.text_graph, part)
-    changes = {part: lambda *arguments: [each[::-1] for each in right(*arguments)]}
-    wrong = replace(found, text_graph=replace(found.text_graph, **changes))
-    monkeypatch.setattr(target, "open", lambda path: wrong)
-    problems = minigpt.verify(onnx_folder, tiny_run)["problems"]
-    assert all(each.startswith("text_to_text.onnx: ") for each in problems)
-    assert any(problem in each for each in problems)
-
-
-def test_a_folder_without_a_text_graph(tiny_run, onnx_folder, tmp_path):
-    (tmp_path / "a").mkdir()
-    for file in onnx_folder.iterdir():
-        if file.name != "text_to_text.onnx":
-            (tmp_path / "a" / file.name).write_bytes(file.read_bytes())
-    found = minigpt.verify(tmp_path / "a", tiny_run)
-    assert found["problems"] == []
-    assert "text_to_text" not in found
 
 
 def test_verify_refuses_what_is_no_export(tiny_run, tmp_path):

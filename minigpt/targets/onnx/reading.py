@@ -16,14 +16,11 @@ MODEL_FILES: dict[WeightsType, tuple[str, str]] = {
     "float16": ("fp16", "model_fp16.onnx"),
     "int8": ("q8", "model_quantized.onnx"),
 }
-TEXT_FILE = "text_to_text.onnx"
-# Texts that the graph from prompts to texts reads at a time.
-_ROWS = 64
 _PAST, _PRESENT = "past_key_values.", "present."
 
 
 def open_onnx(path: Path) -> Opened:
-    """Opens `model.onnx`, the other files of its folder and, if it exists, `text_to_text.onnx`."""
+    """Opens `model.onnx` and the other files of its folder."""
     session = _session(path / "model.onnx")
     empty_caches = {
         each.name: np.zeros([1, *each.shape[1:]], np.float32)
@@ -47,9 +44,7 @@ def open_onnx(path: Path) -> Opened:
         logits, *updated = session.run(outputs, inputs | caches)
         return logits[0], dict(zip(empty_caches, updated, strict=True))
 
-    text_file = path / TEXT_FILE
-    text_graph = _open_text_graph(text_file) if text_file.is_file() else None
-    return _opened(run, empty_caches, tokenizer, text_graph)
+    return _opened(run, empty_caches, tokenizer)
 
 
 def open_transformers_js(path: Path) -> Opened:
@@ -84,7 +79,7 @@ def open_transformers_js(path: Path) -> Opened:
         logits, *updated = session.run(outputs, inputs | caches)
         return logits[0], dict(zip(empty_caches, updated, strict=True))
 
-    return _opened(run, empty_caches, tokenizer, None)
+    return _opened(run, empty_caches, tokenizer)
 
 
 def _session(path: Path) -> Any:
@@ -96,9 +91,7 @@ def _session(path: Path) -> Any:
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def _opened(
-    run: Any, empty_caches: Caches, tokenizer: DocumentedTokenizer, text_graph: Opened | None
-) -> Opened:
+def _opened(run: Any, empty_caches: Caches, tokenizer: DocumentedTokenizer) -> Opened:
     """Returns what is opened; `run` returns float32[T, V] and the new caches."""
 
     def step(ids: Sequence[int], position: int, caches: Caches) -> tuple[np.ndarray, Caches]:
@@ -109,39 +102,4 @@ def _opened(
         found: np.ndarray = run(ids, 0, empty_caches)[0]
         return found
 
-    return opened_step(step, empty_caches, tokenizer, "onnxruntime", logits, text_graph)
-
-
-def _open_text_graph(path: Path) -> Opened:
-    """Opens the graph from prompts to continuations, which needs onnxruntime alone."""
-    session = _session(path)
-
-    def run(output: str, prompts: Sequence[str], max_new_tokens: int) -> Any:
-        inputs = {
-            "prompt": np.array(prompts, object),
-            "max_new_tokens": np.array(max_new_tokens, np.int32),
-            "temperature": np.array(0, np.float32),
-            "top_k": np.array(0, np.int32),
-            "top_p": np.array(1, np.float32),
-            "seed": np.array(0, np.int32),
-        }
-        return session.run([output], inputs)[0]
-
-    def encode(lines: Sequence[str]) -> list[list[int]]:
-        # Texts of similar length together: a row is as long as the longest one.
-        order = sorted(range(len(lines)), key=lambda i: len(lines[i]))
-        found: dict[int, list[int]] = {}
-        for start in range(0, len(order), _ROWS):
-            some = order[start : start + _ROWS]
-            rows = run("prompt_ids", [lines[i] for i in some], 0)
-            found |= {i: row[row >= 0].tolist() for i, row in zip(some, rows, strict=True)}
-        return [found[i] for i in range(len(lines))]
-
-    def continue_greedily(prompts: Sequence[str], max_new_tokens: int) -> list[str]:
-        return [
-            text
-            for start in range(0, len(prompts), _ROWS)
-            for text in run("text", prompts[start : start + _ROWS], max_new_tokens)
-        ]
-
-    return Opened(encode, continue_greedily, ("onnxruntime",))
+    return opened_step(step, empty_caches, tokenizer, "onnxruntime", logits)

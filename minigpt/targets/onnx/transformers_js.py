@@ -99,7 +99,7 @@ def build_graph(model: GPT, end_id: int) -> Any:
     # TensorFlow has no dots in names.
     names = {_plain("past")(part): f"past_key_values.{part}" for part in parts}
     names |= {_plain("present")(part): f"present.{part}" for part in parts}
-    rename(graph.graph, "", names)
+    rename(graph.graph, names)
     shapes: dict[str, tuple[int, list[Any]]] = {
         "input_ids": (TensorProto.INT64, [BATCH, NEW]),
         "attention_mask": (TensorProto.INT64, [BATCH, ALL]),

@@ -30,7 +30,6 @@ def test_the_values_of_a_certificate(run):
             "largest_difference": 0.1234,
             "same_texts": 41,
             "prompts": 50,
-            "same_texts_of_graph": None,
             "source_bits": 1.23456,
             "export_bits": 1.23512,
             "compared_tokens": 2000,
