@@ -13,7 +13,7 @@ from minigpt.models import GPT, build_gpt
 from minigpt.runs.checkpoints import write_tensors
 from minigpt.runs.layout import check_new_run
 from minigpt.runs.run import Run
-from minigpt.targets.huggingface.architecture import Architecture, ConfigReader, read_json_object
+from minigpt.targets.huggingface.architecture import Architecture, read_json_object
 from minigpt.targets.huggingface.gpt2 import GPT2
 from minigpt.targets.huggingface.qwen3 import Qwen3
 from minigpt.targets.huggingface.tokenizer_export import export_problem, padding_id, tokenizer_files
@@ -152,7 +152,7 @@ def read_folder(folder: Path, level: int = logging.DEBUG) -> tuple[GPT, Tokenize
         raise UserError(ArgumentProblem("folder", folder, problem))
     content = read_json_object(path)
     architecture = _architecture_of_folder(content, path)
-    described = architecture.read_config(ConfigReader(content, str(path)))
+    described = architecture.read_config(content, path)
     tokenizer = read_tokenizer(
         folder, described.vocab_size, described.end_id, architecture.tokenizer_class
     )

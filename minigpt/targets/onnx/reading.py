@@ -1,7 +1,7 @@
 """Opens the folders of the ONNX targets with onnxruntime and the tokenizers package."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,42 +21,22 @@ _PAST, _PRESENT = "past_key_values.", "present."
 
 def open_onnx(path: Path) -> Opened:
     """Opens `model.onnx` and the other files of its folder."""
-    session = _session(path / "model.onnx")
-    empty_caches = {
-        each.name: np.zeros([1, *each.shape[1:]], np.float32)
-        for each in session.get_inputs()
-        if each.name not in ("token_ids", "position")
+
+    def inputs(ids: Sequence[int], position: int) -> dict[str, np.ndarray]:
+        place = np.array([position], np.int32)
+        return {"token_ids": np.array([ids], np.int32), "position": place}
+
+    files = {
+        str(file.relative_to(path)): file.read_bytes()
+        for pattern in ("*.json", "*/*")
+        for file in path.glob(pattern)
     }
-    outputs = ["logits", *(f"new_{name}" for name in empty_caches)]
-    tokenizer = DocumentedTokenizer(
-        {
-            str(file.relative_to(path)): file.read_bytes()
-            for pattern in ("*.json", "*/*")
-            for file in path.glob(pattern)
-        }
-    )
-
-    def run(ids: Any, position: int, caches: Caches) -> tuple[np.ndarray, Caches]:
-        inputs = {
-            "token_ids": np.array(ids, np.int32)[None],
-            "position": np.array([position], np.int32),
-        }
-        logits, *updated = session.run(outputs, inputs | caches)
-        return logits[0], dict(zip(empty_caches, updated, strict=True))
-
-    return _opened(run, empty_caches, tokenizer)
+    return _opened(path / "model.onnx", files, inputs, lambda name: f"new_{name}")
 
 
 def open_transformers_js(path: Path) -> Opened:
     """Opens the model in `onnx/`, and the files next to that folder."""
     (model,) = (path / "onnx").glob("*.onnx")
-    session = _session(model)
-    empty_caches = {
-        each.name: np.zeros([1, each.shape[1], 0, each.shape[3]], np.float32)
-        for each in session.get_inputs()
-        if each.name.startswith(_PAST)
-    }
-    outputs = ["logits", *(name.replace(_PAST, _PRESENT) for name in empty_caches)]
     generation = json.loads((path / "generation_config.json").read_bytes())
     settings = {
         "weights": next(name for name, (_, file) in MODEL_FILES.items() if file == model.name),
@@ -64,42 +44,58 @@ def open_transformers_js(path: Path) -> Opened:
         "end_id": generation["eos_token_id"],
         "undrawable_ids": generation.get("suppress_tokens", []),
     }
-    tokenizer = DocumentedTokenizer(
-        {
-            SETTINGS_FILE: json.dumps(settings).encode(),
-            "tokenizer.json": (path / "tokenizer.json").read_bytes(),
-        }
-    )
+    files = {
+        SETTINGS_FILE: json.dumps(settings).encode(),
+        "tokenizer.json": (path / "tokenizer.json").read_bytes(),
+    }
 
-    def run(ids: Any, position: int, caches: Caches) -> tuple[np.ndarray, Caches]:
-        inputs = {
-            "input_ids": np.array(ids, np.int64)[None],
-            "attention_mask": np.ones([1, position + len(ids)], np.int64),
-        }
-        logits, *updated = session.run(outputs, inputs | caches)
-        return logits[0], dict(zip(empty_caches, updated, strict=True))
+    def inputs(ids: Sequence[int], position: int) -> dict[str, np.ndarray]:
+        mask = np.ones([1, position + len(ids)], np.int64)
+        return {"input_ids": np.array([ids], np.int64), "attention_mask": mask}
 
-    return _opened(run, empty_caches, tokenizer)
+    return _opened(model, files, inputs, lambda name: name.replace(_PAST, _PRESENT))
 
 
-def _session(path: Path) -> Any:
+def _opened(
+    model: Path,
+    files: Mapping[str, bytes],
+    inputs: Callable[[Sequence[int], int], dict[str, np.ndarray]],
+    new_name: Callable[[str], str],
+) -> Opened:
+    """Returns what is opened.
+
+    Args:
+      model: the graph.
+      files: see `DocumentedTokenizer`.
+      inputs: (new ids, their position) → the inputs of the graph without the caches.
+      new_name: the name of a cache → that of the output with the new one.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     # No warnings: there is one about each input that has a default.
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    others = inputs([0], 0)
+    # A length that is not fixed is that of the text: 0.
+    empty_caches = {
+        each.name: np.zeros(
+            [1, *(n if isinstance(n, int) else 0 for n in each.shape[1:])], np.float32
+        )
+        for each in session.get_inputs()
+        if each.name not in others
+    }
+    outputs = ["logits", *map(new_name, empty_caches)]
 
-
-def _opened(run: Any, empty_caches: Caches, tokenizer: DocumentedTokenizer) -> Opened:
-    """Returns what is opened; `run` returns float32[T, V] and the new caches."""
+    def run(ids: Any, position: int, caches: Caches) -> tuple[np.ndarray, Caches]:
+        logits, *updated = session.run(outputs, inputs(ids, position) | caches)
+        return logits[0], dict(zip(empty_caches, updated, strict=True))
 
     def step(ids: Sequence[int], position: int, caches: Caches) -> tuple[np.ndarray, Caches]:
         logits, caches = run(ids, position, caches)
         return logits[-1], caches
 
     def logits(ids: np.ndarray) -> np.ndarray:
-        found: np.ndarray = run(ids, 0, empty_caches)[0]
-        return found
+        return run(ids, 0, empty_caches)[0]
 
-    return opened_step(step, empty_caches, tokenizer, "onnxruntime", logits)
+    return opened_step(step, empty_caches, DocumentedTokenizer(files), "onnxruntime", logits)

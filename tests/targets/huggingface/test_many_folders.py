@@ -384,7 +384,7 @@ def test_files_of_torch_without_torch(tmp_path, monkeypatch):
 
     write(tmp_path / "folder", "gpt2")
     as_torch_files(tmp_path / "folder", 1)
-    monkeypatch.setattr(weights, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UserError) as caught:
         import_run(tmp_path / "folder", tmp_path / "run")
     (problem,) = caught.value.problems
