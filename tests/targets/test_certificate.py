@@ -1,8 +1,6 @@
 """Certificates: what they say about good exports, and that they see each kind of damage."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ from minigpt.targets.certificate import certificate_path, certify
 from minigpt.targets.material import pair_material
 from minigpt.targets.onnx import reading
 from minigpt.targets.targets import TARGETS, ExportSource, target_named, target_of
+from tests.cli.running import called
 
 SMALL = {"LINES": 60, "PROMPTS": 5, "TOKENS": 100}
 
@@ -26,9 +25,8 @@ def _short(monkeypatch):
 
 
 def exported(run, format: str, path, weights: str = "float32") -> dict:
-    if target_named(format).packages:
-        for package in target_named(format).packages:
-            pytest.importorskip(package, reason=f"needs the extra {format}")
+    for package in target_named(format).packages:
+        pytest.importorskip(package, reason=f"needs the extra {format}")
     return minigpt.export_run(run, format, path, weights=weights, certificate=True)
 
 
@@ -84,10 +82,10 @@ def test_sources_that_are_not_cut(pair_run):
     assert prompts and all(len(tokenizer.encode(prompt)) + 1 <= most for prompt in prompts)
 
 
-@pytest.mark.parametrize("format", ["litert", "onnx", "huggingface", "transformers_js"])
-def test_formats_without_pairs(pair_run, tmp_path, format):
-    with pytest.raises(UserError, match=r"format = .*: the model is a"):
-        exported(pair_run, format, tmp_path / "exported")
+def test_formats_without_pairs(pair_run, tmp_path):
+    for format in ("litert", "onnx", "huggingface", "transformers_js"):
+        with pytest.raises(UserError, match=r"format = .*: the model is a"):
+            exported(pair_run, format, tmp_path / "exported")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -171,18 +169,13 @@ def test_verify_refuses_what_is_no_export(tiny_run, tmp_path):
             minigpt.verify(path, tiny_run)
 
 
-def test_the_command(tiny_run, tmp_path):
+def test_the_commands(tiny_run, tmp_path):
     path = tmp_path / "model.gguf"
-    program = [sys.executable, "-m", "minigpt"]
-    export = ["export", str(tiny_run.path), "--format", "gguf", "--output", str(path)]
-    done = subprocess.run([*program, *export], capture_output=True, text=True)
+    done = called("export", tiny_run.path, "--format=gguf", "--output", path)
     assert done.returncode == 0, done.stderr
     assert f"Wrote {path}\n" in done.stdout
-    assert sorted(file.name for file in tmp_path.iterdir()) == [
-        "model.gguf",
-        "model.gguf.certificate.json",
-    ]
-    verify = ["verify", str(path), "--against", str(tiny_run.path), "--json"]
-    done = subprocess.run([*program, *verify], capture_output=True, text=True)
+    names = {"model.gguf", "model.gguf.certificate.json"}
+    assert {file.name for file in tmp_path.iterdir()} == names
+    done = called("verify", path, "--against", tiny_run.path, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["problems"] == []

@@ -74,21 +74,11 @@ def test_answers_in_a_fresh_process_as_sample_does(tiny_run, opened, tmp_path):
     assert json.loads(out) == opened.generate(PROMPTS, NEW, top_k=1)
 
 
-def test_greedy_text_is_the_same_everywhere(opened, served, monkeypatch):
-    """Export, sample, callback, and a naive loop over the `logits` signature."""
+def test_greedy_text_is_the_same_everywhere(opened, served):
+    """Export, sample, and a naive loop over the `logits` signature."""
     exported = serve(served, PROMPTS)
     assert exported == opened.generate(PROMPTS, NEW, top_k=1)
     assert exported == opened.generate(PROMPTS, NEW, temperature=0.0)
-
-    # The callback has a decoder of its own.
-    monkeypatch.setattr(CachedGPT, "jit_compile", NEVER_COMPILED)
-    shown = []
-    callback = minigpt.TextGenerator(
-        opened.tokenizer, PROMPTS, NEW, top_k=1, show=lambda prompt, text: shown.append(text)
-    )
-    callback.set_model(opened.model)
-    callback.on_epoch_end(0)
-    assert shown == exported
 
     tokenizer, max_len = opened.tokenizer, opened.model.max_len
     for prompt, text in zip(PROMPTS, exported, strict=True):
@@ -135,12 +125,6 @@ def test_logits_and_latents(opened, served):
     np.testing.assert_allclose(out["latents"], opened.latents(ids), atol=1e-5)
     with pytest.raises(tf.errors.InvalidArgumentError, match="at most max_len = 16 tokens"):
         served["logits"](token_ids=tf.zeros([1, 17], tf.int32))
-
-
-def test_tokenize_and_detokenize_round_trip(served):
-    encoded = served["tokenize"](text=tf.constant(PROMPTS))
-    again = served["detokenize"](**encoded)["text"].numpy()
-    assert [text.decode() for text in again] == PROMPTS
 
 
 def sample(served, prompts, new=NEW, **settings):
@@ -267,12 +251,8 @@ def test_other_tokenizers(kind, tmp_path, monkeypatch):
 
 def test_a_full_folder_is_not_overwritten(tiny_run, tmp_path):
     (tmp_path / "kept.txt").write_text("mine")
-    problems = {
-        "saved_model": "is not empty; should be a new or empty directory",
-        "keras": "exists; should be a new file",
-    }
-    for format, problem in problems.items():
-        with pytest.raises(UserError, match=problem):
+    for format in ("saved_model", "keras"):
+        with pytest.raises(UserError, match="output = "):
             export_run(tiny_run, format, tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["kept.txt"]
 
@@ -280,7 +260,8 @@ def test_a_full_folder_is_not_overwritten(tiny_run, tmp_path):
 def test_keras_export(tiny_run, opened, tmp_path):
     import keras
 
-    export_run(tiny_run, "keras", tmp_path / "new.keras")
+    # The path of a run is as good.
+    export_run(tiny_run.path, "keras", output=tmp_path / "new.keras")
     model = keras.models.load_model(tmp_path / "new.keras")
     ids = np.array([[5, 6, 7]], "int32")
     np.testing.assert_array_equal(model(ids), opened.logits(ids))
@@ -290,18 +271,11 @@ def test_keras_export(tiny_run, opened, tmp_path):
     assert tokenizer.fingerprint() == tiny_run.load_tokenizer().fingerprint()
 
 
-def test_export_run_refuses_unknown_formats(tiny_run, tmp_path):
-    minigpt.export_run(tiny_run, "keras", output=tmp_path / "a")
-    minigpt.export_run(tiny_run, "keras", tmp_path / "b")
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["a", "b"]
+def test_what_export_run_refuses(tiny_run, tmp_path):
     with pytest.raises(ValueError, match="`format` must be one of saved_model, keras, huggingface"):
         minigpt.export_run(tiny_run, "tensorrt", tmp_path / "c")
     with pytest.raises(TypeError, match="output"):
         minigpt.export_run(tiny_run, "keras")
-
-
-def test_a_run_is_exported_by_its_directory(tiny_run, tmp_path):
-    export_run(tiny_run.path, "keras", tmp_path / "new")
-    assert (tmp_path / "new").is_file()
-    with pytest.raises(TypeError, match=r"`run` must be a Run or the path of one. Received: None"):
+    with pytest.raises(TypeError, match="`run`"):
         export_run(None, "keras", tmp_path / "other")
+    assert not any(tmp_path.iterdir())
