@@ -1,6 +1,5 @@
 """The export to Hugging Face folders, tested without transformers."""
 
-import itertools
 import json
 
 import numpy as np
@@ -15,7 +14,7 @@ from minigpt.targets.targets import target_named
 from minigpt.tokenizers import Tokenizer, learn_tokenizer
 from minigpt.tokenizers.character import CharacterTokenizer
 from tests.conftest import tiny_text
-from tests.mixed_lines import code
+from tests.mixed_lines import code, scraps
 from tests.settings import tokenizer_config
 from tests.targets.huggingface.folders import write_model
 
@@ -135,39 +134,18 @@ def test_a_tokenizer_that_cannot_be_expressed_is_refused_with_the_reason():
     assert "tokenizer.lowercase = true" in problem
 
 
-def test_merges_are_those_of_sentencepiece():
-    """Merging pairs in their order in plain Python gives the ids of sentencepiece."""
-    config = tokenizer_config(kind="byte_pair", vocab_size=700)
-    tokenizer = learn_tokenizer(code(300, 20), config)
-    ids_of, merges = tokenizer.vocabulary_and_merges()
-    rank = {pair: number for number, pair in enumerate(merges)}
-    assert len(rank) == sum(len(piece) > 1 for piece in list(ids_of)[258:]) > 200
-    for text in ["".join(reversed(line)) for line in code(40, 21)] + code(40, 21):
-        symbols = list(text.replace(" ", "\u2581"))
-        while found := [
-            (rank[pair], i) for i, pair in enumerate(itertools.pairwise(symbols)) if pair in rank
-        ]:
-            _, i = min(found)
-            symbols[i : i + 2] = [symbols[i] + symbols[i + 1]]
-        expected = []
-        for symbol in symbols:
-            if symbol in ids_of:
-                expected.append(ids_of[symbol])
-            else:
-                expected += [ids_of[f"<0x{byte:02X}>"] for byte in symbol.encode()]
-        assert tokenizer.encode(text).tolist() == expected
-
-
-def test_characters_are_those_of_byte_fallback():
-    """The model of tokenizer.json without merges in plain Python: characters, else names of bytes."""
-    tokenizer = learned("character", 12)
-    model = json.loads(tokenizer_files(tokenizer, 8)["tokenizer.json"])["model"]
-    assert (model["type"], model["byte_fallback"], model["merges"]) == ("BPE", True, [])
-    ids_of = model["vocab"]
-    assert sorted(ids_of.values()) == list(range(tokenizer.vocab_size))
-    for text in [*code(40, 22), "☃ż\0\u2581\U0001f600 <0x41><end>[PAD]"]:
-        expected = []
-        for symbol in text:
-            names = [symbol] if symbol in ids_of else [f"<0x{b:02X}>" for b in symbol.encode()]
-            expected += [ids_of[name] for name in names]
-        assert tokenizer.encode(text).tolist() == expected
+@pytest.mark.parametrize(("kind", "vocab_size"), [*KINDS, ("byte_pair", 700)])
+def test_the_tokenizers_package_gives_the_same_ids_and_text(kind, vocab_size):
+    tokenizers = pytest.importorskip("tokenizers", reason="needs the package tokenizers")
+    tokenizer = learned(kind, vocab_size)
+    if vocab_size == 700:
+        config = tokenizer_config(kind=kind, vocab_size=vocab_size)
+        tokenizer = learn_tokenizer(code(300, 20), config)
+    described = tokenizer_files(tokenizer, 8)["tokenizer.json"]
+    theirs = tokenizers.Tokenizer.from_str(described)
+    theirs.encode_special_tokens = True
+    lines = [*code(200, 21), *scraps(200, 22), "☃ż\0\u2581\U0001f600 <0x41><end>[PAD]", "", " "]
+    for line in lines:
+        ids = tokenizer.encode(line).tolist()
+        assert theirs.encode(line).ids == ids, line
+        assert theirs.decode(ids) == tokenizer.decode(ids)

@@ -187,15 +187,22 @@ def test_the_tokenizer_from_tokenizer_json(tmp_path):
     again = import_run(folder, tmp_path / "again").load_tokenizer()
     assert again.fingerprint() == tokenizer.fingerprint()
     shutil.rmtree(tmp_path / "run")
+    other_pattern = {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}"}, "behavior": "Isolated"}
     for part, value in (
         ("model", {"type": "Unigram"}),
-        ("normalizer", {"type": "NFC"}),
+        ("normalizer", {"type": "Lowercase"}),
         ("pre_tokenizer", {"type": "ByteLevel", "add_prefix_space": True}),
-        ("pre_tokenizer", {"type": "Sequence", "pretokenizers": [{"type": "Split"}]}),
+        ("pre_tokenizer", {"type": "Sequence", "pretokenizers": [other_pattern]}),
+        ("post_processor", {"type": "TemplateProcessing", "single": [{"SpecialToken": {}}]}),
     ):
         (folder / "tokenizer.json").write_text(json.dumps(described | {part: value}))
         (line,) = refused(folder)
         assert f"tokenizer.json: {part}" in line
+    (folder / "tokenizer.json").write_text(json.dumps(described))
+    for settings in ({"add_prefix_space": True}, {"tokenizer_class": "Qwen2Tokenizer"}):
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+        (line,) = refused(folder)
+        assert f"tokenizer_config.json: {next(iter(settings))} = " in line
 
 
 def test_the_class_of_the_tokenizer(tmp_path):

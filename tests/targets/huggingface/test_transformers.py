@@ -3,7 +3,6 @@
 The test of GPT-2's size takes minutes and 3 GB of memory.
 """
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 import minigpt
 from minigpt.config import GPTConfig, load_config
-from minigpt.models import GPT, build_gpt
+from minigpt.models import build_gpt
 from minigpt.targets.huggingface.folders import import_run
 from minigpt.tokenizers import Tokenizer
 from minigpt.tokenizers.gpt2 import GPT2Tokenizer
@@ -19,32 +18,19 @@ from tests.conftest import tiny_text
 from tests.mixed_lines import code, scraps
 from tests.targets.huggingface.folders import FIXTURES, PARITY, difference, write_model
 from tests.targets.huggingface.test_chat_template import CHATML, QWEN3, TURNS, folder_with
-from tests.targets.huggingface.test_export import KINDS, learned
+from tests.targets.huggingface.test_export import KINDS, learned, random_gpt
 
 pytestmark = pytest.mark.slow
 transformers = pytest.importorskip("transformers", reason="needs the extra parity")
 torch = pytest.importorskip("torch", reason="needs the extra parity")
 
-UNTIED = {"tie_embeddings": False, "head_bias": False}
 SIZES = {
-    "one layer": {"embed_dim": 8, "num_heads": 1, "num_layers": 1},
-    "odd widths": {"embed_dim": 21, "num_heads": 3, "num_layers": 3, "ff_dim": 17},
-    "no qkv bias": {"embed_dim": 16, "num_heads": 4, "num_layers": 2, "qkv_bias": False},
-    "untied": {"embed_dim": 32, "num_heads": 2, "num_layers": 4, **UNTIED},
-    "modern": {"block": "modern", "embed_dim": 16, "num_heads": 4, "num_layers": 2},
-    "modern, grouped": {
+    "gpt2": {"embed_dim": 8, "num_heads": 1, "num_layers": 1},
+    "qwen3": {
         **{"block": "modern", "embed_dim": 20, "num_heads": 6, "num_kv_heads": 2, "head_dim": 8},
         **{"num_layers": 3, "ff_dim": 17, "rotary_base": 1e6, "tie_embeddings": False},
     },
-    "modern, one key head": {
-        **{"block": "modern", "embed_dim": 128, "num_heads": 8, "num_kv_heads": 1},
-        **{"num_layers": 6, "activation": "relu_squared"},
-    },
 }
-# Names in SIZES of the smallest GPT-2 and of a Qwen3.
-BOTH = ["one layer", "modern, grouped"]
-GPT2_124M = {"embed_dim": 768, "num_heads": 12, "num_layers": 12, "max_len": 1024}
-PROMPT = "It was a dark and stormy night"
 
 
 def small_tokenizer() -> GPT2Tokenizer:
@@ -52,27 +38,9 @@ def small_tokenizer() -> GPT2Tokenizer:
     return GPT2Tokenizer.from_files(*(file.read_bytes() for file in files))
 
 
-def random_gpt(vocab_size: int, **sizes) -> GPT:
-    """Returns a model in which every part changes the logits; gains are near 1 but not 1."""
-    model = build_gpt(
-        GPTConfig(**{"block": "pre_norm", "max_len": 96, "norm_epsilon": 1e-5, **sizes}), vocab_size
-    )
-    draw = np.random.default_rng(7)
-    scale = 2 / model.embedding.embed_dim**0.5
-    for variable in model.trainable_variables:
-        noise = draw.standard_normal(variable.shape, "float32")
-        if variable.name in ("gamma", "scale"):
-            variable.assign(1 + 0.1 * noise)
-        elif len(variable.shape) == 1 or variable.name == "position_embedding":
-            variable.assign(0.1 * noise)
-        else:
-            variable.assign(scale * noise)
-    return model
-
-
 def pair(sizes: dict, tokenizer: Tokenizer, folder: Path):
     """Returns a model, and the same model loaded by transformers."""
-    model = random_gpt(tokenizer.vocab_size, **sizes)
+    model = random_gpt(tokenizer.vocab_size, max_len=96, norm_epsilon=1e-5, **sizes)
     write_model(model, tokenizer, folder)
     class_name = "Qwen3ForCausalLM" if sizes.get("block") == "modern" else "GPT2LMHeadModel"
     kind = getattr(transformers, class_name)
@@ -81,32 +49,7 @@ def pair(sizes: dict, tokenizer: Tokenizer, folder: Path):
     return model, theirs.eval()
 
 
-def logits_of(theirs, ids: np.ndarray) -> np.ndarray:
-    with torch.no_grad():
-        return theirs(torch.tensor(ids.astype("int64"))).logits.numpy()
-
-
 @pytest.mark.parametrize("name", SIZES)
-def test_transformers_computes_the_same_logits(name, tmp_path):
-    tokenizer = small_tokenizer()
-    ours, theirs = pair(SIZES[name], tokenizer, tmp_path / "folder")
-    check_parity(ours, theirs, tokenizer)
-
-
-def check_parity(ours: GPT, theirs, tokenizer: Tokenizer) -> None:
-    ids = np.random.default_rng(0).integers(0, tokenizer.vocab_size, (2, 40)).astype("int32")
-    right = logits_of(theirs, ids)
-    assert right.std() >= 1
-    assert difference(ours(ids).numpy(), right) < PARITY
-    (sample,) = minigpt.TextModel(ours, tokenizer).samples(PROMPT, 50, top_k=1)
-    prompt = torch.tensor([tokenizer.encode(PROMPT).tolist()])
-    greedy = theirs.generate(prompt, max_new_tokens=50, do_sample=False)[0, prompt.shape[1] :]
-    expected = greedy.tolist()
-    assert sample.tokens == (expected[:-1] if expected[-1] == tokenizer.end_id else expected)
-    assert len(sample.tokens) == 50
-
-
-@pytest.mark.parametrize("name", BOTH)
 @pytest.mark.parametrize(("kind", "vocab_size"), [("gpt2", 400), *KINDS, ("byte_pair", 1200)])
 def test_auto_tokenizer_gives_the_same_ids_and_text(kind, vocab_size, name, tmp_path):
     tokenizer = small_tokenizer() if kind == "gpt2" else learned(kind, vocab_size)
@@ -127,7 +70,7 @@ def test_auto_tokenizer_gives_the_same_ids_and_text(kind, vocab_size, name, tmp_
 @pytest.mark.parametrize(("kind", "vocab_size"), [("character", 12), ("word", 30)])
 def test_what_is_never_sampled_here_is_not_sampled_there(kind, vocab_size, tmp_path):
     tokenizer = learned(kind, vocab_size)
-    _, theirs = pair(SIZES["one layer"], tokenizer, tmp_path / "folder")
+    _, theirs = pair(SIZES["gpt2"], tokenizer, tmp_path / "folder")
     assert tokenizer.never_sampled_ids
 
     def drawn(**settings) -> set[int]:
@@ -144,7 +87,7 @@ def test_what_is_never_sampled_here_is_not_sampled_there(kind, vocab_size, tmp_p
     assert drawn(suppress_tokens=[]) & banned
 
 
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", SIZES)
 def test_a_folder_that_transformers_saved_again_is_imported(name, tmp_path):
     """docs/guide.md names its files."""
     tokenizer = small_tokenizer()
@@ -173,10 +116,16 @@ def test_a_folder_that_transformers_saved_again_is_imported(name, tmp_path):
 def test_124m(shared_data, tmp_path):
     files = (shared_data / "gpt2" / name for name in ("encoder.json", "vocab.bpe"))
     tokenizer = GPT2Tokenizer.from_files(*(file.read_bytes() for file in files))
-    ours, theirs = pair(GPT2_124M, tokenizer, tmp_path / "folder")
+    sizes = {"embed_dim": 768, "num_heads": 12, "num_layers": 12, "max_len": 1024}
+    described = GPTConfig(block="pre_norm", norm_epsilon=1e-5, **sizes)
+    ours = build_gpt(described, tokenizer.vocab_size)
+    write_model(ours, tokenizer, tmp_path / "folder")
+    theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "folder").eval()
     assert ours.count_params() == theirs.num_parameters() == 124_439_808
-    check_parity(ours, theirs, tokenizer)
-    assert json.loads((tmp_path / "folder" / "config.json").read_text())["n_layer"] == 12
+    ids = np.random.default_rng(0).integers(0, tokenizer.vocab_size, (2, 40)).astype("int32")
+    with torch.no_grad():
+        right = theirs(torch.tensor(ids.astype("int64"))).logits.numpy()
+    assert difference(ours(ids).numpy(), right) < PARITY
 
 
 @pytest.mark.parametrize(("splitting", "template"), [("gpt2", CHATML), ("qwen2", QWEN3)])
