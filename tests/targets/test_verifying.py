@@ -86,24 +86,22 @@ def another_run(path: Path, max_len: int, vocab_size: int) -> Run:
     return Run.create(path, config, tokenizer, None, model)
 
 
-@pytest.mark.usefixtures("with_saved_models")
 @pytest.mark.parametrize(
     ("max_len", "vocab_size", "problem"),
     [(24, 320, "at most max_len = 16"), (16, 330, "has vocab_size = 320, the run 330")],
 )
-def test_a_saved_model_of_another_run(tiny_run, tmp_path, max_len, vocab_size, problem):
+def test_a_saved_model_of_another_run(saved_model, tmp_path, max_len, vocab_size, problem):
     """It does not say its sizes. One of a shorter context refuses the texts of the run."""
     other = another_run(tmp_path / "other", max_len, vocab_size)
-    done = called("verify", tiny_run.saved_model_folder, "--against", other.path)
+    done = called("verify", saved_model, "--against", other.path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert problem in done.stderr
 
 
-@pytest.mark.usefixtures("with_saved_models")
-def test_a_saved_model_of_another_kind(tiny_run, pair_run):
-    for export, run in ((pair_run, tiny_run), (tiny_run, pair_run)):
+def test_a_saved_model_of_another_kind(tiny_run, pair_run, saved_model, pair_saved_model):
+    for export, run in ((pair_saved_model, tiny_run), (saved_model, pair_run)):
         with pytest.raises(UserError, match="another kind of model"):
-            minigpt.verify(export.saved_model_folder, run)
+            minigpt.verify(export, run)
 
 
 def test_a_saved_model_of_another_program(tiny_run, tmp_path):
