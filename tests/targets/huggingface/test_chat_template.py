@@ -16,6 +16,7 @@ from minigpt.tokenizers.gpt2 import GPT2Tokenizer
 from minigpt.tokenizers.splitting import AddedToken
 from tests.targets.huggingface.folders import FIXTURES, write_model
 
+pytestmark = pytest.mark.usefixtures("without_xla")
 QWEN3 = (FIXTURES.parent / "chat_templates" / "qwen3.jinja").read_text(encoding="utf-8")
 CHATML = (
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "

@@ -25,6 +25,8 @@ from tests.targets.huggingface.folders import (
     huggingface_folder,
 )
 
+pytestmark = pytest.mark.usefixtures("without_xla")
+
 
 def config_of(folder: Path) -> dict:
     return json.loads((folder / "config.json").read_text())
