@@ -126,23 +126,6 @@ def test_a_fine_tuned_model_with_a_head_of_its_own_is_exported(text, tmp_path, c
     np.testing.assert_array_equal(again.logits(ids), after(ids))
 
 
-def test_what_an_export_would_refuse_is_said_first(text, tmp_path, capsys, no_export):
-    """Before the first step. A folder of GPT-2 has no bias in its head."""
-    source = import_run(huggingface_folder("untied", tmp_path / "folder"), tmp_path / "source")
-    described = source.config.model.model_copy(update={"head_bias": True})
-    model = build_gpt(described, 400)
-    config = source.config.model_copy(update={"model": described})
-    start = Run.create(tmp_path / "start", config, source.load_tokenizer(), None, model)
-    few = {"epochs": 1, "steps_per_epoch": 1}
-    run = minigpt.train(settings(start, text, **few), tmp_path / "run")
-    lines = capsys.readouterr().out.splitlines()
-    reason = "model.head_bias = True: GPT-2 has False"
-    said = lines.index(f"--format huggingface will be refused: {reason}")
-    assert said < next(i for i, line in enumerate(lines) if line.startswith("Compiling"))
-    with pytest.raises(UserError, match=re.escape(reason)):
-        minigpt.export_run(run, "huggingface", tmp_path / "again")
-
-
 def compiled(start: Run, optimizer: str = "adamw") -> keras.Model:
     """A model with LoRA, about to be trained."""
     config = start.config.model.model_copy(update={"dropout_rate": 0.0})

@@ -16,7 +16,7 @@ from minigpt.runs.run import Run
 from minigpt.targets.huggingface.architecture import Architecture, read_json_object
 from minigpt.targets.huggingface.gpt2 import GPT2
 from minigpt.targets.huggingface.qwen3 import Qwen3
-from minigpt.targets.huggingface.tokenizer_export import export_problem, padding_id, tokenizer_files
+from minigpt.targets.huggingface.tokenizer_export import padding_id, tokenizer_files
 from minigpt.targets.huggingface.tokenizer_import import OWN_FOLDER, read_tokenizer
 from minigpt.targets.huggingface.weights import open_weights
 from minigpt.tokenizers import Tokenizer
@@ -31,13 +31,6 @@ logger = logging.getLogger(__name__)
 def architecture_of_model(config: TransformerConfig) -> Architecture:
     """Returns the architecture that a model is exported as, or with which it is compared."""
     return next((a for a in ARCHITECTURES if a.block == config.block), ARCHITECTURES[0])
-
-
-def export_problems(config: TransformerConfig, tokenizer: Tokenizer) -> list[str]:
-    """Returns why a GPT and its tokenizer cannot be written for `transformers`, one line per reason."""
-    problems = architecture_of_model(config).export_problems(config)
-    reason = export_problem(tokenizer)
-    return [*problems, reason] if reason else problems
 
 
 def write_folder(
