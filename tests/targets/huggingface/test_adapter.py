@@ -9,7 +9,8 @@ from safetensors.numpy import load_file
 
 import minigpt
 from minigpt.errors import UserError
-from minigpt.targets.export import write_adapter_folder
+from minigpt.targets.export import new_output
+from minigpt.targets.huggingface.adapter import write_adapter
 from minigpt.targets.huggingface.folders import import_run
 from minigpt.targets.huggingface.gpt2 import GPT2
 from minigpt.targets.huggingface.qwen3 import Qwen3
@@ -23,6 +24,11 @@ ROWS = [
     {"messages": [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": text}]}
     for text in ("Ana.", "Ben has it.", "Nobody.")
 ]
+
+
+def write_adapter_folder(run: minigpt.Run, folder) -> str | None:
+    with new_output(folder, True) as unfinished:
+        return write_adapter(run, unfinished)
 
 
 def tuned(folder, name: str) -> None:
