@@ -78,21 +78,16 @@ def most_typical(probabilities, typical_p):
 @pytest.mark.parametrize(
     "settings",
     [
-        {},
-        {"temperature": 0.5},
         {"temperature": 2.0, "top_k": 3},
-        {"top_p": 0.7},
         {"temperature": 1.5, "top_k": 4, "top_p": 0.6},
-        {"min_p": 0.4},
         {"temperature": 1.5, "top_k": 5, "top_p": 0.99, "min_p": 0.2},
-        {"typical_p": 0.4},
         {"temperature": 1.5, "top_k": 5, "top_p": 0.95, "min_p": 0.1, "typical_p": 0.8},
     ],
     ids=str,
 )
 def test_drawn_frequencies_agree_with_the_probabilities(settings):
     logits = [0.3, 2.0, -1.0, 1.2, 1.1, -0.5]
-    draws = 100_000
+    draws = 20_000
     expected = expected_probabilities(logits, **settings) * draws
     found = np.bincount(sample_many(logits, draws, **settings), minlength=6)
     assert (found[expected == 0] == 0).all()
@@ -222,13 +217,9 @@ def test_no_repetition_penalty(none):
 @pytest.mark.parametrize(
     "settings",
     [
-        SamplingSettings(top_k=FEW_CANDIDATES),
-        SamplingSettings(top_k=10, temperature=0.7, top_p=0.9),
-        SamplingSettings(top_k=3, min_p=0.1),
+        SamplingSettings(top_k=FEW_CANDIDATES, temperature=0.7, top_p=0.9, min_p=0.1),
         SamplingSettings(top_k=30, typical_p=0.5),
-        SamplingSettings(temperature=0.0),
         SamplingSettings(temperature=0.0, top_k=200),
-        SamplingSettings(top_k=1),
     ],
 )
 def test_few_candidates_draw_the_same_as_all(settings, jit):
