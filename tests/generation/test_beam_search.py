@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from minigpt.generation.beam_search import beam_search
+from minigpt.generation.loop import initial_state
 
 END = 0
 
@@ -19,20 +20,16 @@ def search(tables, beams, new, length_penalty=0.0):
     """
     tables = tf.constant(tables, tf.float32)
 
-    def next_logits(ids, step, state):
-        table, newest = state
-        newest = tf.where(step > 0, ids[:, tf.maximum(step - 1, 0)], newest)
-        return tf.gather(table[:, step], newest, batch_dims=1), (table, newest)
+    def next_logits(token_ids, lengths, tables):
+        newest = tf.gather(token_ids, lengths - 1, batch_dims=1)
+        table = tf.gather(tables, lengths - 1, batch_dims=1)
+        return tf.gather(table, newest, batch_dims=1), tables
 
-    rows = tf.shape(tables)[0]
+    rows = len(tables)
+    start, ones, limit = tf.fill([rows, 1], END), tf.ones([rows], tf.int32), tf.constant(new)
+    state = initial_state(start, ones, limit, 1 + limit, tables)
     ids, lengths, scores = tf.function(beam_search)(
-        next_logits,
-        (tables, tf.fill([rows], END)),
-        rows,
-        tf.constant(beams),
-        tf.constant(new),
-        END,
-        tf.constant(length_penalty),
+        state, next_logits, tf.constant(beams), END, tf.constant(length_penalty)
     )
     return [
         [

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from minigpt.config import EncoderDecoderConfig, TransformerConfig, load_config
-from minigpt.models import EncoderDecoder, build_encoder_decoder, build_model
+from minigpt.models import EncoderDecoder, build_model
 from minigpt.training.messages import parameters_by_part
 from minigpt.training.optimizers.build import learning_rate
 
@@ -22,7 +22,7 @@ def small_model(seed: int = 0, **changes) -> EncoderDecoder:
     """Returns a model whose logits differ clearly between tokens."""
     sizes = {"max_len": 8, "embed_dim": 8, "num_heads": 2, "num_layers": 2, "dropout_rate": 0.1}
     config = EncoderDecoderConfig(**{**sizes, **changes})
-    model = build_encoder_decoder(config, VOCAB_SIZE)
+    model = build_model(config, VOCAB_SIZE)
     draw = np.random.default_rng(seed)
     model.set_weights([w + draw.normal(size=w.shape, scale=0.3) for w in model.get_weights()])
     return model
@@ -236,7 +236,7 @@ def test_the_modern_shipped_config_has_the_parameters_of_its_formula():
 
 def test_mixed_precision_still_gives_float32_logits(inputs):
     config = EncoderDecoderConfig(max_len=8, embed_dim=8, num_layers=1)
-    model = build_encoder_decoder(config, VOCAB_SIZE, "mixed_bfloat16")
+    model = build_model(config, VOCAB_SIZE, "mixed_bfloat16")
     assert model(inputs).dtype == "float32"
     assert model.encode(*inputs[:2])[0][0][0].dtype == "bfloat16"
 
