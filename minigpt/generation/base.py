@@ -96,8 +96,8 @@ class BaseTextModel(ModelWithTokenizer):
         Returns:
           The continuations, without the prompts.
         """
-        samples = self._continue(prompts, max_new_tokens, seed, num_samples, settings)
-        return [sample.text for sample in samples]
+        how = {"seed": seed, "num_samples": num_samples, **settings}
+        return [sample.text for sample in self.iter_samples(prompts, max_new_tokens, **how)]
 
     def samples(
         self,
@@ -126,7 +126,8 @@ class BaseTextModel(ModelWithTokenizer):
             `num_samples` other than integers.
           ValueError: the number of seeds is neither 1 nor the number of prompts.
         """
-        return list(self._continue(prompts, max_new_tokens, seed, num_samples, settings))
+        how = {"seed": seed, "num_samples": num_samples, **settings}
+        return list(self.iter_samples(prompts, max_new_tokens, **how))
 
     def iter_samples(
         self,
@@ -141,23 +142,13 @@ class BaseTextModel(ModelWithTokenizer):
 
         Arguments and exceptions are those of `samples`.
         """
-        return self._continue(prompts, max_new_tokens, seed, num_samples, settings)
-
-    def _continue(
-        self,
-        prompts: str | Sequence[str],
-        max_new_tokens: int,
-        seed: int | Sequence[int],
-        num_samples: int,
-        settings: dict[str, Any],
-    ) -> Iterator[Sample]:
         prompts = as_texts("prompts", prompts)
         seeds = seeds_of(seed, len(prompts))
         num_samples = as_integer("num_samples", num_samples)
         checked, controls = self._checked(max_new_tokens, settings)
         encoded = [self._prompt(prompt) for prompt in prompts]
         samples = self._samples(encoded, seeds, checked, num_samples, controls)
-        self._warn_of_unknown(prompts, stacklevel=4)
+        self._warn_of_unknown(prompts, stacklevel=4)  # Where `generate` or `samples` is called.
         return samples
 
     def stream(

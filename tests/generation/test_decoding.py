@@ -257,20 +257,6 @@ def test_beam_search_finds_the_most_probable_two_tokens(decoder, model):
         assert rows(*map(tf.constant, (of_row, row_lengths)))[:5] == [list(e) for e in expected]
 
 
-def test_beam_search_past_the_context(decoder, model):
-    ids, lengths, *_ = arguments([[3, 4]])
-    ids, lengths = decoder.beam_search(ids, lengths, 12, 3, 1.0, 1.0, [END])
-    assert lengths.numpy().tolist() == [[12] * 3]
-
-    # The best of three is likelier than what greedy finds.
-    def likelihood(new):
-        whole = [3, 4, *new]
-        return sum(log_probabilities(model, whole[: 2 + i], [0, END])[t] for i, t in enumerate(new))
-
-    best = likelihood(ids.numpy()[0, 0].tolist())
-    assert best >= likelihood(naive_greedy(model, [3, 4], 12, [0, END]))
-
-
 def test_caches_have_the_length_that_is_asked_for(monkeypatch):
     """Of a long context, a part: with it the same tokens, also where the capacity grows and ends."""
     model = small_gpt(seed=3, **SHARED_KIND)

@@ -85,24 +85,6 @@ def test_the_first_call_may_be_of_any_method():
     assert compiled(kind).evaluate(inputs, TARGETS, verbose=0) == pytest.approx(loss, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"jit_compile": True, "steps_per_execution": 2},
-        {"weighted_metrics": ["accuracy"], "loss_weights": [1.0]},
-    ],
-    ids=str,
-)
-def test_settings_of_compile_do_not_change_the_training(settings):
-    def losses(**settings):
-        model = compiled(**settings)
-        rows = tf.data.Dataset.from_tensor_slices((IDS[:, :-1], TARGETS, np.arange(6.0)))
-        logs = model.fit(rows.batch(2), epochs=2, validation_data=rows.batch(3), verbose=0).history
-        return logs["loss"] + logs["val_loss"]
-
-    np.testing.assert_allclose(losses(**settings), losses(), rtol=1e-5)
-
-
 @pytest.mark.filterwarnings(
     "ignore:(currentThread|getName).* is deprecated:DeprecationWarning:keras_tuner"
 )

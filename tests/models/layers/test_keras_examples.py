@@ -13,7 +13,6 @@ import tensorflow as tf
 from keras import layers, ops
 
 from minigpt.layers import TokenAndPositionEmbedding, TransformerBlock
-from minigpt.models import GPT
 
 SIZES = {"max_len": 8, "vocab_size": 13, "embed_dim": 6, "num_heads": 2, "ff_dim": 10}
 # Large enough for the standard deviation of every matrix.
@@ -175,24 +174,9 @@ def matrices(weights: list) -> dict[str, np.ndarray]:
     }
 
 
-def weights_of_gpt() -> list:
-    """Returns the weights of a `GPT` with the settings of the example, in the order of `our_weights`."""
-    model = GPT(**LARGE)
-    model.build()
-    assert len(model.blocks) == 1
-    return our_weights(_Layers(None, model.embedding, model.blocks[0], model.head))
-
-
-class _Layers:
-    def __init__(self, *layers):
-        self.layers = layers
-
-
-@pytest.mark.parametrize("kind", ["layers", "GPT"])
-def test_initial_weights_have_the_distribution_of_the_example(kind):
+def test_initial_weights_have_the_distribution_of_the_example():
     keras.utils.set_random_seed(0)
-    ours = build(TokenAndPositionEmbedding, TransformerBlock, **LARGE)
-    ours = our_weights(ours) if kind == "layers" else weights_of_gpt()
+    ours = our_weights(build(TokenAndPositionEmbedding, TransformerBlock, **LARGE))
     theirs = by_name(example_weights(build(ExampleEmbedding, ExampleBlock, **LARGE)))
     found = matrices(ours)
     assert found.keys() == SHAPES
