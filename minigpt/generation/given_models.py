@@ -113,12 +113,14 @@ def _uncached(
     described = []
     for place in found:
         logits = outputs if place is None else outputs[place]
-        shape, dtype = tuple(getattr(logits, "shape", ())), getattr(logits, "dtype", type(logits))
+        shape, dtype = tuple(getattr(logits, "shape", ())), type(logits).__name__
+        if shape:
+            dtype = keras.backend.standardize_dtype(logits.dtype)
         described.append(f"{dtype}{list(shape)}")
         is_shaped = len(shape) == 3 and shape[:2] == (1, length)
         # Of several outputs, the first that is large enough.
         is_logits = is_shaped and (len(found) == 1 or shape[2] >= tokenizer.vocab_size)
-        if is_logits and keras.backend.is_float_dtype(keras.backend.standardize_dtype(dtype)):
+        if is_logits and keras.backend.is_float_dtype(dtype):
             break
     else:
         raise _refusal(f"int32[1, {length}] gives {', '.join(described)}")

@@ -137,29 +137,6 @@ def test_training_continues_with_a_saved_model(tmp_path):
         np.testing.assert_allclose(value, right, atol=1e-6)
 
 
-def test_backup_and_restore(tmp_path):
-    """The training goes on where it was interrupted."""
-
-    class Interrupt(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch, logs=None):
-            if epoch == 2:
-                raise InterruptedError
-
-    def fit(*callbacks):
-        backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
-        return compiled(optimizer="adam").fit(
-            *(IDS[:, :-1], TARGETS),
-            **{"epochs": 4, "shuffle": False, "verbose": 0, "callbacks": [backup, *callbacks]},
-        )
-
-    expected = fit().history["loss"]
-    with pytest.raises(InterruptedError):
-        fit(Interrupt())
-    resumed = fit()
-    assert resumed.epoch == [2, 3]
-    np.testing.assert_allclose(resumed.history["loss"], expected[2:], rtol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("policy", "is_global"), [("mixed_bfloat16", False), ("mixed_float16", True)]
 )
