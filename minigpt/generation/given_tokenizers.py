@@ -197,7 +197,7 @@ def as_tokenizer(name: str, value: Any) -> Vocabulary:
 def _words_of(value: Any) -> list[str] | None:
     """Returns the words of the ids from 0 on, "" for ids without a word; None if there are none."""
     if isinstance(value, Mapping):
-        if not all(isinstance(index, Integral) and index >= 0 for index in value):
+        if not all(isinstance(index, Integral) and int(index) >= 0 for index in value):
             return None
         value = [value.get(index, "") for index in range(max(value, default=-1) + 1)]
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
