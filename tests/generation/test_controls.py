@@ -24,13 +24,11 @@ def model(request, tiny_run, opened_without_xla):
 
 def test_a_processor_that_changes_nothing_gives_the_same_texts(model):
     """Several rows, an empty prompt, stop strings, texts longer than the context, streams."""
-    arguments = {"num_samples": 2, "seed": [3, 9], "repetition_penalty": 1.2, "top_k": 0}
-    for stop in ([], ["figs"]):
-        expected = model.samples(["Ana", ""], 24, stop=stop, **arguments)
-        found = model.samples(["Ana", ""], 24, stop=stop, **arguments, logits_processor=same)
-        assert found == expected
-    whole = model.generate("Ana sat", 30, seed=5)[0]
-    assert "".join(model.stream("Ana sat", 30, seed=5, logits_processor=same)) == whole
+    arguments = {"seed": [3, 9], "repetition_penalty": 1.2, "top_k": 0, "stop": ["figs"]}
+    expected = model.samples(["Ana", ""], 20, **arguments)
+    assert model.samples(["Ana", ""], 20, **arguments, logits_processor=same) == expected
+    whole = model.generate("Ana sat", 18, seed=5)[0]
+    assert "".join(model.stream("Ana sat", 18, seed=5, logits_processor=same)) == whole
     assert model.generate("Ana", 0, logits_processor=same) == [""]
 
 
@@ -133,10 +131,10 @@ def test_controls_that_cannot_be_used(model):
 
 def test_a_processor_may_use_the_model_itself(model):
     """Also another thread may, between two steps."""
-    expected = model.generate(["Ana", "Béla"], 12)
+    expected = model.generate(["Ana", "Béla"], 5)
     other = threading.Thread(target=lambda: model.generate("Dirk", 30))
     other.start()
-    found = model.generate(["Ana", "Béla"], 12, logits_processor=using(model))
+    found = model.generate(["Ana", "Béla"], 5, logits_processor=using(model))
     other.join()
     assert found == expected
 
