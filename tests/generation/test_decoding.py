@@ -260,10 +260,9 @@ def test_beam_search_finds_the_most_probable_two_tokens(decoder, model):
         assert rows(*map(tf.constant, (of_row, row_lengths)))[:5] == [list(e) for e in expected]
 
 
-def test_caches_have_the_length_that_is_asked_for(monkeypatch):
+def test_caches_have_the_length_that_is_asked_for(monkeypatch, model, plain_decoder):
     """Of a long context, a part: with it the same tokens, also where the capacity grows and ends."""
-    model = small_gpt(seed=3, **SHARED_KIND)
-    max_len = model.max_len
+    max_len, whole = model.max_len, plain_decoder
     shared = CachedGPT(model)
     shared.max_len = 40_960
     found = [int(shared.capacity(n)) for n in (1, 256, 257, 4000, 32_769, 40_960, 40_961)]
@@ -272,7 +271,6 @@ def test_caches_have_the_length_that_is_asked_for(monkeypatch):
     assert shared.row_bytes(300) < 2.1 * shared.row_bytes(200)
     assert shared.row_bytes(40_960) > 50 * shared.row_bytes(200)
 
-    whole = without_xla(model, [0])
     prefilled = whole.prefill(*arguments(PROMPTS, 1)[:3])
     assert {cache.shape[2] for cache in tf.nest.flatten(prefilled.caches)} == {max_len}
     expected = {new: continuation(whole, PROMPTS, new, seeds=[1, 2, 3, 4]) for new in (1, 40)}
