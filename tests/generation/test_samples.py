@@ -39,6 +39,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_export_gives_the_text_of_python(opened, signatures, case):
     settings = {**DEFAULTS, **case}
