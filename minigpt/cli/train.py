@@ -1,15 +1,11 @@
 """`minigpt train`: trains a model, or resumes training."""
 
-import json
 import os
 import re
 import shlex
-import sys
-import tomllib
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -26,10 +22,6 @@ from minigpt.notices import notices_to
 NEW_RUN = {"config": "--config", "paths": "--text", "text": "--text", "run": "--run"}
 RESUMED_RUN = {"run": "--resume", "resume_from": "--resume"}
 OVERRIDES = {"overrides": "--set", "changes": "--set"}
-# An option, then a setting: "--set=data.url=https://...". Both may be absent.
-_ARGUMENT = re.compile(r"(?P<name>(?:--[\w-]+=)?(?:\w+\.\w+\s*=)?)(?P<value>.*)", re.DOTALL)
-# A setting whose name is quoted, or has spaces around its dots: '"data".url=...'.
-_QUOTED_KEY = re.compile(r"""\s*(?:--set=)?\s*(?:["']|\w+\s*\.\s*["']|\w+\s+\.|\w+\.\s)[^=]*=""")
 
 
 def _config_names(incomplete: str) -> list[str]:
@@ -60,12 +52,10 @@ def train(
     ] = None,
     plan: Annotated[
         bool,
-        typer.Option(
-            "--plan", help="Do not train: measure a few steps and forecast time and loss."
-        ),
+        typer.Option("--plan", help="Do not train: print sizes, and estimates of memory and time."),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="With --plan: print the forecast as a JSON object.")
+        bool, typer.Option("--json", help="With --plan: print the plan as a JSON object.")
     ] = False,
 ) -> None:
     """Train a model, show samples, export it."""
@@ -78,7 +68,7 @@ def train(
     if as_json and not plan:
         raise UserError("--json: has no effect without --plan")
     if resume and plan:
-        raise UserError(f"--plan: forecasts a new run; cannot be combined with --resume {resume}")
+        raise UserError(f"--plan: is for a new run; cannot be combined with --resume {resume}")
     # Messages are part of the training output. The training console prints them as soon as it exists.
     with notices_to(print_message if as_json else print_text):
         if plan:
@@ -98,7 +88,6 @@ def _train(config: str | None, text: list[str], run: Path | None, overrides: lis
             run,
             name=_name(config, text),
             command=program_name(),
-            command_line=recorded_command_line(sys.argv[1:]),
         )
 
 
@@ -107,27 +96,11 @@ def _plan(
 ) -> None:
     with option_names(NEW_RUN | OVERRIDES):
         settings = new_settings(config, text, run, overrides)
-        plan = minigpt.plan  # Imports TensorFlow, which is part of the time to forecast.
-        from minigpt.environment import seconds_of_process
-
-        arguments = [
-            "train",
-            *(["--config", config] if config else []),
-            *(part for path in text for part in ("--text", path)),
-            *(["--run", str(run)] if run else []),
-            *(part for override in overrides for part in ("--set", override)),
-        ]
-        forecast = plan(
-            settings,
-            run,
-            name=_name(config, text),
-            command=f"{program_name()} {shlex.join(arguments)}",
-            seconds_before=seconds_of_process(),
-        )
+        found = minigpt.plan(settings, run, name=_name(config, text))
     if as_json:
-        print_json(forecast.as_dict())
+        print_json(found.as_dict())
     else:
-        print_text(forecast.in_words())
+        print_text(found.in_words())
 
 
 def new_settings(
@@ -222,57 +195,3 @@ def _resume(run: Path, new_run_options: dict[str, object], overrides: list[str])
         if problems:
             raise UserError(*problems)
         minigpt.resume(run, overrides, command=program_name())
-
-
-def recorded_command_line(arguments: Sequence[str]) -> str:
-    """Returns the command line to record, quoted for the shell.
-
-    Paths and URLs are shortened to their last component: "--text /home/ana/book.txt" becomes
-    "--text book.txt". Settings of `[sampling]` hold text, in which "/" does not mean a path.
-
-    Args:
-      arguments: the arguments of minigpt, such as ["train", "--text", "book.txt"].
-    """
-    # File names that are not valid UTF-8 have characters that cannot be written as UTF-8.
-    texts = [argument.encode(errors="replace").decode() for argument in arguments]
-    return shlex.join(["minigpt", *map(_without_folders, texts)])
-
-
-def _without_folders(argument: str) -> str:
-    match = _ARGUMENT.fullmatch(argument)
-    assert match
-    name, value = match["name"], match["value"]
-    # TOML can write "/" as an escape sequence.
-    if name.removeprefix("--set=").startswith("sampling.") or not {"/", "\\"} & set(value):
-        return argument
-    if _QUOTED_KEY.match(argument):
-        return "..."
-    try:
-        parsed = tomllib.loads(f"value = {value}")
-    except (ValueError, RecursionError):
-        return name + _last_component(value)
-    return name + json.dumps(_shortened(parsed["value"]), ensure_ascii=False, default=str)
-
-
-def _shortened(value: Any) -> Any:
-    """Shortens every path in a value of TOML."""
-    if isinstance(value, str):
-        return _last_component(value)
-    if isinstance(value, list):
-        return [_shortened(item) for item in value]
-    if isinstance(value, dict):
-        return {_last_component(key): _shortened(item) for key, item in value.items()}
-    return value
-
-
-def _last_component(path: str) -> str:
-    """Returns the last component of a path or a URL; for a URL without a path, only its scheme."""
-    url = re.fullmatch(r"((?:[\w+.-]+:)?//)([^?#]*)(.*)", path, re.DOTALL)
-    if not url:
-        windows = re.match(r"\w:\\|\\\\", path)
-        separated = path.replace("\\", "/") if windows else path
-        return separated.rstrip("/").rpartition("/")[2] or path
-    scheme, place, query = url.groups()
-    host, _, name = place.rstrip("/").rpartition("/")
-    # A password may have been typed with characters that end a host. The query may hold a key.
-    return name.rpartition("@")[2] if host and "@" not in query else f"{scheme}..."
