@@ -28,7 +28,7 @@ def hostile_run(path, epochs=3):
         prompts=[text, MARKUP],
         text=text,
         settings={"sampling": {"prompts": [HOSTILE]}},
-        facts={**FACTS, "command": text, "text": text, "device": text},
+        facts={**FACTS, "text": text, "device": text},
         analysis={
             "verdicts": [dict.fromkeys(("id", "evidence", "action"), text)],
             "text": [{"kind": text, "evidence": text}],

@@ -114,39 +114,3 @@ def test_weights_and_own_validation_text_are_trained_with(folder, no_export, wit
     (line,) = refused("train", *paths, *short, *SMALL, "--set=model.max_len=64", cwd=folder)
     assert re.search(r"short.txt: \d+ tokens are available for training; a window has 64", line)
     assert not (folder / "none").exists()
-
-
-def test_a_wrong_setting_does_not_hide_problems_of_the_paths(tmp_path):
-    settings = ["--set=data.weights=[-1]", '--set=data.val_paths=["no.txt"]']
-    assert refused("train", "--text", "nothing.txt", *settings, cwd=tmp_path) == [
-        "minigpt: --set data.weights = -1: should be greater than 0",
-        "minigpt: no.txt: no such file or folder",
-        "minigpt: nothing.txt: no such file or folder",
-    ]
-    # Nothing is printed as chosen before the refusal.
-    (tmp_path / "book.txt").write_text("Ana sat on the hill. " * 200)
-    settings[0] = "--set=data.weights=[1, 2]"
-    done = called("train", "--text", "book.txt", *settings, cwd=tmp_path)
-    assert done.stderr.splitlines() == [
-        "minigpt: no.txt: no such file or folder",
-        "minigpt: data.weights = [1.0, 2.0]: should have a number for each of data.paths",
-    ]
-    settings = ["--set=data.field=foo", "--set=data.weights=[1, 2]"]
-    done = called("train", "--text", "book.txt", *settings, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines() == [
-        "minigpt: data.field = 'foo': none of the files has columns; should be left out",
-        "minigpt: data.weights = [1.0, 2.0]: should have a number for each of data.paths",
-    ]
-    # The column of the validation text.
-    (tmp_path / "held_out.csv").write_text("foo,bar\na text,b\n")
-    held_out = f'data.val_paths=["{tmp_path / "held_out.csv"}"]'
-    config = load_config(None, ["data.field=foo", held_out], [str(tmp_path / "book.txt")])
-    config = fit_to_text(config, measures_speed=False)
-    assert open_corpus(config.data, config.tokenizer).val.documents == 1
-    start = ["--set=training.init_from=nowhere"]
-    done = called("train", "--text", "book.txt", *start, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, ""), done
-    long = ["--set=model.max_len=4096", "--set=training.batch_size=64"]
-    done = called("train", "--text", "book.txt", *long, cwd=tmp_path)
-    assert done.returncode == 2 and "Chosen" not in done.stdout, done

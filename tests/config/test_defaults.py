@@ -8,7 +8,6 @@ import pytest
 
 from minigpt.config import Config, load_config, shipped_configs
 from minigpt.config.fit import settings_to_fit
-from minigpt.errors import UserError
 
 # Settings as the last version without a format number resolved them: name → section.key → value.
 SETTINGS = json.loads(
@@ -105,19 +104,3 @@ def test_what_suits_the_stories_only_is_not_a_default_of_other_texts():
     # The recipe is.
     assert (config.training.optimizer, config.training.learning_rate) == ("muon", 4e-3)
     assert settings_to_fit(config) >= {"model.embed_dim", "training.steps_per_epoch"}
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "training.epochs=9223372036854775807",
-        "training.steps_per_epoch=9223372036854775807",
-        "training.batch_size=9223372036854775807",
-        "training.warmup_steps=9223372036854775807",
-        "tokenizer.vocab_size=9223372036854775807",
-        "sampling.translations=9223372036854775807",
-    ],
-)
-def test_counts_have_an_upper_limit(setting):
-    with pytest.raises(UserError, match="should be less than or equal to"):
-        load_config(None, [setting])

@@ -17,7 +17,6 @@ from tests.conftest import tiny_settings
 def test_of_a_text(tiny_run, opened):
     facts, config = tiny_run.facts, tiny_run.config
     assert list(facts) == [
-        "command",
         "parameters",
         "baselines",
         "train_bytes",
@@ -26,7 +25,6 @@ def test_of_a_text(tiny_run, opened):
         "device",
         "text",
     ]
-    assert facts["command"] is None
     assert facts["parameters"] == opened.model.count_params() == count_merged(opened.model)
     corpus = open_corpus(config.data, config.tokenizer)
     train, val = (np.asarray(part.ids, "int64")[1:] for part in (corpus.train, corpus.val))
@@ -69,7 +67,7 @@ def test_they_are_those_of_the_summary(tiny_run, monkeypatch):
     assert f"Device      {device}\nGPU         not used: No CUDA.\nText " in summary(
         task, model, device
     )
-    facts = run_facts(task, model, device, None)
+    facts = run_facts(task, model, device)
     assert len(calls) == 1
     assert f"Device      {facts.device}\n" in shown
     assert f"Text        {facts.text}\n" in shown

@@ -76,7 +76,6 @@ def run_facts(run: Run, comparison: bool = False) -> dict[str, Any]:
         "kind": kind if kind == "encoder_decoder" else "gpt",
         **counts(recorded, _SIZES),
         "description": text(recorded.get("text"), 2000),
-        "command": text(recorded.get("command"), 20_000),
         "best_epoch": best,
         "metrics": spread(metrics, _MOST_EPOCHS),
         "epochs": sum(isinstance(record["epoch"], int) for record in metrics),

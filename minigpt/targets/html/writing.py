@@ -122,7 +122,6 @@ def _run_facts(run: Run, model: PortableModel, file: Path) -> dict[str, Any]:
         "baselines": numbers(baselines, compared) if baselines else None,
         "samples": _samples(run.samples_file),
         "memorization": memorization_values(run.analysis.get("memorization")).get("best"),
-        "command": recorded.get("command"),
     }
 
 

@@ -1,4 +1,4 @@
-// Memorization, the training text, settings, environment and command.
+// Memorization, the training text, settings and environment.
 
 function section(id, title, ...contents) {
   const heading = make("h2", { id: `${id}-heading` }, title);
@@ -91,6 +91,5 @@ function settingsSection(run) {
   if (others.length) parts.push(foldable("other-settings", `${formatCount(others.length, "other setting")} with default values`, () => settingsTable(others, "Other settings")));
   const environment = [...run.environment, ["Trained with", run.version && `minigpt ${shownText(run.version)}`]];
   const facts = factList(environment.map(([name, value]) => [name, value && shownText(value)]));
-  const command = run.command && make("div", { class: "part" }, make("h3", {}, "Command"), make("p", { class: "command", dir: "auto" }, make("code", {}, readable(run.command))));
-  return section("settings", "Settings", make("div", { class: "columns" }, make("div", {}, ...parts), make("div", {}, make("div", { class: "part" }, make("h3", {}, "Environment"), facts), command, sweepPart(run))));
+  return section("settings", "Settings", make("div", { class: "columns" }, make("div", {}, ...parts), make("div", {}, make("div", { class: "part" }, make("h3", {}, "Environment"), facts), sweepPart(run))));
 }
