@@ -46,6 +46,7 @@ def run_without_tensorflow(*arguments) -> str:
         ["runs", str(FIXTURES)],
         ["train", "--set", "model.max_len=1"],
         ["smaple"],
+        ["export", str(FIXTURES / "tiny"), "--output", str(FIXTURES)],
     ],
     ids=" ".join,
 )
@@ -95,8 +96,7 @@ def test_completion_has_options(option):
     assert option in called("--help").stdout
 
 
-def test_closed_standard_streams(trained):
-    folder, _ = trained
+def test_closed_standard_streams(folder):
     command = f"{sys.executable} -m minigpt"
     done = subprocess.run(
         f"{command} tokenize runs/book-1 <&-; {command} tokenize runs/book-1 --text Ana >&-; "
@@ -122,17 +122,8 @@ def test_an_output_that_cannot_be_written(arguments):
     assert (done.stderr, done.returncode) == (f"minigpt: {problem}\n", 2)
 
 
-def test_a_refusal_as_a_process():
-    done = minigpt("train", "--set", "model.max_len=1", "--set", "training.epochs=no")
-    assert done.returncode == 2
-    assert done.stdout == ""
-    first, second = done.stderr.splitlines()
-    assert "model.max_len = 1" in first and "training.epochs = 'no'" in second
-
-
-def test_unusual_environment(trained, tmp_path):
+def test_unusual_environment(folder, tmp_path):
     """An output that cannot encode a text; Keras with another backend, floatx and epsilon."""
-    folder, _ = trained
     (tmp_path / "keras.json").write_text('{"floatx": "float64", "backend": "jax", "epsilon": 1.0}')
     environment = {
         "PYTHONIOENCODING": "ascii",
