@@ -62,20 +62,13 @@ def test_missing(run):
         json.dumps(AS_DICTIONARY | {"parameters": "5"}).encode(),
         json.dumps(AS_DICTIONARY | {"parameters": -5}).encode(),
         json.dumps(AS_DICTIONARY | {"baselines": {"uniform": float("nan")}}).encode(),
-        json.dumps({"parameters": 5}).encode(),
+        json.dumps({"device": None}).encode(),
     ],
     ids=lambda content: content[:40],
 )
 def test_damaged(run, content):
     run.facts_file.write_bytes(content)
     assert run.facts == {}
-
-
-def test_what_another_version_has_is_ignored(run):
-    run.facts_file.write_text(
-        json.dumps(AS_DICTIONARY | {"command": "of 0.2", "new": 1}), encoding="utf-8"
-    )
-    assert run.facts == AS_DICTIONARY
 
 
 def test_neither_a_folder_nor_a_pipe_is_read(run):
