@@ -46,6 +46,7 @@ COMMANDS: list[tuple[str, ...]] = [
     ("train --text 'a\nb'", r"a\nb"),
     ("train --text nothing.txt --set data.weights=[-1]", "--set data.weights", "nothing.txt"),
     ("train --text book.txt --set data.weights=[1,2]", "data.weights"),
+    ("train --text book.txt --text short.txt --set data.weights=[1,1]", "short.txt"),
     ("train --text book.txt --set data.field=foo", "data.field"),
     ("train --text book.txt --set data.val_paths=['no.txt']", "no.txt"),
     ("train --text book.txt --set training.init_from=nowhere", "init_from"),

@@ -89,28 +89,3 @@ def test_standard_input_is_trained_on_and_resumed(folder, monkeypatch, no_export
     Path(path).write_text(notes[:-1])
     (line,) = refused("train", "--resume", "piped", "--set=training.epochs=3", cwd=folder)
     assert "has changed since training began" in line
-
-
-def test_weights_and_own_validation_text_are_trained_with(folder, no_export, without_xla):
-    paths = ("--text", "reviews.csv", "--text", "reviews.jsonl.gz")
-    options = ["data.weights=[3,1]", 'data.val_paths=["held_out.jsonl"]']
-    sets = [f"--set={option}" for option in options]
-    done = called("train", *paths, *sets, *SMALL, "--run", "weighted", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert "10 documents are also in the validation text; they are left out" in done.stdout
-    assert "170 documents for training, 10 held out" in done.stdout
-    config = minigpt.Run(folder / "weighted").config
-    assert config.data.val_paths == [str(folder / "held_out.jsonl")]
-    held_out = json.loads(called("evaluate", "weighted", "--json", cwd=folder).stdout)
-    (other,) = json.loads(
-        called("evaluate", "weighted", "held_out.jsonl", "--json", cwd=folder).stdout
-    )
-    assert (
-        other["loss"] == pytest.approx(held_out["loss"]) and other["tokens"] == held_out["tokens"]
-    )
-    # A text without a single window.
-    (folder / "short.txt").write_text("Four words are here.")
-    short = ("--text", "short.txt", "--set=data.weights=[1,1,1]", "--run", "none")
-    (line,) = refused("train", *paths, *short, *SMALL, "--set=model.max_len=64", cwd=folder)
-    assert re.search(r"short.txt: \d+ tokens are available for training; a window has 64", line)
-    assert not (folder / "none").exists()
