@@ -60,8 +60,8 @@ docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(or $(OUTPUT),site)
 	@echo "Open $(or $(OUTPUT),site)/index.html in a browser."
 
-# Chess and the pictures need extras.
-gallery: $(VENV)/.dev $(VENV)/.browser
+# Chess needs an extra.
+gallery: $(VENV)/.dev
 	@$(BIN)/python scripts/make_gallery.py $(if $(MINUTES),--minutes $(MINUTES))
 
 docs-images: $(VENV)/.browser
