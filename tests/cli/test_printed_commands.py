@@ -145,7 +145,7 @@ def test_the_command_for_a_text_in_another_encoding(tmp_path, name, new, text, e
 
 
 def test_the_command_that_installs_torch(tmp_path, monkeypatch):
-    monkeypatch.setattr(weights, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.setattr(sys, "executable", "/my programs/python")
     (tmp_path / weights.TORCH_FILE).write_bytes(b"")
     expected = "'/my programs/python' -m pip install torch;"

@@ -190,7 +190,6 @@ def _values(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, An
         mapping(record.get(name))
         for name in ("logits", "bits_per_byte", "greedy", "tokenizer", "checkpoint")
     )
-    graph_greedy = mapping(mapping(record.get("text_to_text")).get("greedy"))
     sha256, problems = checkpoint.get("sha256"), record.get("problems")
     sentences = [
         sentence
@@ -206,7 +205,6 @@ def _values(record: dict[str, Any], best: dict[str, str] | None) -> dict[str, An
         "has_logits": bool(logits),
         "largest_difference": number(logits.get("largest_difference")),
         **counts(greedy, ("same_texts", "prompts")),
-        "same_texts_of_graph": count(graph_greedy.get("same_texts")),
         "source_bits": number(bits.get("source")),
         "export_bits": number(bits.get("export")),
         "compared_tokens": count(logits.get("tokens")),
