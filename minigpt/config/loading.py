@@ -2,7 +2,7 @@
 
 A TOML file has one table for each section (`[data]`, `[tokenizer]`, `[model]`, `[training]`,
 `[sampling]`). A setting that the file leaves out has its default. All problems of a file and its overrides
-are reported together, as one `UserError`.
+are reported together, as one `UserError`; settings that do not suit each other, once each is valid.
 """
 
 import difflib
@@ -323,7 +323,7 @@ def problem_of(details: Any, origin: str, overridden: Collection[str]) -> str:
     message = details["msg"].removeprefix("Input ").removeprefix("List ")
     message = message.replace("valid dictionary or instance of", "table of settings like")
     if kind == "combination":
-        name, value = details["ctx"]["setting"], details["ctx"]["value"]
+        name, value = f"{section}.{details['ctx']['setting']}", details["ctx"]["value"]
     elif kind == "union_tag_invalid":
         key = selector(section)
         name, value = f"{section}.{key}", value[key]
