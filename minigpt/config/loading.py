@@ -98,15 +98,9 @@ def sampling_config(**settings: Any) -> SamplingConfig:
     try:
         return SamplingConfig.model_validate(values)
     except ValidationError as error:
-        raise UserError(*map(_sampling_problem, error.errors())) from None
-
-
-def _sampling_problem(details: Any) -> str:
-    name = str(details["loc"][0])
-    if details["type"] == "extra_forbidden":
-        message = "unknown setting" + nearest(name, SamplingConfig.model_fields)
-        return ArgumentProblem(name, details["input"], message)
-    return problem_of(details | {"loc": (name,)}, "", ())
+        found = [{**details, "loc": ("sampling", *details["loc"])} for details in error.errors()]
+        problems = [problem_of(details, "", ()).replace("sampling.", "") for details in found]
+        raise UserError(*problems) from None
 
 
 def _sections(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
