@@ -13,7 +13,6 @@ from minigpt.cli import opening
 from minigpt.targets.gguf import run_file
 from tests.cli.running import called, refused
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs"
 GREEDY = ("--prompt", "Ana sat", "--temperature", 0, "--max-new-tokens", 8)
 
 
