@@ -102,7 +102,6 @@ def arguments() -> tuple[argparse.Namespace, list[QualityCase], list[Case]]:
         metavar="SECTION.KEY=VALUE",
         help="in the quality cases, change a setting of minigpt; repeatable",
     )
-    parser.add_argument("--megabytes", type=int, help="size of the text of `tokenize-shards`")
     parser.add_argument("--work", type=Path, help="keep texts, models and logs in this folder")
     given = parser.parse_args()
     wanted = {name for asked in given.cases for name in matching(asked, names)}
@@ -110,8 +109,6 @@ def arguments() -> tuple[argparse.Namespace, list[QualityCase], list[Case]]:
         parser.error(f"unknown case {', '.join(unknown)}; should be one of {', '.join(names)}")
     if given.rounds is not None and given.rounds < 1:
         parser.error(f"--rounds {given.rounds}: should be 1 or more")
-    if given.megabytes is not None and given.megabytes < 100:
-        parser.error(f"--megabytes {given.megabytes}: should be 100 or more")
     for name in TEXTS:
         if path := getattr(given, name):
             if not os.path.isfile(path):
@@ -127,7 +124,7 @@ def arguments() -> tuple[argparse.Namespace, list[QualityCase], list[Case]]:
 
     texts = Texts(given.shakespeare, given.imdb, given.prose, given.pairs)
     quality = list(filter(selected, build_quality_cases(given.quick, texts)))
-    cases = list(filter(selected, build_cases(given.quick, texts, given.megabytes)))
+    cases = list(filter(selected, build_cases(given.quick, texts)))
     modules = {party.place.partition(":")[0] for case in cases for party in case.parties()}
     needed = {package for module in modules for package in EXTRA.get(module, ())}
     if missing := sorted(package for package in needed if not util.find_spec(package)):

@@ -1,7 +1,7 @@
 """All cases, in the order of the report."""
 
 from benchmarks.case import Case
-from benchmarks.corpus_cases import grow, tokenize, tokenize_shards
+from benchmarks.corpus_cases import grow, tokenize
 from benchmarks.engine_cases import engine, first_word
 from benchmarks.page_cases import page
 from benchmarks.plan_cases import plan
@@ -10,15 +10,12 @@ from benchmarks.sampling_cases import callback, export, sampling
 from benchmarks.training_cases import start, training
 
 
-def build_cases(
-    quick: bool, texts: Texts | None = None, megabytes: int | None = None
-) -> list[Case]:
+def build_cases(quick: bool, texts: Texts | None = None) -> list[Case]:
     """Returns all cases in the order of the report, without those of `quality_cases`.
 
     Args:
       quick: makes every case as short as possible, to show that it runs; the figures are not meaningful.
       texts: the texts of the user.
-      megabytes: size of the text of `tokenize-shards`.
     """
     return [
         *training(quick),
@@ -30,7 +27,6 @@ def build_cases(
         *page(quick),
         start(quick),
         tokenize(quick),
-        tokenize_shards(quick, megabytes),
         grow(quick),
         *plan(texts or Texts()),
     ]

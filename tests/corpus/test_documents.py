@@ -49,6 +49,7 @@ def test_pieces_join_to_the_documents(texts, size):
     assert joined == texts and current == ""
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_large_text_is_released(tmp_path):
     """256 MB, one document: without it, all of it would be counted as memory of the process."""
 

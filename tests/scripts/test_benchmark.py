@@ -175,7 +175,7 @@ def test_all_cases_are_there():
     names += " sample-eight sample-124m sample-callback export-call first-word"
     names += " engine-2m engine-2m-int8 engine-20m engine-20m-int8 engine-124m engine-124m-int8"
     names += " page-open page-speed page-open-124m-int8 start tokenize"
-    names += " tokenize-shards grow"
+    names += " grow"
     names += " plan-default plan-text plan-characters plan-words plan-pairs plan-short"
     for quick in (False, True):
         cases = build_cases(quick)
