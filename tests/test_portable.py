@@ -53,8 +53,8 @@ for command in commands:
     except SystemExit as ended:
         print("status", ended.code or 0, flush=True)
 """
-FILES = ROOT / "tests/fixtures/compatibility"
-GPT, PAIRS = str(FILES / "pre_norm/model.gguf"), str(FILES / "pairs/model.gguf")
+FILES = ROOT / "tests/fixtures/runs"
+GPT, PAIRS = str(FILES / "tiny/model.gguf"), str(FILES / "pairs/model.gguf")
 GREEDY = ("--temperature", "0", "--max-new-tokens", "8")
 
 
@@ -131,7 +131,7 @@ def test_other_commands_say_in_one_line_what_to_install(tmp_path):
     commands = [
         ("train",),
         ("runs",),
-        ("export", str(FILES / "pre_norm"), "--output", "model"),
+        ("export", str(FILES / "tiny"), "--output", "model"),
         ("export", "model.guf", "--format", "html", "--output", "page.html"),
         ("--help",),
     ]

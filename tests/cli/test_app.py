@@ -15,7 +15,7 @@ from minigpt.cli.app import build_app
 from minigpt.config import load_config, shipped_configs
 from tests.cli.running import called, minigpt, refused
 
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "compatibility"
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "runs"
 
 
 def run_without_tensorflow(*arguments) -> str:

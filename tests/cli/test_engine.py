@@ -15,7 +15,7 @@ from minigpt.errors import UserError
 from minigpt.targets.gguf import run_file
 from tests.cli.running import called, refused
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "compatibility"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs"
 GREEDY = ("--prompt", "Ana sat", "--temperature", 0, "--max-new-tokens", 8)
 
 

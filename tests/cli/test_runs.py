@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from tests.cli.running import called, refused
 
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "compatibility"
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "runs"
 NAME = "b\x1b[2J\u202e\nx"
 
 
@@ -35,8 +35,8 @@ def test_table(folder):
     columns = [line.split("  ") for line in (first, second)]
     cells = [[cell.strip() for cell in line if cell] for line in columns]
     assert cells == [
-        ["a", "text.txt", "1,144", "loss 1.5", "1 h 2 min", "finished"],
-        [r"b\x1b[2J\u202e\nx", "text.txt", "1,144", "5.201", "15 s", "finished"],
+        ["a", "short.txt", "1,184", "loss 1.5", "1 h 2 min", "finished"],
+        [r"b\x1b[2J\u202e\nx", "short.txt", "1,184", "5.134", "5 s", "finished"],
     ]
     # Numbers are aligned to the right.
     assert heading.index("parameters") + len("parameters") == first.index("1,144") + len("1,144")

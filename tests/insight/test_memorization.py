@@ -19,7 +19,7 @@ from minigpt.runs.run import Run
 from tests.insight.conftest import PASSAGE
 from tests.insight.training_texts import brute_force, positions
 
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "compatibility"
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "runs"
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def test_tensorflow_is_not_imported(learned_by_heart):
     subprocess.run([sys.executable, "-c", code, str(learned_by_heart.path)], check=True)
 
 
-@pytest.mark.parametrize("name", ["lora", "pre_norm"])
+@pytest.mark.parametrize("name", ["lora", "post_norm"])
 def test_the_last_state_of_every_kind_of_run(name):
     """In the fixture `lora`, the newest checkpoint is not the best one."""
     run = Run(FIXTURES / name)

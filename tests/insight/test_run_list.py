@@ -13,7 +13,7 @@ from minigpt.insight.run_list import list_runs
 from minigpt.runs.lock import is_locked, run_lock
 from tests.run_files import records as lines_of
 
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "compatibility"
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "runs"
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_damaged_run_is_listed(folder, content):
 def test_damaged_records(folder, name, content):
     (folder / "a" / name).write_bytes(content)
     run = only(folder)
-    assert (run.name, run.state, run.parameters) == ("a", "finished", 1144)
+    assert (run.name, run.state, run.parameters) == ("a", "finished", 1184)
     assert run.epochs == (0 if name == "metrics.jsonl" else 2)
 
 

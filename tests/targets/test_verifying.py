@@ -115,23 +115,22 @@ def another_run(path: Path, max_len: int, vocab_size: int) -> Run:
         ),
     ],
 )
-def test_a_saved_model_of_another_run(tiny_run, tmp_path, max_len, vocab_size, problem):
+def test_a_saved_model_of_another_run(saved_model, tmp_path, max_len, vocab_size, problem):
     """It does not say its sizes. One of a shorter context refuses the texts of the run."""
     other = another_run(tmp_path / "other", max_len, vocab_size)
     with pytest.raises(UserError) as caught:
-        minigpt.verify(tiny_run.saved_model_folder, other)
+        minigpt.verify(saved_model, other)
     assert str(caught.value) == problem
-    done = called("verify", tiny_run.saved_model_folder, "--against", other.path)
+    done = called("verify", saved_model, "--against", other.path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"minigpt: {problem}\n"
 
 
-@pytest.mark.usefixtures("with_saved_models")
-def test_a_saved_model_of_another_kind(tiny_run, pair_run):
+def test_a_saved_model_of_another_kind(tiny_run, pair_run, saved_model, pair_saved_model):
     expected = "the export is another kind of model; should be an export of this run"
-    for export, run in ((pair_run, tiny_run), (tiny_run, pair_run)):
+    for export, run in ((pair_saved_model, tiny_run), (saved_model, pair_run)):
         with pytest.raises(UserError) as caught:
-            minigpt.verify(export.saved_model_folder, run)
+            minigpt.verify(export, run)
         assert str(caught.value) == expected
 
 

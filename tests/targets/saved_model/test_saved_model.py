@@ -57,14 +57,14 @@ print(json.dumps([text.decode() for text in texts["text"].numpy()]))
 """
 
 
-def test_answers_in_a_fresh_process_as_sample_does(tiny_run, opened, tmp_path):
+def test_answers_in_a_fresh_process_as_sample_does(saved_model, opened, tmp_path):
     script = tmp_path / "fresh.py"
     script.write_text(FRESH)
     out = subprocess.run(
         [
             sys.executable,
             str(script),
-            str(tiny_run.saved_model_folder.absolute()),
+            str(saved_model),
             json.dumps(PROMPTS),
         ],
         cwd=tmp_path,

@@ -20,8 +20,8 @@ SOURCES = ["a b c", "", "  h g f e \n", " \t", "d", *letters(5, seed=8)]
 
 
 @pytest.fixture(scope="module")
-def served(pair_run):
-    return tf.saved_model.load(str(pair_run.saved_model_folder)).signatures
+def served(pair_saved_model):
+    return tf.saved_model.load(str(pair_saved_model)).signatures
 
 
 def serve(served, texts, new=20, beams=1, length_penalty=1.0):
@@ -46,10 +46,10 @@ print(json.dumps([text.decode() for text in texts["text"].numpy()]))
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_answers_in_a_fresh_process_as_translate_does(pair_run, tmp_path, beams):
+def test_answers_in_a_fresh_process_as_translate_does(pair_run, pair_saved_model, tmp_path, beams):
     script = tmp_path / "fresh.py"
     script.write_text(FRESH)
-    folder = str(pair_run.saved_model_folder.absolute())
+    folder = str(pair_saved_model)
     command = [sys.executable, "-I", str(script), folder, json.dumps(SOURCES), str(beams)]
     out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     found = json.loads(out.stdout)

