@@ -133,7 +133,7 @@ def test_a_vocabulary_that_sentencepiece_would_merge_differently_is_refused():
     tokens |= {"ab": 1000, "bc": 1001, "abc": 1002}
     GPT2Tokenizer.from_files(json.dumps(tokens).encode(), "\n".join(extra).encode())
     extra[:2] = ["b c", "a b"]
-    with pytest.raises(UserError, match="the earlier merges make a bc of 'abc'"):
+    with pytest.raises(UserError, match="merge 3, ab c"):
         GPT2Tokenizer.from_files(json.dumps(tokens).encode(), "\n".join(extra).encode())
 
 

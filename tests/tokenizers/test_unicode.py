@@ -101,9 +101,10 @@ def all_kinds() -> list[Tokenizer]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tokenizer", all_kinds(), ids=lambda t: f"{t.kind}-{t.lowercase}")
-def test_graph_and_python_encode_every_code_point_alike(tokenizer):
+@pytest.mark.parametrize("number", range(7))
+def test_graph_and_python_encode_every_code_point_alike(number):
     """In several places each: a letter, digit, sign or space, in front of and after each of them."""
+    tokenizer = all_kinds()[number]
     for start in range(0, len(CODE_POINTS), 50_000):
         some = CODE_POINTS[start : start + 50_000]
         lines = [f"a{c} {c}1{c}{c}!{c}  {c}Σ{c}b {c}" for c in some]
