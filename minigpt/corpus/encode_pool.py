@@ -84,8 +84,8 @@ def _encode(free: "SimpleQueue[subprocess.Popen[bytes]]", group: Group) -> np.nd
 def main() -> None:
     """Encodes the groups of standard input with the tokenizer in the folder `sys.argv[1]`."""
     tokenizer = load_tokenizer(Path(sys.argv[1]))
-    with suppress(EOFError):
+    # The other end of a pipe is closed when the first process has ended, however it did.
+    with suppress(EOFError, BrokenPipeError), open(1, "wb", closefd=False) as output:
         while True:
-            ids = encode_group(tokenizer, pickle.load(sys.stdin.buffer))
-            pickle.dump(ids, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
+            pickle.dump(encode_group(tokenizer, pickle.load(sys.stdin.buffer)), output)
+            output.flush()

@@ -72,6 +72,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_a_data_set_of_the_hub_is_read_once(tmp_path, cache):
     """In a process of its own: the package reads the address of the hub when it is imported."""
     rows = "".join(json.dumps({"text": text, "n": 1}) + "\n" for text in TEXTS).encode()
